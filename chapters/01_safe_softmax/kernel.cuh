@@ -1,0 +1,213 @@
+/// @file
+/// Softmax over the rows of a matrix, four times: why the maximum is subtracted, and what it costs when the
+/// wrong thread reads the wrong column.
+///
+/// x and y are [rows, cols], fp32, row-major. Every kernel takes any rows >= 1 and any cols >= 1. A row of
+/// -inf only becomes zeros. A row that holds a NaN or +inf becomes NaN throughout: fmaxf() passes over a NaN,
+/// but exp(NaN - m) and exp(inf - inf) are NaN, and so is every sum that they are in. (`unsafe` has no m: its
+/// exp(inf) is inf.)
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cfloat>
+#include <cmath>
+
+namespace fa {
+
+constexpr int kBlockThreads = 128;           ///< the same for every kernel here: only the mapping changes
+constexpr int kWarps = kBlockThreads / 32;   ///< warps of a block
+constexpr unsigned kAllLanes = 0xffffffffu;  ///< all 32 lanes of the warp take part in a shuffle
+
+/// 1 / l, and 0 for l = 0: that is a row of -inf only, where 0 / 0 would be NaN.
+__device__ __forceinline__ float inverse_or_zero(float l) { return l == 0.0f ? 0.0f : 1.0f / l; }
+
+/// Softmax as it is defined: y[r, c] = exp(x[r, c]) / sum_j exp(x[r, j]).
+///
+/// Right as long as the sum is a number that fp32 can hold. exp(89) is not, and exp(-104) is 0.
+/// (Milakov & Gimelshein 2018, algorithm 1.)
+///
+///   grid    ceil(rows / kBlockThreads)   one thread per row
+///   block   kBlockThreads
+///   shared  none
+///   HBM     reads x twice, writes y once: 3 * rows * cols * 4 bytes
+///
+/// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
+__global__ void __launch_bounds__(kBlockThreads)
+    unsafe_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols) {
+  const size_t row = size_t(blockIdx.x) * kBlockThreads + threadIdx.x;
+  if (row >= size_t(rows)) return;
+  x += row * cols;
+  y += row * cols;
+
+  // Pass 1: the sum.
+  float l = 0.0f;
+  for (int col = 0; col < cols; ++col) l += expf(x[col]);
+
+  // Pass 2: the quotients.
+  const float inv_l = inverse_or_zero(l);
+  for (int col = 0; col < cols; ++col) y[col] = expf(x[col]) * inv_l;
+}
+
+/// Safe softmax: y[r, c] = exp(x[r, c] - m_r) / sum_j exp(x[r, j] - m_r), where m_r is the row's maximum.
+///
+/// One change: a first pass finds m, and every exponent is taken relative to it. The quotient is the same for
+/// any m, but with the maximum no term exceeds 1 and one term is 1, so the sum lies in 1 .. cols.
+/// (Milakov & Gimelshein 2018, algorithm 2.)
+///
+///   grid    ceil(rows / kBlockThreads)   one thread per row
+///   block   kBlockThreads
+///   shared  none
+///   HBM     reads x three times, writes y once: 4 * rows * cols * 4 bytes
+///
+/// In one step the 32 lanes of a warp read one column of 32 rows, from addresses that lie cols * 4 bytes
+/// apart. For cols >= 8 these are in 32 sectors of 32 bytes, to get 128 bytes.
+///
+/// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
+__global__ void __launch_bounds__(kBlockThreads)
+    row_per_thread_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols) {
+  const size_t row = size_t(blockIdx.x) * kBlockThreads + threadIdx.x;
+  if (row >= size_t(rows)) return;
+  x += row * cols;
+  y += row * cols;
+
+  // Pass 1: the maximum.
+  // EXERCISE 1: Find the number m that keeps every exponent of the next pass at or below 0.
+  // HINT 1: The result is the same for every m. Which one makes the largest exponent exactly 0?
+  // HINT 1: It is the largest element of the row: fmaxf() of what you have and x[col], for every col.
+  // HINT 1: float m = -FLT_MAX; then, in a loop over the columns, m = fmaxf(m, x[col]);
+  float m = -FLT_MAX;  // not -inf, because (-inf) - (-inf) is NaN
+  for (int col = 0; col < cols; ++col) m = fmaxf(m, x[col]);
+  // STUB:   const float m = FLT_MAX;
+
+  // Pass 2: the sum.
+  float l = 0.0f;
+  for (int col = 0; col < cols; ++col) l += expf(x[col] - m);
+
+  // Pass 3: the quotients.
+  const float inv_l = inverse_or_zero(l);
+  for (int col = 0; col < cols; ++col) y[col] = expf(x[col] - m) * inv_l;
+}
+
+/// The largest of the 32 values of a warp, in every lane.
+///
+/// A butterfly: lane i takes the value of lane i ^ mask. After masks 16, 8, 4, 2, 1 every lane has seen all
+/// 32 values: five shuffles, no memory.
+__device__ __forceinline__ float warp_max(float value) {
+  for (int mask = 16; mask > 0; mask /= 2) value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, mask));
+  return value;
+}
+
+/// The sum of the 32 values of a warp, in every lane. All lanes get the same bits: at every step the two
+/// partners add the same two numbers, and a + b = b + a.
+__device__ __forceinline__ float warp_sum(float value) {
+  // EXERCISE 2: Add up the values of the 32 lanes, so that each lane has the sum.
+  // HINT 2: Five steps are enough: in each of them a lane adds what its partner has gathered so far.
+  // HINT 2: The partner is lane ^ mask, for mask = 16, 8, 4, 2, 1, as in warp_max().
+  // HINT 2: In the loop: value += __shfl_xor_sync(kAllLanes, value, mask);
+  for (int mask = 16; mask > 0; mask /= 2) value += __shfl_xor_sync(kAllLanes, value, mask);
+  // STUB:   value = __shfl_sync(kAllLanes, value, 0);  // lane 0's part, not the sum
+  return value;
+}
+
+/// x[col], or -inf behind the end of the row: no maximum changes, and a sum grows by exp(-inf) = 0.
+///
+/// With it, all threads of a row make the same number of steps. If those without a column left stopped a step
+/// before the others, the warp would part: nvcc unrolls loops by four, and the two groups would run what
+/// remains one after the other. At 1003 columns that is 18 % more sectors.
+__device__ __forceinline__ float at(const float* x, int col, int cols) {
+  return col < cols ? x[col] : -INFINITY;
+}
+
+/// Safe softmax with a warp on each row instead of a thread.
+///
+/// One change: the mapping. In one step the 32 lanes read 32 neighbouring columns of one row: 128 bytes in a
+/// row, 4 sectors (5 where the row does not begin at a sector).
+///
+///   grid    ceil(rows / kWarps)   one warp per row
+///   block   kBlockThreads = 32 * kWarps
+///   shared  none
+///   HBM     reads x three times, writes y once: 4 * rows * cols * 4 bytes
+///
+/// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
+__global__ void __launch_bounds__(kBlockThreads)
+    row_per_warp_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols) {
+  const int lane = threadIdx.x % 32;
+  const size_t row = size_t(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (row >= size_t(rows)) return;  // the same for all lanes of a warp: the shuffles below have all 32
+  x += row * cols;
+  y += row * cols;
+
+  // EXERCISE 3: The three passes again, with the columns of the row dealt out to the 32 lanes.
+  // HINT 3: In each step of a loop, lanes 0 .. 31 should read 32 neighbours. How far does each then move on?
+  // HINT 3: A lane's maximum covers its own columns only. Two functions above make one number out of 32.
+  // HINT 3: For first = 0, 32, 64, ... lane i takes at(x, first + i, cols). Then warp_max() or warp_sum().
+  // Pass 1: the maximum. Lane i takes columns i, i + 32, i + 64, ...
+  float m = -FLT_MAX;
+  for (int first = 0; first < cols; first += 32) m = fmaxf(m, at(x, first + lane, cols));
+  m = warp_max(m);
+
+  // Pass 2: the sum.
+  float l = 0.0f;
+  for (int first = 0; first < cols; first += 32) l += expf(at(x, first + lane, cols) - m);
+  l = warp_sum(l);
+
+  // Pass 3: the quotients.
+  const float inv_l = inverse_or_zero(l);
+  for (int first = 0; first < cols; first += 32) {
+    if (const int col = first + lane; col < cols) y[col] = expf(x[col] - m) * inv_l;
+  }
+  // STUB:   if (lane == 0) y[0] = 0.0f;
+}
+
+/// Safe softmax with a block on each row instead of a warp.
+///
+/// One change: the mapping again. Few long rows now keep the whole chip busy, but no shuffle crosses a warp:
+/// the warps pass on their results through shared memory, and have to wait for each other there.
+///
+///   grid    rows                  one block per row
+///   block   kBlockThreads
+///   shared  kWarps * 4 bytes, first for the maxima of the warps, then for their sums
+///   HBM     reads x three times, writes y once: 4 * rows * cols * 4 bytes
+///
+/// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
+__global__ void __launch_bounds__(kBlockThreads)
+    row_per_block_softmax(const float* __restrict__ x, float* __restrict__ y, int /*rows*/, int cols) {
+  __shared__ float sPartial[kWarps];
+  const int thread = threadIdx.x;
+  const int warp = thread / 32;
+  const bool first_lane = thread % 32 == 0;
+  x += size_t(blockIdx.x) * cols;
+  y += size_t(blockIdx.x) * cols;
+
+  // Pass 1: the maximum.
+  float m = -FLT_MAX;
+  for (int first = 0; first < cols; first += kBlockThreads) m = fmaxf(m, at(x, first + thread, cols));
+  m = warp_max(m);
+  if (first_lane) sPartial[warp] = m;
+  __syncthreads();  // the maximum of every warp is there
+  for (int other = 0; other < kWarps; ++other) m = fmaxf(m, sPartial[other]);
+
+  // Pass 2: the sum.
+  float l = 0.0f;
+  for (int first = 0; first < cols; first += kBlockThreads) l += expf(at(x, first + thread, cols) - m);
+  // EXERCISE 4: l holds this thread's part of the sum. Make it the sum of the row, in every thread.
+  // HINT 4: The way is the one that the maximum took above. But this time the array is not empty.
+  // HINT 4: A slow warp may still be reading the maxima when a fast one writes its sum. What makes it wait?
+  // HINT 4: warp_sum(), a barrier, one lane of each warp writes sPartial, a barrier, all add up sPartial.
+  l = warp_sum(l);
+  __syncthreads();  // every warp has read the maxima: their place is free
+  if (first_lane) sPartial[warp] = l;
+  __syncthreads();  // the sum of every warp is there
+  l = 0.0f;
+  for (int other = 0; other < kWarps; ++other) l += sPartial[other];
+  // STUB:   l = warp_sum(l);  // the part of one warp
+
+  // Pass 3: the quotients.
+  const float inv_l = inverse_or_zero(l);
+  for (int first = 0; first < cols; first += kBlockThreads) {
+    if (const int col = first + thread; col < cols) y[col] = expf(x[col] - m) * inv_l;
+  }
+}
+
+}  // namespace fa

@@ -1,0 +1,144 @@
+/// @file
+/// Chapter 02 as the harness sees it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "device/launch.cuh"
+#include "harness/chapter.hpp"
+#include "kernel.cuh"
+
+namespace fa {
+namespace {
+
+using Shape = Softmax::Shape;
+using Args = Softmax::Args;
+using Step = Variant<Softmax>;  // named with each variant below: g++ 12 gives up on bare braces
+
+/// The blocks that it takes for so many rows.
+unsigned blocks_for(int rows, int rows_per_block) { return unsigned((rows - 1) / rows_per_block + 1); }
+
+void launch_online(const Args& a, cudaStream_t stream) {
+  launch(online_softmax, blocks_for(a.rows, kWarps), kBlockThreads, 0, stream, a.x, a.y, a.rows, a.cols);
+}
+
+void launch_vectorized(const Args& a, cudaStream_t stream) {
+  launch(vectorized_softmax, blocks_for(a.rows, kWarps), kBlockThreads, 0, stream, a.x, a.y, a.rows, a.cols);
+}
+
+void launch_block_per_row(const Args& a, cudaStream_t stream) {
+  launch(block_per_row_softmax, unsigned(a.rows), kBlockThreads, 0, stream, a.x, a.y, a.rows, a.cols);
+}
+
+/// A kernel of `on_chip`, and what the host must know of it.
+struct OnChipKernel {
+  int threads;  ///< that share a row
+  int quads;    ///< of a row that each of them keeps in registers
+  int rows_per_block;
+  bool uses_shared;  ///< can keep more of a row in shared memory
+  void (*kernel)(const float*, float*, int, int, int);
+};
+
+template <class Row>
+OnChipKernel on_chip_kernel() {
+  return {Row::kThreads, Row::kQuads, Row::kRowsPerBlock, Row::kUsesShared, on_chip_softmax<Row>};
+}
+
+/// From short rows to long ones. A multiprocessor runs 1024 threads of any of them: many rows, or one.
+const OnChipKernel kOnChipKernels[] = {
+    on_chip_kernel<OnChip<32, 1>>(),    // up to 128 columns
+    on_chip_kernel<OnChip<32, 2>>(),    // 256
+    on_chip_kernel<OnChip<32, 4>>(),    // 512
+    on_chip_kernel<OnChip<64, 4>>(),    // 1024
+    on_chip_kernel<OnChip<128, 4>>(),   // 2048
+    on_chip_kernel<OnChip<256, 4>>(),   // 4096
+    on_chip_kernel<OnChip<256, 8>>(),   // 8192
+    on_chip_kernel<OnChip<512, 8>>(),   // 16384 in registers, on an H100 28672 more in shared memory
+    on_chip_kernel<OnChip<1024, 8>>(),  // 32768 in registers, on an H100 57344 more in shared memory
+};
+
+/// Which kernel takes rows of some length, and how much shared memory it uses.
+struct OnChipPlan {
+  OnChipKernel by;
+  int shared_quads;  ///< of a row that each thread keeps in shared memory
+
+  int block_threads() const { return by.threads * by.rows_per_block; }
+  std::size_t shared_bytes() const { return std::size_t(shared_quads) * by.threads * sizeof(float4); }
+  std::int64_t cols_on_chip() const { return std::int64_t(4) * by.threads * (by.quads + shared_quads); }
+};
+
+/// The first kernel that can hold a row of `cols` columns, or else the last one: the border between one read
+/// of x and two.
+OnChipPlan plan_on_chip(std::int64_t cols) {
+  int device = 0, shared_limit = 0;
+  FA_CUDA_CHECK(cudaGetDevice(&device));
+  FA_CUDA_CHECK(cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const std::int64_t most_shared =
+      shared_limit / std::int64_t(1024 * sizeof(float4));  // of each of 1024 threads
+
+  // A row of ragged length may begin at the last column of a quad, and end at the first of another.
+  const std::int64_t quads = cols % 4 == 0 ? cols / 4 : (cols + 6) / 4;
+  OnChipPlan plan{};
+  for (const OnChipKernel& kernel : kOnChipKernels) {
+    const std::int64_t missing = (quads + kernel.threads - 1) / kernel.threads - kernel.quads;
+    plan = {kernel, kernel.uses_shared ? int(std::clamp<std::int64_t>(missing, 0, most_shared)) : 0};
+    if (missing <= plan.shared_quads) break;
+  }
+  return plan;
+}
+
+void launch_on_chip(const Args& a, cudaStream_t stream) {
+  const OnChipPlan plan = plan_on_chip(a.cols);
+  launch(plan.by.kernel, blocks_for(a.rows, plan.by.rows_per_block), unsigned(plan.block_threads()),
+         plan.shared_bytes(), stream, a.x, a.y, a.rows, a.cols, plan.shared_quads);
+}
+
+/// Columns, of all rows together, that `on_chip` reads a second time: 0 where a row fits.
+std::int64_t on_chip_reread(const Shape& shape) {
+  const std::int64_t fit = plan_on_chip(shape.cols).cols_on_chip();
+  std::int64_t sum = 0;
+  for (std::int64_t row = 0; row < 4; ++row) {  // row and row + 4 begin at the same place within 16 bytes
+    const std::int64_t lead = row * shape.cols % 4;
+    sum += (shape.rows - row + 3) / 4 * std::max<std::int64_t>(0, lead + shape.cols - fit);
+  }
+  return sum;
+}
+
+/// `reads` elements of x are read, each element of y is written once.
+Traffic traffic_of(const Shape& shape, std::int64_t reads) {
+  constexpr std::int64_t kBytes = sizeof(float);
+  return {.tensors = {{"x", {.read_bytes = reads * kBytes}},
+                      {"y", {.write_bytes = shape.rows * shape.cols * kBytes}}}};
+}
+
+Traffic two_passes(const Shape& shape) { return traffic_of(shape, 2 * shape.rows * shape.cols); }
+Traffic one_read(const Shape& shape) {
+  return traffic_of(shape, shape.rows * shape.cols + on_chip_reread(shape));
+}
+
+}  // namespace
+
+AnyChapter describe_chapter() {
+  return Chapter<Softmax>{.name = "02_online_softmax",
+                          .title = "Online softmax: maximum and sum in one pass",
+                          .variants = {
+                              Step{.name = "online",
+                                   .summary = "maximum and sum in one pass: two reads of x instead of three",
+                                   .launch = launch_online,
+                                   .traffic = two_passes},
+                              Step{.name = "vectorized",
+                                   .summary = "float4 loads and stores, four (m, l) pairs per lane",
+                                   .launch = launch_vectorized,
+                                   .traffic = two_passes},
+                              Step{.name = "block_per_row",
+                                   .summary = "a block per row: warps merge their pairs in shared memory",
+                                   .launch = launch_block_per_row,
+                                   .traffic = two_passes},
+                              Step{.name = "on_chip",
+                                   .summary = "the row stays in registers and shared memory: one read of x",
+                                   .launch = launch_on_chip,
+                                   .traffic = one_read},
+                          }};
+}
+
+}  // namespace fa

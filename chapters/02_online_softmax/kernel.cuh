@@ -1,0 +1,351 @@
+/// @file
+/// Softmax with one pass less, then with fewer instructions, then with a row that never leaves the chip.
+///
+/// x and y are [rows, cols], fp32, row-major, and begin at a multiple of 16 bytes. Every kernel takes any
+/// rows >= 1 and any cols >= 1. A row of -inf only becomes zeros; a row that holds a NaN or +inf becomes NaN.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cfloat>
+#include <cmath>
+
+#include "device/math.cuh"
+#include "device/reduce.cuh"
+
+namespace fa {
+
+constexpr int kBlockThreads = 256;          ///< of every kernel up to `block_per_row`
+constexpr int kWarps = kBlockThreads / 32;  ///< warps of such a block
+
+/// Statistics of part of a row: its maximum, and the sum of exp(x - m) over that part.
+///
+/// An empty part is {-FLT_MAX, 0}: m begins at the lowest finite number, because (-inf) - (-inf) is NaN.
+struct MaxSum {
+  float m;
+  float l;
+};
+
+/// The statistics of two parts taken together. Associative and commutative, so elements, lanes and warps may
+/// be merged in any order (Milakov & Gimelshein 2018, section 3.1).
+///
+/// One element x is the part {x, 1}. If it may be -inf, merge it into a part that began empty: such a part
+/// has m >= -FLT_MAX, and exp(-inf - m) = 0.
+__device__ __forceinline__ MaxSum merge(MaxSum a, MaxSum b) {
+  // EXERCISE 1: Both sums were taken against their own maximum. Bring them to the common one, and add.
+  // HINT 1: exp(x - m_old) * exp(m_old - m_new) = exp(x - m_new): one factor for every term of a sum.
+  // HINT 1: With m = fmaxf(a.m, b.m), the sum of a becomes a.l * expf(a.m - m).
+  const float m = fmaxf(a.m, b.m);
+  return {m, a.l * expf(a.m - m) + b.l * expf(b.m - m)};
+  // STUB:   return {fmaxf(a.m, b.m), a.l + b.l};
+}
+
+/// A pair travels between lanes in two shuffles. With this, warp_reduce() and block_reduce() take pairs.
+__device__ __forceinline__ MaxSum shuffle_xor(MaxSum part, int mask) {
+  return {shuffle_xor(part.m, mask), shuffle_xor(part.l, mask)};
+}
+
+/// Online softmax: y[r, c] = exp(x[r, c] - m_r) / l_r in two passes over x instead of three.
+///
+/// One change from chapter 01's `row_per_warp`: the maximum and the sum are found together.
+/// (Milakov & Gimelshein 2018, algorithm 3.)
+///
+///   grid    ceil(rows / kWarps)   one warp per row
+///   block   kBlockThreads = 32 * kWarps
+///   shared  none
+///   HBM     reads x twice, writes y once: 3 * rows * cols * 4 bytes
+///
+/// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
+__global__ void __launch_bounds__(kBlockThreads)
+    online_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols) {
+  const int lane = threadIdx.x % 32;
+  const size_t row = size_t(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (row >= size_t(rows)) return;
+  x += row * cols;
+  y += row * cols;
+
+  // Pass 1: maximum and sum together. Lane i takes columns i, i + 32, ...: 128 neighbouring bytes a step.
+  MaxSum part = {-FLT_MAX, 0.0f};
+  for (int first = 0; first < cols; first += 32) part = merge(part, {at(x, first + lane, cols), 1.0f});
+  const MaxSum all = warp_reduce(part, merge);
+
+  // Pass 2: the second and last read of x.
+  const float inv_l = inverse_or_zero(all.l);
+  for (int first = 0; first < cols; first += 32) {
+    if (const int col = first + lane; col < cols) y[col] = expf(x[col] - all.m) * inv_l;
+  }
+}
+
+/// Are columns col .. col + count - 1 all among columns 0 .. end - 1? Decides every ragged edge below.
+__device__ __forceinline__ bool inside(int col, int count, int end) { return col >= 0 && col + count <= end; }
+
+/// Will these bytes of x be read once more? If not, the L2 may drop them before others.
+enum class Read { kAgain, kLast };
+
+/// Four neighbouring floats by one load of 16 bytes. @param address  a multiple of 16 bytes
+template <Read kRead>
+__device__ __forceinline__ float4 load_float4(const float* address) {
+  const float4* quad = reinterpret_cast<const float4*>(address);
+  return kRead == Read::kLast ? __ldcs(quad) : *quad;
+}
+
+/// Four neighbouring floats by one store of 16 bytes. Nobody reads y here: the L2 may drop it before x.
+__device__ __forceinline__ void store_float4(float* address, float4 quad) {
+  __stcs(reinterpret_cast<float4*>(address), quad);
+}
+
+/// A quad: the four columns from `col` on. Columns outside 0 .. end - 1 are not read; they are -inf, which
+/// adds exp(-inf) = 0 to a sum.
+///
+/// A row whose length is no multiple of 4 begins or ends in the middle of 16 aligned bytes: its first quad
+/// then has col < 0, its last one ends behind `end`, and only these two are loaded column by column.
+///
+/// @param x  the row; x + col is a multiple of 16 bytes
+template <Read kRead = Read::kAgain>
+__device__ __forceinline__ float4 load_quad(const float* x, int col, int end) {
+  // EXERCISE 2: Load the columns of the quad that belong to the row, and read nothing else.
+  // HINT 2: In every quad but the first and the last of a row all four are inside: one load_float4().
+  // HINT 2: In the other two, decide for each column c by itself: x[c] if inside(c, 1, end), else -INFINITY.
+  if (inside(col, 4, end)) return load_float4<kRead>(x + col);
+  const auto at = [x, end](int c) { return inside(c, 1, end) ? x[c] : -INFINITY; };
+  return {at(col), at(col + 1), at(col + 2), at(col + 3)};
+  // STUB:   return {col < end ? x[0] : -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+}
+
+/// Writes the columns of a quad that lie in columns 0 .. end - 1.
+__device__ __forceinline__ void store_quad(float* y, int col, int end, float4 quad) {
+  if (inside(col, 4, end)) {
+    store_float4(y + col, quad);
+  } else {
+    if (inside(col, 1, end)) y[col] = quad.x;
+    if (inside(col + 1, 1, end)) y[col + 1] = quad.y;
+    if (inside(col + 2, 1, end)) y[col + 2] = quad.z;
+    if (inside(col + 3, 1, end)) y[col + 3] = quad.w;
+  }
+}
+
+/// exp(x - m) of four columns.
+__device__ __forceinline__ float4 exp_minus(float4 x, float m) {
+  return {expf(x.x - m), expf(x.y - m), expf(x.z - m), expf(x.w - m)};
+}
+
+/// exp(x - m) / l of four columns.
+__device__ __forceinline__ float4 probabilities(float4 x, float m, float inv_l) {
+  const float4 e = exp_minus(x, m);
+  return {e.x * inv_l, e.y * inv_l, e.z * inv_l, e.w * inv_l};
+}
+
+/// The pair of the quads at columns col, col + kStride, ... Each of the four columns of a quad has a pair of
+/// its own until the end, so that four merges are on their way at a time and none waits for another.
+template <int kStride>
+__device__ __forceinline__ MaxSum merge_quads(const float* x, int col, int cols) {
+  MaxSum part[4];
+  for (MaxSum& p : part) p = {-FLT_MAX, 0.0f};
+  for (; col < cols; col += kStride) {
+    const float4 quad = load_quad(x, col, cols);
+    part[0] = merge(part[0], {quad.x, 1.0f});
+    part[1] = merge(part[1], {quad.y, 1.0f});
+    part[2] = merge(part[2], {quad.z, 1.0f});
+    part[3] = merge(part[3], {quad.w, 1.0f});
+  }
+  return merge(merge(part[0], part[1]), merge(part[2], part[3]));
+}
+
+/// Online softmax, four columns at a time.
+///
+/// One change: a lane takes a quad per step, and has a pair (m, l) for each of its columns. That is a quarter
+/// of the load and store instructions, and four independent chains of merges instead of one.
+///
+///   grid    ceil(rows / kWarps)   one warp per row
+///   block   kBlockThreads = 32 * kWarps
+///   shared  none
+///   HBM     reads x twice, writes y once: 3 * rows * cols * 4 bytes
+///
+/// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
+__global__ void __launch_bounds__(kBlockThreads)
+    vectorized_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols) {
+  const int lane = threadIdx.x % 32;
+  const size_t row = size_t(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (row >= size_t(rows)) return;
+  const int lead = int(row * cols % 4);  // columns of the row before in the first quad of this one
+  x += row * cols;
+  y += row * cols;
+
+  // Pass 1: lane i takes quads i, i + 32, ...: 512 neighbouring bytes a step.
+  const MaxSum all = warp_reduce(merge_quads<4 * 32>(x, 4 * lane - lead, cols), merge);
+
+  // Pass 2.
+  const float inv_l = inverse_or_zero(all.l);
+  for (int col = 4 * lane - lead; col < cols; col += 4 * 32) {
+    store_quad(y, col, cols, probabilities(load_quad(x, col, cols), all.m, inv_l));
+  }
+}
+
+/// Online softmax with a block on each row.
+///
+/// One change: the mapping, for rows that are long and few. One merge() serves elements, lanes and warps
+/// alike.
+///
+///   grid    rows                     one block per row
+///   block   kBlockThreads
+///   shared  kWarps * 8 bytes         the pair of each warp
+///   HBM     reads x twice, writes y once: 3 * rows * cols * 4 bytes
+///
+/// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
+__global__ void __launch_bounds__(kBlockThreads)
+    block_per_row_softmax(const float* __restrict__ x, float* __restrict__ y, int /*rows*/, int cols) {
+  const int thread = threadIdx.x;
+  const size_t row = blockIdx.x;
+  const int lead = int(row * cols % 4);
+  x += row * cols;
+  y += row * cols;
+
+  // Pass 1: thread i takes quads i, i + kBlockThreads, ...
+  const MaxSum mine = merge_quads<4 * kBlockThreads>(x, 4 * thread - lead, cols);
+  // EXERCISE 3: The threads hold the pairs of their parts. Make of them the pair of the row, in every thread.
+  // HINT 3: Chapter 01 did this for a maximum and for a sum, with two barriers and one more between them.
+  // HINT 3: block_reduce() of device/reduce.cuh takes merge() as well, and needs room for a pair per warp.
+  __shared__ MaxSum sPartial[kWarps];
+  const MaxSum all = block_reduce(mine, merge, sPartial);
+  // STUB:   const MaxSum all = warp_reduce(mine, merge);  // the part of one warp
+
+  // Pass 2.
+  const float inv_l = inverse_or_zero(all.l);
+  for (int col = 4 * thread - lead; col < cols; col += 4 * kBlockThreads) {
+    store_quad(y, col, cols, probabilities(load_quad(x, col, cols), all.m, inv_l));
+  }
+}
+
+/// How `on_chip` deals a row out to threads. The longer the row, the more threads share it: each can hold 32
+/// floats in registers if it has 64 of them, and then 1024 threads fit a multiprocessor.
+template <int kThreadsOfRow, int kQuadsOfThread>
+struct OnChip {
+  static constexpr int kThreads = kThreadsOfRow;                  ///< that share a row: a warp, or a block
+  static constexpr int kQuads = kQuadsOfThread;                   ///< that each of them keeps in registers
+  static constexpr int kRowsPerBlock = kThreads == 32 ? 4 : 1;    ///< four warps, or a row
+  static constexpr int kBlockThreads = kThreads * kRowsPerBlock;  ///< 128 to 1024
+  static constexpr int kBlocksPerSm = 1024 / kBlockThreads;       ///< leaves 64 registers for a thread
+  static constexpr bool kUsesShared = kThreads >= 512;            ///< for what the registers cannot hold
+};
+
+/// Loads a batch: kQuads quads of a thread, kStride columns apart, from column `col` on. In a batch that is
+/// inside altogether no branch stands between the loads: 8 quads of 1024 threads are 128 KiB in flight.
+template <Read kRead, int kStride, int kQuads>
+__device__ __forceinline__ void load_batch(float4 (&rX)[kQuads], const float* x, int col, int end) {
+  if (inside(col, (kQuads - 1) * kStride + 4, end)) {
+    for (int k = 0; k < kQuads; ++k) rX[k] = load_float4<kRead>(x + col + k * kStride);
+  } else {
+    for (int k = 0; k < kQuads; ++k) rX[k] = load_quad<kRead>(x, col + k * kStride, end);
+  }
+}
+
+/// Writes the probabilities of a batch, in the same way.
+template <int kStride, int kQuads>
+__device__ __forceinline__ void store_batch(float* y, int col, int end, const float4 (&rX)[kQuads], float m,
+                                            float inv_l) {
+  if (inside(col, (kQuads - 1) * kStride + 4, end)) {
+    for (int k = 0; k < kQuads; ++k) store_float4(y + col + k * kStride, probabilities(rX[k], m, inv_l));
+  } else {
+    for (int k = 0; k < kQuads; ++k) store_quad(y, col + k * kStride, end, probabilities(rX[k], m, inv_l));
+  }
+}
+
+/// The pair of the values that a thread holds: their maximum first, then the sum against it. Registers can be
+/// read twice for nothing, and a value costs one exp() here where merge() would take two.
+template <int kQuads>
+__device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kQuads]) {
+  MaxSum part = {-FLT_MAX, 0.0f};
+  // EXERCISE 4: Find the maximum of the values in rX[0] .. rX[kQuads - 1], then the sum of exp(x - maximum).
+  // HINT 4: Two loops over k, as in chapter 01. A quad has the four members x, y, z and w.
+  // HINT 4: The second loop adds up the four members of exp_minus(rX[k], part.m).
+  for (int k = 0; k < kQuads; ++k) {
+    part.m = fmaxf(part.m, fmaxf(fmaxf(rX[k].x, rX[k].y), fmaxf(rX[k].z, rX[k].w)));
+  }
+  for (int k = 0; k < kQuads; ++k) {
+    const float4 e = exp_minus(rX[k], part.m);
+    part.l += (e.x + e.y) + (e.z + e.w);
+  }
+  // STUB:   part = {rX[0].x, float(4 * kQuads)};
+  return part;
+}
+
+/// Softmax of a row that stays on the chip between the two passes.
+///
+/// One change: pass 2 finds the row where pass 1 left it, the first columns in registers, the next ones in
+/// shared memory. Only what remains of a very long row is read a second time. Of 131072 columns an H100 keeps
+/// 90112; its 132 multiprocessors together read 22 MB again, which can still be in their L2 of 50 MB.
+///
+///   grid    ceil(rows / Row::kRowsPerBlock)
+///   block   Row::kBlockThreads
+///   shared  16 bytes per thread and shared quad (dynamic); 8 bytes per warp where a block has one row
+///   HBM     reads x once, writes y once: 2 * rows * cols * 4 bytes, and 4 more for each column that does not
+///           fit: on_chip_reread() in chapter.cu counts these
+///
+/// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
+/// @param shared_quads  quads of the row that a thread keeps in shared memory; 0 unless Row::kUsesShared
+template <class Row>
+__global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
+    on_chip_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols,
+                    int shared_quads) {
+  constexpr int kStep = 4 * Row::kThreads;         // columns of one quad of every thread,
+  constexpr int kBatchCols = kStep * Row::kQuads;  // and of one batch of every thread
+  const int thread = threadIdx.x % Row::kThreads;
+  const size_t row = size_t(blockIdx.x) * Row::kRowsPerBlock + threadIdx.x / Row::kThreads;
+  if (row >= size_t(rows)) return;  // a whole warp, and only where no barrier follows
+  const int lead = int(row * cols % 4);
+  x += row * cols;
+  y += row * cols;
+
+  extern __shared__ float4 smem[];
+  float4* sX = smem + thread;  // every kThreads-th quad from here on belongs to this thread alone: no barrier
+  float4 rX[Row::kQuads];
+
+  // The first column that this thread has in each of the three places.
+  const int in_registers = 4 * thread - lead;
+  const int in_shared = in_registers + kBatchCols;
+  const int in_rest = in_shared + shared_quads * kStep;
+
+  // Pass 1, from the last place to the first: the batch that is loaded last stays in the registers.
+  MaxSum part = {-FLT_MAX, 0.0f};
+  if constexpr (Row::kUsesShared) {
+    for (int col = in_rest; col < cols; col += kBatchCols) {
+      load_batch<Read::kAgain, kStep>(rX, x, col, cols);
+      part = merge(part, max_sum(rX));
+    }
+    const int end = min(in_rest - 4 * thread, cols);
+    for (int s = 0; s < shared_quads; s += Row::kQuads) {
+      load_batch<Read::kLast, kStep>(rX, x, in_shared + s * kStep, end);
+      part = merge(part, max_sum(rX));
+      for (int k = 0; k < Row::kQuads && s + k < shared_quads; ++k) sX[(s + k) * Row::kThreads] = rX[k];
+    }
+  }
+  load_batch<Read::kLast, kStep>(rX, x, in_registers, cols);
+  part = merge(part, max_sum(rX));
+
+  MaxSum all;
+  if constexpr (Row::kThreads == 32) {
+    all = warp_reduce(part, merge);
+  } else {
+    __shared__ MaxSum sPartial[Row::kThreads / 32];
+    all = block_reduce(part, merge, sPartial);
+  }
+
+  // Pass 2, from the first place to the last.
+  const float inv_l = inverse_or_zero(all.l);
+  // EXERCISE 5: Write the probabilities of the columns that are still in registers. x is not read again.
+  // HINT 5: rX holds what the last load_batch() brought. Which column did that batch begin at?
+  // HINT 5: store_batch<kStep>() takes y, that column, cols, rX, the maximum and the inverse of the sum.
+  store_batch<kStep>(y, in_registers, cols, rX, all.m, inv_l);
+  // STUB:   store_batch<kStep>(y, in_registers, cols, rX, part.m, 1.0f);
+  if constexpr (Row::kUsesShared) {
+    for (int s = 0; s < shared_quads; ++s) {
+      store_quad(y, in_shared + s * kStep, cols, probabilities(sX[s * Row::kThreads], all.m, inv_l));
+    }
+    for (int col = in_rest; col < cols; col += kBatchCols) {
+      load_batch<Read::kLast, kStep>(rX, x, col, cols);
+      store_batch<kStep>(y, col, cols, rX, all.m, inv_l);
+    }
+  }
+}
+
+}  // namespace fa

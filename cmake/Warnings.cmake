@@ -1,0 +1,19 @@
+# fa_warnings: what every target is compiled with. -DFA_WERROR=ON (CI) turns warnings into errors.
+option(FA_WERROR "Treat warnings as errors" OFF)
+add_library(fa_warnings INTERFACE)
+set(_warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wunused
+  -Wno-missing-field-initializers)  # designated initializers name what differs from the default
+if(FA_WERROR)
+  list(APPEND _warnings -Werror)
+endif()
+target_compile_options(fa_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${_warnings}>")
+# nvcc's own generated code is not pedantic, and kernels cast the way CUDA's headers do.
+target_compile_options(fa_warnings INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler=-Wall,-Wextra -Wreorder$<$<BOOL:${FA_WERROR}>: -Werror=all-warnings>>")
+
+# FA_SANITIZE: AddressSanitizer and UBSan for host code. Kernels keep the simulator's own instrumentation.
+option(FA_SANITIZE "Host code under AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+if(FA_SANITIZE)
+  add_link_options(-fsanitize=address,undefined)
+  target_compile_options(fa_warnings INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+endif()

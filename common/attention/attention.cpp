@@ -1,0 +1,90 @@
+#include "attention/attention.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "attention/parallel.hpp"
+
+namespace fa {
+namespace {
+
+template <class T>
+using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+void require_shape(const char* name, const Tensor& tensor, const std::vector<std::int64_t>& shape) {
+  if (tensor.shape != shape) {
+    throw std::invalid_argument(fmt::format("{} has shape {}, should have {}", name, tensor.shape, shape));
+  }
+}
+
+}  // namespace
+
+double AttentionShape::logit_scale() const { return scale.value_or(1.0 / std::sqrt(double(head_dim))); }
+
+std::optional<std::string> refuse(const AttentionShape& shape) {
+  const std::pair<const char*, std::int64_t> lengths[] = {
+      {"batch", shape.batch}, {"heads", shape.heads}, {"kv-heads", shape.kv_heads},
+      {"seq-q", shape.seq_q}, {"seq-k", shape.seq_k}, {"head-dim", shape.head_dim}};
+  for (const auto& [name, length] : lengths) {
+    if (length < 1 || length > INT_MAX) {
+      return fmt::format("--{} is {}: must be from 1 to {}", name, length, INT_MAX);
+    }
+  }
+  if (shape.heads % shape.kv_heads != 0) {
+    return fmt::format("--heads is {}: must be a multiple of --kv-heads, which is {}", shape.heads,
+                       shape.kv_heads);
+  }
+  if (!std::isfinite(shape.logit_scale()) || shape.logit_scale() <= 0) {
+    return fmt::format("--scale is {}: must be a finite number above 0", shape.logit_scale());
+  }
+  return std::nullopt;
+}
+
+Tensor logits(const AttentionShape& shape, const Tensor& q, const Tensor& k) {
+  require_shape("q", q, {shape.batch, shape.heads, shape.seq_q, shape.head_dim});
+  require_shape("k", k, {shape.batch, shape.kv_heads, shape.seq_k, shape.head_dim});
+
+  const std::int64_t rows = shape.batch * shape.heads * shape.seq_q;
+  Tensor x{.shape = {rows, shape.seq_k}, .data = std::vector<float>(std::size_t(rows * shape.seq_k))};
+
+  // A block of queries of one head against all keys of its group. Blocks never span two heads.
+  constexpr std::int64_t kQueries = 64;
+  const std::int64_t blocks_per_head = (shape.seq_q + kQueries - 1) / kQueries;
+  const auto logits_of_block = [&](std::int64_t block) {
+    const std::int64_t head = block / blocks_per_head;  // counts through all batches
+    const std::int64_t first_query = block % blocks_per_head * kQueries;
+    const std::int64_t queries = std::min(kQueries, shape.seq_q - first_query);
+    const std::int64_t kv_head =
+        head / shape.heads * shape.kv_heads + head % shape.heads / (shape.heads / shape.kv_heads);
+    const std::int64_t first_row = head * shape.seq_q + first_query;
+
+    const Eigen::Map<const RowMajor<float>> q_block(q.data.data() + first_row * shape.head_dim, queries,
+                                                    shape.head_dim);
+    const Eigen::Map<const RowMajor<float>> k_head(k.data.data() + kv_head * shape.seq_k * shape.head_dim,
+                                                   shape.seq_k, shape.head_dim);
+    Eigen::Map<RowMajor<float>> x_block(x.data.data() + first_row * shape.seq_k, queries, shape.seq_k);
+    x_block =
+        (shape.logit_scale() * (q_block.cast<double>() * k_head.cast<double>().transpose())).cast<float>();
+
+    if (!shape.causal) return;
+    for (std::int64_t query = 0; query < queries; ++query) {
+      const std::int64_t visible = first_query + query + 1 + shape.seq_k - shape.seq_q;
+      const std::int64_t hidden = shape.seq_k - std::clamp<std::int64_t>(visible, 0, shape.seq_k);
+      x_block.row(query).tail(hidden).setConstant(-std::numeric_limits<float>::infinity());
+    }
+  };
+  parallel_for(shape.batch * shape.heads * blocks_per_head, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) logits_of_block(block);
+  });
+  return x;
+}
+
+}  // namespace fa

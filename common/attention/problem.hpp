@@ -1,0 +1,48 @@
+/// @file
+/// What the harness asks of a problem: the concept that Softmax fulfils and that attention will.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attention/tensor.hpp"
+
+namespace fa {
+
+/// A problem says which tensors go in and come out for a shape, what the right outputs are, and how its
+/// sizes are named. It knows no chapter, no command line and no device.
+///
+/// | member                    | meaning                                                                  |
+/// |---------------------------|--------------------------------------------------------------------------|
+/// | `Shape`                   | the sizes, and everything else that decides the result besides the inputs |
+/// | `Args`                    | what a kernel launch is given: device pointers and sizes                  |
+/// | `kName`                   | the name in reports                                                       |
+/// | `refuse(shape)`           | why the shape cannot be computed, naming the option; nothing if it can    |
+/// | `inputs`, `outputs`       | the tensors of that shape, in the order of the kernel's arguments         |
+/// | `bind(shape, buffers)`    | `Args` from device addresses by tensor name                               |
+/// | `reference(shape, in)`    | the outputs in float64                                                    |
+/// | `tolerances(shape)`       | the largest relative L2 error of each output                              |
+/// | `flops(shape)`            | operations that the TFLOP/s column counts; 0 for none                     |
+/// | `describe(shape)`         | the sizes by name, as reports show them                                   |
+template <class P>
+concept Problem = std::default_initializable<typename P::Shape> &&
+    requires(const typename P::Shape& shape, const TensorMap& inputs,
+             const std::map<std::string, void*>& buffers) {
+  { P::kName } -> std::convertible_to<std::string_view>;
+  { P::refuse(shape) } -> std::same_as<std::optional<std::string>>;
+  { P::inputs(shape) } -> std::same_as<std::vector<TensorSpec>>;
+  { P::outputs(shape) } -> std::same_as<std::vector<TensorSpec>>;
+  { P::bind(shape, buffers) } -> std::same_as<typename P::Args>;
+  { P::reference(shape, inputs) } -> std::same_as<Reference>;
+  { P::tolerances(shape) } -> std::same_as<std::map<std::string, double>>;
+  { P::flops(shape) } -> std::same_as<double>;
+  { P::describe(shape) } -> std::same_as<std::vector<std::pair<std::string, std::int64_t>>>;
+};
+
+}  // namespace fa

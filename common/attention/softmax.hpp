@@ -1,0 +1,63 @@
+/// @file
+/// The problem of chapters 01 and 02: softmax over the rows of a matrix.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attention/tensor.hpp"
+#include "attention/traffic.hpp"
+
+namespace fa {
+
+/// y[r, c] = exp(x[r, c]) / sum_j exp(x[r, j]).
+///
+/// A row of -inf only gives zeros; a row that holds a NaN (or +inf) gives NaN throughout.
+///
+/// Every problem of the tutorial has the members of this class; the harness is written against them
+/// (concept fa::Problem in attention/problem.hpp).
+struct Softmax {
+  /// x and y are [rows, cols], fp32.
+  struct Shape {
+    std::int64_t rows = 1;
+    std::int64_t cols = 1;
+  };
+
+  /// What a kernel launch is given. Pointers to device memory.
+  struct Args {
+    const float* x;
+    float* y;
+    int rows;
+    int cols;
+  };
+
+  static constexpr std::string_view kName = "softmax";
+
+  /// Nothing if the shape can be computed, else what is wrong, naming the option: "--rows is 0: must be ..".
+  static std::optional<std::string> refuse(const Shape& shape);
+
+  static std::vector<TensorSpec> inputs(const Shape& shape);
+  static std::vector<TensorSpec> outputs(const Shape& shape);
+
+  /// @param buffers  device addresses of all inputs and outputs, by name
+  static Args bind(const Shape& shape, const std::map<std::string, void*>& buffers);
+
+  /// Outputs in float64, computed on all cores with the maximum subtracted.
+  static Reference reference(const Shape& shape, const TensorMap& inputs);
+
+  /// Largest relative L2 error that an fp32 kernel may have in each output: 1e-6, and more for rows of more than
+  /// 100 columns, so that a thread may add up a whole row.
+  static std::map<std::string, double> tolerances(const Shape& shape);
+
+  /// Floating-point operations that the TFLOP/s column counts; 0: the problem is bound by bytes, show none.
+  static double flops(const Shape& shape);
+
+  /// {"rows", n}, {"cols", n}: the shape as the JSON report shows it.
+  static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape);
+};
+
+}  // namespace fa

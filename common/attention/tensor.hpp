@@ -1,0 +1,55 @@
+/// @file
+/// Host tensors and their descriptions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fa {
+
+/// Element type of a tensor in device memory.
+enum class DType { kFloat32, kFloat16, kBFloat16 };
+
+/// Bytes of one element.
+constexpr std::size_t size_of(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+
+/// "fp32", "fp16" or "bf16": the words of the command line.
+constexpr std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return "fp32";
+    case DType::kFloat16: return "fp16";
+    case DType::kBFloat16: return "bf16";
+  }
+  return "?";
+}
+
+/// What a tensor is called, how long each dimension is, and how an element is stored on the device.
+struct TensorSpec {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  DType dtype = DType::kFloat32;
+
+  std::int64_t elements() const {
+    std::int64_t n = 1;
+    for (std::int64_t length : shape) n *= length;
+    return n;
+  }
+  std::size_t bytes() const { return std::size_t(elements()) * size_of(dtype); }
+};
+
+/// A dense tensor in host memory, row-major (C order).
+template <class T>
+struct HostTensor {
+  std::vector<std::int64_t> shape;
+  std::vector<T> data;
+};
+
+using Tensor = HostTensor<float>;  ///< what a kernel reads or writes, widened to fp32
+using TensorMap = std::map<std::string, Tensor>;
+using Reference = std::map<std::string, std::vector<double>>;  ///< expected outputs by name, in float64
+
+}  // namespace fa

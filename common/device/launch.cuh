@@ -1,0 +1,52 @@
+/// @file
+/// Launching kernels, the same way on a GPU and on the simulator. Taught by chapter 01.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace fa {
+
+/// A CUDA call that failed. The message holds the expression, the place and CUDA's own text.
+struct CudaError : std::runtime_error {
+  CudaError(cudaError_t status, const char* expression, const char* file, int line)
+      : std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + expression + ": " +
+                           cudaGetErrorString(status)),
+        code(status) {}
+  cudaError_t code;
+};
+
+/// Throws CudaError unless the call returns cudaSuccess.
+#define FA_CUDA_CHECK(...)                                                                            \
+  do {                                                                                                \
+    const cudaError_t fa_status = (__VA_ARGS__);                                                      \
+    if (fa_status != cudaSuccess) throw ::fa::CudaError(fa_status, #__VA_ARGS__, __FILE__, __LINE__); \
+  } while (false)
+
+/// Enqueues `kernel<<<grid, block, shared_bytes, stream>>>(args...)` and checks the launch.
+///
+/// cudaLaunchKernelEx is the form of a launch that a plain C++ compiler can read as well. A block with more
+/// than 48 KiB of shared memory, static and dynamic together, needs the kernel's consent, which is asked for
+/// here.
+///
+/// @throws CudaError  if the device refuses: too many threads, too much shared memory, ...
+template <class... Params, class... Args>
+void launch(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
+            Args&&... args) {
+  if (shared_bytes > 0) {
+    FA_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)));
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  FA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
+}
+
+}  // namespace fa

@@ -1,0 +1,78 @@
+/// @file
+/// Host interface of the simulator: names for allocations, and the report of what kernels did.
+///
+/// A program that uses only the CUDA runtime API needs none of this: defects are then printed to standard
+/// error at exit, and the exit status is made non-zero.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace gpusim {
+
+/// Traffic between the multiprocessors and global memory, as warps request it.
+///
+/// Bytes are the distinct bytes that a warp instruction asks for: 32 lanes that read the same float ask for
+/// 4 bytes. A sector is 32 aligned bytes; a request is one warp instruction. Atomics count in both bytes
+/// (each of them reads and writes what it changes) and in `atomic_*`, not in the sectors and requests of
+/// loads and stores, which is how Nsight Compute divides them.
+struct GlobalCounters {
+  std::int64_t read_bytes = 0, write_bytes = 0;
+  std::int64_t read_sectors = 0, write_sectors = 0;
+  std::int64_t read_requests = 0, write_requests = 0;
+  std::int64_t atomic_sectors = 0, atomic_requests = 0;
+
+  GlobalCounters& operator+=(const GlobalCounters& other);
+};
+
+/// Shared-memory traffic. A wavefront is one pass over the 32 banks; conflicts are wavefronts - ideal.
+struct SharedCounters {
+  std::int64_t bytes_per_block = 0;  ///< static and dynamic, the largest of all launches
+  std::int64_t load_wavefronts = 0, load_wavefronts_ideal = 0;
+  std::int64_t store_wavefronts = 0, store_wavefronts_ideal = 0;
+};
+
+/// Warp-wide and block-wide operations. `barriers` counts __syncthreads() once per warp, as a warp issues it.
+struct OpCounters {
+  std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0, mma = 0;
+};
+
+enum class DefectKind { kRace, kOutOfBounds, kMisaligned, kUninitializedRead, kBarrierDivergence };
+
+/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence".
+const char* name_of(DefectKind kind);
+
+/// One defect: all hazards between the same pair of source lines.
+struct Defect {
+  DefectKind kind;
+  std::string message;     ///< in the words of compute-sanitizer, one or more lines, no trailing newline
+  std::int64_t count = 0;  ///< how often it happened
+};
+
+/// Everything that kernels did since the last take_report().
+struct Report {
+  std::int64_t launches = 0;
+  std::map<std::string, GlobalCounters> tensors;  ///< by allocation name
+  SharedCounters shared;
+  OpCounters ops;
+  std::vector<Defect> defects;
+
+  GlobalCounters total() const;
+};
+
+/// Returns the report of all launches since the last call, and starts a new one.
+Report take_report();
+
+/// The defects as text, every line behind "========= ", with the summary line compute-sanitizer ends with.
+std::string format_defects(const Report& report);
+
+/// Gives an allocation the name under which reports show it. @param pointer  what cudaMalloc returned
+void name_allocation(const void* pointer, const std::string& name);
+
+/// Makes reads of these bytes a defect until something writes them.
+void mark_uninitialized(const void* pointer, std::size_t bytes);
+
+}  // namespace gpusim

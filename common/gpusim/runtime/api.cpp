@@ -1,0 +1,250 @@
+/// @file
+/// The CUDA runtime API (shim/cuda_runtime_api.h).
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/dynamic_shared.hpp"
+
+using gpusim::Arena;
+
+struct CUstream_st {};
+struct CUevent_st {
+  std::chrono::steady_clock::time_point time;
+  bool recorded = false;
+};
+
+namespace {
+
+constexpr std::size_t kDefaultDynamicShared = 48 * 1024;
+
+cudaError_t last_error = cudaSuccess;
+
+cudaError_t result(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+/// Kernels that cudaFuncSetAttribute has allowed more dynamic shared memory.
+std::map<const void*, std::size_t>& dynamic_shared_limits() {
+  static std::map<const void*, std::size_t> limits;
+  return limits;
+}
+
+/// Is [p, p + bytes) in one live allocation? Host memory is not the simulator's business.
+bool valid_device_range(const void* p, std::size_t bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  return bytes == 0 || !Arena::instance().contains(address) || Arena::instance().find(address, bytes) != 0;
+}
+
+bool is_device(const void* p) { return Arena::instance().contains(reinterpret_cast<std::uintptr_t>(p)); }
+
+}  // namespace
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
+    case cudaErrorInvalidSymbol: return "cudaErrorInvalidSymbol";
+    case cudaErrorInvalidDevicePointer: return "cudaErrorInvalidDevicePointer";
+    case cudaErrorNoDevice: return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
+    case cudaErrorNotSupported: return "cudaErrorNotSupported";
+  }
+  return "cudaErrorUnknown";
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInvalidSymbol: return "invalid device symbol";
+    case cudaErrorInvalidDevicePointer: return "invalid device pointer";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+    case cudaErrorNotSupported: return "operation not supported";
+  }
+  return "unknown error";
+}
+
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+cudaError_t cudaPeekAtLastError() { return last_error; }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) { return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
+  if (device != 0) return result(cudaErrorInvalidDevice);
+  *p = {};
+  std::snprintf(p->name, sizeof p->name, "gpusim");
+  p->totalGlobalMem = Arena::instance().capacity();
+  p->sharedMemPerBlock = kDefaultDynamicShared;
+  p->sharedMemPerBlockOptin = gpusim::kMaxDynamicShared;
+  p->sharedMemPerMultiprocessor = 228 * 1024;
+  p->regsPerBlock = p->regsPerMultiprocessor = 65536;
+  p->warpSize = 32;
+  p->maxThreadsPerBlock = 1024;
+  p->maxThreadsPerMultiProcessor = 2048;
+  const int block[3] = {1024, 1024, 64};
+  const int grid[3] = {2147483647, 65535, 65535};
+  std::memcpy(p->maxThreadsDim, block, sizeof block);
+  std::memcpy(p->maxGridSize, grid, sizeof grid);
+  p->major = 8;
+  p->minor = 0;
+  p->multiProcessorCount = 132;
+  p->l2CacheSize = 50 << 20;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp p;
+  if (const cudaError_t error = cudaGetDeviceProperties(&p, device); error != cudaSuccess) return error;
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; return cudaSuccess;
+    case cudaDevAttrWarpSize: *value = p.warpSize; return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; return cudaSuccess;
+    case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; return cudaSuccess;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = p.major; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: *value = p.minor; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = int(p.sharedMemPerMultiprocessor); return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = int(p.sharedMemPerBlockOptin); return cudaSuccess;
+  }
+  return result(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceReset() { return cudaSuccess; }
+
+cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  *pointer = Arena::instance().allocate(bytes);
+  return result(*pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFree(void* pointer) {
+  if (pointer == nullptr) return cudaSuccess;
+  return result(Arena::instance().release(pointer) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
+  *pointer = std::malloc(bytes);
+  return result(*pointer != nullptr || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void* pointer) {
+  std::free(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *total = Arena::instance().capacity();
+  *free = *total - Arena::instance().used();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  if (kind != cudaMemcpyDefault && bytes != 0 && (is_device(to) != to_device || is_device(from) != from_device)) {
+    return result(cudaErrorInvalidValue);
+  }
+  if (!valid_device_range(to, bytes) || !valid_device_range(from, bytes)) return result(cudaErrorInvalidValue);
+  if (bytes == 0) return cudaSuccess;
+  std::memcpy(to, from, bytes);
+  if (is_device(to)) Arena::instance().mark(reinterpret_cast<std::uintptr_t>(to), bytes, true);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+
+cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
+  if (bytes == 0) return cudaSuccess;
+  if (!is_device(to) || !valid_device_range(to, bytes)) return result(cudaErrorInvalidValue);
+  std::memset(to, value, bytes);
+  Arena::instance().mark(reinterpret_cast<std::uintptr_t>(to), bytes, true);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
+  return cudaMemset(to, value, bytes);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  *stream = new CUstream_st;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) { return cudaStreamCreate(stream); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned int) { return cudaSuccess; }
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) { return cudaEventCreate(event); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->time = std::chrono::steady_clock::now();
+  event->recorded = true;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (!start->recorded || !end->recorded) return result(cudaErrorInvalidResourceHandle);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (value < 0 || value > gpusim::kMaxDynamicShared) return result(cudaErrorInvalidValue);
+  dynamic_shared_limits()[kernel] = std::size_t(value);
+  return cudaSuccess;
+}
+
+cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void* kernel,
+                                   void (*body)(const void*), const void* arguments) {
+  const dim3 grid = config.gridDim;
+  const dim3 block = config.blockDim;
+  const auto in_range = [](unsigned value, unsigned most) { return value >= 1 && value <= most; };
+  if (!in_range(grid.x, 2147483647u) || !in_range(grid.y, 65535u) || !in_range(grid.z, 65535u) ||
+      !in_range(block.x, 1024u) || !in_range(block.y, 1024u) || !in_range(block.z, 64u) ||
+      std::uint64_t(block.x) * block.y * block.z > 1024) {
+    return result(cudaErrorInvalidConfiguration);
+  }
+  const auto limit = dynamic_shared_limits().find(kernel);
+  const std::size_t allowed = limit == dynamic_shared_limits().end() ? kDefaultDynamicShared : limit->second;
+  if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared)) return result(cudaErrorInvalidValue);
+  run({{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, config.dynamicSmemBytes, body, arguments});
+  return cudaSuccess;
+}

@@ -1,0 +1,703 @@
+#include "gpusim/runtime/block.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <sstream>
+
+#include "gpusim/runtime/fiber_sanitizer.hpp"
+#include "gpusim/runtime/symbols.hpp"
+#include "gpusim/runtime/trace.hpp"
+
+// The built-in variables of a kernel (shim/device_functions.h), where they are constants.
+__thread gpusim::device::Index threadIdx;
+__thread gpusim::device::Index blockIdx;
+__thread gpusim::device::Index blockDim;
+__thread gpusim::device::Index gridDim;
+
+namespace gpusim {
+
+thread_local BlockRunner* current_runner = nullptr;
+std::vector<TraceEntry>* trace = nullptr;
+
+namespace {
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kStack = 64 * 1024;
+constexpr std::size_t kStackStride = kStack + kPage;  // a guard page below each stack
+
+/// Rounds of a full log without any synchronisation in the block, after which threads that others wait for
+/// (or, much later, any threads) are taken to run for ever. A round is 512 accesses by each lane.
+constexpr int kPatience = 1 << 16;
+constexpr int kLongPatience = 1 << 20;
+
+std::vector<void* (*)()>& dynamic_shared_storage() {
+  static std::vector<void* (*)()> storage;
+  return storage;
+}
+
+/// Small numbers for return addresses, the same on all CPU threads.
+struct Sites {
+  std::mutex mutex;
+  std::unordered_map<std::uintptr_t, std::uint16_t> number;
+  std::vector<std::uintptr_t> pc{0};
+};
+Sites& sites() {
+  static Sites instance;
+  return instance;
+}
+
+/// The state in which `size` bytes at `address` are all initialised, and whether they are.
+bool all_initialized(const std::uint8_t* state, std::uintptr_t address, std::size_t size) {
+  switch (size) {
+    case 4: return *state == 0xf;
+    case 8: {
+      std::uint16_t s;
+      std::memcpy(&s, state, sizeof s);
+      return s == 0x0f0f;
+    }
+    case 16: {
+      std::uint32_t s;
+      std::memcpy(&s, state, sizeof s);
+      return s == 0x0f0f0f0f;
+    }
+    default: {
+      const unsigned bits = ((1u << size) - 1) << (address % 4);
+      return (*state & bits) == bits;
+    }
+  }
+}
+
+void set_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t size) {
+  if (size >= 4) {
+    std::memset(state, 0xf, size / 4);
+    return;
+  }
+  const auto bits = std::uint8_t(((1u << size) - 1) << (address % 4));
+  // Two blocks may own the halves of a word.
+  std::atomic_ref<std::uint8_t>(*state).fetch_or(bits, std::memory_order_relaxed);
+}
+
+device::Index to_index(const Dim3& d) { return {d.x, d.y, d.z}; }
+
+std::string bytes_text(std::uintptr_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
+
+}  // namespace
+
+void register_dynamic_shared(void* (*address)()) { dynamic_shared_storage().push_back(address); }
+
+std::uintptr_t pc_of_site(std::uint16_t site) {
+  const std::lock_guard lock(sites().mutex);
+  return sites().pc[site];
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Set-up
+
+BlockRunner::BlockRunner() : arena_(Arena::instance()) {
+  void* stacks = mmap(nullptr, kMaxThreads * kStackStride, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stacks == MAP_FAILED) throw std::bad_alloc();
+  stacks_ = static_cast<std::byte*>(stacks);
+
+  const TlsLayout& layout = tls_layout();
+  shared_base_ = tls_block();
+  shared_bytes_ = layout.bytes;
+  variables_.push_back({});
+  for (const TlsVariable& v : layout.variables) variables_.push_back({v.offset, v.bytes, v.name, false, false});
+  if (layout.variables.empty()) variables_.push_back({0, shared_bytes_, "shared", false, false});
+  for (auto* address : dynamic_shared_storage()) {
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(address()) - shared_base_;
+    for (StaticVariable& v : variables_) {
+      if (v.bytes != 0 && v.offset == offset) v.dynamic = true;
+    }
+  }
+  variable_of_word_.resize(shared_bytes_ / 4 + 1);
+  for (std::size_t id = 1; id < variables_.size(); ++id) {
+    const StaticVariable& v = variables_[id];
+    for (std::size_t b = v.offset; b < v.offset + v.bytes; b += 4 - b % 4) variable_of_word_[b / 4] = std::uint16_t(id);
+  }
+  shared_init_.resize(shared_bytes_ / 4 + 8);
+  shadow_ = std::make_unique<SharedShadow>(shared_bytes_ + 16);
+}
+
+BlockRunner::~BlockRunner() { munmap(stacks_, kMaxThreads * kStackStride); }
+
+void BlockRunner::begin_launch(const device::Launch& launch) {
+  tally.allocations.resize(arena_.allocation_count());
+  grid_dim_ = {launch.grid.x, launch.grid.y, launch.grid.z};
+  block_dim_ = {launch.block.x, launch.block.y, launch.block.z};
+  ::blockDim = to_index(block_dim_);
+  ::gridDim = to_index(grid_dim_);
+  body_ = launch.body;
+  arguments_ = launch.arguments;
+  thread_count_ = int(block_dim_.volume());
+  warp_count_ = (thread_count_ + kWarpSize - 1) / kWarpSize;
+  for (StaticVariable& v : variables_) {
+    v.touched = v.dynamic;
+    if (v.dynamic) v.bytes = launch.dynamic_shared_bytes;
+  }
+  std::fill(shared_init_.begin(), shared_init_.end(), std::uint8_t(0));
+}
+
+std::size_t BlockRunner::static_shared_bytes() const {
+  std::size_t bytes = 0;
+  for (const StaticVariable& v : variables_) bytes += v.touched && !v.dynamic ? v.bytes : 0;
+  return bytes;
+}
+
+void BlockRunner::clear_shared() {
+  for (const StaticVariable& v : variables_) {
+    if (!v.touched || v.bytes == 0) continue;
+    std::memset(reinterpret_cast<void*>(shared_base_ + v.offset), 0xff, v.bytes);
+    std::memset(shared_init_.data() + v.offset / 4, 0, (v.bytes + 3) / 4);
+  }
+}
+
+void BlockRunner::start_threads() {
+  Dim3 index{0, 0, 0};
+  for (int i = 0; i < thread_count_; ++i) {
+    Thread& t = threads_[i];
+    std::byte* bottom = stacks_ + std::size_t(i) * kStackStride + kPage;
+    if (t.context == nullptr) mprotect(bottom - kPage, kPage, PROT_NONE);
+    sanitizer::renew(bottom, kStack);
+    t.context = make_fcontext(bottom + kStack, kStack, &BlockRunner::fiber_main);
+    t.index = index;
+    t.linear = i;
+    t.state = State::kReady;
+    t.loops.reset();
+    t.open_group.clear();
+    t.groups.clear();
+    if (++index.x == block_dim_.x) {
+      index.x = 0;
+      if (++index.y == block_dim_.y) {
+        index.y = 0;
+        ++index.z;
+      }
+    }
+  }
+  for (int w = 0; w < warp_count_; ++w) {
+    const int lanes = std::min(kWarpSize, thread_count_ - w * kWarpSize);
+    warps_[w].live = lanes == kWarpSize ? ~0u : (1u << lanes) - 1;
+    warps_[w].clock = {};
+  }
+  live_ = thread_count_;
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Scheduling
+
+void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t number) {
+  linear_ = linear;
+  number_ = number;
+  ::blockIdx = to_index(grid_dim_.at(linear));
+  ++epoch_;
+  trapped_ = false;
+  idle_rounds_ = 0;
+  clear_shared();
+  start_threads();
+  while (live_ > 0) {
+    bool progress = false;
+    for (int w = 0; w < warp_count_; ++w) {
+      progress |= run_warp(w);
+      if (trapped_) return abandon();
+    }
+    if (live_ > 0 && !release_barrier() && !progress) {
+      report_divergence();
+      return abandon();
+    }
+  }
+}
+
+/// Runs a warp until each of its lanes is done or waits for another warp. False: there was nothing to run.
+bool BlockRunner::run_warp(int warp) {
+  const int first = warp * kWarpSize;
+  const int last = std::min(first + kWarpSize, thread_count_);
+  bool progress = false;
+  for (;;) {
+    bool ran = false;
+    for (int i = first; i < last; ++i) {
+      if (threads_[i].state != State::kReady) continue;
+      resume(threads_[i]);
+      ran = true;
+    }
+    if (!ran) return progress;
+    progress = true;
+    process_log(warp);
+    if (trapped_) return true;
+    resolve_warp(warp);
+    if (++idle_rounds_ > kPatience) {
+      const bool awaited = std::any_of(threads_.begin(), threads_.begin() + thread_count_, [](const Thread& t) {
+        return t.state == State::kBlockSync || t.state == State::kWarpSync;
+      });
+      if (awaited || idle_rounds_ > kLongPatience) {
+        report_divergence();
+        trapped_ = true;
+        return true;
+      }
+    }
+  }
+}
+
+/// Completes every warp-wide operation for which all named lanes have arrived.
+void BlockRunner::resolve_warp(int warp) {
+  Thread* lanes = &threads_[warp * kWarpSize];
+  Warp& w = warps_[warp];
+  for (std::uint32_t rest = w.live; rest != 0; rest &= rest - 1) {
+    const Thread& leader = lanes[std::countr_zero(rest)];
+    if (leader.state != State::kWarpSync) continue;
+    const std::uint32_t needed = leader.mask & w.live;
+    if ((needed & (1u << std::countr_zero(rest))) == 0) continue;  // names others but not itself: never completes
+    std::array<void*, kWarpSize> operands{};
+    bool complete = true;
+    for (std::uint32_t m = needed; m != 0; m &= m - 1) {
+      const Thread& t = lanes[std::countr_zero(m)];
+      complete &= t.state == State::kWarpSync && t.mask == leader.mask && t.op == leader.op;
+      operands[std::countr_zero(m)] = t.operand;
+    }
+    if (!complete) continue;
+    const device::WarpOp op = leader.op;
+    if (leader.resolve != nullptr) leader.resolve(operands.data());
+    for (std::uint32_t m = needed; m != 0; m &= m - 1) lanes[std::countr_zero(m)].state = State::kReady;
+    switch (op) {
+      case device::WarpOp::kSync:
+        ++tally.ops.warp_barriers;
+        w.clock.synchronize(needed, needed == w.live);
+        break;
+      case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
+      case device::WarpOp::kVote: ++tally.ops.votes; break;
+      case device::WarpOp::kMma: ++tally.ops.mma; break;
+    }
+    idle_rounds_ = 0;
+  }
+}
+
+/// Opens the block's barrier if every live thread waits at it, at the same call.
+bool BlockRunner::release_barrier() {
+  int sum = 0;
+  const void* pc = nullptr;
+  for (int i = 0; i < thread_count_; ++i) {
+    const Thread& t = threads_[i];
+    if (t.state == State::kDone) continue;
+    if (t.state != State::kBlockSync || (pc != nullptr && t.sync_pc != pc)) return false;
+    pc = t.sync_pc;
+    sum += t.value;
+  }
+  for (int i = 0; i < thread_count_; ++i) {
+    Thread& t = threads_[i];
+    if (t.state == State::kDone) continue;
+    t.state = State::kReady;
+    t.value = sum;
+  }
+  for (int w = 0; w < warp_count_; ++w) tally.ops.barriers += warps_[w].live != 0;
+  ++epoch_;
+  idle_rounds_ = 0;
+  return true;
+}
+
+/// Nobody can go on. Says who waits where, for the barrier that most threads have reached.
+void BlockRunner::report_divergence() {
+  std::map<const void*, int> waiting;  // by call site
+  const Thread* running = nullptr;
+  for (int i = 0; i < thread_count_; ++i) {
+    const Thread& t = threads_[i];
+    if (t.state == State::kBlockSync || t.state == State::kWarpSync) ++waiting[t.sync_pc];
+    if (t.state == State::kReady && running == nullptr) running = &t;
+  }
+  FindingKey key{.kind = DefectKind::kBarrierDivergence};
+  std::ostringstream text;
+  const auto block = grid_dim_.at(linear_);
+  const auto in_block = "block (" + std::to_string(block.x) + "," + std::to_string(block.y) + "," +
+                        std::to_string(block.z) + ")";
+  if (waiting.empty()) {
+    key.pc = last_access_pc_;
+    text << "Thread(s) in " << in_block << " do not end: after "
+         << std::int64_t(kLongPatience) * AccessLog::kCapacity
+         << " memory accesses without a barrier they have";
+  } else {
+    const auto most = std::max_element(waiting.begin(), waiting.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    key.pc = reinterpret_cast<std::uintptr_t>(most->first);
+    const Thread* sample = nullptr;
+    for (int i = 0; i < thread_count_ && sample == nullptr; ++i) {
+      const State s = threads_[i].state;
+      if ((s == State::kBlockSync || s == State::kWarpSync) && threads_[i].sync_pc == most->first) {
+        sample = &threads_[i];
+      }
+    }
+    const bool warp_wide = sample->state == State::kWarpSync;
+    for (const auto& [pc, count] : waiting) {
+      if (pc != most->first) key.rival_pc = reinterpret_cast<std::uintptr_t>(pc);
+    }
+    if (warp_wide) {
+      const int warp = sample->linear / kWarpSize;
+      int arrived = 0;
+      for (int i = warp * kWarpSize; i < std::min((warp + 1) * kWarpSize, thread_count_); ++i) {
+        arrived += threads_[i].state == State::kWarpSync && threads_[i].sync_pc == most->first;
+      }
+      char mask[16];
+      std::snprintf(mask, sizeof mask, "0x%08x", sample->mask);
+      text << "Divergent thread(s) in warp " << warp << " of " << in_block << ": " << arrived << " of "
+           << std::popcount(sample->mask) << " threads named in mask " << mask;
+    } else {
+      text << "Divergent thread(s) in " << in_block << ": " << most->second << " of " << thread_count_
+           << " threads";
+    }
+    if (running != nullptr) text << " (the others keep running)";
+  }
+  if (Example* e = tally.findings.add(key, linear_)) {
+    e->grid = grid_dim_;
+    e->block_dim = block_dim_;
+    e->detail = text.str();
+  }
+}
+
+/// Gives up a block whose threads cannot all end. Their stacks are used again; nothing on them is unwound.
+void BlockRunner::abandon() {
+  log_.clear();
+  shadow_->reset();
+  for (int i = 0; i < thread_count_; ++i) threads_[i].state = State::kDone;
+  live_ = 0;
+}
+
+void BlockRunner::fiber_main(transfer_t from) {
+  auto* self = static_cast<BlockRunner*>(from.data);
+  sanitizer::arrive(nullptr, &self->scheduler_stack_, &self->scheduler_stack_size_);
+  self->scheduler_ = from.fctx;
+  self->body_(self->arguments_);
+  self->end_thread();
+}
+
+void BlockRunner::resume(Thread& thread) {
+  current_ = &thread;
+  ::threadIdx = to_index(thread.index);
+  log_.enter(thread.linear % kWarpSize);
+  sanitizer::leave(&scheduler_fake_stack_, stacks_ + std::size_t(thread.linear) * kStackStride + kPage, kStack);
+  const transfer_t back = jump_fcontext(thread.context, this);
+  sanitizer::arrive(scheduler_fake_stack_);
+  thread.context = back.fctx;
+}
+
+void BlockRunner::suspend() {
+  void* fake_stack = nullptr;
+  sanitizer::leave(&fake_stack, scheduler_stack_, scheduler_stack_size_);
+  const transfer_t back = jump_fcontext(scheduler_, nullptr);
+  sanitizer::arrive(fake_stack, &scheduler_stack_, &scheduler_stack_size_);
+  scheduler_ = back.fctx;
+}
+
+void BlockRunner::end_thread() {
+  Thread& t = *current_;
+  for (auto& group : t.groups) land(group);
+  land(t.open_group);
+  t.groups.clear();
+  t.state = State::kDone;
+  warps_[t.linear / kWarpSize].live &= ~(1u << (t.linear % kWarpSize));
+  --live_;
+  sanitizer::leave(nullptr, scheduler_stack_, scheduler_stack_size_);
+  jump_fcontext(scheduler_, nullptr);
+  __builtin_unreachable();
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Called from inside a fiber
+
+int BlockRunner::sync_threads(int value, const void* pc) {
+  current_->state = State::kBlockSync;
+  current_->sync_pc = pc;
+  current_->value = value;
+  suspend();
+  return current_->value;
+}
+
+void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
+                                  const void* pc) {
+  Thread& t = *current_;
+  t.state = State::kWarpSync;
+  t.sync_pc = pc;
+  t.mask = mask;
+  t.op = op;
+  t.operand = operand;
+  t.resolve = resolve;
+  suspend();
+}
+
+void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc, bool aligned) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  if (arena_.contains(address)) {
+    check_global(address, size, kind, pc, aligned);
+    write_down(pc, size, kind, Space::kGlobal, address);
+  } else if (address - shared_base_ < shared_bytes_) {
+    check_shared(address, size, kind, pc, aligned);
+    write_down(pc, size, kind, Space::kShared, address);
+  }  // else: a local variable
+}
+
+void BlockRunner::write_down(const void* pc, std::size_t size, AccessKind kind, Space space,
+                             std::uintptr_t address) {
+  const InstructionKey key = InstructionKey::make(pc, size, kind, space, current_->loops.iteration());
+  while (!log_.append(key, address)) suspend();
+}
+
+void BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+                               bool aligned) {
+  if (arena_.find(address, size) == 0) trap(DefectKind::kOutOfBounds, Space::kGlobal, address, size, kind, pc);
+  if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kGlobal, address, size, kind, pc);
+  std::uint8_t* state = arena_.initialized(address);
+  if (kind == AccessKind::kWrite) {
+    if (!all_initialized(state, address, size)) set_initialized(state, address, size);
+  } else if (!all_initialized(state, address, size)) {
+    found_uninitialized(Space::kGlobal, address, size, pc);
+  }
+}
+
+void BlockRunner::check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+                               bool aligned) {
+  const std::size_t offset = address - shared_base_;
+  const StaticVariable* v = &variables_[variable_of_word_[offset / 4]];
+  if (offset - v->offset >= v->bytes || offset - v->offset + size > v->bytes) [[unlikely]] {
+    v = variable_at(offset);  // two small variables in one word
+    if (v == nullptr || offset - v->offset + size > v->bytes) {
+      trap(DefectKind::kOutOfBounds, Space::kShared, address, size, kind, pc);
+    }
+  }
+  if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kShared, address, size, kind, pc);
+  if (kind == AccessKind::kCopyIssue) return;
+  std::uint8_t* state = &shared_init_[offset / 4];
+  if (kind == AccessKind::kWrite || kind == AccessKind::kCopyLand) {
+    set_initialized(state, address, size);
+  } else if (!all_initialized(state, address, size)) {
+    found_uninitialized(Space::kShared, address, size, pc);
+  }
+}
+
+BlockRunner::StaticVariable* BlockRunner::variable_at(std::size_t offset) {
+  for (StaticVariable& v : variables_) {
+    if (offset >= v.offset && offset < v.offset + v.bytes) return &v;
+  }
+  return nullptr;
+}
+
+std::string BlockRunner::place_of(Space space, std::uintptr_t address) const {
+  const auto relative = [address](std::uintptr_t begin, std::uintptr_t end, const std::string& name) {
+    const std::string size = " (" + bytes_text(end - begin) + ")";
+    if (address < begin) return bytes_text(begin - address) + " before the start of \"" + name + "\"" + size;
+    if (address >= end) return bytes_text(address - end) + " after the end of \"" + name + "\"" + size;
+    return "byte " + std::to_string(address - begin) + " of \"" + name + "\"";
+  };
+  if (space == Space::kGlobal) {
+    const std::uint32_t id = arena_.nearest(address);
+    if (id == 0) return "in no allocation";
+    const Allocation& a = arena_.allocation(id);
+    return relative(a.begin, a.end, a.name);
+  }
+  const std::size_t offset = address - shared_base_;
+  const StaticVariable* best = nullptr;
+  std::size_t best_distance = ~std::size_t(0);
+  for (const StaticVariable& v : variables_) {
+    if (v.name.empty()) continue;
+    const std::size_t end = v.offset + v.bytes;
+    const std::size_t distance = offset >= end ? offset - end : offset < v.offset ? v.offset - offset : 0;
+    if (distance < best_distance) {
+      best = &v;
+      best_distance = distance;
+    }
+  }
+  if (best == nullptr) return "byte " + std::to_string(offset);
+  return relative(shared_base_ + best->offset, shared_base_ + best->offset + best->bytes, best->name);
+}
+
+void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t address) const {
+  e.rival_block = linear_;
+  e.thread = thread;
+  e.grid = grid_dim_;
+  e.block_dim = block_dim_;
+  e.address = address;
+  e.place = place_of(space, address);
+}
+
+/// Reports an access that cannot be made, and ends the thread in its stead. The block is given up as soon as
+/// the other lanes have had their turn, so that all of them are counted.
+void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size, AccessKind access,
+                       const void* pc) {
+  const FindingKey key{.kind = kind,
+                       .pc = reinterpret_cast<std::uintptr_t>(pc),
+                       .access = access,
+                       .space = space,
+                       .bytes = std::uint8_t(size)};
+  if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
+  trapped_ = true;
+  current_->open_group.clear();
+  current_->groups.clear();
+  end_thread();
+}
+
+void BlockRunner::found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc) {
+  const FindingKey key{.kind = DefectKind::kUninitializedRead,
+                       .pc = reinterpret_cast<std::uintptr_t>(pc),
+                       .space = space,
+                       .bytes = std::uint8_t(size)};
+  if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
+}
+
+void BlockRunner::copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,
+                             const void* pc) {
+  if (source_bytes != 0) on_access(global, source_bytes, AccessKind::kRead, pc, source_bytes == bytes);
+  on_access(shared, bytes, AccessKind::kCopyIssue, pc);
+  current_->open_group.push_back({shared, global, bytes, source_bytes, pc});
+}
+
+void BlockRunner::copy_commit() {
+  current_->groups.push_back(std::move(current_->open_group));
+  current_->open_group.clear();
+}
+
+void BlockRunner::copy_wait(int pending) {
+  Thread& t = *current_;
+  while (t.groups.size() > std::size_t(std::max(pending, 0))) {
+    land(t.groups.front());
+    t.groups.pop_front();
+  }
+}
+
+void BlockRunner::land(std::vector<AsyncCopy>& group) {
+  for (const AsyncCopy& c : group) {
+    on_access(c.to, c.bytes, AccessKind::kCopyLand, c.pc);
+    std::memcpy(c.to, c.from, c.source_bytes);
+    std::memset(static_cast<std::byte*>(c.to) + c.source_bytes, 0, c.bytes - c.source_bytes);
+  }
+  group.clear();
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// From accesses to counts and races
+
+std::uint16_t BlockRunner::site_of(std::uintptr_t pc) {
+  if (pc == last_site_pc_) return last_site_;
+  auto [it, is_new] = sites_.try_emplace(pc, std::uint16_t(0));
+  if (is_new) {
+    Sites& all = sites();
+    const std::lock_guard lock(all.mutex);
+    auto [number, unseen] = all.number.try_emplace(pc, std::uint16_t(0));
+    if (unseen && all.pc.size() < 0xffff) {
+      number->second = std::uint16_t(all.pc.size());
+      all.pc.push_back(pc);
+    }
+    it->second = number->second;
+  }
+  last_site_pc_ = pc;
+  last_site_ = it->second;
+  return last_site_;
+}
+
+void BlockRunner::process_log(int warp) {
+  for (int i = 0; i < log_.count(); ++i) {
+    if (trace != nullptr) [[unlikely]] {
+      const InstructionKey& key = log_[i].key;
+      trace->push_back({key.space(), key.kind(), key.size(), log_[i].lanes,
+                        log_.addresses(i)[std::countr_zero(log_[i].lanes)]});
+    }
+    if (log_[i].key.space() == Space::kGlobal) {
+      process_global(log_[i], log_.addresses(i), warp);
+    } else {
+      process_shared(log_[i], log_.addresses(i), warp);
+    }
+  }
+  if (log_.count() > 0) last_access_pc_ = log_[log_.count() - 1].key.pc();
+  log_.clear();
+}
+
+void BlockRunner::process_global(const WarpAccess& access, const LaneAddresses& addresses, int warp) {
+  const std::size_t size = access.key.size();
+  const AccessKind kind = access.key.kind();
+  for (std::uint32_t rest = access.lanes; rest != 0;) {  // once, unless the lanes touch several allocations
+    const std::uint32_t id = arena_.find(addresses[std::countr_zero(rest)], 1);
+    const Allocation& a = arena_.allocation(id);
+    std::uint32_t lanes = 0;
+    for (std::uint32_t m = rest; m != 0; m &= m - 1) {
+      const int lane = std::countr_zero(m);
+      lanes |= std::uint32_t(addresses[lane] - a.begin < a.end - a.begin) << lane;
+    }
+    rest &= ~lanes;
+    const GlobalCost cost = global_cost(addresses, lanes, size);
+    GlobalCounters& c = tally.allocations[id];
+    if (kind != AccessKind::kWrite) c.read_bytes += cost.bytes;
+    if (kind != AccessKind::kRead) c.write_bytes += cost.bytes;
+    if (kind == AccessKind::kRead) {
+      c.read_sectors += cost.sectors;
+      ++c.read_requests;
+    } else if (kind == AccessKind::kWrite) {
+      c.write_sectors += cost.sectors;
+      ++c.write_requests;
+    } else {
+      c.atomic_sectors += cost.sectors;
+      ++c.atomic_requests;
+    }
+  }
+  Actor actor{0, site_of(access.key.pc()), kind, epoch_, &warps_[warp].clock};
+  const GlobalRaces::Block block{number_, epoch_};
+  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    actor.thread = warp * kWarpSize + lane;
+    GlobalRaces::access(addresses[lane], size, block, actor, [&](const Rival& rival, std::uint32_t rival_block) {
+      const FindingKey key{.kind = DefectKind::kRace,
+                           .pc = access.key.pc(),
+                           .rival_pc = pc_of_site(rival.site),
+                           .access = kind,
+                           .rival_access = rival.kind,
+                           .space = Space::kGlobal,
+                           .bytes = std::uint8_t(size)};
+      if (Example* e = tally.findings.add(key, linear_)) {
+        fill(*e, actor.thread, Space::kGlobal, addresses[lane]);
+        e->rival_thread = rival.thread;
+        e->rival_block = rival_block - GlobalRaces::first_block;
+      }
+    });
+  }
+}
+
+void BlockRunner::process_shared(const WarpAccess& access, const LaneAddresses& addresses, int warp) {
+  const std::size_t size = access.key.size();
+  const AccessKind kind = access.key.kind();
+  const int first_lane = std::countr_zero(access.lanes);
+  StaticVariable& variable = variables_[variable_of_word_[(addresses[first_lane] - shared_base_) / 4]];
+  variable.touched = true;
+  if (kind == AccessKind::kRead || kind == AccessKind::kAtomic) {
+    const SharedCost cost = shared_cost(addresses, access.lanes, size);
+    tally.shared.load_wavefronts += cost.wavefronts;
+    tally.shared.load_wavefronts_ideal += cost.ideal;
+  } else if (kind == AccessKind::kWrite || kind == AccessKind::kCopyIssue) {
+    const SharedCost cost = shared_cost(addresses, access.lanes, size);
+    tally.shared.store_wavefronts += cost.wavefronts;
+    tally.shared.store_wavefronts_ideal += cost.ideal;
+  }
+  Actor actor{0, site_of(access.key.pc()), kind, epoch_, &warps_[warp].clock};
+  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    actor.thread = warp * kWarpSize + lane;
+    shadow_->access(addresses[lane] - shared_base_, size, actor, [&](const Rival& rival) {
+      const FindingKey key{.kind = DefectKind::kRace,
+                           .pc = access.key.pc(),
+                           .rival_pc = pc_of_site(rival.site),
+                           .access = kind,
+                           .rival_access = rival.kind,
+                           .space = Space::kShared,
+                           .bytes = std::uint8_t(size)};
+      if (Example* e = tally.findings.add(key, linear_)) {
+        fill(*e, actor.thread, Space::kShared, addresses[lane]);
+        e->rival_thread = rival.thread;
+      }
+    });
+  }
+}
+
+}  // namespace gpusim

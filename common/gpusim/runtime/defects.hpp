@@ -1,0 +1,70 @@
+/// @file
+/// Defects as they are found, and as they are told.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "gpusim/gpusim.hpp"
+#include "gpusim/runtime/access.hpp"
+
+namespace gpusim {
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  std::uint64_t volume() const { return std::uint64_t(x) * y * z; }
+  /// The index that is number `linear` in a box of this size, x fastest.
+  Dim3 at(std::uint64_t linear) const {
+    return {unsigned(linear % x), unsigned(linear / x % y), unsigned(linear / x / y)};
+  }
+};
+
+/// What identical findings have in common.
+struct FindingKey {
+  DefectKind kind;
+  std::uintptr_t pc = 0;        ///< return address of the access, or of the barrier
+  std::uintptr_t rival_pc = 0;  ///< races: of the other access; divergence: where the other threads are
+  AccessKind access = AccessKind::kRead;
+  AccessKind rival_access = AccessKind::kRead;
+  Space space = Space::kGlobal;
+  std::uint8_t bytes = 0;
+
+  auto operator<=>(const FindingKey&) const = default;
+};
+
+/// One of them, in full. The one with the lowest block number is kept, so that reports do not depend on
+/// which CPU thread was faster.
+struct Example {
+  std::uint64_t block = 0;        ///< linear index in the grid
+  std::uint64_t rival_block = 0;
+  int thread = 0;                 ///< linear index in the block
+  int rival_thread = 0;
+  Dim3 grid, block_dim;
+  std::uintptr_t address = 0;     ///< global: the address
+  std::string place;              ///< where that is, in words: `byte 192 of "partials"`
+  std::string detail;             ///< divergence: the whole first line
+};
+
+/// All findings since the last report.
+class Findings {
+ public:
+  /// @return the example to be filled in, or nullptr if an earlier block has already given one
+  Example* add(const FindingKey& key, std::uint64_t block, std::int64_t count = 1);
+  void merge(Findings& other);
+  bool empty() const { return entries_.empty(); }
+
+  /// In words, one defect per pair of source lines. Looks source lines up, so call it once per report.
+  std::vector<Defect> describe() const;
+
+ private:
+  struct Entry {
+    std::int64_t count = 0;
+    Example example;
+  };
+  std::map<FindingKey, Entry> entries_;
+};
+
+}  // namespace gpusim

@@ -1,0 +1,249 @@
+#include "gpusim/runtime/device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/session.hpp"
+
+namespace gpusim {
+namespace {
+
+int worker_count() {
+  if (const char* text = std::getenv("GPUSIM_THREADS")) {
+    if (const int n = std::atoi(text); n > 0) return n;
+  }
+  return int(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+/// CPU threads that wait for launches. Each keeps its BlockRunner, and so its stacks and shadow memory.
+class Pool {
+ public:
+  Pool() {
+    for (int i = 0; i < worker_count(); ++i) threads_.emplace_back([this] { work(); });
+  }
+
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& t : threads_) t.join();
+  }
+
+  void run(const device::Launch& launch) {
+    const std::uint64_t blocks =
+        std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+    std::unique_lock lock(mutex_);
+    if (std::uint64_t(next_number_) + blocks > 0xffffffffu) {
+      Arena::instance().clear_cells();
+      next_number_ = 1;
+    }
+    GlobalRaces::first_block = next_number_;
+    launch_ = &launch;
+    blocks_ = blocks;
+    next_block_ = 0;
+    busy_ = int(threads_.size());
+    ++generation_;
+    wake_.notify_all();
+    done_.wait(lock, [this] { return busy_ == 0; });
+    next_number_ += std::uint32_t(blocks);
+    launch_ = nullptr;
+  }
+
+ private:
+  void work() {
+    std::unique_ptr<BlockRunner> runner;
+    std::uint64_t seen = 0;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+      if (stop_) return;
+      seen = generation_;
+      const device::Launch& launch = *launch_;
+      lock.unlock();
+      std::uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed);
+      if (block < blocks_) {
+        if (!runner) runner = std::make_unique<BlockRunner>();
+        current_runner = runner.get();
+        runner->begin_launch(launch);
+        for (; block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
+          runner->run(launch, block, GlobalRaces::first_block + std::uint32_t(block));
+        }
+        current_runner = nullptr;
+        runner->tally.shared.bytes_per_block =
+            std::int64_t(launch.dynamic_shared_bytes + runner->static_shared_bytes());
+        Session::instance().absorb(runner->tally);
+      }
+      lock.lock();
+      if (--busy_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  std::vector<std::thread> threads_;
+  bool stop_ = false;
+  int busy_ = 0;
+  std::uint64_t generation_ = 0;
+  std::uint32_t next_number_ = 1;
+  const device::Launch* launch_ = nullptr;
+  std::uint64_t blocks_ = 0;
+  std::atomic<std::uint64_t> next_block_{0};
+};
+
+}  // namespace
+
+namespace device {
+namespace {
+
+#define GPUSIM_CALLER __builtin_return_address(0)
+
+struct ShuffleOperand {
+  std::uint64_t value;
+  int source;
+  std::uint64_t result;
+};
+void resolve_shuffle(void* const* lanes) {
+  for (int i = 0; i < kWarpSize; ++i) {
+    if (lanes[i] == nullptr) continue;
+    auto* to = static_cast<ShuffleOperand*>(lanes[i]);
+    const auto* from = static_cast<const ShuffleOperand*>(lanes[to->source & (kWarpSize - 1)]);
+    to->result = from != nullptr ? from->value : ~std::uint64_t(0);
+  }
+}
+
+struct BallotOperand {
+  bool vote;
+  unsigned result;
+};
+void resolve_ballot(void* const* lanes) {
+  unsigned votes = 0;
+  for (int i = 0; i < kWarpSize; ++i) {
+    if (lanes[i] != nullptr) votes |= unsigned(static_cast<BallotOperand*>(lanes[i])->vote) << i;
+  }
+  for (int i = 0; i < kWarpSize; ++i) {
+    if (lanes[i] != nullptr) static_cast<BallotOperand*>(lanes[i])->result = votes;
+  }
+}
+
+struct ReduceOperand {
+  std::int64_t value;
+  Reduction how;
+};
+std::int64_t combine(std::int64_t a, std::int64_t b, Reduction how) {
+  switch (how) {
+    case Reduction::kAdd: return a + b;
+    case Reduction::kMin: return std::min(a, b);
+    case Reduction::kMax: return std::max(a, b);
+    case Reduction::kAnd: return a & b;
+    case Reduction::kOr: return a | b;
+    case Reduction::kXor: return a ^ b;
+  }
+  return 0;
+}
+void resolve_reduce(void* const* lanes) {
+  ReduceOperand* first = nullptr;
+  for (int i = 0; i < kWarpSize; ++i) {
+    auto* operand = static_cast<ReduceOperand*>(lanes[i]);
+    if (operand == nullptr) continue;
+    if (first == nullptr) {
+      first = operand;
+    } else {
+      first->value = combine(first->value, operand->value, first->how);
+    }
+  }
+  for (int i = 0; i < kWarpSize; ++i) {
+    if (lanes[i] != nullptr) static_cast<ReduceOperand*>(lanes[i])->value = first->value;
+  }
+}
+
+}  // namespace
+
+int lane() { return current_runner->lane(); }
+unsigned live_lanes() { return current_runner->live_lanes(); }
+
+int sync_threads(int value) { return current_runner->sync_threads(value, GPUSIM_CALLER); }
+
+void warp_rendezvous(unsigned mask, WarpOp op, void* operand, void (*resolve)(void* const*)) {
+  current_runner->warp_rendezvous(mask, op, operand, resolve, GPUSIM_CALLER);
+}
+
+std::uint64_t shuffle(unsigned mask, std::uint64_t value, int source) {
+  ShuffleOperand operand{value, source, 0};
+  current_runner->warp_rendezvous(mask, WarpOp::kShuffle, &operand, &resolve_shuffle, GPUSIM_CALLER);
+  return operand.result;
+}
+
+unsigned ballot(unsigned mask, bool vote) {
+  BallotOperand operand{vote, 0};
+  current_runner->warp_rendezvous(mask, WarpOp::kVote, &operand, &resolve_ballot, GPUSIM_CALLER);
+  return operand.result;
+}
+
+std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how) {
+  ReduceOperand operand{value, how};
+  current_runner->warp_rendezvous(mask, WarpOp::kShuffle, &operand, &resolve_reduce, GPUSIM_CALLER);
+  return operand.value;
+}
+
+namespace {
+
+template <class T>
+T update(T* address, T operand, T (*op)(T, T), const void* pc) {
+  current_runner->on_access(address, sizeof(T), AccessKind::kAtomic, pc);
+  T old = __atomic_load_n(address, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+template <class T>
+T compare_and_swap(T* address, T expected, T desired, const void* pc) {
+  current_runner->on_access(address, sizeof(T), AccessKind::kAtomic, pc);
+  __atomic_compare_exchange_n(address, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return expected;
+}
+
+}  // namespace
+
+std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
+                            std::uint32_t (*op)(std::uint32_t, std::uint32_t)) {
+  return update(address, operand, op, GPUSIM_CALLER);
+}
+std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
+                            std::uint64_t (*op)(std::uint64_t, std::uint64_t)) {
+  return update(address, operand, op, GPUSIM_CALLER);
+}
+std::uint32_t atomic_cas(std::uint32_t* address, std::uint32_t expected, std::uint32_t desired) {
+  return compare_and_swap(address, expected, desired, GPUSIM_CALLER);
+}
+std::uint64_t atomic_cas(std::uint64_t* address, std::uint64_t expected, std::uint64_t desired) {
+  return compare_and_swap(address, expected, desired, GPUSIM_CALLER);
+}
+
+void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes) {
+  current_runner->copy_async(shared, global, bytes, source_bytes, GPUSIM_CALLER);
+}
+void copy_commit() { current_runner->copy_commit(); }
+void copy_wait(int pending) { current_runner->copy_wait(pending); }
+
+void run(const Launch& launch) {
+  static Pool pool;
+  Session::instance().count_launch();
+  pool.run(launch);
+}
+
+}  // namespace device
+}  // namespace gpusim

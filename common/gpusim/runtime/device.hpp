@@ -1,0 +1,62 @@
+/// @file
+/// What the shim headers call from inside a kernel. Each function takes the place of an instruction; its
+/// return address is the source line that reports name, so everything between it and the kernel is inlined.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpusim::device {
+
+struct Index {
+  unsigned x, y, z;
+};
+
+/// __syncthreads(). @return the sum of all threads' `value`
+int sync_threads(int value = 0);
+
+enum class WarpOp : std::uint8_t { kSync, kShuffle, kVote, kMma };
+
+/// Waits until all lanes in `mask` are here, then computes for all of them at once.
+///
+/// @param operand  this lane's inputs and outputs
+/// @param resolve  called once with the operands of all lanes, nullptr where a lane is not in the mask
+void warp_rendezvous(unsigned mask, WarpOp op, void* operand, void (*resolve)(void* const* operands));
+
+/// The value that lane `source` of the mask holds; all ones if that lane takes no part.
+std::uint64_t shuffle(unsigned mask, std::uint64_t value, int source);
+/// Bit i: lane i of the mask voted yes.
+unsigned ballot(unsigned mask, bool vote);
+/// The sum of all the mask's values; likewise the least, the largest and the bitwise ones.
+enum class Reduction : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
+std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how);
+/// Bit i: lane i has not returned from the kernel.
+unsigned live_lanes();
+int lane();
+
+/// Replaces *address by op(*address, operand) in one step. @return what was there before
+std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
+                            std::uint32_t (*op)(std::uint32_t old, std::uint32_t operand));
+std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
+                            std::uint64_t (*op)(std::uint64_t old, std::uint64_t operand));
+/// Writes `desired` if *address is `expected`. @return what was there before
+std::uint32_t atomic_cas(std::uint32_t* address, std::uint32_t expected, std::uint32_t desired);
+std::uint64_t atomic_cas(std::uint64_t* address, std::uint64_t expected, std::uint64_t desired);
+
+/// cp.async: `bytes` of 4, 8 or 16, of which the first `source_bytes` are read and the rest set to zero.
+/// Nothing reaches shared memory before the wait.
+void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes);
+void copy_commit();
+/// Waits until at most `pending` of this thread's groups are unfinished.
+void copy_wait(int pending);
+
+/// A kernel launch: runs body(arguments) for each thread of the grid and returns when all are done.
+struct Launch {
+  Index grid, block;
+  std::size_t dynamic_shared_bytes;
+  void (*body)(const void* arguments);
+  const void* arguments;
+};
+void run(const Launch& launch);
+
+}  // namespace gpusim::device

@@ -1,0 +1,125 @@
+#include "gpusim/runtime/session.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <utility>
+
+namespace gpusim {
+
+GlobalCounters& GlobalCounters::operator+=(const GlobalCounters& o) {
+  read_bytes += o.read_bytes;
+  write_bytes += o.write_bytes;
+  read_sectors += o.read_sectors;
+  write_sectors += o.write_sectors;
+  read_requests += o.read_requests;
+  write_requests += o.write_requests;
+  atomic_sectors += o.atomic_sectors;
+  atomic_requests += o.atomic_requests;
+  return *this;
+}
+
+GlobalCounters Report::total() const {
+  GlobalCounters sum;
+  for (const auto& [name, counters] : tensors) sum += counters;
+  return sum;
+}
+
+const char* name_of(DefectKind kind) {
+  switch (kind) {
+    case DefectKind::kRace: return "race";
+    case DefectKind::kOutOfBounds: return "out_of_bounds";
+    case DefectKind::kMisaligned: return "misaligned";
+    case DefectKind::kUninitializedRead: return "uninitialized_read";
+    case DefectKind::kBarrierDivergence: return "barrier_divergence";
+  }
+  return "?";
+}
+
+Session& Session::instance() {
+  // Never destroyed: the exit handler below and the pool's threads may outlive static objects.
+  static Session* session = new Session;
+  return *session;
+}
+
+Session::Session() {
+  std::atexit([] {
+    const Report report = instance().take();
+    if (report.defects.empty()) return;
+    std::fputs(format_defects(report).c_str(), stderr);
+    std::fflush(nullptr);
+    _exit(1);
+  });
+}
+
+void Session::count_launch() {
+  const std::lock_guard lock(mutex_);
+  ++report_.launches;
+}
+
+void Session::absorb(Tally& tally) {
+  const std::lock_guard lock(mutex_);
+  const Arena& arena = Arena::instance();
+  for (std::size_t id = 0; id < tally.allocations.size(); ++id) {
+    GlobalCounters& c = tally.allocations[id];
+    if (c.read_requests + c.write_requests + c.atomic_requests == 0) continue;
+    report_.tensors[arena.allocation(std::uint32_t(id)).name] += c;
+    c = {};
+  }
+  SharedCounters& to = report_.shared;
+  const SharedCounters& from = tally.shared;
+  to.bytes_per_block = std::max(to.bytes_per_block, from.bytes_per_block);
+  to.load_wavefronts += from.load_wavefronts;
+  to.load_wavefronts_ideal += from.load_wavefronts_ideal;
+  to.store_wavefronts += from.store_wavefronts;
+  to.store_wavefronts_ideal += from.store_wavefronts_ideal;
+  report_.ops.barriers += tally.ops.barriers;
+  report_.ops.warp_barriers += tally.ops.warp_barriers;
+  report_.ops.shuffles += tally.ops.shuffles;
+  report_.ops.votes += tally.ops.votes;
+  report_.ops.mma += tally.ops.mma;
+  findings_.merge(tally.findings);
+  tally.shared = {};
+  tally.ops = {};
+}
+
+Report Session::take() {
+  const std::lock_guard lock(mutex_);
+  Report report = std::exchange(report_, {});
+  if (!findings_.empty()) report.defects = findings_.describe();
+  findings_ = {};
+  return report;
+}
+
+Report take_report() { return Session::instance().take(); }
+
+std::string format_defects(const Report& report) {
+  constexpr const char* kMargin = "========= ";
+  std::ostringstream out;
+  std::int64_t total = 0;
+  for (const Defect& d : report.defects) {
+    total += d.count;
+    std::istringstream lines(d.message);
+    std::string line;
+    std::string text;
+    while (std::getline(lines, line)) text += (text.empty() ? "" : "\n") + (kMargin + line);
+    out << text << "  [" << d.count << (d.count == 1 ? " hazard]" : " hazards]") << "\n" << kMargin << "\n";
+  }
+  out << kMargin << "ERROR SUMMARY: " << report.defects.size()
+      << (report.defects.size() == 1 ? " defect, " : " defects, ") << total
+      << (total == 1 ? " hazard\n" : " hazards\n");
+  return out.str();
+}
+
+void name_allocation(const void* pointer, const std::string& name) {
+  Arena::instance().set_name(pointer, name);
+}
+
+void mark_uninitialized(const void* pointer, std::size_t bytes) {
+  Arena::instance().mark(reinterpret_cast<std::uintptr_t>(pointer), bytes, false);
+}
+
+}  // namespace gpusim

@@ -1,0 +1,120 @@
+#include "gpusim/runtime/symbols.hpp"
+
+#include <cxxabi.h>
+#include <elf.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+namespace gpusim {
+namespace {
+
+/// What the dynamic loader knows of the executable itself, always the first object that it lists.
+struct Executable {
+  std::uintptr_t base = 0;
+  std::size_t tls_bytes = 0;
+  void* tls_data = nullptr;  // of the calling thread
+};
+
+Executable executable() {
+  Executable result;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        auto& out = *static_cast<Executable*>(data);
+        out.base = info->dlpi_addr;
+        out.tls_data = info->dlpi_tls_data;
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          if (info->dlpi_phdr[i].p_type == PT_TLS) out.tls_bytes = info->dlpi_phdr[i].p_memsz;
+        }
+        return 1;
+      },
+      &result);
+  return result;
+}
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// "fa::kernel<3>(float*)::partials" -> "partials"
+std::string short_name(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
+  const std::string name = status == 0 ? demangled.get() : symbol;
+  const std::size_t colon = name.rfind("::");
+  return colon == std::string::npos ? name : name.substr(colon + 2);
+}
+
+std::vector<TlsVariable> read_tls_variables() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  const std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<TlsVariable> variables;
+  if (image.size() < sizeof(Elf64_Ehdr)) return variables;
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(image.data());
+  const auto* sections = reinterpret_cast<const Elf64_Shdr*>(image.data() + header->e_shoff);
+  for (int i = 0; i < header->e_shnum; ++i) {
+    if (sections[i].sh_type != SHT_SYMTAB) continue;
+    const auto* symbols = reinterpret_cast<const Elf64_Sym*>(image.data() + sections[i].sh_offset);
+    const char* names = image.data() + sections[sections[i].sh_link].sh_offset;
+    for (std::size_t s = 0; s < sections[i].sh_size / sizeof(Elf64_Sym); ++s) {
+      if (ELF64_ST_TYPE(symbols[s].st_info) != STT_TLS || symbols[s].st_shndx == SHN_UNDEF) continue;
+      variables.push_back({symbols[s].st_value, symbols[s].st_size, short_name(names + symbols[s].st_name)});
+    }
+  }
+  std::sort(variables.begin(), variables.end(),
+            [](const TlsVariable& a, const TlsVariable& b) { return a.offset < b.offset; });
+  return variables;
+}
+
+}  // namespace
+
+std::unordered_map<std::uintptr_t, std::string> source_lines(
+    const std::vector<std::uintptr_t>& return_addresses) {
+  std::unordered_map<std::uintptr_t, std::string> lines;
+  if (return_addresses.empty()) return lines;
+  const Executable exe = executable();
+  std::ostringstream command;
+  command << "addr2line -a -i -e /proc/" << getpid() << "/exe" << std::hex;
+  for (std::uintptr_t pc : return_addresses) {
+    command << " 0x" << pc - exe.base - 1;  // the call is before its return address
+    std::ostringstream plain;
+    plain << "0x" << std::hex << pc - exe.base;
+    lines[pc] = plain.str();
+  }
+  command << " 2>/dev/null";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.str().c_str(), "r"), &pclose);
+  if (!pipe) return lines;
+  std::uintptr_t current = 0;
+  bool found = false;
+  char buffer[4096];
+  while (std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr) {
+    std::string line(buffer);
+    while (!line.empty() && line.back() == '\n') line.pop_back();
+    if (line.rfind("0x", 0) == 0) {
+      current = std::strtoull(line.c_str(), nullptr, 16) + exe.base + 1;
+      found = false;
+      continue;
+    }
+    if (found || line.rfind("??", 0) == 0 || line.find("/gpusim/shim/") != std::string::npos) continue;
+    const std::size_t note = line.find(" (discriminator");
+    if (note != std::string::npos) line.erase(note);
+    if (line.size() > 2 && line.compare(line.size() - 2, 2, ":?") == 0) continue;
+    lines[current] = file_name(line);
+    found = true;
+  }
+  return lines;
+}
+
+const TlsLayout& tls_layout() {
+  static const TlsLayout layout{executable().tls_bytes, read_tls_variables()};
+  return layout;
+}
+
+std::uintptr_t tls_block() { return reinterpret_cast<std::uintptr_t>(executable().tls_data); }
+
+}  // namespace gpusim

@@ -1,0 +1,34 @@
+/// @file
+/// From addresses to what a person wrote: source lines of code, names of static __shared__ variables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace gpusim {
+
+/// "kernel.cuh:48" for each return address: file and line of the call, seen through inlining, passing over the
+/// simulator's own headers. "0x4012f3" where there is no debug information.
+std::unordered_map<std::uintptr_t, std::string> source_lines(const std::vector<std::uintptr_t>& return_addresses);
+
+/// A thread_local variable of the executable.
+struct TlsVariable {
+  std::size_t offset;  ///< from the start of the TLS block
+  std::size_t bytes;
+  std::string name;  ///< without its scope: "partials"
+};
+
+/// The executable's block of thread-local variables, where static __shared__ variables live.
+struct TlsLayout {
+  std::size_t bytes = 0;
+  std::vector<TlsVariable> variables;  ///< by offset; empty if the executable is stripped
+};
+const TlsLayout& tls_layout();
+
+/// Start of the calling thread's copy of that block.
+std::uintptr_t tls_block();
+
+}  // namespace gpusim

@@ -1,0 +1,385 @@
+/// @file
+/// The simulator's `<cuda_fp16.h>`: __half and __half2 with the names and the results of CUDA's.
+///
+/// A result is the exact one rounded once, to nearest, ties to even; subnormals are kept; a NaN result is
+/// CUDA's canonical 0x7fff. The one deliberate difference: `a * b + c` is two roundings here, where nvcc may
+/// contract it to one. Not here: elementary functions (hexp, ...), directed roundings, saturation.
+///
+/// Everything is always inlined: the memory hooks see a struct that is read or written by the kernel's own
+/// code, not one that is an operand of a call.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+#include "vector_types.h"
+
+/// What the 16-bit formats share: plain functions on bit patterns.
+namespace gpusim::float16 {
+
+inline constexpr std::uint16_t kSign = 0x8000;
+inline constexpr std::uint16_t kNaN = 0x7fff;  ///< CUDA's canonical NaN, the same pattern in both formats
+
+/// IEEE 754 binary16: 1 + 5 + 10 bits.
+struct Binary16 {
+  static constexpr int kFractionBits = 10;
+  static constexpr int kMaxExponent = 15;
+  static constexpr std::uint16_t kInfinity = 0x7c00;
+
+  static GPUSIM_INLINE float widen(std::uint16_t bits) {
+    const auto magnitude = std::uint32_t(bits & ~kSign);
+    if (magnitude > kInfinity) return __builtin_bit_cast(float, 0x7fffffffu);
+    const std::uint32_t sign = std::uint32_t(bits & kSign) << 16;
+    if (magnitude == kInfinity) return __builtin_bit_cast(float, sign | 0x7f800000u);
+    // The fields moved to their places in a float; 2^112 makes up for the difference of the exponent biases.
+    return __builtin_bit_cast(float, sign | magnitude << 13) * 0x1p112f;
+  }
+};
+
+/// The upper half of an IEEE 754 binary32: 1 + 8 + 7 bits.
+struct BFloat16 {
+  static constexpr int kFractionBits = 7;
+  static constexpr int kMaxExponent = 127;
+  static constexpr std::uint16_t kInfinity = 0x7f80;
+
+  static GPUSIM_INLINE float widen(std::uint16_t bits) {
+    return __builtin_bit_cast(float, std::uint32_t(bits) << 16);
+  }
+};
+
+/// The nearest value of the format, ties to even. A float is a double, so this rounds floats as well.
+template <class Format>
+GPUSIM_INLINE std::uint16_t narrow(double value) {
+  constexpr std::uint64_t kImplicitOne = std::uint64_t(1) << 52;
+  constexpr int kMinExponent = 1 - Format::kMaxExponent;
+  const auto bits = __builtin_bit_cast(std::uint64_t, value);
+  const auto sign = std::uint16_t(bits >> 48 & kSign);
+  const std::uint64_t magnitude = bits << 1 >> 1;
+  if (magnitude > 0x7ff0000000000000) return kNaN;
+  const int exponent = int(magnitude >> 52) - 1023;
+  if (exponent > Format::kMaxExponent) return std::uint16_t(sign | Format::kInfinity);
+
+  const int below_normal = exponent < kMinExponent ? kMinExponent - exponent : 0;
+  const int dropped = 52 - Format::kFractionBits + below_normal;  // bits of the significand to round away
+  if (dropped > 53) return sign;                                  // less than half the smallest subnormal
+  const std::uint64_t significand = (magnitude & (kImplicitOne - 1)) | kImplicitOne;
+  const std::uint64_t odd = significand >> dropped & 1;
+  const std::uint64_t rounded = (significand + (std::uint64_t(1) << (dropped - 1)) - 1 + odd) >> dropped;
+  // `rounded` holds the implicit one at the place of the exponent, so it counts as one exponent step. A carry
+  // out of the fraction is another, and the last step leads to infinity.
+  const int steps = below_normal > 0 ? 0 : exponent - kMinExponent;
+  return std::uint16_t(sign | ((std::uint64_t(steps) << Format::kFractionBits) + rounded));
+}
+
+/// The exact a * b + c, rounded once. The arguments are values of the format.
+template <class Format>
+GPUSIM_INLINE std::uint16_t fused_multiply_add(double a, double b, double c) {
+  const double product = a * b;  // exact: at most 22 bits
+  double sum = product + c;
+  // What the addition rounded away (Knuth's TwoSum). If anything, the sum is made odd in its last bit: then
+  // it is never a tie that the exact sum is not, and rounding it to the format is rounding the exact sum.
+  const double part = sum - product;
+  const double error = (product - (sum - part)) + (c - part);
+  if (error > 0 || error < 0) {
+    auto bits = __builtin_bit_cast(std::uint64_t, sum);
+    if ((bits & 1) == 0) bits += (error > 0) == (sum > 0) ? 1 : -1;
+    sum = __builtin_bit_cast(double, bits);
+  }
+  return narrow<Format>(sum);
+}
+
+/// An integer as a double that rounds to 16 bits as the integer does: beyond 2^53 one bit stands for all that
+/// a double cannot hold.
+template <std::integral T>
+GPUSIM_INLINE double from_integer(T value) {
+  if constexpr (sizeof(T) < 8) {
+    return double(value);
+  } else {
+    const bool negative = double(value) < 0;
+    std::uint64_t magnitude = negative ? 0 - std::uint64_t(value) : std::uint64_t(value);
+    if (magnitude >> 53 != 0) {
+      const std::uint64_t lost = magnitude & 0xfff;
+      magnitude = magnitude - lost + (lost != 0 && (magnitude & 0x1000) == 0 ? 0x1000 : 0);
+    }
+    return negative ? -double(magnitude) : double(magnitude);
+  }
+}
+
+/// Towards zero; values out of range become the nearest integer of the type. NaN is 0, or 2^63 in 64 bits.
+template <std::integral T>
+GPUSIM_INLINE T to_integer(float value) {
+  constexpr T kMin = std::numeric_limits<T>::min();
+  constexpr T kMax = std::numeric_limits<T>::max();
+  if (value != value) return sizeof(T) < 8 ? T(0) : T(std::uint64_t(1) << 63);
+  if (double(value) <= double(kMin)) return kMin;
+  if (double(value) >= double(kMax)) return kMax;
+  return T(value);
+}
+
+template <class Format>
+GPUSIM_INLINE bool is_nan(std::uint16_t bits) {
+  return (bits & ~kSign) > Format::kInfinity;
+}
+
+/// Orders the patterns as their values; the two zeros are equal.
+GPUSIM_INLINE int rank(std::uint16_t bits) {
+  const int magnitude = bits & ~kSign;
+  return (bits & kSign) != 0 ? -magnitude : magnitude;
+}
+
+template <class Format>
+GPUSIM_INLINE bool equal(std::uint16_t a, std::uint16_t b) {
+  return !is_nan<Format>(a) && !is_nan<Format>(b) && rank(a) == rank(b);
+}
+
+template <class Format>
+GPUSIM_INLINE bool less(std::uint16_t a, std::uint16_t b) {
+  return !is_nan<Format>(a) && !is_nan<Format>(b) && rank(a) < rank(b);
+}
+
+/// The larger value, +0 rather than -0, a number rather than a NaN.
+template <class Format>
+GPUSIM_INLINE std::uint16_t larger(std::uint16_t a, std::uint16_t b) {
+  if (is_nan<Format>(a)) return is_nan<Format>(b) ? kNaN : b;
+  if (is_nan<Format>(b) || rank(a) > rank(b)) return a;
+  return rank(a) < rank(b) ? b : std::uint16_t(a & b);  // equal: the patterns are, but for the sign of zero
+}
+
+/// The smaller value, -0 rather than +0, a number rather than a NaN.
+template <class Format>
+GPUSIM_INLINE std::uint16_t smaller(std::uint16_t a, std::uint16_t b) {
+  if (is_nan<Format>(a)) return is_nan<Format>(b) ? kNaN : b;
+  if (is_nan<Format>(b) || rank(a) < rank(b)) return a;
+  return rank(a) > rank(b) ? b : std::uint16_t(a | b);
+}
+
+}  // namespace gpusim::float16
+
+struct __nv_bfloat16;
+
+/// IEEE half precision. Numbers convert to it and it converts to numbers unasked, as in CUDA.
+struct alignas(2) __half {
+  __half() = default;
+  GPUSIM_INLINE __half(float value) : __half(double(value)) {}
+  GPUSIM_INLINE __half(double value) : bits_(gpusim::float16::narrow<gpusim::float16::Binary16>(value)) {}
+  template <std::integral T>
+  GPUSIM_INLINE __half(T value) : __half(gpusim::float16::from_integer(value)) {}
+  explicit __half(__nv_bfloat16 value);  // in cuda_bf16.h
+
+  GPUSIM_INLINE operator float() const { return gpusim::float16::Binary16::widen(bits_); }
+  GPUSIM_INLINE operator bool() const { return (bits_ & 0x7fff) != 0; }
+  template <std::integral T>
+  GPUSIM_INLINE operator T() const {
+    return gpusim::float16::to_integer<T>(float(*this));
+  }
+
+ private:
+  std::uint16_t bits_;
+};
+
+/// Two halves in one 32-bit register or word, x in the low bits.
+struct alignas(4) __half2 {
+  __half x;
+  __half y;
+
+  __half2() = default;
+  GPUSIM_INLINE __half2(const __half& low, const __half& high) : x(low), y(high) {}
+};
+
+using half = __half;
+using half2 = __half2;
+
+// Bit patterns.
+
+GPUSIM_INLINE unsigned short __half_as_ushort(__half a) { return __builtin_bit_cast(unsigned short, a); }
+GPUSIM_INLINE short __half_as_short(__half a) { return __builtin_bit_cast(short, a); }
+GPUSIM_INLINE __half __ushort_as_half(unsigned short bits) { return __builtin_bit_cast(__half, bits); }
+GPUSIM_INLINE __half __short_as_half(short bits) { return __builtin_bit_cast(__half, bits); }
+
+#define CUDART_ZERO_FP16 __ushort_as_half(0x0000)
+#define CUDART_NEG_ZERO_FP16 __ushort_as_half(0x8000)
+#define CUDART_ONE_FP16 __ushort_as_half(0x3c00)
+#define CUDART_MIN_DENORM_FP16 __ushort_as_half(0x0001)
+#define CUDART_MAX_NORMAL_FP16 __ushort_as_half(0x7bff)
+#define CUDART_INF_FP16 __ushort_as_half(0x7c00)
+#define CUDART_NAN_FP16 __ushort_as_half(0x7fff)
+
+// Conversions.
+
+GPUSIM_INLINE __half __float2half(float a) { return __half(a); }
+GPUSIM_INLINE __half __float2half_rn(float a) { return __half(a); }
+GPUSIM_INLINE __half __double2half(double a) { return __half(a); }
+GPUSIM_INLINE float __half2float(__half a) { return float(a); }
+
+// Pairs: made, taken apart, converted.
+
+GPUSIM_INLINE __half2 make_half2(__half x, __half y) { return __half2(x, y); }
+GPUSIM_INLINE __half2 __halves2half2(__half low, __half high) { return __half2(low, high); }
+GPUSIM_INLINE __half2 __half2half2(__half a) { return __half2(a, a); }
+GPUSIM_INLINE __half __low2half(__half2 a) { return a.x; }
+GPUSIM_INLINE __half __high2half(__half2 a) { return a.y; }
+GPUSIM_INLINE __half2 __low2half2(__half2 a) { return __half2(a.x, a.x); }
+GPUSIM_INLINE __half2 __high2half2(__half2 a) { return __half2(a.y, a.y); }
+GPUSIM_INLINE __half2 __lows2half2(__half2 a, __half2 b) { return __half2(a.x, b.x); }
+GPUSIM_INLINE __half2 __highs2half2(__half2 a, __half2 b) { return __half2(a.y, b.y); }
+GPUSIM_INLINE __half2 __lowhigh2highlow(__half2 a) { return __half2(a.y, a.x); }
+
+GPUSIM_INLINE __half2 __float2half2_rn(float a) { return __half2(__half(a), __half(a)); }
+GPUSIM_INLINE __half2 __floats2half2_rn(float low, float high) { return __half2(__half(low), __half(high)); }
+GPUSIM_INLINE __half2 __float22half2_rn(float2 a) { return __half2(__half(a.x), __half(a.y)); }
+GPUSIM_INLINE float2 __half22float2(__half2 a) { return float2{float(a.x), float(a.y)}; }
+GPUSIM_INLINE float __low2float(__half2 a) { return float(a.x); }
+GPUSIM_INLINE float __high2float(__half2 a) { return float(a.y); }
+
+// Arithmetic. Computed in double and then rounded to 16 bits, which gives what one rounding of the exact
+// result would give: 53 bits are more than twice the 11 of a half.
+
+GPUSIM_INLINE __half __hadd(__half a, __half b) { return __half(double(float(a)) + double(float(b))); }
+GPUSIM_INLINE __half __hsub(__half a, __half b) { return __half(double(float(a)) - double(float(b))); }
+GPUSIM_INLINE __half __hmul(__half a, __half b) { return __half(double(float(a)) * double(float(b))); }
+GPUSIM_INLINE __half __hdiv(__half a, __half b) { return __half(double(float(a)) / double(float(b))); }
+GPUSIM_INLINE __half __hadd_rn(__half a, __half b) { return __hadd(a, b); }
+GPUSIM_INLINE __half __hsub_rn(__half a, __half b) { return __hsub(a, b); }
+GPUSIM_INLINE __half __hmul_rn(__half a, __half b) { return __hmul(a, b); }
+GPUSIM_INLINE __half __hfma(__half a, __half b, __half c) {
+  return __ushort_as_half(
+      gpusim::float16::fused_multiply_add<gpusim::float16::Binary16>(float(a), float(b), float(c)));
+}
+
+GPUSIM_INLINE bool __hisnan(__half a) { return (__half_as_ushort(a) & 0x7fff) > 0x7c00; }
+
+/// With the other sign; NaN becomes the canonical one, whose sign is clear.
+GPUSIM_INLINE __half __hneg(__half a) {
+  return __ushort_as_half(__hisnan(a) ? gpusim::float16::kNaN
+                                      : static_cast<unsigned short>(__half_as_ushort(a) ^ 0x8000));
+}
+GPUSIM_INLINE __half __habs(__half a) {
+  return __ushort_as_half(__hisnan(a) ? gpusim::float16::kNaN
+                                      : static_cast<unsigned short>(__half_as_ushort(a) & 0x7fff));
+}
+
+// Comparisons: false where an operand is NaN; those whose name ends in u are true there.
+
+GPUSIM_INLINE bool __heq(__half a, __half b) {
+  return gpusim::float16::equal<gpusim::float16::Binary16>(__half_as_ushort(a), __half_as_ushort(b));
+}
+GPUSIM_INLINE bool __hlt(__half a, __half b) {
+  return gpusim::float16::less<gpusim::float16::Binary16>(__half_as_ushort(a), __half_as_ushort(b));
+}
+GPUSIM_INLINE bool __hgt(__half a, __half b) { return __hlt(b, a); }
+GPUSIM_INLINE bool __hle(__half a, __half b) { return __hlt(a, b) || __heq(a, b); }
+GPUSIM_INLINE bool __hge(__half a, __half b) { return __hgt(a, b) || __heq(a, b); }
+GPUSIM_INLINE bool __hne(__half a, __half b) { return __hlt(a, b) || __hgt(a, b); }
+GPUSIM_INLINE bool __hequ(__half a, __half b) { return !__hne(a, b); }
+GPUSIM_INLINE bool __hneu(__half a, __half b) { return !__heq(a, b); }
+GPUSIM_INLINE bool __hltu(__half a, __half b) { return !__hge(a, b); }
+GPUSIM_INLINE bool __hleu(__half a, __half b) { return !__hgt(a, b); }
+GPUSIM_INLINE bool __hgtu(__half a, __half b) { return !__hle(a, b); }
+GPUSIM_INLINE bool __hgeu(__half a, __half b) { return !__hlt(a, b); }
+
+/// 1 for +inf, -1 for -inf, else 0.
+GPUSIM_INLINE int __hisinf(__half a) {
+  const unsigned short bits = __half_as_ushort(a);
+  return bits == 0x7c00 ? 1 : bits == 0xfc00 ? -1 : 0;
+}
+
+// Of a number and a NaN the number; +0 is larger than -0. Those whose name ends in _nan: NaN.
+GPUSIM_INLINE __half __hmax(__half a, __half b) {
+  return __ushort_as_half(
+      gpusim::float16::larger<gpusim::float16::Binary16>(__half_as_ushort(a), __half_as_ushort(b)));
+}
+GPUSIM_INLINE __half __hmin(__half a, __half b) {
+  return __ushort_as_half(
+      gpusim::float16::smaller<gpusim::float16::Binary16>(__half_as_ushort(a), __half_as_ushort(b)));
+}
+GPUSIM_INLINE __half __hmax_nan(__half a, __half b) {
+  return __hisnan(a) || __hisnan(b) ? CUDART_NAN_FP16 : __hmax(a, b);
+}
+GPUSIM_INLINE __half __hmin_nan(__half a, __half b) {
+  return __hisnan(a) || __hisnan(b) ? CUDART_NAN_FP16 : __hmin(a, b);
+}
+
+// The same on pairs, each half by itself.
+
+GPUSIM_INLINE __half2 __hadd2(__half2 a, __half2 b) { return __half2(__hadd(a.x, b.x), __hadd(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hsub2(__half2 a, __half2 b) { return __half2(__hsub(a.x, b.x), __hsub(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hmul2(__half2 a, __half2 b) { return __half2(__hmul(a.x, b.x), __hmul(a.y, b.y)); }
+GPUSIM_INLINE __half2 __h2div(__half2 a, __half2 b) { return __half2(__hdiv(a.x, b.x), __hdiv(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hadd2_rn(__half2 a, __half2 b) { return __hadd2(a, b); }
+GPUSIM_INLINE __half2 __hsub2_rn(__half2 a, __half2 b) { return __hsub2(a, b); }
+GPUSIM_INLINE __half2 __hmul2_rn(__half2 a, __half2 b) { return __hmul2(a, b); }
+GPUSIM_INLINE __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+  return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y));
+}
+GPUSIM_INLINE __half2 __hneg2(__half2 a) { return __half2(__hneg(a.x), __hneg(a.y)); }
+GPUSIM_INLINE __half2 __habs2(__half2 a) { return __half2(__habs(a.x), __habs(a.y)); }
+GPUSIM_INLINE __half2 __hmax2(__half2 a, __half2 b) { return __half2(__hmax(a.x, b.x), __hmax(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hmin2(__half2 a, __half2 b) { return __half2(__hmin(a.x, b.x), __hmin(a.y, b.y)); }
+
+// 1.0 where the comparison holds, else 0.0.
+GPUSIM_INLINE __half2 __heq2(__half2 a, __half2 b) { return __half2(__heq(a.x, b.x), __heq(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hne2(__half2 a, __half2 b) { return __half2(__hne(a.x, b.x), __hne(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hlt2(__half2 a, __half2 b) { return __half2(__hlt(a.x, b.x), __hlt(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hle2(__half2 a, __half2 b) { return __half2(__hle(a.x, b.x), __hle(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hgt2(__half2 a, __half2 b) { return __half2(__hgt(a.x, b.x), __hgt(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hge2(__half2 a, __half2 b) { return __half2(__hge(a.x, b.x), __hge(a.y, b.y)); }
+GPUSIM_INLINE __half2 __hisnan2(__half2 a) { return __half2(__hisnan(a.x), __hisnan(a.y)); }
+
+// True where the comparison holds for both halves.
+GPUSIM_INLINE bool __hbeq2(__half2 a, __half2 b) { return __heq(a.x, b.x) && __heq(a.y, b.y); }
+GPUSIM_INLINE bool __hbne2(__half2 a, __half2 b) { return __hne(a.x, b.x) && __hne(a.y, b.y); }
+GPUSIM_INLINE bool __hbneu2(__half2 a, __half2 b) { return __hneu(a.x, b.x) && __hneu(a.y, b.y); }
+GPUSIM_INLINE bool __hblt2(__half2 a, __half2 b) { return __hlt(a.x, b.x) && __hlt(a.y, b.y); }
+GPUSIM_INLINE bool __hble2(__half2 a, __half2 b) { return __hle(a.x, b.x) && __hle(a.y, b.y); }
+GPUSIM_INLINE bool __hbgt2(__half2 a, __half2 b) { return __hgt(a.x, b.x) && __hgt(a.y, b.y); }
+GPUSIM_INLINE bool __hbge2(__half2 a, __half2 b) { return __hge(a.x, b.x) && __hge(a.y, b.y); }
+
+// Operators.
+
+GPUSIM_INLINE __half operator+(const __half& a, const __half& b) { return __hadd(a, b); }
+GPUSIM_INLINE __half operator-(const __half& a, const __half& b) { return __hsub(a, b); }
+GPUSIM_INLINE __half operator*(const __half& a, const __half& b) { return __hmul(a, b); }
+GPUSIM_INLINE __half operator/(const __half& a, const __half& b) { return __hdiv(a, b); }
+GPUSIM_INLINE __half operator+(const __half& a) { return a; }
+GPUSIM_INLINE __half operator-(const __half& a) { return __hneg(a); }
+GPUSIM_INLINE __half& operator+=(__half& a, const __half& b) { return a = __hadd(a, b); }
+GPUSIM_INLINE __half& operator-=(__half& a, const __half& b) { return a = __hsub(a, b); }
+GPUSIM_INLINE __half& operator*=(__half& a, const __half& b) { return a = __hmul(a, b); }
+GPUSIM_INLINE __half& operator/=(__half& a, const __half& b) { return a = __hdiv(a, b); }
+GPUSIM_INLINE __half& operator++(__half& a) { return a += CUDART_ONE_FP16; }
+GPUSIM_INLINE __half& operator--(__half& a) { return a -= CUDART_ONE_FP16; }
+GPUSIM_INLINE __half operator++(__half& a, int) {
+  const __half before = a;
+  ++a;
+  return before;
+}
+GPUSIM_INLINE __half operator--(__half& a, int) {
+  const __half before = a;
+  --a;
+  return before;
+}
+GPUSIM_INLINE bool operator==(const __half& a, const __half& b) { return __heq(a, b); }
+GPUSIM_INLINE bool operator!=(const __half& a, const __half& b) { return __hneu(a, b); }
+GPUSIM_INLINE bool operator<(const __half& a, const __half& b) { return __hlt(a, b); }
+GPUSIM_INLINE bool operator<=(const __half& a, const __half& b) { return __hle(a, b); }
+GPUSIM_INLINE bool operator>(const __half& a, const __half& b) { return __hgt(a, b); }
+GPUSIM_INLINE bool operator>=(const __half& a, const __half& b) { return __hge(a, b); }
+
+// On pairs. A comparison holds when it holds for both halves, != as well.
+GPUSIM_INLINE __half2 operator+(const __half2& a, const __half2& b) { return __hadd2(a, b); }
+GPUSIM_INLINE __half2 operator-(const __half2& a, const __half2& b) { return __hsub2(a, b); }
+GPUSIM_INLINE __half2 operator*(const __half2& a, const __half2& b) { return __hmul2(a, b); }
+GPUSIM_INLINE __half2 operator/(const __half2& a, const __half2& b) { return __h2div(a, b); }
+GPUSIM_INLINE __half2 operator+(const __half2& a) { return a; }
+GPUSIM_INLINE __half2 operator-(const __half2& a) { return __hneg2(a); }
+GPUSIM_INLINE __half2& operator+=(__half2& a, const __half2& b) { return a = __hadd2(a, b); }
+GPUSIM_INLINE __half2& operator-=(__half2& a, const __half2& b) { return a = __hsub2(a, b); }
+GPUSIM_INLINE __half2& operator*=(__half2& a, const __half2& b) { return a = __hmul2(a, b); }
+GPUSIM_INLINE __half2& operator/=(__half2& a, const __half2& b) { return a = __h2div(a, b); }
+GPUSIM_INLINE bool operator==(const __half2& a, const __half2& b) { return __hbeq2(a, b); }
+GPUSIM_INLINE bool operator!=(const __half2& a, const __half2& b) { return __hbneu2(a, b); }
+GPUSIM_INLINE bool operator<(const __half2& a, const __half2& b) { return __hblt2(a, b); }
+GPUSIM_INLINE bool operator<=(const __half2& a, const __half2& b) { return __hble2(a, b); }
+GPUSIM_INLINE bool operator>(const __half2& a, const __half2& b) { return __hbgt2(a, b); }
+GPUSIM_INLINE bool operator>=(const __half2& a, const __half2& b) { return __hbge2(a, b); }

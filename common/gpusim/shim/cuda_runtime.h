@@ -1,0 +1,55 @@
+/// @file
+/// <cuda_runtime.h> of the simulator: a kernel's source includes this when it is compiled for the CPU.
+#pragma once
+
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+#include "cuda_runtime_api.h"
+#include "device_functions.h"
+#include "vector_types.h"
+
+#define __host__
+#define __device__
+#define __global__ __attribute__((flatten))  // the hooks miss struct operands of calls
+#define __constant__
+#define __grid_constant__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+
+/// One CPU thread runs one block at a time, so a block's variable is a variable of its CPU thread.
+/// `extern __shared__ T name[]` needs storage: see gpusim_kernels() in the README.
+#define __shared__ thread_local
+
+namespace gpusim::device {
+
+/// Checks what a real device would refuse, then runs the grid.
+cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*body)(const void*),
+                   const void* arguments);
+
+}  // namespace gpusim::device
+
+/// `kernel<<<grid, block, shared, stream>>>(args...)`, in the form that a C++ compiler can read.
+template <class... Params, class... Args>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
+  struct Call {
+    void (*kernel)(Params...);
+    std::tuple<Params...> arguments;
+  };
+  const Call call{kernel, std::tuple<Params...>(static_cast<Params>(std::forward<Args>(args))...)};
+  const auto body = [](const void* data) {
+    const Call& c = *static_cast<const Call*>(data);
+    std::apply(c.kernel, c.arguments);  // a copy of the arguments for every thread
+  };
+  return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel), body, &call);
+}
+
+template <class T>
+cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, std::size_t bytes, std::size_t offset = 0) {
+  if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
+  __builtin_memcpy(reinterpret_cast<char*>(&symbol) + offset, from, bytes);
+  return cudaSuccess;
+}

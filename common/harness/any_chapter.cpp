@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "harness/backend.hpp"
+#include "harness/chapter.hpp"
+#include "harness/host_memory.hpp"
+#include "harness/program.hpp"
+#include "harness/runner.hpp"
+#include "harness/softmax_options.hpp"
+#include "harness/text.hpp"
+
+namespace fa {
+namespace {
+
+/// A run whose problem type is known.
+template <Problem P>
+class TypedRun final : public ChapterRun {
+ public:
+  explicit TypedRun(const Chapter<P>& chapter) : chapter_(chapter) {}
+
+  void add_options(CLI::App& app) override { options_.add_to(app); }
+
+  void prepare(const std::vector<std::size_t>& variants, bool checked) override {
+    given_ = options_.read();
+    for (const std::size_t index : variants) {
+      const Variant<P>& variant = chapter_.variants[index];
+      if (!variant.refuse) continue;
+      if (const auto reason = variant.refuse(given_.shape)) {
+        throw UsageError(fmt::format("--variant {} cannot run this: {}", variant.name, *reason));
+      }
+    }
+    checked_ = checked;
+    require_host_memory(given_.options, host_bytes());
+  }
+
+  ProblemReport problem() const override {
+    return {.name = std::string(P::kName), .sizes = P::describe(given_.shape), .inputs = given_.inputs};
+  }
+
+  void require_device_memory() const override {
+    const std::size_t free = free_device_bytes();
+    const std::size_t needed = total_bytes(P::inputs(given_.shape)) + total_bytes(P::outputs(given_.shape));
+    if (needed > free) {
+      throw DeviceError(fmt::format("{}: needs {} of device memory, {} are free: choose smaller sizes",
+                                    given_.options, in_bytes(double(needed)), in_bytes(double(free))));
+    }
+  }
+
+  void compute_reference() override {
+    inputs_ = given_.make_inputs();
+    if (checked_) reference_ = P::reference(given_.shape, inputs_);
+  }
+
+  VariantResult run(std::size_t index, int bench_repeats, double copy_gb_per_s) override {
+    const Variant<P>& variant = chapter_.variants[index];
+    VariantResult result = run_variant<P>(variant, given_.shape, inputs_, checked_ ? &reference_ : nullptr);
+    if (bench_repeats > 0 && !result.failure) {
+      result.bench = bench_variant<P>(variant, given_.shape, inputs_, bench_repeats, copy_gb_per_s);
+    }
+    return result;
+  }
+
+ private:
+  /// Host memory for one variant at a time: inputs, outputs, their reference, and the device's where it is
+  /// the host's.
+  double host_bytes() const {
+    double bytes = 0;
+    for (const TensorSpec& input : P::inputs(given_.shape)) {
+      bytes += double(input.elements()) * sizeof(float);
+      bytes += double(input.bytes()) * backend::host_bytes_per_device_byte();
+    }
+    for (const TensorSpec& output : P::outputs(given_.shape)) {
+      bytes += double(output.elements()) * (sizeof(float) + (checked_ ? sizeof(double) : 0));
+      bytes += double(output.bytes()) * backend::host_bytes_per_device_byte();
+    }
+    return bytes;
+  }
+
+  const Chapter<P>& chapter_;
+  ProblemOptions<P> options_;
+  GivenProblem<P> given_;
+  bool checked_ = true;
+  TensorMap inputs_;
+  Reference reference_;
+};
+
+template <Problem P>
+class TypedProgram final : public ChapterProgram {
+ public:
+  explicit TypedProgram(Chapter<P> chapter) : chapter_(std::move(chapter)) {
+    if (chapter_.variants.empty()) throw std::invalid_argument(chapter_.name + " has no variants");
+  }
+
+  const Chapter<P>& chapter() const { return chapter_; }
+  const std::string& name() const override { return chapter_.name; }
+  const std::string& title() const override { return chapter_.title; }
+
+  std::vector<std::pair<std::string, std::string>> variants() const override {
+    std::vector<std::pair<std::string, std::string>> variants;
+    for (const Variant<P>& variant : chapter_.variants) variants.emplace_back(variant.name, variant.summary);
+    return variants;
+  }
+
+  std::unique_ptr<ChapterRun> new_run() const override { return std::make_unique<TypedRun<P>>(chapter_); }
+
+ private:
+  Chapter<P> chapter_;
+};
+
+}  // namespace
+
+template <class P>
+AnyChapter::AnyChapter(Chapter<P> chapter)
+    : program_(std::make_shared<TypedProgram<P>>(std::move(chapter))) {}
+
+template <Problem P>
+const Chapter<P>& chapter_of(const AnyChapter& chapter) {
+  const auto* typed = dynamic_cast<const TypedProgram<P>*>(&chapter.program());
+  if (!typed)
+    throw std::invalid_argument(fmt::format("{} is not about {}", chapter.program().name(), P::kName));
+  return typed->chapter();
+}
+
+// The problems of common/attention.
+template AnyChapter::AnyChapter(Chapter<Softmax>);
+template const Chapter<Softmax>& chapter_of(const AnyChapter&);
+
+}  // namespace fa

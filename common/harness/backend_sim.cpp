@@ -1,0 +1,61 @@
+#include <stdexcept>
+#include <utility>
+
+#include "gpusim/gpusim.hpp"
+#include "harness/backend.hpp"
+
+namespace fa::backend {
+
+std::string_view name() { return "sim"; }
+
+std::optional<std::string> why_unusable() { return std::nullopt; }
+
+std::string device_name() { return "simulator"; }
+
+bool is_device_missing(cudaError_t /*error*/) { return false; }
+
+int host_bytes_per_device_byte() { return 10; }  // a word of 4 bytes has 33 bytes of shadow
+
+void name_allocation(const void* pointer, const std::string& name) { gpusim::name_allocation(pointer, name); }
+
+void mark_uninitialized(const void* pointer, std::size_t bytes) {
+  gpusim::mark_uninitialized(pointer, bytes);
+}
+
+Observation take_observation() {
+  const gpusim::Report report = gpusim::take_report();
+  const gpusim::GlobalCounters total = report.total();
+  Counters counters{.read_sectors = total.read_sectors,
+                    .write_sectors = total.write_sectors,
+                    .atomic_sectors = total.atomic_sectors,
+                    .read_requests = total.read_requests,
+                    .write_requests = total.write_requests,
+                    .shared = {.bytes_per_block = report.shared.bytes_per_block,
+                               .load_wavefronts = report.shared.load_wavefronts,
+                               .load_wavefronts_ideal = report.shared.load_wavefronts_ideal,
+                               .store_wavefronts = report.shared.store_wavefronts,
+                               .store_wavefronts_ideal = report.shared.store_wavefronts_ideal},
+                    .mma = report.ops.mma,
+                    .barriers = report.ops.barriers,
+                    .shuffles = report.ops.shuffles};
+  for (const auto& [tensor, bytes] : report.tensors) {
+    counters.traffic.tensors[tensor] = {.read_bytes = bytes.read_bytes, .write_bytes = bytes.write_bytes};
+  }
+  Observation observation{.counters = std::move(counters)};
+  for (const gpusim::Defect& defect : report.defects) {
+    observation.defects.push_back({gpusim::name_of(defect.kind), defect.message, defect.count});
+  }
+  return observation;
+}
+
+bool can_time() { return false; }
+
+std::size_t l2_bytes() { throw std::logic_error("the simulator has no L2 cache"); }
+
+Timing time_launches(int, const std::function<void(int, cudaStream_t)>&) {
+  throw std::logic_error("the simulator's seconds mean nothing");
+}
+
+double copy_gb_per_s(int) { throw std::logic_error("the simulator's seconds mean nothing"); }
+
+}  // namespace fa::backend

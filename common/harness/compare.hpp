@@ -1,0 +1,52 @@
+/// @file
+/// Is a tensor what it should be? Against the float64 reference, with a tolerance.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention/tensor.hpp"
+
+namespace fa {
+
+/// One element that is not what it should be.
+struct WrongElement {
+  std::vector<std::int64_t> index;
+  float got = 0;
+  double expected = 0;
+};
+
+/// How far one output is from its reference.
+struct TensorCheck {
+  double rel_l2 =
+      0;  ///< |got - expected| / |expected|, Euclidean norms; NaN or inf if an element is so wrongly
+  double max_abs = 0;    ///< the largest |got - expected|
+  double tolerance = 0;  ///< what rel_l2 may be
+  bool passed = false;
+  std::int64_t wrong_elements = 0;                         ///< 0 when passed
+  std::optional<WrongElement> first_wrong = std::nullopt;  ///< in row-major order
+};
+
+/// All outputs of a variant.
+struct Check {
+  std::map<std::string, TensorCheck> tensors;
+
+  bool passed() const;
+};
+
+/// Compares a tensor with its reference.
+///
+/// A NaN is right only where the reference has a NaN, an infinity only where it has the same one; such
+/// elements then count as exact. If all reference elements are 0, the relative error is 0 or infinite.
+///
+/// When the check fails, an element counts as wrong if it is off by more than tolerance * sqrt((e^2 + r^2) /
+/// 2), e being its expected value and r the root mean square of all of them: if no element were, rel_l2 could
+/// not exceed the tolerance.
+///
+/// @throws std::invalid_argument  if the numbers of elements differ
+TensorCheck compare(const Tensor& got, const std::vector<double>& expected, double tolerance);
+
+}  // namespace fa

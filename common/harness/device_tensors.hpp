@@ -1,0 +1,38 @@
+/// @file
+/// The inputs and outputs of a problem in device memory.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "attention/tensor.hpp"
+#include "harness/device_buffer.hpp"
+
+namespace fa {
+
+/// One buffer for each input, filled, and one for each output, poisoned so that what a kernel forgets to
+/// write is a NaN. The buffers carry the names of the tensors. fp32 only so far.
+class DeviceTensors {
+ public:
+  /// @throws DeviceError  if there is not enough memory
+  /// @throws std::invalid_argument  if an input is missing or has another shape than its spec
+  DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<TensorSpec> outputs,
+                const TensorMap& values);
+
+  /// Device addresses of all inputs and outputs, by name.
+  std::map<std::string, void*> addresses() const;
+
+  /// The outputs as they are now.
+  TensorMap download_outputs() const;
+
+ private:
+  std::vector<TensorSpec> outputs_;
+  std::map<std::string, DeviceBuffer> buffers_;
+};
+
+/// Bytes of all tensors of a list on the device.
+std::size_t total_bytes(const std::vector<TensorSpec>& tensors);
+
+}  // namespace fa

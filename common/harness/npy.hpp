@@ -1,0 +1,45 @@
+/// @file
+/// NumPy's .npy files: dense tensors of float32 or float16, in C order.
+///
+/// Format: a magic string, a version, the length of a header, the header (a Python dictionary as text, padded
+/// with spaces), and the elements. Versions 1.0, 2.0 and 3.0 are read; 1.0 is written.
+/// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention/tensor.hpp"
+#include "harness/errors.hpp"
+
+namespace fa {
+
+/// A file that is not what the reader can represent. The message starts with the file's name.
+struct NpyError : UsageError {
+  using UsageError::UsageError;
+};
+
+/// One dimension of the tensor that is expected in a file.
+struct Axis {
+  std::string name;                    ///< "rows", "seq_k", ...
+  std::optional<std::int64_t> length;  ///< nothing: any length of at least 1
+};
+
+/// Reads a tensor; float16 is widened to float32, which is exact.
+///
+/// @param axes  the expected shape: as many dimensions, each at least 1 long
+/// @throws NpyError  if the file is missing, not a regular file, not in the format, of another element type
+///   than little-endian float32 or float16, in Fortran order, of another shape, or not as long as its header
+///   says
+Tensor read_npy(const std::filesystem::path& path, const std::vector<Axis>& axes);
+
+/// Writes a tensor as little-endian float32 in C order. The file appears complete or not at all.
+///
+/// @throws UsageError  naming the file, if it cannot be written
+/// @throws std::invalid_argument  if the tensor's shape and its number of elements disagree
+void write_npy(const std::filesystem::path& path, const Tensor& tensor);
+
+}  // namespace fa

@@ -1,0 +1,41 @@
+/// @file
+/// The seam between the command line and the problems: each problem brings its own options.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "attention/problem.hpp"
+#include "attention/tensor.hpp"
+#include "harness/report.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace fa {
+
+/// A problem as the command line describes it: checked, but with nothing computed yet.
+template <Problem P>
+struct GivenProblem {
+  typename P::Shape shape;
+  std::string options;  ///< the options that decide the sizes, for messages: "--rows 64 --cols 1000"
+  InputSource inputs;   ///< for the report
+  std::function<TensorMap()> make_inputs;  ///< to be called once; may take long
+};
+
+/// The options of a problem. Specialised for each, with the members below; the object must outlive the
+/// parsing.
+template <Problem P>
+class ProblemOptions;
+// {
+//  public:
+//   /// Adds the options to the command line.
+//   void add_to(CLI::App& app);
+//
+//   /// Checks the options and reads the files that they name.
+//   /// @throws UsageError  naming the option
+//   GivenProblem<P> read() const;
+// };
+
+}  // namespace fa

@@ -1,0 +1,126 @@
+#include "harness/program.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <ostream>
+#include <string_view>
+
+#include "device/launch.cuh"
+#include "harness/backend.hpp"
+#include "harness/errors.hpp"
+#include "harness/files.hpp"
+#include "harness/npy.hpp"
+#include "harness/options.hpp"
+
+namespace fa {
+namespace {
+
+enum ExitStatus { kAllWell = 0, kWrong = 1, kUnusableArguments = 2, kNoDevice = 3 };
+
+void print_list(std::ostream& out, const ChapterProgram& chapter) {
+  const auto variants = chapter.variants();
+  std::size_t width = 0;
+  for (const auto& [name, summary] : variants) width = std::max(width, name.size());
+  fmt::print(out, "{}: {}\n", chapter.name(), chapter.title());
+  for (const auto& [name, summary] : variants) fmt::print(out, "  {:<{}}  {}\n", name, width, summary);
+}
+
+/// Runs the variants one after the other. After one that the device does not survive, the rest did not run.
+std::vector<VariantResult> run_all(ChapterRun& run, const ChapterProgram& chapter,
+                                   const std::vector<std::size_t>& variants, int bench_repeats,
+                                   double copy_gb_per_s) {
+  std::vector<VariantResult> results;
+  std::optional<std::string> obstacle;
+  for (const std::size_t variant : variants) {
+    const std::string name = chapter.variants()[variant].first;
+    if (obstacle) {
+      results.push_back({.name = name, .failure = obstacle});
+      continue;
+    }
+    results.push_back(run.run(variant, bench_repeats, copy_gb_per_s));
+    if (results.back().failure && cudaDeviceSynchronize() != cudaSuccess) {
+      obstacle = fmt::format("the device did not survive {}", name);
+    }
+  }
+  return results;
+}
+
+ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* const* argv, std::ostream& out) {
+  const std::unique_ptr<ChapterRun> run = chapter.new_run();
+  const std::optional<RunOptions> parsed = parse_command_line(chapter, *run, argc, argv, out);
+  if (!parsed) return kAllWell;
+  const RunOptions& options = *parsed;
+  if (options.list) {
+    print_list(out, chapter);
+    return kAllWell;
+  }
+
+  // Everything that can be refused is refused here, and only the last step leaves a trace.
+  run->prepare(options.variants, options.check);
+  const bool json_to_file = options.json && !options.json_to_stdout();
+  if (json_to_file) require_writable("--json", *options.json);
+  if (const auto reason = backend::why_unusable()) throw DeviceError(*reason);
+  run->require_device_memory();
+  std::optional<OutputFolder> folder;
+  if (options.out) folder.emplace("--out", *options.out);
+
+  Report report{.chapter = chapter.name(),
+                .title = chapter.title(),
+                .backend = std::string(backend::name()),
+                .device = backend::device_name(),
+                .problem = run->problem()};
+  run->compute_reference();
+  if (options.bench_repeats > 0) report.copy_gb_per_s = backend::copy_gb_per_s(options.bench_repeats);
+  report.variants =
+      run_all(*run, chapter, options.variants, options.bench_repeats, report.copy_gb_per_s.value_or(0));
+
+  if (options.json_to_stdout()) {
+    out << to_json(report) << '\n';
+  } else {
+    print(out, report);
+  }
+  if (json_to_file) write_file(*options.json, [&](std::ostream& file) { file << to_json(report) << '\n'; });
+  if (folder) {
+    for (const auto& [name, tensor] : report.variants.back().outputs) {
+      write_npy(folder->path() / (name + ".npy"), tensor);
+    }
+  }
+  return report.ok() ? kAllWell : kWrong;
+}
+
+}  // namespace
+
+std::vector<std::string> variant_names(const AnyChapter& chapter) {
+  std::vector<std::string> names;
+  for (const auto& [name, summary] : chapter.program().variants()) names.push_back(name);
+  return names;
+}
+
+int run_program(const AnyChapter& chapter, int argc, const char* const* argv, std::ostream& out,
+                std::ostream& err) {
+  const auto fail = [&](ExitStatus status, std::string_view reason) {
+    fmt::print(err, "error: {}\n", reason);
+    return status;
+  };
+  try {
+    return run_chapter(chapter.program(), argc, argv, out);
+  } catch (const UsageError& error) {
+    return fail(kUnusableArguments, error.what());
+  } catch (const DeviceError& error) {
+    return fail(kNoDevice, error.what());
+  } catch (const CudaError& error) {  // a kernel's own failures are results; this is the device
+    return fail(kNoDevice, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kUnusableArguments, "not enough memory: choose smaller sizes");
+  } catch (const std::exception& error) {
+    return fail(kWrong, error.what());
+  }
+}
+
+}  // namespace fa

@@ -1,0 +1,75 @@
+/// @file
+/// A chapter as a program: from the arguments of the command line to the exit status.
+#pragma once
+
+#include <cstddef>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/chapter.hpp"
+#include "harness/report.hpp"
+#include "harness/result.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace fa {
+
+/// One run of a chapter on one problem. The steps come in the order of the functions.
+class ChapterRun {
+ public:
+  virtual ~ChapterRun() = default;
+
+  /// Adds the options of the problem: sizes, inputs, files.
+  virtual void add_options(CLI::App& app) = 0;
+
+  /// Reads the input files and checks everything that can be checked before computing.
+  ///
+  /// @param variants  indices of those that will run     @param checked  whether there will be a reference
+  /// @throws UsageError  naming the option or the file
+  virtual void prepare(const std::vector<std::size_t>& variants, bool checked) = 0;
+
+  /// The problem that prepare() found.
+  virtual ProblemReport problem() const = 0;
+
+  /// @throws DeviceError  if the device has not enough free memory for the problem
+  virtual void require_device_memory() const = 0;
+
+  /// Makes the inputs and, if the results will be checked, the reference.
+  virtual void compute_reference() = 0;
+
+  /// Runs one variant. @param bench_repeats  timed launches afterwards, 0 for none
+  /// @throws DeviceError  if the device is not usable
+  virtual VariantResult run(std::size_t variant, int bench_repeats, double copy_gb_per_s) = 0;
+};
+
+/// What a chapter offers without its problem type. Each problem type has one implementation, in runner.hpp.
+class ChapterProgram {
+ public:
+  virtual ~ChapterProgram() = default;
+  virtual const std::string& name() const = 0;
+  virtual const std::string& title() const = 0;
+
+  /// Name and summary of each variant, in the order of the chapter.
+  virtual std::vector<std::pair<std::string, std::string>> variants() const = 0;
+
+  virtual std::unique_ptr<ChapterRun> new_run() const = 0;
+};
+
+/// The names of a chapter's variants, in its order.
+std::vector<std::string> variant_names(const AnyChapter& chapter);
+
+/// The whole program: what main() does. Never throws, never exits.
+///
+/// @param out  the table, the list, the help, or the JSON of `--json -`
+/// @param err  at most one line, when the exit status is 2 or 3
+/// @return  0 all well; 1 a result is wrong or a check found a defect; 2 the arguments or an input file are
+///   unusable, and nothing has been written; 3 no usable device or not enough memory on it
+int run_program(const AnyChapter& chapter, int argc, const char* const* argv, std::ostream& out,
+                std::ostream& err);
+
+}  // namespace fa

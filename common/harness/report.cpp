@@ -1,0 +1,294 @@
+#include "harness/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <string_view>
+
+#include "harness/text.hpp"
+
+namespace fa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kWidest = 100;
+
+// ---- the table
+
+/// A column: two lines of heading, and for each variant a text, or nothing where it is not known.
+struct Column {
+  std::string heading, subheading;
+  std::optional<std::string> (*cell)(const VariantResult&);
+  bool left_aligned = false;
+};
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk: return "ok";
+    case Verdict::kFailsAsDeclared: return "declared";
+    case Verdict::kTrafficDiffers: return "TRAFFIC";
+    case Verdict::kWrong: return "WRONG";
+    case Verdict::kDefects: return "DEFECTS";
+    case Verdict::kDidNotRun: return "FAILED";
+  }
+  return "?";
+}
+
+/// All digits where they fit nine columns.
+std::string bytes_cell(std::int64_t bytes) {
+  return bytes < 1'000'000'000 ? std::to_string(bytes) : in_bytes(double(bytes));
+}
+
+/// All digits where they fit six columns.
+std::string count_cell(std::int64_t count) {
+  return count < 1'000'000 ? std::to_string(count) : with_prefix(double(count));
+}
+
+/// The output that is closest to its tolerance, or furthest beyond it.
+const TensorCheck* worst(const VariantResult& result) {
+  if (!result.check || result.check->tensors.empty()) return nullptr;
+  const auto badness = [](const auto& tensor) {
+    const double ratio = tensor.second.rel_l2 / tensor.second.tolerance;
+    return std::isnan(ratio) ? HUGE_VAL : ratio;
+  };
+  const auto& tensors = result.check->tensors;
+  return &std::max_element(tensors.begin(), tensors.end(), [&](const auto& a, const auto& b) {
+            return badness(a) < badness(b);
+          })->second;
+}
+
+using Cell = std::optional<std::string>;
+
+Cell counted_cell(const VariantResult& result, std::int64_t Counters::*count) {
+  return result.counted ? Cell(count_cell((*result.counted).*count)) : std::nullopt;
+}
+
+Cell time_cell(const VariantResult& result, double Timing::*ms) {
+  return result.bench ? Cell(fmt::format("{:.4g}", result.bench->time.*ms)) : std::nullopt;
+}
+
+const std::vector<Column>& columns() {
+  static const std::vector<Column> kColumns = {
+      {"", "variant", [](const VariantResult& r) { return Cell(r.name); }, true},
+      {"rel. L2", "error/limit",
+       [](const VariantResult& r) {
+         const TensorCheck* check = worst(r);
+         return check ? Cell(scientific(check->rel_l2) + "/" + scientific(check->tolerance)) : std::nullopt;
+       }},
+      {"HBM bytes", "predicted",
+       [](const VariantResult& r) { return Cell(bytes_cell(r.predicted.bytes())); }},
+      {"HBM bytes", "counted",
+       [](const VariantResult& r) {
+         return r.counted ? Cell(bytes_cell(r.counted->traffic.bytes())) : std::nullopt;
+       }},
+      {"sector", "use",
+       [](const VariantResult& r) {
+         const auto use = r.counted ? r.counted->sector_efficiency() : std::nullopt;
+         return use ? Cell(fmt::format("{:.1f}%", 100 * *use)) : std::nullopt;
+       }},
+      {"bank", "confl.",
+       [](const VariantResult& r) {
+         return r.counted ? Cell(count_cell(r.counted->shared.conflicts())) : std::nullopt;
+       }},
+      {"bar-", "riers", [](const VariantResult& r) { return counted_cell(r, &Counters::barriers); }},
+      {"shuf-", "fles", [](const VariantResult& r) { return counted_cell(r, &Counters::shuffles); }},
+      {"de-", "fects",
+       [](const VariantResult& r) {
+         return r.counted ? Cell(std::to_string(r.defects.size())) : std::nullopt;
+       }},
+      {"median", "ms", [](const VariantResult& r) { return time_cell(r, &Timing::median_ms); }},
+      {"min", "ms", [](const VariantResult& r) { return time_cell(r, &Timing::min_ms); }},
+      {"max", "ms", [](const VariantResult& r) { return time_cell(r, &Timing::max_ms); }},
+      {"", "GB/s",
+       [](const VariantResult& r) {
+         return r.bench ? Cell(fmt::format("{:.4g}", r.bench->gb_per_s)) : std::nullopt;
+       }},
+      {"of", "copy",
+       [](const VariantResult& r) {
+         return r.bench ? Cell(fmt::format("{:.1f}%", 100 * r.bench->share_of_copy)) : std::nullopt;
+       }},
+      {"", "TFLOP/s",
+       [](const VariantResult& r) {
+         return r.bench && r.bench->tflops ? Cell(fmt::format("{:.4g}", *r.bench->tflops)) : std::nullopt;
+       }},
+      {"", "verdict", [](const VariantResult& r) { return Cell(name_of(r.verdict())); }, true},
+  };
+  return kColumns;
+}
+
+/// Writes the columns about which at least one variant knows something.
+void print_table(std::ostream& out, const std::vector<VariantResult>& variants) {
+  struct Printed {
+    const Column* column;
+    std::vector<std::string> cells;  // headings first
+    std::size_t width = 0;
+  };
+  std::vector<Printed> printed;
+  std::size_t total = 0;
+  for (const Column& column : columns()) {
+    Printed next{&column, {column.heading, column.subheading}};
+    bool known = false;
+    for (const VariantResult& variant : variants) {
+      const Cell cell = column.cell(variant);
+      known = known || cell;
+      next.cells.push_back(cell.value_or("-"));
+    }
+    if (!known) continue;
+    for (const std::string& cell : next.cells) next.width = std::max(next.width, cell.size());
+    total += next.width;
+    printed.push_back(std::move(next));
+  }
+  const std::size_t gap = total + 2 * (printed.size() - 1) <= kWidest ? 2 : 1;
+  for (std::size_t row = 0; row < variants.size() + 2; ++row) {
+    std::string line;
+    for (const Printed& column : printed) {
+      if (!line.empty() || &column != &printed.front()) line.append(gap, ' ');
+      line += column.column->left_aligned ? fmt::format("{:<{}}", column.cells[row], column.width)
+                                          : fmt::format("{:>{}}", column.cells[row], column.width);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  }
+}
+
+/// What is wrong with a variant, and what was declared to be.
+void print_remarks(std::ostream& out, const VariantResult& result) {
+  for (const std::string& complaint : result.complaints())
+    fmt::print(out, "{}: {}\n", result.name, complaint);
+  if (!result.known_failure || !result.check || result.check->passed()) return;
+  fmt::print(out, "{}: fails as declared: {}\n", result.name, *result.known_failure);
+  for (const auto& [name, check] : result.check->tensors) {
+    if (!check.passed)
+      fmt::print(out, "  {}\n", describe_wrong(name, check, result.outputs.at(name).data.size()));
+  }
+}
+
+void print_defects(std::ostream& out, const VariantResult& result) {
+  for (const Defect& defect : result.defects) {
+    fmt::print(out, "\n{}: {}\n", result.name, defect.kind);
+    std::string_view rest = defect.message;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      fmt::print(out, "========= {}\n", rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+}
+
+// ---- JSON
+
+Json to_json(const TensorCheck& check) {
+  Json json = {{"rel_l2", check.rel_l2}, {"max_abs", check.max_abs}, {"tolerance", check.tolerance}};
+  if (check.first_wrong) {
+    json["wrong_elements"] = check.wrong_elements;
+    json["first_wrong"] = {{"index", check.first_wrong->index},
+                           {"got", check.first_wrong->got},
+                           {"expected", check.first_wrong->expected}};
+  }
+  return json;
+}
+
+Json to_json(const Check& check, const std::optional<std::string>& known_failure) {
+  Json json = {{"passed", check.passed()}};
+  if (!check.passed() && known_failure) json["known_failure"] = *known_failure;
+  for (const auto& [name, tensor] : check.tensors) json["tensors"][name] = to_json(tensor);
+  return json;
+}
+
+Json to_json(const Traffic& traffic) {
+  Json json = {{"read_bytes", traffic.read_bytes()},
+               {"write_bytes", traffic.write_bytes()},
+               {"tensors", Json::object()}};
+  for (const auto& [name, bytes] : traffic.tensors) {
+    json["tensors"][name] = {{"read_bytes", bytes.read_bytes}, {"write_bytes", bytes.write_bytes}};
+  }
+  return json;
+}
+
+Json to_json(const VariantResult& result) {
+  Json json = {{"name", result.name}};
+  if (result.failure) json["failure"] = *result.failure;
+  if (result.check) json["check"] = to_json(*result.check, result.known_failure);
+  json["traffic"]["predicted"] = to_json(result.predicted);
+  if (result.counted) {
+    const Counters& counted = *result.counted;
+    Json& traffic = json["traffic"]["counted"] = to_json(counted.traffic);
+    traffic["read_sectors"] = counted.read_sectors;
+    traffic["write_sectors"] = counted.write_sectors;
+    traffic["read_requests"] = counted.read_requests;
+    traffic["write_requests"] = counted.write_requests;
+    json["shared"] = {{"bytes_per_block", counted.shared.bytes_per_block},
+                      {"load_wavefronts", counted.shared.load_wavefronts},
+                      {"load_wavefronts_ideal", counted.shared.load_wavefronts_ideal},
+                      {"store_wavefronts", counted.shared.store_wavefronts},
+                      {"store_wavefronts_ideal", counted.shared.store_wavefronts_ideal}};
+    json["ops"] = {{"mma", counted.mma}, {"barriers", counted.barriers}, {"shuffles", counted.shuffles}};
+    json["defects"] = Json::array();
+  }
+  for (const Defect& defect : result.defects) {
+    json["defects"].push_back({{"kind", defect.kind}, {"message", defect.message}, {"count", defect.count}});
+  }
+  if (result.bench) {
+    const Timing& time = result.bench->time;
+    json["time_ms"] = {
+        {"median", time.median_ms}, {"min", time.min_ms}, {"max", time.max_ms}, {"repeats", time.repeats}};
+    json["gb_per_s"] = result.bench->gb_per_s;
+    json["share_of_copy"] = result.bench->share_of_copy;
+    if (result.bench->tflops) json["tflops"] = *result.bench->tflops;
+  }
+  return json;
+}
+
+}  // namespace
+
+bool Report::ok() const {
+  return std::all_of(variants.begin(), variants.end(),
+                     [](const VariantResult& result) { return result.ok(); });
+}
+
+void print(std::ostream& out, const Report& report) {
+  fmt::print(out, "{}: {}\n{}", report.chapter, report.title, report.problem.name);
+  for (const auto& [name, length] : report.problem.sizes) fmt::print(out, " {}={}", name, length);
+  for (const auto& [name, value] : report.problem.inputs) {
+    if (const double* number = std::get_if<double>(&value)) {
+      fmt::print(out, " {}={:.4g}", name, *number);
+    } else {
+      std::visit([&, &option = name](const auto& known) { fmt::print(out, " {}={}", option, known); }, value);
+    }
+  }
+  fmt::print(out, ", on {}\n\n", report.device);
+  print_table(out, report.variants);
+  if (report.copy_gb_per_s) {
+    fmt::print(out, "\ncopy from device to device, in the same run: {:.4g} GB/s read and written\n",
+               *report.copy_gb_per_s);
+  }
+  bool first = true;
+  for (const VariantResult& result : report.variants) {
+    if (result.verdict() == Verdict::kOk) continue;
+    if (std::exchange(first, false)) out << '\n';
+    print_remarks(out, result);
+  }
+  for (const VariantResult& result : report.variants) print_defects(out, result);
+}
+
+std::string to_json(const Report& report) {
+  Json json = {{"chapter", report.chapter}, {"backend", report.backend}, {"device", report.device}};
+  json["problem"]["name"] = report.problem.name;
+  for (const auto& [name, length] : report.problem.sizes) json["problem"][name] = length;
+  for (const auto& [name, value] : report.problem.inputs) {
+    std::visit([&, &option = name](const auto& known) { json["problem"][option] = known; }, value);
+  }
+  if (report.copy_gb_per_s) json["copy_gb_per_s"] = *report.copy_gb_per_s;
+  json["variants"] = Json::array();
+  for (const VariantResult& result : report.variants) json["variants"].push_back(to_json(result));
+  constexpr int kIndent = 2;
+  // A file name may hold bytes that are not UTF-8.
+  return json.dump(kIndent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace fa

@@ -1,0 +1,47 @@
+/// @file
+/// The outcome of a run, as a table and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "harness/result.hpp"
+
+namespace fa {
+
+/// Where inputs come from, by option: {"init", "normal"}, {"seed", 0}, or {"x", "x.npy"}.
+using InputSource = std::vector<std::pair<std::string, std::variant<std::string, std::uint64_t, double>>>;
+
+/// The problem of a run, as reports show it.
+struct ProblemReport {
+  std::string name;                                         ///< "softmax"
+  std::vector<std::pair<std::string, std::int64_t>> sizes;  ///< {"rows", 64}, ...
+  InputSource inputs;
+};
+
+/// Everything that a run found out.
+struct Report {
+  std::string chapter, title;
+  std::string backend, device;
+  ProblemReport problem;
+  std::optional<double> copy_gb_per_s = std::nullopt;  ///< measured in the same run, with --bench
+  std::vector<VariantResult> variants = {};
+
+  /// No variant has anything wrong that was not declared.
+  bool ok() const;
+};
+
+/// Writes the table, at most 100 columns wide, then what is wrong with each variant, then all defects in
+/// full. Columns about which the backend knows nothing are left out.
+void print(std::ostream& out, const Report& report);
+
+/// The report as the text of one JSON object, without a newline at the end. What a backend cannot know is absent;
+/// a number that is not finite is null.
+std::string to_json(const Report& report);
+
+}  // namespace fa

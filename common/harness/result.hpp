@@ -1,0 +1,98 @@
+/// @file
+/// What a run of one variant gives: the check, the bytes, the counters, the times.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attention/tensor.hpp"
+#include "attention/traffic.hpp"
+#include "harness/compare.hpp"
+
+namespace fa {
+
+/// Shared-memory traffic. A wavefront is one pass over the 32 banks.
+struct SharedCounters {
+  std::int64_t bytes_per_block = 0;
+  std::int64_t load_wavefronts = 0, load_wavefronts_ideal = 0;
+  std::int64_t store_wavefronts = 0, store_wavefronts_ideal = 0;
+
+  /// Wavefronts beyond the least possible.
+  std::int64_t conflicts() const {
+    return load_wavefronts - load_wavefronts_ideal + store_wavefronts - store_wavefronts_ideal;
+  }
+};
+
+/// What a backend that counts has counted in one run. A sector is 32 aligned bytes of global memory, a
+/// request one instruction of a warp, a barrier one __syncthreads() of a warp.
+struct Counters {
+  Traffic traffic = {};
+  std::int64_t read_sectors = 0, write_sectors = 0, atomic_sectors = 0;
+  std::int64_t read_requests = 0, write_requests = 0;
+  SharedCounters shared = {};
+  std::int64_t mma = 0, barriers = 0, shuffles = 0;
+
+  /// The part of the bytes of all sectors that the program asked for, 0 .. 1; nothing if it asked for none.
+  std::optional<double> sector_efficiency() const;
+};
+
+/// Something that a backend's checks found wrong in a kernel.
+struct Defect {
+  std::string kind;     ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence
+  std::string message;  ///< one or more lines
+  std::int64_t count = 0;
+};
+
+/// Device times of single launches.
+struct Timing {
+  double median_ms = 0, min_ms = 0, max_ms = 0;
+  int repeats = 0;
+};
+
+/// Timing together with what follows from it.
+struct BenchResult {
+  Timing time;
+  double gb_per_s = 0;       ///< 10^9 bytes a second: every input read once and every output written once
+  double share_of_copy = 0;  ///< of the bandwidth of a copy in the same run
+  std::optional<double> tflops = std::nullopt;  ///< where the problem counts operations
+};
+
+/// The verdict on a variant, from best to worst; complaints() has the details.
+enum class Verdict { kOk, kFailsAsDeclared, kTrafficDiffers, kWrong, kDefects, kDidNotRun };
+
+/// Everything known about one run of one variant. What a backend cannot know is absent.
+struct VariantResult {
+  std::string name;
+  std::optional<std::string> failure = std::nullopt;  ///< why the kernel did not run to its end
+  std::optional<Check> check = std::nullopt;          ///< absent with --no-check
+  std::optional<std::string> known_failure =
+      std::nullopt;  ///< why the variant is declared to be wrong on these inputs
+  Traffic predicted = {};
+  std::optional<Counters> counted = std::nullopt;
+  std::vector<Defect> defects = {};
+  std::optional<BenchResult> bench = std::nullopt;
+  TensorMap outputs = {};  ///< empty if the kernel did not run to its end
+
+  /// The first of these that is true: did not run, has defects, wrong, traffic differs, fails as declared,
+  /// ok.
+  Verdict verdict() const;
+
+  /// Nothing is wrong with the variant that was not declared: does not make the exit status 1.
+  bool ok() const { return verdict() == Verdict::kOk || verdict() == Verdict::kFailsAsDeclared; }
+
+  /// What is wrong apart from defects, one sentence each, without the variant's name: why the kernel did not
+  /// run, a wrong element of each wrong output, two numbers for each tensor whose bytes differ from the
+  /// formula.
+  std::vector<std::string> complaints() const;
+
+  /// All complaints and the first line of each defect; empty when ok(): `EXPECT_EQ(result.complaint(), "")`.
+  std::string complaint() const;
+};
+
+/// "y[0, 3] is nan, should be 0.25 (512 of 64000 elements are wrong; relative L2 error nan, limit 2e-6)".
+std::string describe_wrong(const std::string& tensor, const TensorCheck& check, std::size_t elements);
+
+}  // namespace fa

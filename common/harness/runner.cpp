@@ -1,0 +1,48 @@
+#include "harness/runner.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "device/launch.cuh"
+
+namespace fa {
+
+void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result) {
+  backend::take_observation();  // what happened before is not this variant's
+  try {
+    launch(nullptr);
+    FA_CUDA_CHECK(cudaDeviceSynchronize());
+  } catch (const CudaError& error) {
+    if (backend::is_device_missing(error.code)) throw DeviceError(error.what());
+    cudaGetLastError();  // the failure has been dealt with
+    result.failure = error.what();
+  }
+  backend::Observation seen = backend::take_observation();
+  result.counted = std::move(seen.counters);
+  result.defects = std::move(seen.defects);
+  if (!result.failure) result.outputs = tensors.download_outputs();
+}
+
+Check check_outputs(const TensorMap& outputs, const Reference& reference,
+                    const std::map<std::string, double>& tolerances) {
+  Check check;
+  for (const auto& [name, output] : outputs) {
+    check.tensors[name] = compare(output, reference.at(name), tolerances.at(name));
+  }
+  return check;
+}
+
+std::size_t count_sets(std::size_t bytes_of_set, int launches) {
+  const std::size_t to_exceed_l2 = 2 * backend::l2_bytes() / bytes_of_set + 1;
+  const std::size_t fit = free_device_bytes() / 10 * 9 / bytes_of_set;
+  return std::max<std::size_t>(1, std::min({to_exceed_l2, std::size_t(launches), fit}));
+}
+
+BenchResult evaluate(const Timing& time, std::size_t bytes, double flops, double copy_gb_per_s) {
+  BenchResult result{.time = time, .gb_per_s = double(bytes) / (time.median_ms * 1e6)};
+  result.share_of_copy = result.gb_per_s / copy_gb_per_s;
+  if (flops > 0) result.tflops = flops / (time.median_ms * 1e9);
+  return result;
+}
+
+}  // namespace fa

@@ -1,0 +1,118 @@
+/// @file
+/// Running one variant: buffers, launch, check, counters, times. Also what the tests of the chapters use:
+///
+/// @code
+/// for (const std::string& variant : variant_names(chapter))
+///   for (const Softmax::Shape& shape : {Softmax::Shape{64, 1000}, {3, 33}})
+///     EXPECT_EQ(run<Softmax>(chapter, variant, shape, random_inputs<Softmax>(shape,
+///     Init::kNormal)).complaint(), "");
+/// @endcode
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attention/inputs.hpp"
+#include "attention/problem.hpp"
+#include "harness/backend.hpp"
+#include "harness/chapter.hpp"
+#include "harness/device_tensors.hpp"
+#include "harness/errors.hpp"
+#include "harness/program.hpp"
+#include "harness/result.hpp"
+
+namespace fa {
+
+/// Enqueues a kernel, its arguments being bound already.
+using Launch = std::function<void(cudaStream_t)>;
+
+/// Launches a kernel, waits for it, and fills in what was seen: failure, counters, defects, outputs.
+///
+/// A kernel that the device stops, or refuses to launch, is a failure in the result and no exception.
+/// @throws DeviceError  if the device itself is not usable
+void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result);
+
+/// Compares each output with its reference.
+Check check_outputs(const TensorMap& outputs, const Reference& reference,
+                    const std::map<std::string, double>& tolerances);
+
+/// How many sets of buffers the timed launches rotate through: so many that together they exceed twice the L2
+/// cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
+std::size_t count_sets(std::size_t bytes_of_set, int launches);
+
+/// What follows from a time. @param bytes  all inputs and outputs once    @param flops  0: none are counted
+BenchResult evaluate(const Timing& time, std::size_t bytes, double flops, double copy_gb_per_s);
+
+/// Runs one variant once.
+///
+/// @param reference  what the outputs should be; null: they are not checked
+/// @throws UsageError  if the variant refuses the shape
+/// @throws DeviceError  if the device is not usable or has not enough memory
+template <Problem P>
+VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
+                          const Reference* reference) {
+  if (variant.refuse) {
+    if (const auto reason = variant.refuse(shape)) throw UsageError(*reason);
+  }
+  VariantResult result{.name = variant.name, .predicted = variant.traffic(shape)};
+  const DeviceTensors tensors(P::inputs(shape), P::outputs(shape), inputs);
+  const typename P::Args args = P::bind(shape, tensors.addresses());
+  execute([&](cudaStream_t stream) { variant.launch(args, stream); }, tensors, result);
+  if (result.failure || !reference) return result;
+
+  result.check = check_outputs(result.outputs, *reference, P::tolerances(shape));
+  if (variant.known_failure) result.known_failure = variant.known_failure(shape, inputs);
+  return result;
+}
+
+/// Times one variant, each launch on the next of several sets of buffers, so that none finds its tensors in
+/// the L2 cache. Only where backend::can_time().
+template <Problem P>
+BenchResult bench_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
+                          int repeats, double copy_gb_per_s) {
+  const std::vector<TensorSpec> ins = P::inputs(shape), outs = P::outputs(shape);
+  const std::size_t bytes = total_bytes(ins) + total_bytes(outs);
+  std::vector<DeviceTensors> sets;
+  std::vector<typename P::Args> args;
+  for (std::size_t missing = count_sets(bytes, repeats); missing > 0; --missing) {
+    sets.emplace_back(ins, outs, inputs);
+    args.push_back(P::bind(shape, sets.back().addresses()));
+  }
+  const Timing time = backend::time_launches(repeats, [&](int number, cudaStream_t stream) {
+    variant.launch(args[std::size_t(number) % args.size()], stream);
+  });
+  return evaluate(time, bytes, P::flops(shape), copy_gb_per_s);
+}
+
+/// The description that a chapter was made from.
+/// @throws std::invalid_argument  if its problem is not P
+template <Problem P>
+const Chapter<P>& chapter_of(const AnyChapter& chapter);
+
+/// Random inputs of a problem, by name.
+template <Problem P>
+TensorMap random_inputs(const typename P::Shape& shape, Init init, std::uint64_t seed = 0) {
+  return random_tensors(P::inputs(shape), init, seed);
+}
+
+/// Runs one variant of a chapter once and checks its outputs.
+///
+/// @throws std::invalid_argument  if the chapter has no such variant or its problem is not P
+/// @throws UsageError  if the variant refuses the shape
+template <Problem P>
+VariantResult run(const AnyChapter& chapter, std::string_view variant, const typename P::Shape& shape,
+                  const TensorMap& inputs) {
+  for (const Variant<P>& candidate : chapter_of<P>(chapter).variants) {
+    if (candidate.name != variant) continue;
+    const Reference reference = P::reference(shape, inputs);
+    return run_variant<P>(candidate, shape, inputs, &reference);
+  }
+  throw std::invalid_argument("no variant " + std::string(variant));
+}
+
+}  // namespace fa

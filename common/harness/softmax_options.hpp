@@ -1,0 +1,36 @@
+/// @file
+/// --rows, --cols and the inputs of the softmax chapters.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "attention/softmax.hpp"
+#include "harness/problem_options.hpp"
+
+namespace fa {
+
+/// Sizes with random numbers, or a matrix from a file, or the logits of queries and keys from two files.
+template <>
+class ProblemOptions<Softmax> {
+ public:
+  void add_to(CLI::App& app);
+  GivenProblem<Softmax> read() const;
+
+ private:
+  GivenProblem<Softmax> random() const;
+  GivenProblem<Softmax> matrix_from_file() const;
+  GivenProblem<Softmax> logits_from_files() const;
+
+  /// @throws UsageError  if an option is given that only goes with random numbers
+  void refuse_random_options(const std::string& given) const;
+
+  std::optional<std::int64_t> rows_, cols_;
+  std::optional<std::string> init_;
+  std::optional<std::uint64_t> seed_;
+  std::optional<std::string> x_, q_, k_;
+  std::optional<double> scale_;
+};
+
+}  // namespace fa

@@ -1,0 +1,30 @@
+#include "harness/text.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+
+namespace fa {
+
+std::string with_prefix(double value) {
+  constexpr const char* kPrefixes[] = {"", " k", " M", " G", " T", " P", " E", " Z", " Y"};
+  std::size_t prefix = 0;
+  // From 999.5 on, three digits would round to 1000.
+  while (std::abs(value) >= 999.5 && prefix + 1 < std::size(kPrefixes)) {
+    value /= 1000;
+    ++prefix;
+  }
+  return fmt::format("{:.3g}{}", value, kPrefixes[prefix]);
+}
+
+std::string scientific(double value) {
+  if (std::isnan(value)) return "nan";  // whatever its sign bit
+  if (value == 0 || std::isinf(value)) return fmt::format("{}", value);
+  const std::string text = fmt::format("{:.1e}", value);  // "3.1e-07", "2.0e+06"
+  const std::size_t e = text.find('e');
+  const std::string digits = text.substr(e - 2, 2) == ".0" ? text.substr(0, e - 2) : text.substr(0, e);
+  return fmt::format("{}e{}", digits, std::stoi(text.substr(e + 1)));
+}
+
+}  // namespace fa

@@ -1,0 +1,21 @@
+/// @file
+/// Numbers as people read them.
+#pragma once
+
+#include <string>
+
+namespace fa {
+
+/// Three significant digits and a decimal prefix: "1.61 G", "12.3 k", "512".
+std::string with_prefix(double value);
+
+/// "1.61 GB", "512 B".
+inline std::string in_bytes(double bytes) {
+  const std::string text = with_prefix(bytes);
+  return text.find(' ') == std::string::npos ? text + " B" : text + "B";
+}
+
+/// Two significant digits, short: "3.1e-7", "2e-6", "0", "nan".
+std::string scientific(double value);
+
+}  // namespace fa

@@ -1,0 +1,1 @@
+"""What the learner's command is made of: terminal, packages, machine, project, phases."""

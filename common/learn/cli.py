@@ -1,0 +1,77 @@
+"""The command line of ./learn."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import signal
+import sys
+
+from .commands import doctor, overview, run, test
+from .console import Console, LearnError
+
+COMMANDS = {"run": run, "test": test, "doctor": doctor}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with errors of one line."""
+
+    def __init__(self, **settings):
+        width = Console().width
+
+        def formatter(prog: str) -> argparse.HelpFormatter:
+            return argparse.HelpFormatter(prog, max_help_position=16, width=width)
+
+        super().__init__(formatter_class=formatter, allow_abbrev=False, **settings)
+
+    def error(self, message: str):
+        raise LearnError(f"{message} ({self.prog} --help lists what there is)", 2)
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The command line; LearnError where it makes no sense."""
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        close = difflib.get_close_matches(words[0], COMMANDS, n=1)
+        every = ", ".join(COMMANDS)
+        hint = f"did you mean {close[0]}?" if close else f"there is {every}"
+        raise LearnError(f"{words[0]} is no command: {hint}", 2)
+    parser = Parser(
+        prog="./learn",
+        description="Without a command: a map of the chapters, and what to do next.",
+    )
+    parser.set_defaults(main=overview.main, json=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        sub.set_defaults(main=module.main)
+        module.add_options(sub)
+    return parser.parse_args(words)
+
+
+def end_by_signal(signum: int, frame: object) -> None:
+    sys.exit(128 + signum)
+
+
+def main(words: list[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a terminal may know less than UTF-8
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, end_by_signal)
+    try:
+        try:
+            args = parse(words)
+            console = Console(sys.stderr if args.json == "-" else sys.stdout)
+            return args.main(console, args)
+        finally:
+            sys.stdout.flush()
+    except LearnError as error:
+        print(f"learn: {error}", file=sys.stderr)
+        return error.status
+    except KeyboardInterrupt:
+        print("learn: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read this has gone (./learn | head): there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141

@@ -1,0 +1,182 @@
+"""The distribution's packages that the tutorial needs, and how they come onto the machine."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from . import phases
+from .console import Console, LearnError
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package by its name in Debian and Ubuntu, and what shows that another system has it."""
+
+    name: str
+    purpose: str
+    program: str = ""
+    header: str = ""
+    module: str = ""
+    optional: bool = False
+
+
+PACKAGES = (
+    Package("g++", "C++ compiler, 12 or newer", program="g++"),
+    Package("cmake", "build system, 3.25 or newer", program="cmake"),
+    Package("ninja-build", "runs the build", program="ninja"),
+    Package(
+        "binutils",
+        "addr2line: source lines in the simulator's reports",
+        program="addr2line",
+    ),
+    Package(
+        "libboost-context-dev",
+        "fibers of the simulator",
+        header="boost/context/fiber.hpp",
+    ),
+    Package("libfmt-dev", "text output", header="fmt/format.h"),
+    Package("libcli11-dev", "command lines of the chapters", header="CLI/CLI.hpp"),
+    Package("nlohmann-json3-dev", "JSON output", header="nlohmann/json.hpp"),
+    Package("libeigen3-dev", "float64 reference", header="eigen3/Eigen/Core"),
+    Package("libgtest-dev", "GoogleTest: the tests", header="gtest/gtest.h"),
+    Package(
+        "python3-matplotlib", "plots of report.html", module="matplotlib", optional=True
+    ),
+)
+
+APT_UPDATE = ["apt-get", "-y", "update"]
+APT_INSTALL = [
+    *("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y"),
+    *("-o", "DPkg::Lock::Timeout=300"),  # a fresh machine may be updating itself
+    *("install", "--no-install-recommends"),
+]
+
+
+def _missing_from_dpkg() -> list[Package]:
+    query = subprocess.run(
+        ["dpkg-query", "-W", "-f=${Package} ${Status}\n", *(p.name for p in PACKAGES)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # one line for each package that was never heard of
+        text=True,
+        check=False,
+    )
+    installed = {
+        line.split()[0]
+        for line in query.stdout.splitlines()
+        if line.endswith(" ok installed")
+    }
+    return [package for package in PACKAGES if package.name not in installed]
+
+
+def _headers_found() -> set[str]:
+    """Which headers of PACKAGES the C++ compiler finds."""
+    headers = [package.header for package in PACKAGES if package.header]
+    source = "".join(f"#if __has_include(<{h}>)\n{h}\n#endif\n" for h in headers)
+    try:
+        compiler = os.environ.get("CXX") or "g++"
+        command = [*shlex.split(compiler), "-E", "-P", "-x", "c++", "-"]
+        found = subprocess.run(
+            command, input=source, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return set()
+    return set(found.stdout.split())
+
+
+def _missing_by_probing() -> list[Package]:
+    headers = _headers_found()
+    return [
+        p
+        for p in PACKAGES
+        if (p.program and not shutil.which(p.program))
+        or (p.header and p.header not in headers)
+        or (p.module and not importlib.util.find_spec(p.module))
+    ]
+
+
+@functools.cache
+def missing() -> list[Package]:
+    """What is not installed: asked of dpkg where there is one, else looked for."""
+    return _missing_from_dpkg() if shutil.which("dpkg-query") else _missing_by_probing()
+
+
+def _privilege() -> list[str] | None:
+    """What to put before a command that root must run; None where root is out of reach."""
+    if os.geteuid() == 0:
+        return []
+    if not shutil.which("sudo"):
+        return None
+    without_asking = subprocess.run(
+        ["sudo", "-n", "true"], capture_output=True, check=False
+    )
+    if without_asking.returncode == 0:
+        return ["sudo"]
+    if (
+        sys.stdin.isatty()
+        and subprocess.run(["sudo", "-v"], check=False).returncode == 0
+    ):
+        return ["sudo"]  # a person typed the password
+    return None
+
+
+def install_command(names: list[str], prefix: list[str]) -> str:
+    """Both steps of the installation, to be copied."""
+    steps = ([*prefix, *APT_UPDATE], [*prefix, *APT_INSTALL, *names])
+    return " && ".join(shlex.join(step) for step in steps)
+
+
+def ensure(console: Console) -> None:
+    """Installs what is missing, and prints the command first. Does nothing where all is there."""
+    packages = missing()
+    if not packages:
+        return
+    names = [package.name for package in packages]
+    needed = [package.name for package in packages if not package.optional]
+    console.say("Not installed:")
+    for package in packages:
+        console.say(f"   {package.name:22}{package.purpose}")
+
+    if not shutil.which("apt-get"):
+        reason = (
+            "there is no apt-get here: install these with this system's package manager"
+        )
+    elif (prefix := _privilege()) is None:
+        # The line of a person who may become root, on this machine or through its owner.
+        console.say(install_command(names, ["sudo"] if shutil.which("sudo") else []))
+        reason = "installing needs root or sudo: have the command above run"
+    else:
+        _install(console, names, prefix)
+        missing.cache_clear()
+        return
+    if needed:
+        raise LearnError(f"{reason}, then repeat this", 3)
+    console.say("Going on without: nothing but the report needs it.")
+
+
+def _install(console: Console, names: list[str], prefix: list[str]) -> None:
+    reader = phases.Phase.activity
+    # Where the lists cannot be renewed, the packages may still be known from the last time.
+    phases.execute(
+        console, "package lists", [*prefix, *APT_UPDATE], reader, may_ask=True
+    )
+    status, phase = phases.execute(
+        console, "packages", [*prefix, *APT_INSTALL, *names], reader, may_ask=True
+    )
+    if status == 0:
+        return
+    for line in phase.output[-15:]:
+        console.say(line)
+    unknown = [line.split()[-1] for line in phase.output if "Unable to locate" in line]
+    if unknown:
+        what = f"apt-get does not know {', '.join(unknown)}: this needs Debian 12, Ubuntu 24.04"
+        raise LearnError(f"{what} (with universe) or newer", 3)
+    raise LearnError(
+        "apt-get could not install the packages: see its last lines above", 3
+    )

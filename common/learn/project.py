@@ -1,0 +1,145 @@
+"""The tree as the learner's command sees it: chapters, presets, builds, the last tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .console import LearnError
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT = ROOT / "build" / "report.html"
+FIRST_ATTENTION_CHAPTER = 3  # the chapters before it compute softmax, and read no V
+
+
+def shown(path: Path) -> str:
+    """A path as the learner would type it in the root of the tree."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A folder of chapters/."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """ "02_online_softmax" """
+        return self.path.name
+
+    @property
+    def number(self) -> str:
+        """ "02" """
+        return self.name[:2]
+
+    @property
+    def executable(self) -> str:
+        """The program's name, which is its CMake target's as well."""
+        return f"ch{self.name}"
+
+    @property
+    def title(self) -> str:
+        """The lesson's first line without its number; the folder's name before it is written."""
+        try:
+            with (self.path / "README.md").open(encoding="utf-8") as lesson:
+                heading = lesson.readline().strip().lstrip("#").strip()
+        except OSError:
+            heading = ""
+        number = rf"(chapter\s+)?0*{int(self.number)}\s*[.:)\-]*\s+"
+        return re.sub(f"^{number}", "", heading, flags=re.IGNORECASE) or self.name
+
+    def inputs(self) -> dict[str, Path]:
+        """The bundled tensors that the chapter reads, by option."""
+        names = "qk" if int(self.number) < FIRST_ATTENTION_CHAPTER else "qkv"
+        return {f"--{name}": ROOT / "data" / f"{name}.npy" for name in names}
+
+
+def chapters() -> list[Chapter]:
+    """Every chapter, in order."""
+    return [
+        Chapter(path)
+        for path in sorted(ROOT.glob("chapters/[0-9][0-9]_*"))
+        if path.is_dir()
+    ]
+
+
+def select(words: list[str]) -> list[Chapter]:
+    """The chapters that were named ("2", "02" or the folder); all of them where none was."""
+    every = chapters()
+    if not every:
+        raise LearnError("chapters/ holds no chapter: this checkout is not complete", 2)
+    if not words:
+        return every
+    wanted = []
+    for word in words:
+        name = Path(word).name
+        same = [c for c in every if name in (c.name, c.number, c.number.lstrip("0"))]
+        if not same:
+            numbers = ", ".join(chapter.number for chapter in every)
+            raise LearnError(
+                f"there is no chapter {word}: the chapters are {numbers}", 2
+            )
+        wanted += same
+    return [chapter for chapter in every if chapter in wanted]
+
+
+def presets() -> list[str]:
+    """The configure presets of CMakePresets.json, without the hidden ones."""
+    path = ROOT / "CMakePresets.json"
+    try:
+        configure = json.loads(path.read_text(encoding="utf-8"))["configurePresets"]
+    except (OSError, ValueError, KeyError) as error:
+        raise LearnError(f"CMakePresets.json cannot be read: {error}", 2) from error
+    return [preset["name"] for preset in configure if not preset.get("hidden")]
+
+
+def build_folder(preset: str) -> Path:
+    return ROOT / "build" / preset
+
+
+def executable(chapter: Chapter, preset: str) -> Path:
+    return build_folder(preset) / "bin" / chapter.executable
+
+
+def built(chapter: Chapter, preset: str) -> bool:
+    return os.access(executable(chapter, preset), os.X_OK)
+
+
+def test_label(chapter: Chapter) -> str:
+    """The ctest label of the chapter's tests."""
+    return f"chapter{chapter.number}"
+
+
+@dataclass
+class TestState:
+    """How many tests of a chapter passed and failed when ctest last ran."""
+
+    passed: int = 0
+    failed: int = 0
+
+
+def test_states(preset: str) -> dict[Chapter, TestState]:
+    """What ctest wrote about its last run, by chapter.
+
+    The tests of a chapter carry the name of its program: test_ch02_online_softmax.Random.
+    """
+    log = build_folder(preset) / "Testing" / "Temporary" / "LastTest.log"
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    states: dict[Chapter, TestState] = {}
+    sections = re.split(r"^\d+/\d+ Testing: (.*)$", text, flags=re.MULTILINE)
+    for name, section in zip(sections[1::2], sections[2::2], strict=True):
+        if '\nCommand: ""\n' in section:  # disabled, or its program was not built
+            continue
+        failed = "\nTest Failed.\n" in section
+        for chapter in (c for c in chapters() if c.executable in name):
+            state = states.setdefault(chapter, TestState())
+            state.failed += failed
+            state.passed += not failed
+    return states

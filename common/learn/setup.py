@@ -1,0 +1,59 @@
+"""What commands share that build something: their options, the machine, CMake."""
+
+from __future__ import annotations
+
+import argparse
+
+from . import machine, packages, phases
+from .console import Console, LearnError
+
+
+def add_chapters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "chapters", nargs="*", metavar="NN", help="chapters: 01 02; default all"
+    )
+
+
+def add_preset(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--preset",
+        metavar="NAME",
+        help="CMake preset; default $FA_PRESET, else cuda where there is nvcc and a GPU, else sim",
+    )
+
+
+def add_no_install(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="do not look for missing packages: build with what is there",
+    )
+
+
+def prepare(console: Console, args: argparse.Namespace) -> str:
+    """Everything that must be there before a build. Returns the preset."""
+    preset, _ = machine.choose_preset(args.preset)
+    if not args.no_install:
+        packages.ensure(console)
+    machine.require_toolchain()
+    return preset
+
+
+def build(console: Console, preset: str, targets: list[str]) -> None:
+    """Configures and builds the targets, or everything where none is named."""
+    env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
+    command = ["cmake", "--preset", preset]
+    status, phase = phases.execute(
+        console, "configure", command, phases.Phase.activity, env=env
+    )
+    if status != 0:
+        console.say("\n".join(phase.output))
+        raise LearnError(f"configuring {preset} failed: CMake says why above", 1)
+
+    reader = phases.NinjaReader()
+    target = ["--target", *targets] if targets else []
+    command = ["cmake", "--build", "--preset", preset, *target]
+    status, phase = phases.execute(console, "build", command, reader, env=env)
+    if status != 0:
+        what = reader.failed[0] if reader.failed else preset
+        raise LearnError(f"building {what} failed: see the output above", 1)

@@ -1,0 +1,254 @@
+"""What the chapters' JSON says, as rows: the numbers that the table and the report show.
+
+A chapter run with `--json FILE` writes one object with its variants. Fields that a backend cannot
+know are absent there and None here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+OK, FAIL, DECLARED, UNCHECKED = "ok", "FAIL", "declared", "-"
+SECTOR_BYTES = 32
+
+
+@dataclass
+class Error:
+    """The worst output of a variant: the one whose error is largest against its tolerance."""
+
+    tensor: str
+    rel_l2: float
+    tolerance: float
+
+    @property
+    def share(self) -> float:
+        """Error divided by tolerance; infinite for NaN, which no tolerance admits."""
+        if math.isnan(self.rel_l2):
+            return math.inf
+        return (
+            self.rel_l2 / self.tolerance if self.tolerance else self.rel_l2 and math.inf
+        )
+
+
+@dataclass
+class Traffic:
+    """Bytes (and, where counted, 32-byte sectors) between HBM and the chip."""
+
+    read_bytes: int
+    write_bytes: int
+    read_sectors: int | None = None
+    write_sectors: int | None = None
+    tensors: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # name: (read, write)
+
+    @property
+    def bytes(self) -> int:
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def sectors(self) -> int | None:
+        if self.read_sectors is None or self.write_sectors is None:
+            return None
+        return self.read_sectors + self.write_sectors
+
+    @property
+    def efficiency(self) -> float | None:
+        """Bytes asked for, of the bytes in the sectors that had to be fetched."""
+        return self.bytes / (SECTOR_BYTES * self.sectors) if self.sectors else None
+
+
+@dataclass
+class Shared:
+    """Passes over the banks of shared memory: those taken, and the fewest possible."""
+
+    wavefronts: int
+    ideal: int
+
+    @property
+    def conflicts(self) -> int:
+        return self.wavefronts - self.ideal
+
+
+@dataclass
+class Row:
+    """One variant of one chapter."""
+
+    chapter: str  # "02_online_softmax"
+    variant: str
+    failure: str | None  # why it did not run to its end
+    declared: (
+        str | None
+    )  # why this variant is declared to fail on these inputs, and did
+    error: Error | None
+    predicted: Traffic | None
+    counted: Traffic | None
+    shared: Shared | None
+    defects: list[dict] | None  # None where the backend does not look for any
+    verdict: str = UNCHECKED  # or OK, FAIL, DECLARED
+    ratio: float | None = None  # counted bytes, of those of the variant before it
+
+    @property
+    def number(self) -> str:
+        return self.chapter[:2]
+
+    @property
+    def defect_count(self) -> int | None:
+        """Places in the kernel, not hazards: a race of two lines is one defect, however often."""
+        return None if self.defects is None else len(self.defects)
+
+    @property
+    def formula_misses(self) -> bool:
+        """Whether the formula and the count disagree, in any tensor."""
+        if self.predicted is None or self.counted is None:
+            return False
+        total = (self.predicted.read_bytes, self.predicted.write_bytes)
+        if total != (self.counted.read_bytes, self.counted.write_bytes):
+            return True
+        names = self.predicted.tensors.keys() & self.counted.tensors.keys()
+        return any(self.predicted.tensors[n] != self.counted.tensors[n] for n in names)
+
+
+@dataclass
+class Chapter:
+    """One run of one chapter."""
+
+    name: str
+    backend: str
+    device: str
+    problem: str  # "softmax, rows 3072, cols 256"
+    rows: list[Row]
+
+
+def _number(value: float | str | None) -> float:
+    """JSON has no NaN and no infinity: they come as null or as text."""
+    return math.nan if value is None else float(value)
+
+
+def _error(check: dict | None) -> Error | None:
+    tensors = (check or {}).get("tensors") or {}
+    errors = [
+        Error(name, _number(t.get("rel_l2")), float(t["tolerance"]))
+        for name, t in tensors.items()
+    ]
+    return max(errors, key=lambda error: error.share, default=None)
+
+
+def _traffic(data: dict | None) -> Traffic | None:
+    if not data:
+        return None
+    return Traffic(
+        data["read_bytes"],
+        data["write_bytes"],
+        data.get("read_sectors"),
+        data.get("write_sectors"),
+        {
+            name: (tensor.get("read_bytes", 0), tensor.get("write_bytes", 0))
+            for name, tensor in data.get("tensors", {}).items()
+        },
+    )
+
+
+def _shared(data: dict | None) -> Shared | None:
+    if not data or "load_wavefronts" not in data:
+        return None
+    return Shared(
+        data["load_wavefronts"] + data["store_wavefronts"],
+        data["load_wavefronts_ideal"] + data["store_wavefronts_ideal"],
+    )
+
+
+def _verdict(row: Row, check: dict | None) -> str:
+    """As the chapter's exit status has it: what was declared to fail is no failure."""
+    if row.failure or row.defects or row.formula_misses:
+        return FAIL
+    if not check:
+        return UNCHECKED
+    if check.get("passed") is True:
+        return OK
+    return DECLARED if row.declared else FAIL
+
+
+def _row(chapter: str, variant: dict) -> Row:
+    check, traffic = variant.get("check"), variant.get("traffic", {})
+    row = Row(
+        chapter=chapter,
+        variant=variant["name"],
+        failure=variant.get("failure"),
+        declared=(check or {}).get("known_failure"),
+        error=_error(check),
+        predicted=_traffic(traffic.get("predicted")),
+        counted=_traffic(traffic.get("counted")),
+        shared=_shared(variant.get("shared")),
+        defects=variant.get("defects"),
+    )
+    row.verdict = _verdict(row, check)
+    return row
+
+
+def _describe(problem: dict) -> str:
+    """{"name": "softmax", "rows": 8, "x": "/tmp/x.npy"} -> "softmax, rows 8, from x.npy"."""
+    words, files = [], []
+    for key, value in problem.items():
+        if isinstance(value, str) and value.endswith(".npy"):
+            files.append(PurePath(value).name)
+        elif key == "name":
+            words.append(str(value))
+        elif isinstance(value, bool):
+            words += [key] if value else []
+        elif isinstance(value, float):
+            words.append(f"{key} {value:.4g}")
+        else:
+            words.append(f"{key} {value}")
+    if files:
+        words.append(f"from {' '.join(files)}")
+    return ", ".join(words)
+
+
+def read(runs: list[dict]) -> list[Chapter]:
+    """The chapters' JSON objects, in order, as rows.
+
+    A variant is compared with the one before it; the first of a chapter with the last of the
+    chapter before, if both solved the same problem.
+    """
+    chapters = []
+    before: tuple[dict, Row] | None = None
+    for run in runs:
+        name, problem = run["chapter"], run.get("problem", {})
+        rows = [_row(name, variant) for variant in run["variants"]]
+        for row in rows:
+            if before and before[0] == problem and row.counted and before[1].counted:
+                row.ratio = row.counted.bytes / (before[1].counted.bytes or math.nan)
+            before = (problem, row)
+        chapters.append(
+            Chapter(
+                name, run["backend"], run.get("device", ""), _describe(problem), rows
+            )
+        )
+    return chapters
+
+
+def human(count: float, unit: str = "") -> str:
+    """27816960 -> "27.8 M": three digits, powers of 1000 (27.8 MB with unit="B").
+
+    A count without a unit stays as it is up to four digits.
+    """
+    if not unit and abs(count) < 10_000:
+        return f"{count:.0f}"
+    for prefix in ("", "k", "M", "G", "T"):
+        if abs(count) < 999.5 or prefix == "T":
+            break
+        count /= 1000
+    if not prefix:
+        return f"{count:.0f} {unit}".rstrip()
+    digits = 2 if abs(count) < 9.995 else 1 if abs(count) < 99.95 else 0
+    return f"{count:.{digits}f} {prefix}{unit}"
+
+
+def scientific(value: float) -> str:
+    """2.13e-07 -> "2.1e-07", 2e-06 -> "2e-06": two digits, without a zero that says nothing."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:.0f}"
+    return f"{value:.1e}".replace(".0e", "e")

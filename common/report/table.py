@@ -1,0 +1,102 @@
+"""The table that `./learn run` prints."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+from .results import DECLARED, FAIL, OK, Chapter, Row, human, scientific
+
+WIDTH = 100
+HOW_TO_READ = "counted = predicted: the formula holds. ratio < 1: fewer bytes than the variant above."
+
+# Two lines of headings, and "<" or ">" for the side on which the cells are aligned.
+COLUMNS = (
+    ("", "variant", "<"),
+    ("relative error", "/ tolerance", ">"),
+    ("HBM bytes", "predicted", ">"),
+    ("", "counted", ">"),
+    ("", "ratio", ">"),
+    ("sector", "efficiency", ">"),
+    ("bank", "conflicts", ">"),
+    ("", "defects", ">"),
+    ("", "verdict", "<"),
+)
+VERDICT_STYLES = {OK: "green", FAIL: "red", DECLARED: "yellow"}
+INDENT = "   "
+LONGEST_NAME = 15  # with every other cell at its longest, the line is 100 columns wide
+
+Paint = Callable[[str, str], str]
+
+
+def cells(row: Row) -> list[str]:
+    """A variant as text, one cell per column; "-" where the backend does not know."""
+
+    def known(value, show) -> str:
+        return "-" if value is None else show(value)
+
+    name = row.variant
+    if len(name) > LONGEST_NAME:
+        name = name[: LONGEST_NAME - 2] + ".."
+    return [
+        INDENT + name,
+        known(
+            row.error, lambda e: f"{scientific(e.rel_l2)} / {scientific(e.tolerance)}"
+        ),
+        known(row.predicted, lambda t: human(t.bytes, "B")),
+        known(row.counted, lambda t: human(t.bytes, "B")),
+        known(row.ratio, lambda ratio: f"{ratio:.2f}" if ratio < 100 else human(ratio)),
+        known(
+            row.counted and row.counted.efficiency, lambda share: f"{100 * share:.1f} %"
+        ),
+        known(row.shared, lambda shared: human(shared.conflicts)),
+        known(row.defect_count, human),
+        row.verdict,
+    ]
+
+
+def _line(texts: list[str], widths: list[int]) -> str:
+    columns = zip(texts, widths, COLUMNS, strict=True)
+    return " ".join(f"{text:{align}{width}}" for text, width, (*_, align) in columns)
+
+
+def _notes(chapters: list[Chapter]) -> list[str]:
+    """What the cells have no room for: why a failure was declared, where a formula is off."""
+    notes = []
+    for row in (row for chapter in chapters for row in chapter.rows):
+        if row.failure:
+            notes.append(f"{row.number} {row.variant} did not run: {row.failure}")
+        if row.declared:
+            notes.append(f"declared: {row.number} {row.variant}: {row.declared}")
+        if row.formula_misses:
+            notes.append(
+                f"{row.number} {row.variant}: the formula says {row.predicted.bytes} bytes, "
+                f"{row.counted.bytes} were counted; --json FILE has them by tensor"
+            )
+    return [
+        textwrap.fill(note, WIDTH, initial_indent="* ", subsequent_indent="  ")
+        for note in notes
+    ]
+
+
+def render(chapters: list[Chapter], paint: Paint) -> str:
+    """All chapters as one table of at most 100 columns, with its notes below.
+
+    @param paint  (text, style) -> text, in colour if the terminal has any
+    """
+    body = [[(row, cells(row)) for row in chapter.rows] for chapter in chapters]
+    every = [texts for rows in body for _, texts in rows]
+    head = [[column[0] for column in COLUMNS], [column[1] for column in COLUMNS]]
+    widths = [max(map(len, column)) for column in zip(*head, *every, strict=True)]
+
+    lines = [paint(_line(texts, widths).rstrip(), "bold") for texts in head]
+    for chapter, rows in zip(chapters, body, strict=True):
+        title = (
+            f"{chapter.name} ({chapter.problem})" if chapter.problem else chapter.name
+        )
+        lines.append(paint(textwrap.shorten(title, WIDTH, placeholder=" ..)"), "bold"))
+        for row, texts in rows:
+            line = _line(texts, widths).rstrip()
+            verdict = paint(row.verdict, VERDICT_STYLES.get(row.verdict, "plain"))
+            lines.append(line.removesuffix(row.verdict) + verdict)
+    return "\n".join(lines + _notes(chapters))

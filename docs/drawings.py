@@ -1,0 +1,172 @@
+"""The drawings of the lessons, made from the mappings that the kernels use. Text and lines are of a grey that can be
+read on white and on black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+GREY = "#7d8590"
+WARPS = ("#3b82f6", "#f97316", "#22a06b", "#a855f7")
+SECTOR = 8  # floats in the 32 bytes that memory hands over
+
+
+class Svg:
+    """An SVG file in the making."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.width = self.height = 0.0
+
+    def _reach(self, x: float, y: float) -> None:
+        self.width, self.height = max(self.width, x), max(self.height, y)
+
+    def box(self, x, y, width, height, fill="none", opacity=1.0, line=GREY, thick=0.4):
+        """A rectangle. @param line  colour of its border"""
+        self._reach(x + width, y + height)
+        self.parts.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" '
+            f'fill-opacity="{opacity:g}" stroke="{line}" stroke-width="{thick:g}"/>'
+        )
+
+    def text(self, x, y, text, size=12, anchor="start", bold=False):
+        """A line of text. @param y  its base line"""
+        self._reach(x, y + size / 3)
+        weight = ' font-weight="bold"' if bold else ""
+        self.parts.append(
+            f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"{weight}>'
+            f"{escape(text)}</text>"
+        )
+
+    def render(self, title: str) -> str:
+        """The file."""
+        width, height = f"{self.width + 8:g}", f"{self.height + 6:g}"
+        start = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            f'width="{width}" height="{height}" font-family="sans-serif" fill="{GREY}" role="img">'
+        )
+        lines = [start, f"<title>{escape(title)}</title>", *self.parts, "</svg>"]
+        return "\n".join(lines) + "\n"
+
+
+# --- chapter 01 -----------------------------------------------------------------------------------
+
+
+Mapping = Callable[[int], tuple[int, int]]  # thread -> (row, column) of its first step
+
+
+def _sectors_of_warp(where: Mapping) -> int:
+    """How many sectors warp 0 needs for a step, where every row begins at a sector."""
+    return len({(row, col // SECTOR) for row, col in map(where, range(32))})
+
+
+def _first_step(svg, x, y, cell, rows, cols, where: Mapping, threads):
+    """Part of the matrix, and what a block's threads read of it in the first step of a pass."""
+    asked = {where(thread): WARPS[thread // 32] for thread in range(threads)}
+    brought = {(r, c // SECTOR): colour for (r, c), colour in asked.items()}
+    for row in range(rows):
+        for sector in range(cols // SECTOR):
+            left = x + sector * SECTOR * cell
+            colour = brought.get((row, sector))
+            svg.box(left, y + row * cell, SECTOR * cell, cell, colour or "none", 0.28)
+            for col in range(sector * SECTOR, (sector + 1) * SECTOR):
+                if (row, col) in asked:
+                    svg.box(x + col * cell, y + row * cell, cell, cell, asked[row, col])
+
+
+def mappings() -> str:
+    """What one warp reads in one step, for the three mappings of chapter 01."""
+    svg, cell = Svg(), 6
+    top = 34
+
+    svg.text(0, 12, "row_per_thread", bold=True)
+    svg.text(0, 27, "thread t: row t, column 0", 11)
+
+    def per_thread(thread: int) -> tuple[int, int]:
+        return thread, 0
+
+    def per_warp(thread: int) -> tuple[int, int]:
+        return thread // 32, thread % 32
+
+    def per_block(thread: int) -> tuple[int, int]:
+        return 0, thread
+
+    # 32 of the 128 rows that the block's threads have: those of warp 0.
+    _first_step(svg, 0, top, cell, 32, 3 * SECTOR, per_thread, 32)
+    count = _sectors_of_warp(per_thread)
+    svg.text(0, top + 32 * cell + 16, f"the rows of warp 0: {count} sectors", 11)
+
+    right, shown = 200, 17 * SECTOR
+    svg.text(right, 12, "row_per_warp", bold=True)
+    count = _sectors_of_warp(per_warp)
+    svg.text(
+        right, 27, f"thread t: row t / 32, column t % 32. A warp: {count} sectors", 11
+    )
+    _first_step(svg, right, top, cell, 6, shown, per_warp, 128)
+
+    second = top + 6 * cell + 44
+    svg.text(right, second - 22, "row_per_block", bold=True)
+    count = _sectors_of_warp(per_block)
+    svg.text(
+        right, second - 7, f"thread t: row 0, column t. A warp: {count} sectors", 11
+    )
+    _first_step(svg, right, second, cell, 6, shown, per_block, 128)
+
+    legend = top + 32 * cell - 16
+    x = right
+    for warp, colour in enumerate(WARPS):
+        svg.box(x, legend - 9, 10, 10, colour)
+        svg.text(x + 15, legend, f"warp {warp}", 11)
+        x += 66
+    svg.box(x, legend - 9, 80, 10, WARPS[0], 0.28)
+    svg.box(x, legend - 9, 10, 10, WARPS[0])
+    svg.text(x + 87, legend, "asked for, and what comes with it in the same", 11)
+    svg.text(x + 87, legend + 15, "sector: 8 columns, 32 bytes", 11)
+    return svg.render("Which columns a block reads in the first step of a pass")
+
+
+# --- chapter 02 -----------------------------------------------------------------------------------
+
+
+def places() -> str:
+    """Where on_chip keeps the columns of a row, with few threads so that it can be drawn."""
+    threads, register_quads, shared_quads = 8, 2, 1
+    cols, lead = 115, 3
+    # The kernel's own variables: step, and the first column of thread 0 in each of the three places.
+    step = 4 * threads
+    in_shared = register_quads * step - lead
+    in_rest = in_shared + shared_quads * step
+
+    def place(col: int) -> tuple[str, str]:
+        if col < in_shared:
+            return f"rX[{(col + lead) // step}]", WARPS[0]
+        if col < in_rest:
+            return f"sX[{(col - in_shared) // step}]", WARPS[2]
+        return "read again", WARPS[1]
+
+    svg, cell, label = Svg(), 24, 86
+    for thread in range(threads):
+        svg.text(label + (4 * thread + 2) * cell, 14, f"thread {thread}", 11, "middle")
+    top = 22
+    for row in range(-(-(cols + lead) // step)):
+        y = top + row * (cell + 5)
+        svg.text(0, y + 16, place(row * step)[0], 13, bold=True)
+        for slot in range(step):
+            col = row * step + slot - lead
+            inside = 0 <= col < cols
+            colour = place(col)[1] if inside else "none"
+            svg.box(label + slot * cell, y, cell, cell, colour, 0.35)
+            if inside:
+                svg.text(label + (slot + 0.5) * cell, y + 16, str(col), 10, "middle")
+        for thread in range(threads):
+            svg.box(label + 4 * thread * cell, y, 4 * cell, cell, thick=1.6)
+    y += cell + 20
+    note = f"A row of {cols} columns that begins {lead} columns behind a multiple of 16 bytes."
+    svg.text(label, y, note, 12)
+    note = "Each frame is a quad: 16 aligned bytes, one load. Empty cells belong to the rows before and behind."
+    svg.text(label, y + 17, note, 12)
+    return svg.render("Where on_chip keeps the columns of a row")
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {"mappings": mappings, "places": places}

@@ -1,0 +1,96 @@
+#include "attention/attention.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "attention/inputs.hpp"
+
+namespace fa {
+namespace {
+
+Tensor random(const char* name, std::vector<std::int64_t> shape) {
+  return random_tensor({.name = name, .shape = std::move(shape)}, Init::kNormal, 7);
+}
+
+/// The logits by the definition, one element at a time.
+void expect_logits(const AttentionShape& shape) {
+  const Tensor q = random("q", {shape.batch, shape.heads, shape.seq_q, shape.head_dim});
+  const Tensor k = random("k", {shape.batch, shape.kv_heads, shape.seq_k, shape.head_dim});
+  const Tensor x = logits(shape, q, k);
+  ASSERT_EQ(x.shape, (std::vector<std::int64_t>{shape.batch * shape.heads * shape.seq_q, shape.seq_k}));
+  std::size_t element = 0;
+  for (std::int64_t batch = 0; batch < shape.batch; ++batch) {
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+      const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
+      for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+        for (std::int64_t key = 0; key < shape.seq_k; ++key, ++element) {
+          double dot = 0;
+          for (std::int64_t d = 0; d < shape.head_dim; ++d) {
+            dot += double(q.data[std::size_t(
+                       ((batch * shape.heads + head) * shape.seq_q + query) * shape.head_dim + d)]) *
+                   k.data[std::size_t(
+                       ((batch * shape.kv_heads + kv_head) * shape.seq_k + key) * shape.head_dim + d)];
+          }
+          const bool hidden = shape.causal && key > query + shape.seq_k - shape.seq_q;
+          const double expected =
+              hidden ? -std::numeric_limits<double>::infinity() : shape.logit_scale() * dot;
+          if (hidden) {
+            ASSERT_EQ(x.data[element], expected);
+          } else {
+            ASSERT_NEAR(x.data[element], expected, 1e-6)
+                << batch << ' ' << head << ' ' << query << ' ' << key;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Logits, FollowTheDefinition) {
+  expect_logits({.seq_q = 1, .seq_k = 1, .head_dim = 1});
+  expect_logits({.batch = 2, .heads = 3, .kv_heads = 3, .seq_q = 65, .seq_k = 33, .head_dim = 32});
+  expect_logits({.seq_q = 130, .seq_k = 7, .head_dim = 5, .scale = 0.25});
+}
+
+TEST(Logits, GroupedQueriesShareKeys) {
+  expect_logits({.batch = 2, .heads = 6, .kv_heads = 2, .seq_q = 5, .seq_k = 9, .head_dim = 8});
+  expect_logits({.batch = 2, .heads = 4, .kv_heads = 1, .seq_q = 70, .seq_k = 3, .head_dim = 4});
+}
+
+TEST(Logits, CausalMaskIsAlignedAtTheBottomRight) {
+  expect_logits({.seq_q = 70, .seq_k = 70, .head_dim = 4, .causal = true});
+  expect_logits({.seq_q = 3, .seq_k = 80, .head_dim = 4, .causal = true});
+  expect_logits({.seq_q = 80, .seq_k = 3, .head_dim = 4, .causal = true});  // rows that see no key
+}
+
+TEST(Logits, RefuseTensorsOfAnotherShape) {
+  const AttentionShape shape{.heads = 2, .kv_heads = 2, .seq_q = 3, .seq_k = 4, .head_dim = 5};
+  const Tensor q = random("q", {1, 2, 3, 5}), k = random("k", {1, 2, 4, 5});
+  EXPECT_NO_THROW(logits(shape, q, k));
+  EXPECT_THROW(logits(shape, k, k), std::invalid_argument);
+  EXPECT_THROW(logits(shape, q, q), std::invalid_argument);
+}
+
+TEST(AttentionShape, ScaleDefaultsToTheRootOfTheHeadDimension) {
+  EXPECT_DOUBLE_EQ(AttentionShape{.head_dim = 64}.logit_scale(), 0.125);
+  EXPECT_DOUBLE_EQ((AttentionShape{.head_dim = 64, .scale = 3}.logit_scale()), 3);
+}
+
+TEST(AttentionShape, RefusesWhatCannotBeComputed) {
+  EXPECT_EQ(refuse(AttentionShape{}), std::nullopt);
+  EXPECT_EQ(refuse({.heads = 6, .kv_heads = 2}), std::nullopt);
+  EXPECT_EQ(refuse({.heads = 6, .kv_heads = 4}),
+            "--heads is 6: must be a multiple of --kv-heads, which is 4");
+  EXPECT_EQ(refuse({.batch = 0}), "--batch is 0: must be from 1 to 2147483647");
+  EXPECT_EQ(refuse({.kv_heads = 0}), "--kv-heads is 0: must be from 1 to 2147483647");
+  EXPECT_EQ(refuse({.head_dim = -1}), "--head-dim is -1: must be from 1 to 2147483647");
+  EXPECT_EQ(refuse({.scale = 0.0}), "--scale is 0: must be a finite number above 0");
+  EXPECT_NE(refuse({.scale = std::nan("")}), std::nullopt);
+  EXPECT_NE(refuse({.scale = HUGE_VAL}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace fa

@@ -1,0 +1,140 @@
+"""Every barrier is needed, and the simulator knows: without it, the chapter fails with a race.
+
+    test_barriers.py BUILD_DIR CHAPTER...
+
+For each __syncthreads() in the chapter's kernels and in the headers of common/device that they include, builds
+the chapter without that one barrier and runs all its variants: it must exit with status 1, and report a race
+between two source lines, of which at least one is in the file that lost the barrier.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BARRIER = re.compile(r"__syncthreads\(\);")
+RACE = re.compile(r"Race reported between .* at (\S+):(\d+) and .* at (\S+):(\d+)")
+
+
+def commands(build: Path, target: str) -> list[str]:
+    """The shell commands that ninja would run for a target."""
+    result = subprocess.run(
+        ["ninja", "-C", build, "-t", "commands", target],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if result.returncode != 0:
+        sys.exit(f"ninja knows no target {target} in {build}: {result.stderr.strip()}")
+    return [line for line in result.stdout.splitlines() if line.strip()]
+
+
+def included(kernel: Path) -> list[Path]:
+    """The kernel file and the headers of common/device that it reaches."""
+    files, queue = [], [kernel]
+    while queue:
+        path = queue.pop()
+        if path in files or not path.exists():
+            continue
+        files.append(path)
+        for name in re.findall(r'#include "(device/[^"]+)"', path.read_text()):
+            queue.append(ROOT / "common" / name)
+    return files
+
+
+def barriers(chapter: str) -> list[tuple[Path, int]]:
+    """File and line number of each barrier."""
+    return [
+        (path, number)
+        for path in included(ROOT / "chapters" / chapter / "kernel.cuh")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if BARRIER.search(line.split("//")[0])
+    ]
+
+
+def check(build: Path, chapter: str, file: Path, number: int) -> str:
+    """Builds and runs without one barrier. Returns what is wrong, or ""."""
+    place = f"{file.name}:{number}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = ROOT / "chapters" / chapter
+        for header in included(source / "kernel.cuh")[1:]:
+            copy = folder / header.relative_to(ROOT / "common")
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copy(header, copy)
+        shutil.copy(source / "kernel.cuh", folder)
+        shutil.copy(source / "chapter.cu", folder)
+        changed = folder / (
+            "kernel.cuh"
+            if file.name == "kernel.cuh"
+            else file.relative_to(ROOT / "common")
+        )
+        lines = changed.read_text().splitlines()
+        lines[number - 1] = BARRIER.sub("", lines[number - 1])
+        changed.write_text("\n".join(lines) + "\n")
+
+        compile_line = next(
+            c for c in commands(build, f"ch{chapter}") if f"{source}/chapter.cu" in c
+        )
+        words = shlex.split(compile_line)
+        words = [w.replace(f"{source}", str(folder)) for w in words]
+        old_object = words[words.index("-o") + 1]
+        words[words.index("-o") + 1] = str(folder / "chapter.o")
+        for flag in ("-MD", "-MT", "-MF"):
+            while flag in words:
+                at = words.index(flag)
+                del words[at : at + (1 if flag == "-MD" else 2)]
+        subprocess.run(words, cwd=build, check=True, capture_output=True)
+        link = commands(build, f"ch{chapter}")[-1]
+        link = link.replace(old_object, str(folder / "chapter.o"))
+        link = re.sub(r"-o \S+", f"-o {folder}/program", link)
+        subprocess.run(link, shell=True, cwd=build, check=True, capture_output=True)
+
+        # 70001 columns: longer than what fits on the chip.
+        for shape in (
+            ["--rows", "5", "--cols", "1000"],
+            ["--rows", "2", "--cols", "70001"],
+        ):
+            run = subprocess.run(
+                [folder / "program", "--variant", "all", *shape],
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            races = RACE.findall(run.stdout + run.stderr)
+            if run.returncode == 1 and any(
+                file.name in (race[0], race[2]) for race in races
+            ):
+                print(
+                    f"{chapter}: without the barrier at {place}: {len(races)} races, "
+                    f"{races[0][0]}:{races[0][1]} and {races[0][2]}:{races[0][3]}"
+                )
+                return ""
+        return f"{chapter}: the barrier at {place} is not missed (exit status {run.returncode})"
+
+
+def main() -> int:
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    build = Path(sys.argv[1]).resolve()
+    jobs = [
+        (build, chapter, *where)
+        for chapter in sys.argv[2:]
+        for where in barriers(chapter)
+    ]
+    if not jobs:
+        sys.exit("no barrier found: what is there to test?")
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        problems = [p for p in pool.map(lambda job: check(*job), jobs) if p]
+    print(*problems, f"{len(jobs)} barriers, {len(problems)} not missed", sep="\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

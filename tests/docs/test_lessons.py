@@ -1,0 +1,444 @@
+"""docs/lessons.py on small trees: what it writes, what it finds out of date, what it refuses."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import drawings
+import lessons
+
+KERNEL = """\
+/// @file
+#pragma once
+#define TWO_LINES(x) \\
+  { x
+namespace fa {
+
+constexpr int kThreads = 128;  ///< of a block
+
+/// A pair. It's { not a brace.
+struct Pair {
+  float m;
+  float l() const { return 0; }
+};
+
+/// Doubles.
+///
+/// Twice.
+template <int kN = 2>
+__device__ __forceinline__ float twice(float x) {
+  // EXERCISE 1: Make `2 * x` of x_1.
+  // HINT 1: Add.
+  // HINT 1: x + x
+  return kN * x;  // "}" is no end
+  // STUB:   return x;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    kernel(float* y, int n) {
+  for (int i = 0; i < n; ++i) {
+    y[i] = twice(y[i]);
+  }
+  __syncthreads();  // first
+  // __syncthreads();
+  y[0] = '}';
+  __syncthreads();  // second
+  // EXERCISE 2: Nothing.
+  // STUB:   return;
+}
+
+const Pair kPairs[] = {
+    {1, 2},
+};
+
+void same(int) {}
+void same(float) {}
+
+}  // namespace fa
+"""
+
+TABLE = "variant  error/limit\nmine  4.4e-7/3.2e-6"
+
+
+class InATree(unittest.TestCase):
+    """A test with a tree of files of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve()
+        self.build = self.root / "build" / "sim"
+        self.lesson = self.root / "chapters" / "01_x" / "README.md"
+        self.write("chapters/01_x/kernel.cuh", KERNEL)
+        self.write("chapters/01_x/chapter.cu", '#include "kernel.cuh"\n')
+        lessons._run.cache_clear()
+
+    def write(self, name: str, text: str, executable: bool = False) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        if executable:
+            path.chmod(0o755)
+        return path
+
+    def program(self, text: str) -> None:
+        """Makes build/sim/bin/ch01_x, which prints a text."""
+        self.write(
+            "build/sim/bin/ch01_x", f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n", True
+        )
+
+    def run_main(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit status, standard output, standard error."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = lessons.main(list(arguments), self.root)
+        return status, out.getvalue(), err.getvalue()
+
+    def fill(self, argument: str) -> str:
+        """The block of this kind and argument, filled; it must then be up to date."""
+        self.lesson.write_text(f"# Title\n\n<!-- {argument} -->\n<!-- end -->\n")
+        status, out, err = self.run_main()
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("chapters/01_x/README.md:3: ", out)
+        filled = self.lesson.read_text()
+        self.assertEqual(self.run_main("--check"), (0, "", ""))
+        self.assertEqual(self.lesson.read_text(), filled)
+        start = f"# Title\n\n<!-- {argument} -->\n"
+        self.assertTrue(filled.startswith(start), filled)
+        self.assertTrue(filled.endswith("\n<!-- end -->\n"), filled)
+        return filled[len(start) : -len("\n<!-- end -->\n")]
+
+    def refuse(self, argument: str, *words: str) -> None:
+        """The block cannot be made: one line that names lesson and line, and nothing is written."""
+        before = f"# Title\n\n<!-- {argument} -->\nold\n<!-- end -->\n"
+        self.lesson.write_text(before)
+        for options in ([], ["--check"]):
+            status, out, err = self.run_main(*options)
+            self.assertEqual((status, out), (2, ""))
+            self.assertEqual(err.count("\n"), 1, err)
+            self.assertTrue(err.startswith("chapters/01_x/README.md:3: "), err)
+            for word in words:
+                self.assertIn(word, err)
+        self.assertEqual(self.lesson.read_text(), before)
+
+
+class Code(InATree):
+    def test_a_function_without_its_comment_and_marks(self):
+        self.assertEqual(
+            self.fill("code: kernel.cuh twice"),
+            textwrap.dedent("""\
+                ```cpp
+                template <int kN = 2>
+                __device__ __forceinline__ float twice(float x) {
+                  return kN * x;  // "}" is no end
+                }
+                ```"""),
+        )
+
+    def test_with_comment(self):
+        text = self.fill("code: kernel.cuh twice with comment")
+        self.assertIn("```cpp\n/// Doubles.\n///\n/// Twice.\ntemplate", text)
+
+    def test_a_kernel_with_launch_bounds(self):
+        text = self.fill("code: kernel.cuh kernel")
+        self.assertTrue(
+            text.startswith("```cpp\n__global__ void __launch_bounds__"), text
+        )
+        self.assertTrue(text.endswith("// second\n}\n```"), text)
+
+    def test_types_arrays_and_constants(self):
+        self.assertIn("float l() const", self.fill("code: kernel.cuh Pair"))
+        self.assertIn("    {1, 2},\n};\n```", self.fill("code: kernel.cuh kPairs"))
+        self.assertIn("= 128;  ///< of a block", self.fill("code: kernel.cuh kThreads"))
+
+    def test_some_lines_of_a_function(self):
+        text = self.fill('code: kernel.cuh kernel from "for (" to "}"')
+        self.assertEqual(
+            text,
+            "```cpp\nfor (int i = 0; i < n; ++i) {\n  y[i] = twice(y[i]);\n}\n```",
+        )
+
+    def test_a_loop_is_quoted_to_its_end(self):
+        text = self.fill('code: kernel.cuh kernel from "for (" to "twice"')
+        self.assertTrue(text.endswith("  y[i] = twice(y[i]);\n}\n```"), text)
+
+    def test_a_path_from_the_root(self):
+        self.write("common/device/math.cuh", "inline int one() { return 1; }\n")
+        self.assertIn("return 1", self.fill("code: common/device/math.cuh one"))
+
+    def test_what_it_refuses(self):
+        self.refuse("code: kernel.cuh thrice", "kernel.cuh", "no definitions of thrice")
+        self.refuse("code: kernel.cuh same", "2 definitions of same")
+        self.refuse("code: nothing.cuh twice", "there is no nothing.cuh")
+        self.refuse('code: kernel.cuh kernel from "while"', 'no line with "while"')
+        self.refuse('code: kernel.cuh kernel from "y[0]" to "for"', 'line with "for"')
+        self.refuse("code: kernel.cuh", "must be FILE NAME")
+
+    def test_a_change_is_found_and_named(self):
+        self.fill("code: kernel.cuh twice")
+        self.write("chapters/01_x/kernel.cuh", KERNEL.replace("kN * x", "x * kN"))
+        before = self.lesson.read_text()
+        status, out, _ = self.run_main("--check")
+        self.assertEqual(status, 1)
+        first = "chapters/01_x/README.md:3: code: kernel.cuh twice: out of date"
+        self.assertEqual(out.splitlines()[0], first)
+        self.assertEqual(self.lesson.read_text(), before)
+
+    def test_the_kernels_of_this_repository(self):
+        for kernel in ROOT.glob("chapters/*/kernel.cuh"):
+            names = [item.name for item in lessons.items_of(kernel.read_text())]
+            self.assertNotIn("", names)
+            self.assertGreater(len(names), 5)
+
+
+class Exercises(InATree):
+    def test_tasks_and_folded_hints(self):
+        text = self.fill("exercises: kernel.cuh")
+        task = "**Exercise 1**, `twice`. Make \\`2 \\* x\\` of x\\_1."
+        self.assertTrue(text.startswith(task), text)
+        hints = "<details><summary>Hints</summary>\n\n1. Add.\n2. x + x\n\n</details>"
+        self.assertIn(f"\n\n{hints}\n\n**Exercise 2**, `kernel`. Nothing.", text)
+
+    def test_what_it_refuses(self):
+        self.write("chapters/01_x/none.cuh", "int f() { return 1; }\n")
+        self.refuse("exercises: none.cuh", "marks no exercise")
+        self.write("chapters/01_x/lone.cuh", "int f() {\n  // HINT 3: so\n}\n")
+        self.refuse("exercises: lone.cuh", "lone.cuh:2", "HINT 3 before its EXERCISE")
+        twice = "  // EXERCISE 1: so\n"
+        self.write("chapters/01_x/twice.cuh", f"int f() {{\n{twice}{twice}}}\n")
+        self.refuse("exercises: twice.cuh", "twice.cuh:3", "EXERCISE 1 is there twice")
+
+
+class Output(InATree):
+    def test_command_and_output(self):
+        self.program(TABLE)
+        command = "build/sim/bin/ch01_x --rows 2"
+        text = self.fill(f"output: {command}")
+        self.assertEqual(text, f"```text\n$ {command}\n{TABLE}\n```")
+
+    def test_rounding_errors_may_differ_and_nothing_else(self):
+        self.program(TABLE)
+        self.fill("output: build/sim/bin/ch01_x")
+        lessons._run.cache_clear()
+        self.program(TABLE.replace("  4.4e-7/", "    4e-7/"))
+        self.assertEqual(self.run_main("--check"), (0, "", ""))
+        lessons._run.cache_clear()
+        self.program(TABLE.replace("3.2e-6", "1e-6"))
+        self.assertEqual(self.run_main("--check")[0], 1)
+
+    def test_another_build_folder(self):
+        self.program("one")
+        self.fill("output: build/sim/bin/ch01_x")
+        (self.root / "build").rename(self.root / "other")
+        lessons._run.cache_clear()
+        self.assertEqual(self.run_main("--check")[0], 2)
+        folder = str(self.root / "other" / "sim")
+        self.assertEqual(self.run_main("--check", "--build", folder), (0, "", ""))
+
+    def test_what_it_refuses(self):
+        self.refuse("output: build/sim/bin/ch09_y", "cannot be run", "--target ch09_y")
+        self.refuse("output: ls", "must begin with build/sim/bin/")
+        self.refuse("output: build/sim/bin/ch01_x 'a", "quotation")
+        fails = "#!/bin/sh\necho bad --rows >&2\nexit 2\n"
+        self.write("build/sim/bin/ch01_x", fails, True)
+        self.refuse("output: build/sim/bin/ch01_x", "exit status 2", "bad --rows")
+
+    def test_counters(self):
+        predicted = {"read_bytes": 2048, "write_bytes": 1024}
+        sectors = {"read_sectors": 64, "write_sectors": 32}
+        requests = {"read_requests": 8, "write_requests": 4}
+        counted = predicted | sectors | requests
+        variant = {
+            "name": "mine",
+            "traffic": {"predicted": predicted, "counted": counted},
+        }
+        self.program(json.dumps({"variants": [variant]}))
+        text = self.fill("counters: build/sim/bin/ch01_x")
+        self.assertIn("| `mine` | 3,072 | 3,072 | 12 | 96 | 8.00 |", text)
+        lessons._run.cache_clear()
+        self.program("no JSON")
+        self.refuse("counters: build/sim/bin/ch01_x", "prints no JSON")
+        lessons._run.cache_clear()
+        del variant["traffic"]["counted"]
+        self.program(json.dumps({"variants": [variant]}))
+        self.refuse("counters: build/sim/bin/ch01_x", "does not count")
+
+
+class Race(InATree):
+    """With stand-ins for ninja, the compiler and the linker: the program prints its kernel.cuh."""
+
+    def setUp(self):
+        super().setUp()
+        source = self.root / "chapters" / "01_x"
+        compiler = self.write("cc", "#!/bin/sh\ncat ${6%/*}/kernel.cuh > $4\n", True)
+        linker = self.write(
+            "ld",
+            "#!/bin/sh\n(echo '#!/bin/sh'; echo \"sed 's/^/===== /' <<'END'\"; cat $1; echo END;"
+            " echo exit 1) > $3\nchmod +x $3\n",
+            True,
+        )
+        commands = (
+            f"echo '{compiler} -I{source} x -o a/chapter.cu.o -c {source}/chapter.cu'\n"
+            f"echo '{linker} a/chapter.cu.o -o bin/ch01_x'\n"
+        )
+        self.write("bin/ninja", f"#!/bin/sh\n{commands}", True)
+        self.build.mkdir(parents=True)
+        path = f"{self.root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        patch = mock.patch.dict(os.environ, {"PATH": path})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_one_barrier_is_taken_out(self):
+        text = self.fill("race: 01_x 2")
+        self.assertIn("=====   __syncthreads();  // first\n", text)
+        self.assertIn("=====   // __syncthreads();\n", text)
+        self.assertIn("=====     // second\n", text)
+
+    def test_what_it_refuses(self):
+        self.refuse("race: 01_x 3", "01_x/kernel.cuh has 2 barriers", "no barrier 3")
+        self.refuse("race: 01_x 0", "no barrier 0")
+        self.refuse("race: 09_y 1", "no chapters/09_y/kernel.cuh")
+        self.refuse("race: 01_x", "must be CHAPTER N")
+        self.write("ld", "#!/bin/sh\necho '#!/bin/sh' > $3\nchmod +x $3\n", True)
+        self.refuse("race: 01_x 1", "without barrier 1 reports nothing")
+
+
+class Results(InATree):
+    def setUp(self):
+        super().setUp()
+        timing = {"chapter": "01_x", "variant": "mine", "rows": 4, "cols": 8}
+        timing |= {"gb_per_s": 1500.4, "share_of_copy": 0.5}
+        peer = {
+            "chapter": None,
+            "variant": "theirs",
+            "rows": 4,
+            "cols": 8,
+            "gb_per_s": 1200,
+        }
+        other = timing | {"chapter": "02_z", "variant": "late"}
+        run = {"chapter": "01_x", "variant": "mine", "rows": 4, "cols": 8}
+        run |= {"read_sectors": 4000, "write_sectors": 20}
+        run["measured"] = {"read_sectors": 4001, "write_sectors": 20}
+        run["measured"] |= {"dram_read_bytes": 256, "dram_write_bytes": 64}
+        data = {"device": "H", "timings": [timing, peer, other], "sectors": [run]}
+        self.write("docs/results/gpu.json", json.dumps(data))
+
+    def test_speed(self):
+        text = self.fill("results: gpu.json speed")
+        self.assertIn("| GB/s (of copy) | 4 x 8 |", text)
+        self.assertIn("| 01 `mine` | 1500 (50%) |\n| 02 `late` | 1500 (50%) |\n", text)
+        self.assertIn("| `theirs` | 1200 (40%) |\n| copy | 3001 |", text)
+
+    def test_speed_of_a_chapter(self):
+        text = self.fill("results: gpu.json speed 01_x")
+        self.assertIn("| `mine` | 1500 (50%) |\n| `theirs` |", text)
+        self.assertNotIn("late", text)
+
+    def test_sectors(self):
+        text = self.fill("results: gpu.json sectors 01_x 4x8")
+        self.assertIn("| `mine` | 4,000 | 4,001 | 20 | 20 | 2.00 | 0.50 |", text)
+
+    def test_what_is_not_measured_yet_is_said(self):
+        text = self.fill("results: later.json speed")
+        self.assertEqual(
+            text, "*Not measured yet: there is no `docs/results/later.json`.*"
+        )
+
+    def test_what_it_refuses(self):
+        self.refuse("results: gpu.json sectors 01_x 5x8", "no sectors of 01_x at 5x8")
+        self.refuse("results: gpu.json colour", "must be FILE speed")
+        self.refuse("results: gpu.json speed 09_y", "no timings of 09_y")
+        self.write("docs/results/gpu.json", "[]")
+        self.refuse("results: gpu.json speed", "docs/results/gpu.json has another form")
+
+
+class Drawings(InATree):
+    def test_the_file_is_written_and_checked(self):
+        text = self.fill('drawing: places "A row."')
+        self.assertEqual(text, "![A row.](places.svg)")
+        path = self.lesson.parent / "places.svg"
+        self.assertEqual(path.read_text(), drawings.places())
+        path.write_text("<svg/>")
+        self.assertEqual(self.run_main("--check")[0], 1)
+        self.assertEqual(path.read_text(), "<svg/>")
+
+    def test_what_it_refuses(self):
+        self.refuse('drawing: horse "A horse."', "does not draw horse", "places")
+        self.refuse("drawing: places", "must be NAME")
+
+    def test_a_warp_needs_the_sectors_of_the_lesson(self):
+        self.assertIn("the rows of warp 0: 32 sectors", drawings.mappings())
+        self.assertEqual(drawings.mappings().count("A warp: 4 sectors"), 2)
+
+
+class Files(InATree):
+    def test_marks_that_are_wrong(self):
+        for text, word in (
+            ("<!-- code: kernel.cuh twice -->\n", "has no <!-- end -->"),
+            ("<!-- code: a b -->\n<!-- code: a b -->\n<!-- end -->\n", "has no"),
+            ("<!-- picture: a -->\n<!-- end -->\n", "no block picture: must be one of"),
+        ):
+            self.lesson.write_text(text)
+            status, _, err = self.run_main("--check")
+            self.assertEqual(status, 2)
+            self.assertTrue(err.startswith("chapters/01_x/README.md:1: "), err)
+            self.assertIn(word, err)
+
+    def test_marks_in_fenced_code_are_text(self):
+        text = "```\n<!-- code: a b -->\n```\n\n<!-- a remark -->\n"
+        self.lesson.write_text(text)
+        self.assertEqual(self.run_main(), (0, "", ""))
+        self.assertEqual(self.lesson.read_text(), text)
+
+    def test_what_stands_around_blocks_is_kept(self):
+        block = "<!-- code: kernel.cuh kThreads -->\nold\n<!-- end -->"
+        self.lesson.write_text(f"one\n\n{block}\n\ntwo\n\n{block}\nthree\n")
+        self.assertEqual(self.run_main()[0], 0)
+        text = self.lesson.read_text()
+        self.assertTrue(
+            text.startswith("one\n\n<!--") and text.endswith("-->\nthree\n")
+        )
+        self.assertEqual(text.count("constexpr int kThreads"), 2)
+        self.assertNotIn("old", text)
+
+    def test_links_to_nowhere(self):
+        self.write("data/README.md", "text")
+        self.lesson.write_text(
+            "[a](../../data/README.md#part) [b](https://example.org/x) [c](#here)\n"
+            "`[d](gone.md)` ![e](gone.svg)\n\n```\n[f](gone.md)\n```\n"
+            '<img src="gone.png"> [g](../02_y/README.md "title")\n'
+        )
+        status, _, err = self.run_main("--check")
+        self.assertEqual(status, 1)
+        self.assertEqual(
+            err.splitlines(),
+            [
+                "chapters/01_x/README.md:2: there is no gone.svg",
+                "chapters/01_x/README.md:7: there is no gone.png",
+                "chapters/01_x/README.md:7: there is no ../02_y/README.md",
+            ],
+        )
+
+    def test_files_of_the_build_are_not_read(self):
+        self.write("build/sim/README.md", "[a](gone.md)")
+        self.write(".git/README.md", "[a](gone.md)")
+        self.assertEqual(self.run_main("--check"), (0, "", ""))
+
+    def test_a_file_that_is_not_there(self):
+        status, _, err = self.run_main("gone.md")
+        self.assertEqual(status, 2)
+        self.assertIn("there is no file", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,226 @@
+#include "harness/report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace fa {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A variant of the simulator with every number as long as it gets.
+VariantResult counted(const std::string& name) {
+  VariantResult result{.name = name};
+  result.check.emplace().tensors["y"] = {
+      .rel_l2 = 1.23e-7, .max_abs = 1e-8, .tolerance = 3.2e-6, .passed = true};
+  result.predicted.tensors = {{"x", {.read_bytes = 888'888'888}}, {"y", {.write_bytes = 11'111'111}}};
+  Counters counters{.read_sectors = 223'456'789, .write_sectors = 345'678};
+  counters.traffic = result.predicted;
+  counters.read_requests = 77;
+  counters.write_requests = 78;
+  counters.shared = {.bytes_per_block = 1024,
+                     .load_wavefronts = 987'654'321,
+                     .load_wavefronts_ideal = 1,
+                     .store_wavefronts = 5,
+                     .store_wavefronts_ideal = 2};
+  counters.barriers = 999'499'999;
+  counters.shuffles = 888'888'888;
+  counters.mma = 3;
+  result.counted = counters;
+  return result;
+}
+
+/// A variant of a GPU.
+VariantResult timed(const std::string& name) {
+  VariantResult result{.name = name};
+  result.check.emplace().tensors["y"] = {
+      .rel_l2 = 1.23e-7, .max_abs = 1e-8, .tolerance = 3.2e-6, .passed = true};
+  result.predicted.tensors = {{"x", {.read_bytes = 1'610'612'736}}};
+  result.bench = {.time = {.median_ms = 1234.5678, .min_ms = 1111.1111, .max_ms = 2222.2222, .repeats = 30},
+                  .gb_per_s = 2987.654,
+                  .share_of_copy = 0.9876,
+                  .tflops = 123.456};
+  return result;
+}
+
+Report report_of(std::vector<VariantResult> variants) {
+  return {.chapter = "02_online_softmax",
+          .title = "One pass fewer",
+          .backend = "sim",
+          .device = "simulator",
+          .problem = {.name = "softmax",
+                      .sizes = {{"rows", 64}, {"cols", 1000}},
+                      .inputs = {{"init", "normal"}, {"seed", std::uint64_t(7)}}},
+          .variants = std::move(variants)};
+}
+
+std::string printed(const Report& report) {
+  std::ostringstream out;
+  print(out, report);
+  return out.str();
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t widest = 0;
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
+  return widest;
+}
+
+TEST(Table, FitsOneHundredColumns) {
+  EXPECT_LE(widest_line(printed(report_of({counted("row_per_thread_"), counted("b")}))), 100u);
+  EXPECT_LE(widest_line(printed(report_of({timed("row_per_thread_"), timed("b")}))), 100u);
+}
+
+TEST(Table, ShowsWhatIsKnown) {
+  const std::string text = printed(report_of({counted("online")}));
+  EXPECT_NE(text.find("02_online_softmax: One pass fewer\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("softmax rows=64 cols=1000 init=normal seed=7, on simulator\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("1.2e-7/3.2e-6"), std::string::npos) << text;
+  EXPECT_NE(text.find("899999999"), std::string::npos) << text;
+  EXPECT_NE(text.find("12.6%"), std::string::npos) << text;
+  EXPECT_NE(text.find("988 M"), std::string::npos) << text;
+  EXPECT_NE(text.find(" ok\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("GB/s"), std::string::npos) << text;
+}
+
+TEST(Table, LeavesOutWhatTheBackendDoesNotKnow) {
+  Report report = report_of({timed("online")});
+  report.copy_gb_per_s = 3025;
+  const std::string text = printed(report);
+  for (const char* counter : {"counted", "sector", "bank", "shuf-", "de-"}) {
+    EXPECT_EQ(text.find(counter), std::string::npos) << text;
+  }
+  EXPECT_NE(text.find("1.61 GB"), std::string::npos) << text;
+  EXPECT_NE(text.find("98.8%"), std::string::npos) << text;
+  EXPECT_NE(text.find("copy from device to device, in the same run: 3025 GB/s"), std::string::npos) << text;
+}
+
+TEST(Table, SaysWhatIsWrong) {
+  VariantResult wrong = counted("wrong");
+  wrong.outputs["y"] = {{64, 1000}, std::vector<float>(64000)};
+  wrong.check->tensors["y"] = {.rel_l2 = std::nan(""),
+                               .max_abs = std::nan(""),
+                               .tolerance = 2e-6,
+                               .passed = false,
+                               .wrong_elements = 512,
+                               .first_wrong = WrongElement{{0, 3}, std::nanf(""), 0.25}};
+  wrong.counted->traffic.tensors["x"].read_bytes = 5;
+  const std::string text = printed(report_of({counted("right"), wrong}));
+  EXPECT_NE(text.find("nan/2e-6"), std::string::npos) << text;
+  EXPECT_NE(text.find(" WRONG\n"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("\nwrong: y[0, 3] is nan, should be 0.25 (512 of 64000 elements are wrong; relative L2 error "
+                "nan, limit 2e-6)\n"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\nwrong: reads of x: the formula predicts 888888888 bytes, 5 were counted\n"),
+            std::string::npos)
+      << text;
+
+  wrong.counted->traffic = wrong.predicted;
+  wrong.known_failure = "exp() overflows";
+  const std::string declared = printed(report_of({wrong}));
+  EXPECT_NE(declared.find(" declared\n"), std::string::npos) << declared;
+  EXPECT_NE(declared.find("\nwrong: fails as declared: exp() overflows\n  y[0, 3] is nan"), std::string::npos)
+      << declared;
+}
+
+TEST(Table, PrintsDefectsInFull) {
+  VariantResult racy = counted("racy");
+  racy.defects = {{"race", "Race reported\n    shared memory, byte 192", 1024},
+                  {"misaligned", "Misaligned", 1}};
+  const std::string text = printed(report_of({racy}));
+  EXPECT_NE(text.find(" DEFECTS\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nracy: race\n========= Race reported\n=========     shared memory, byte 192\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\nracy: misaligned\n========= Misaligned\n"), std::string::npos) << text;
+}
+
+TEST(Table, SaysWhatDidNotRun) {
+  VariantResult stopped{.name = "stopped", .failure = "kernel.cuh:3: too many threads"};
+  const std::string text = printed(report_of({stopped}));
+  EXPECT_NE(text.find(" FAILED\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("stopped: did not run to its end: kernel.cuh:3: too many threads\n"), std::string::npos)
+      << text;
+}
+
+TEST(Json, HasEverythingThatTheSimulatorKnows) {
+  VariantResult racy = counted("racy");
+  racy.defects = {{"race", "Race reported", 1024}};
+  const Json json = Json::parse(to_json(report_of({racy})));
+  EXPECT_EQ(json, Json::parse(R"({
+    "chapter": "02_online_softmax", "backend": "sim", "device": "simulator",
+    "problem": {"name": "softmax", "rows": 64, "cols": 1000, "init": "normal", "seed": 7},
+    "variants": [{
+      "name": "racy",
+      "check": {"passed": true, "tensors": {"y": {"rel_l2": 1.23e-7, "max_abs": 1e-8, "tolerance": 3.2e-6}}},
+      "traffic": {
+        "predicted": {"read_bytes": 888888888, "write_bytes": 11111111, "tensors": {
+          "x": {"read_bytes": 888888888, "write_bytes": 0}, "y": {"read_bytes": 0, "write_bytes": 11111111}}},
+        "counted": {"read_bytes": 888888888, "write_bytes": 11111111, "tensors": {
+          "x": {"read_bytes": 888888888, "write_bytes": 0}, "y": {"read_bytes": 0, "write_bytes": 11111111}},
+          "read_sectors": 223456789, "write_sectors": 345678, "read_requests": 77, "write_requests": 78}},
+      "shared": {"bytes_per_block": 1024, "load_wavefronts": 987654321, "load_wavefronts_ideal": 1,
+                 "store_wavefronts": 5, "store_wavefronts_ideal": 2},
+      "ops": {"mma": 3, "barriers": 999499999, "shuffles": 888888888},
+      "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
+    }]})"));
+}
+
+TEST(Json, LeavesOutWhatIsNotKnown) {
+  const Json json = Json::parse(to_json(report_of({VariantResult{.name = "plain"}})));
+  EXPECT_EQ(json["variants"][0], Json::parse(R"({"name": "plain", "traffic": {"predicted": {
+    "read_bytes": 0, "write_bytes": 0, "tensors": {}}}})"));
+  EXPECT_FALSE(json.contains("copy_gb_per_s"));
+}
+
+TEST(Json, Times) {
+  VariantResult memory_bound = timed("online");
+  memory_bound.bench->tflops.reset();
+  Report report = report_of({timed("attention"), memory_bound});
+  report.copy_gb_per_s = 3000;
+  const Json json = Json::parse(to_json(report));
+  EXPECT_EQ(json["copy_gb_per_s"], 3000);
+  EXPECT_EQ(json["variants"][0]["time_ms"],
+            Json::parse(R"({"median": 1234.5678, "min": 1111.1111, "max": 2222.2222, "repeats": 30})"));
+  EXPECT_EQ(json["variants"][0]["gb_per_s"], 2987.654);
+  EXPECT_EQ(json["variants"][0]["share_of_copy"], 0.9876);
+  EXPECT_EQ(json["variants"][0]["tflops"], 123.456);
+  EXPECT_FALSE(json["variants"][1].contains("tflops"));
+  EXPECT_FALSE(json["variants"][0].contains("ops"));
+  EXPECT_FALSE(json["variants"][0].contains("defects"));
+}
+
+TEST(Json, KnownFailureIsInTheCheck) {
+  VariantResult declared = counted("unsafe");
+  declared.known_failure = "exp() overflows";
+  EXPECT_FALSE(Json::parse(to_json(report_of({declared})))["variants"][0]["check"].contains("known_failure"));
+  declared.check->tensors["y"].passed = false;
+  const Json json = Json::parse(to_json(report_of({declared})));
+  EXPECT_EQ(json["variants"][0]["check"]["passed"], false);
+  EXPECT_EQ(json["variants"][0]["check"]["known_failure"], "exp() overflows");
+}
+
+TEST(Json, IsTextEvenWithNaNsAndFileNamesThatAreNotUtf8) {
+  VariantResult wrong = counted("wrong");
+  wrong.check->tensors["y"].rel_l2 = std::nan("");
+  Report report = report_of({wrong});
+  report.problem.inputs = {{"x", "\xff.npy"}};
+  const Json json = Json::parse(to_json(report));
+  EXPECT_TRUE(json["variants"][0]["check"]["tensors"]["y"]["rel_l2"].is_null());
+}
+
+TEST(Report, IsOkWhenEveryVariantIs) {
+  VariantResult stopped{.name = "stopped", .failure = "reason"};
+  EXPECT_TRUE(report_of({counted("a"), counted("b")}).ok());
+  EXPECT_FALSE(report_of({counted("a"), stopped}).ok());
+}
+
+}  // namespace
+}  // namespace fa

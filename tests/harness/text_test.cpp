@@ -1,0 +1,33 @@
+#include "harness/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace fa {
+namespace {
+
+TEST(Text, Prefixes) {
+  EXPECT_EQ(with_prefix(0), "0");
+  EXPECT_EQ(with_prefix(999), "999");
+  EXPECT_EQ(with_prefix(1000), "1 k");
+  EXPECT_EQ(with_prefix(12345), "12.3 k");
+  EXPECT_EQ(with_prefix(999600), "1 M");
+  EXPECT_EQ(with_prefix(1.61e9), "1.61 G");
+  EXPECT_EQ(in_bytes(512), "512 B");
+  EXPECT_EQ(in_bytes(2.5e12), "2.5 TB");
+}
+
+TEST(Text, Scientific) {
+  EXPECT_EQ(scientific(3.14e-7), "3.1e-7");
+  EXPECT_EQ(scientific(2e-6), "2e-6");
+  EXPECT_EQ(scientific(0.5), "5e-1");
+  EXPECT_EQ(scientific(1), "1e0");
+  EXPECT_EQ(scientific(1.5e12), "1.5e12");
+  EXPECT_EQ(scientific(0), "0");
+  EXPECT_EQ(scientific(std::nan("")), "nan");
+  EXPECT_EQ(scientific(HUGE_VAL), "inf");
+}
+
+}  // namespace
+}  // namespace fa

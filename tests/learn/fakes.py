@@ -1,0 +1,215 @@
+"""A small copy of the tree, and programs that stand in for a distribution, CMake and the chapters.
+
+Every stand-in is one script that looks at the name it was called by. It appends its command line
+to calls.txt and obeys the variables FAKE_* of the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import fixtures
+
+SOURCE = Path(__file__).resolve().parents[2]
+
+# No import beyond os and sys, which are loaded anyway: a test starts many of these.
+STAND_IN = r"""
+import os, sys
+
+name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+tree = os.path.realpath(sys.argv[0])
+while not os.path.isfile(f"{tree}/learn"):
+    tree = os.path.dirname(tree)
+fake = {key[5:]: value for key, value in os.environ.items() if key.startswith("FAKE_")}
+
+
+def write(path, text, mode="w"):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, mode) as file:
+        file.write(text)
+
+
+def copy(source, target):
+    with open(source) as file:
+        write(target, file.read())
+
+
+write(f"{tree}/calls.txt", " ".join([name, *words]) + "\n", "a")
+if name == "sudo":
+    if words[0] == "-n":
+        sys.exit(int(fake.get("SUDO", 0)))
+    os.execvp(words[0], words)
+elif name == "env":
+    while "=" in words[0]:
+        key, _, value = words.pop(0).partition("=")
+        os.environ[key] = value
+    os.execvp(words[0], words)
+elif name == "dpkg-query":
+    missing = fake.get("MISSING", "").split()
+    if os.path.exists(f"{tree}/installed"):
+        missing = []
+    for package in words[2:]:
+        if package not in missing:
+            print(package, "install ok installed")
+    sys.exit(1 if missing else 0)
+elif name == "apt-get":
+    print("Reading package lists...")
+    if "install" in words:
+        if os.environ.get("DEBIAN_FRONTEND") != "noninteractive":
+            sys.exit("this would ask")
+        if fake.get("APT"):
+            sys.exit("E: Unable to locate package libcli11-dev")
+        write(f"{tree}/installed", "")
+elif name == "c++":
+    print(fake.get("COMPILER", "g++ (Debian 12.2.0-14) 12.2.0"))
+elif name == "cmake" and words == ["--version"]:
+    print("cmake version", fake.get("CMAKE", "3.25.1"))
+elif name == "cmake" and "--build" in words:
+    if "SLEEP" in fake:
+        import time
+
+        write(f"{tree}/asleep", str(os.getpid()))
+        time.sleep(30)
+    for step in range(1, 41):
+        print(f"[{step}/40] Building CXX object {step}.o", flush=True)
+    if "BUILD" in fake:
+        print("FAILED: chapters/01_safe_softmax/chapter.cu.o")
+        print("/usr/bin/c++ -a -very -long -command")
+        print("kernel.cuh:7:3: error: expected ';'")
+        print("ninja: build stopped: subcommand failed.")
+        sys.exit(1)
+    for file in os.listdir(f"{tree}/json"):
+        program = f"{tree}/build/sim/bin/ch{file.removesuffix('.json')}"
+        copy(f"{tree}/bin/chapter", program)
+        os.chmod(program, 0o755)
+elif name == "cmake":
+    print("-- Configuring done")
+    if "CONFIGURE" in fake:
+        print("CMake Error: no such thing")
+        sys.exit(1)
+elif name == "ctest":
+    if "CTEST_NONE" in fake:
+        print("No tests were found!!!")
+        sys.exit(8)
+    failed = "CTEST" in fake
+    print("    Start 1: test_ch01_safe_softmax.Safe")
+    print("1/3 Test #1: test_ch01_safe_softmax.Safe ......   Passed    0.03 sec")
+    print("    Start 2: test_ch02_online_softmax.Online")
+    print("2/3 Test #2: test_ch02_online_softmax.Online ....", "***Failed  0.1 sec" if failed else "  Passed  0.1 sec")
+    print("kernel_test.cpp:12: Failure" if failed else "")
+    print("3/3 Test #3: A GPU .............***Skipped   0.01 sec")
+    print("\n50% tests passed, 1 tests failed out of 3\n\nThe following tests FAILED:")
+    result = "Failed" if failed else "Passed"
+    write(
+        f"{tree}/build/sim/Testing/Temporary/LastTest.log",
+        f'1/3 Testing: test_ch01_safe_softmax.Safe\nCommand: "x"\nTest Passed.\n'
+        f'2/3 Testing: test_ch02_online_softmax.Online\nCommand: "x"\nTest {result}.\n',
+    )
+    sys.exit(8 if failed else 0)
+elif name.startswith("ch"):
+    status = int(fake.get("EXIT_" + name[2:4], 0))
+    if status in (2, 3):
+        print("error: --q q.npy: must be float16", file=sys.stderr)
+        sys.exit(status)
+    if status == 1:
+        print("a problem\n\na table\n\nwhat is wrong\n")
+        print("========= Race reported between Write access and Read access")
+    if status < 0:
+        os.kill(os.getpid(), -status)
+    copy(f"{tree}/json/{name[2:]}.json", words[words.index("--json") + 1])
+    sys.exit(status)
+"""
+NAMES = [
+    "sudo",
+    "env",
+    "dpkg-query",
+    "apt-get",
+    "c++",
+    "cmake",
+    "ctest",
+    "ninja",
+    "addr2line",
+    "chapter",
+]
+
+
+class Tree:
+    """A temporary copy of what `learn` consists of, with two chapters and all stand-ins."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="test-learn-")
+        self.root = Path(self._folder.name).resolve()
+        self.bin = self.root / "bin"
+        shutil.copy(SOURCE / "learn", self.root)
+        for package in ("learn", "report"):  # with what Python compiled of them before
+            target = self.root / "common" / package
+            shutil.copytree(SOURCE / "common" / package, target)
+        for folder in ("bin", "data", "json"):
+            (self.root / folder).mkdir()
+        for tensor in "qkv":
+            (self.root / "data" / f"{tensor}.npy").touch()
+        presets = [{"name": "base", "hidden": True}, {"name": "sim"}, {"name": "cuda"}]
+        self._write("CMakePresets.json", json.dumps({"configurePresets": presets}))
+        self._write("chapters/01_safe_softmax/README.md", "# 01 Safe softmax\n")
+        self._write("chapters/02_online_softmax/kernel.cuh", "")
+        self.set_results(fixtures.safe_softmax())
+        self.set_results(fixtures.online_softmax())
+        self._write("broken/matplotlib.py", "raise ImportError('nothing to draw with')")
+        for name in NAMES:
+            self._program(name, f"#!{sys.executable} -IS\n{STAND_IN}")
+        self._program("python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    def _write(self, path: str, text: str) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+    def _program(self, name: str, text: str) -> None:
+        self._write(f"bin/{name}", text)
+        (self.bin / name).chmod(0o755)
+
+    def set_results(self, run: dict) -> None:
+        """What the stand-in of the chapter writes."""
+        self._write(f"json/{run['chapter']}.json", json.dumps(run))
+
+    def without(self, *names: str) -> None:
+        """Takes programs off the machine."""
+        for name in names:
+            (self.bin / name).unlink()
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Without a matplotlib, which takes a second to load, unless PYTHONPATH says otherwise."""
+        kept = {key: os.environ[key] for key in ("HOME", "TMPDIR") if key in os.environ}
+        fixed = {"PATH": str(self.bin), "PYTHONPATH": str(self.root / "broken")}
+        return {**kept, **fixed, "LC_ALL": "C.UTF-8", **variables}
+
+    def command(self, *words: str) -> list[str]:
+        """Without the shell that looks for a Python, and without `site`: both take their time."""
+        return [sys.executable, "-S", str(self.root / "learn"), *words]
+
+    def learn(self, *words: str, **variables: str) -> subprocess.CompletedProcess:
+        """Runs ./learn, away from any terminal."""
+        return subprocess.run(
+            self.command(*words),
+            env=self.environment(**variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def calls(self, name: str) -> list[str]:
+        """The command lines with which a stand-in was called."""
+        path = self.root / "calls.txt"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.split()[0] == name]

@@ -1,0 +1,622 @@
+"""Tests of ./learn. They need no compiler, no network and no root: python3 test_learn.py."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from unittest import mock
+
+import fakes
+import fixtures
+
+sys.path.insert(0, str(fakes.SOURCE / "common"))
+
+from learn import console, machine, packages, phases
+from report import results, table
+
+WIDTH = 100
+
+
+def plain(text: str, style: str) -> str:
+    return text
+
+
+def has_matplotlib() -> bool:
+    """Whether any of the interpreters that the report is tried with can make it."""
+    code = "from importlib.util import find_spec as f; exit(not f('matplotlib'))"
+    pythons = {sys.executable, "/usr/bin/python3"}
+    found = [machine.first_output([python, "-c", code]) for python in pythons]
+    return any(output is not None for output in found)
+
+
+needs_matplotlib = unittest.skipUnless(
+    has_matplotlib(), "no Python here has matplotlib"
+)
+
+
+class LearnTest(unittest.TestCase):
+    """With a tree of its own for every test."""
+
+    def setUp(self):
+        self.tree = fakes.Tree()
+        self.addCleanup(self.tree.close)
+
+    def assert_one_line(
+        self, done: subprocess.CompletedProcess, status: int, *words: str
+    ):
+        """It ended with this status and one line on stderr, which holds the words."""
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("learn: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def assert_well(self, done: subprocess.CompletedProcess):
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+
+
+class TableTest(unittest.TestCase):
+    def cells(self, *runs: dict) -> list[list[str]]:
+        chapters = results.read(list(runs))
+        return [table.cells(row) for chapter in chapters for row in chapter.rows]
+
+    def test_shows_the_numbers_of_the_json(self):
+        rows = self.cells(fixtures.safe_softmax(), fixtures.online_softmax())
+        self.assertEqual(
+            [cell.strip() for cell in rows[1]],
+            [
+                "row_per_thread",
+                "1.3e-07 / 2e-06",
+                "10.1 MB",
+                "10.1 MB",
+                "1.33",
+                "12.1 %",
+                "0",
+                "0",
+                "ok",
+            ],
+        )
+        self.assertEqual(rows[3][6], "46.9 k")  # conflicts: wavefronts minus ideal
+        self.assertEqual(rows[4][4], "0.75")  # the ratio goes on in the next chapter
+        self.assertEqual((rows[0][1], rows[0][8]), ("nan / 2e-06", "declared"))
+
+    def test_what_a_gpu_cannot_count_is_a_dash(self):
+        rows = self.cells(fixtures.safe_softmax("cuda"))
+        self.assertEqual(rows[1][2:], ["10.1 MB", "-", "-", "-", "-", "-", "ok"])
+
+    def test_ratio_needs_the_same_problem(self):
+        other = fixtures.online_softmax()
+        other["problem"] = {"rows": 1, "cols": 1}
+        rows = self.cells(fixtures.safe_softmax(), other)
+        self.assertEqual(rows[4][4], "-")
+
+    def test_nan_is_the_worst_error_and_never_passes(self):
+        run = fixtures.chapter("03_x", [fixtures.variant("v", 1)])
+        tensors = run["variants"][0]["check"]["tensors"]
+        tensors["nan"] = {"rel_l2": None, "max_abs": None, "tolerance": 1.0}
+        row = results.read([run])[0].rows[0]
+        self.assertEqual(row.error.tensor, "nan")
+
+    def test_verdicts(self):
+        cases = {
+            results.OK: {},
+            results.UNCHECKED: {"check": None},
+            results.FAIL: {"defects": [fixtures.RACE]},
+        }
+        for verdict, fields in cases.items():
+            run = fixtures.chapter("03_x", [fixtures.variant("v", 1) | fields])
+            self.assertEqual(results.read([run])[0].rows[0].verdict, verdict)
+        wrong = fixtures.chapter("03_x", [fixtures.variant("v", 1, rel_l2=1.0)])
+        self.assertEqual(results.read([wrong])[0].rows[0].verdict, results.FAIL)
+        stopped = fixtures.variant("v", 1) | {"failure": "the kernel never ended"}
+        text = table.render(results.read([fixtures.chapter("03_x", [stopped])]), plain)
+        self.assertIn("did not run: the kernel never ended", text)
+
+    def test_a_formula_that_is_off_by_one_byte_fails_and_is_named(self):
+        run = fixtures.online_softmax()
+        run["variants"][0]["traffic"]["counted"]["read_bytes"] += 1
+        chapters = results.read([run])
+        self.assertEqual(chapters[0].rows[0].verdict, results.FAIL)
+        self.assertIn("02 online: the formula says", table.render(chapters, plain))
+
+    def test_never_wider_than_100_columns(self):
+        long = fixtures.variant("a_name_that_is_much_too_long_for_the_table", 999_999)
+        long["defects"] = [fixtures.RACE] * 99_999
+        long["check"]["known_failure"] = "a long reason " * 20
+        long["shared"]["load_wavefronts"] = 10**14
+        long["check"]["tensors"]["y"].update(rel_l2=1.26e-07, tolerance=1.5e-06)
+        run = fixtures.chapter("03_a_chapter", [fixtures.variant("v", 1), long])
+        run["problem"] = {f"a_long_size_{index}": 10**9 for index in range(9)}
+        for line in table.render(results.read([run]), plain).splitlines():
+            self.assertLessEqual(len(line), WIDTH, line)
+        self.assertLessEqual(len(table.HOW_TO_READ), WIDTH)
+
+    def test_the_problem_in_words(self):
+        run = fixtures.safe_softmax()
+        run["problem"] |= {
+            "k": "/some/where/k.npy",
+            "scale": 0.17677669,
+            "causal": False,
+        }
+        expected = "softmax, rows 2748, cols 229, scale 0.1768, from q.npy k.npy"
+        self.assertEqual(results.read([run])[0].problem, expected)
+
+    def test_numbers_for_people(self):
+        self.assertEqual(results.human(27816960, "B"), "27.8 MB")
+        self.assertEqual(results.human(999_950, "B"), "1.00 MB")
+        self.assertEqual(results.human(0, "B"), "0 B")
+        self.assertEqual(results.human(9999), "9999")
+        self.assertEqual(results.human(46920), "46.9 k")
+        self.assertEqual(results.scientific(2e-6), "2e-06")
+        self.assertEqual(results.scientific(float("inf")), "inf")
+
+
+class RunTest(LearnTest):
+    def test_prints_one_table_calls_no_apt_and_leaves_nothing_behind(self):
+        temporary = self.tree.root / "tmp"
+        temporary.mkdir()
+        done = self.tree.learn("run", TMPDIR=str(temporary))
+        self.assert_well(done)
+        self.assertEqual(done.stdout.count("verdict"), 1)
+        self.assertRegex(done.stdout, r"on_chip +9e-08 / 2e-06 +5.03 MB +5.03 MB +0.67")
+        self.assertIn("* declared: 01 unsafe: exp(x) overflows", done.stdout)
+        self.assertIn(table.HOW_TO_READ, done.stdout)
+        self.assertIn("./learn test 01", done.stdout)
+        for line in done.stdout.splitlines():
+            if not line.startswith("-- "):  # a command that was run, as it was run
+                self.assertLessEqual(len(line), WIDTH, line)
+        self.assertLessEqual(done.stdout.count("/40]"), 10)  # progress, in a log
+        self.assertNotRegex(done.stdout, "[\r\x1b]")
+        self.assertEqual(self.tree.calls("apt-get"), [])
+        self.assertEqual([path.name for path in temporary.glob("*learn*")], [])
+        self.assertEqual(
+            self.tree.calls("cmake")[-2:],
+            [
+                "cmake --preset sim",
+                "cmake --build --preset sim --target ch01_safe_softmax ch02_online_softmax",
+            ],
+        )
+
+    def test_chapters_read_the_tensors_that_they_know(self):
+        attention = fixtures.chapter("03_attention", [fixtures.variant("v", 1)])
+        self.tree.set_results(attention)
+        (self.tree.root / "chapters/03_attention").mkdir()
+        self.assert_well(self.tree.learn("run", "02", "3"))
+        data = self.tree.root / "data"
+        softmax = self.tree.calls("ch02_online_softmax")[0]
+        self.assertIn(
+            f"--variant all --q {data}/q.npy --k {data}/k.npy --json", softmax
+        )
+        self.assertIn(f"--v {data}/v.npy", self.tree.calls("ch03_attention")[0])
+        self.assertEqual(self.tree.calls("ch01_safe_softmax"), [])
+
+    def test_json_is_the_list_of_what_the_chapters_wrote(self):
+        file = self.tree.root / "all.json"
+        self.assert_well(self.tree.learn("run", "--json", str(file)))
+        self.assertEqual(file.stat().st_mode & 0o777, 0o644)
+        runs = json.loads(file.read_text())
+        self.assertEqual(runs, [fixtures.safe_softmax(), fixtures.online_softmax()])
+
+    def test_json_on_standard_output_is_alone_there(self):
+        done = self.tree.learn("run", "1", "--json", "-")
+        self.assertEqual(json.loads(done.stdout), [fixtures.safe_softmax()])
+        self.assertIn("verdict", done.stderr)
+
+    def test_json_that_cannot_be_written_is_refused_before_anything(self):
+        for target in ("no/such/all.json", "data"):
+            done = self.tree.learn("run", "--json", str(self.tree.root / target))
+            self.assert_one_line(done, 2, "--json", "a folder that exists")
+        self.assertEqual(self.tree.calls("cmake"), [])
+
+    def test_a_defect_ends_with_1_and_is_shown(self):
+        run = fixtures.online_softmax()
+        run["variants"][1]["defects"] = [fixtures.RACE]
+        self.tree.set_results(run)
+        done = self.tree.learn("run", FAKE_EXIT_02="1")
+        self.assert_one_line(done, 1, "02_online_softmax")
+        self.assertIn("what is wrong\n\n========= Race reported", done.stdout)
+        self.assertNotIn("a table", done.stdout)
+        self.assertRegex(done.stdout, r"vectorized .* 1 FAIL")
+
+    def test_2_and_3_of_a_chapter_are_passed_on(self):
+        done = self.tree.learn("run", FAKE_EXIT_01="2")
+        self.assert_one_line(done, 2, "could not run 01_safe_softmax")
+        self.assertIn("error: --q q.npy: must be float16", done.stdout)
+        self.assertIn("02_online_softmax (", done.stdout)
+        done = self.tree.learn("run", "1", FAKE_EXIT_01="3")
+        self.assert_one_line(done, 3, "could not run 01_safe_softmax")
+
+    def test_a_crash_is_a_failure(self):
+        done = self.tree.learn("run", "1", FAKE_EXIT_01="-11")
+        self.assert_one_line(done, 1, "01_safe_softmax")
+        self.assertIn("ended by SIGSEGV", done.stdout)
+
+    def test_missing_data_is_named(self):
+        (self.tree.root / "data/k.npy").unlink()
+        self.assert_one_line(self.tree.learn("run"), 2, "data/k.npy", "git checkout")
+
+
+class BuildTest(LearnTest):
+    def test_a_compiler_error_is_shown_and_the_file_named(self):
+        done = self.tree.learn("run", FAKE_BUILD="fails")
+        self.assert_one_line(done, 1, "chapters/01_safe_softmax/chapter.cu.o")
+        self.assertIn("kernel.cuh:7:3: error: expected ';'", done.stdout)
+        self.assertNotIn("-a -very -long -command", done.stdout)
+
+    def test_cmake_that_fails_says_why(self):
+        done = self.tree.learn("test", FAKE_CONFIGURE="fails")
+        self.assert_one_line(done, 1, "configuring sim failed")
+        self.assertIn("CMake Error: no such thing", done.stdout)
+
+    def test_too_old_tools(self):
+        old = {"FAKE_COMPILER": "g++ (Debian 10.2.1-6) 10.2.1 20210110"}
+        self.assert_one_line(
+            self.tree.learn("run", **old), 3, "g++ 10.2.1", "12 or newer"
+        )
+        done = self.tree.learn("test", FAKE_CMAKE="3.22.1")
+        self.assert_one_line(done, 3, "cmake 3.22.1", "3.25 or newer")
+
+    def test_presets(self):
+        self.assertIn("--preset sim", self.tree.learn("test", FA_PRESET="sim").stdout)
+        done = self.tree.learn("test", "--preset", "simm")
+        self.assert_one_line(done, 2, "--preset simm", "sim, cuda")
+        done = self.tree.learn("test", FA_PRESET="base")
+        self.assert_one_line(done, 2, "FA_PRESET base", "sim, cuda")
+        done = self.tree.learn("run", "--preset", "cuda", CUDA_HOME="/nowhere")
+        self.assert_one_line(done, 3, "there is no nvcc")
+
+    def test_ctrl_c_ends_it_all_with_one_line(self):
+        process = subprocess.Popen(
+            self.tree.command("run"),
+            env=self.tree.environment(FAKE_SLEEP="1"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        sign = self.tree.root / "asleep"
+        for _ in range(500):
+            if sign.exists() and sign.read_text():
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=15)
+        self.assertEqual((process.returncode, error), (130, "learn: interrupted\n"))
+        with self.assertRaises(ProcessLookupError):
+            os.kill(int(sign.read_text()), 0)
+
+
+class CtestTest(LearnTest):
+    def test_passing_tests(self):
+        done = self.tree.learn("test")
+        self.assert_well(done)
+        self.assertIn("2 tests passed, 1 skipped", done.stdout)
+        self.assertNotIn("-L", self.tree.calls("ctest")[0])
+
+    def test_chapters_are_labels(self):
+        self.assert_well(self.tree.learn("test", "01", "chapters/02_online_softmax"))
+        self.assertIn("-L ^(chapter01|chapter02)$", self.tree.calls("ctest")[0])
+
+    def test_a_failing_test_is_named_with_what_it_printed(self):
+        done = self.tree.learn("test", FAKE_CTEST="fails")
+        self.assert_one_line(done, 1, "1 of 2 tests failed")
+        self.assertIn("failed  test_ch02_online_softmax.Online", done.stdout)
+        self.assertIn("kernel_test.cpp:12: Failure", done.stdout)
+
+    def test_no_tests(self):
+        done = self.tree.learn("test", "02", FAKE_CTEST_NONE="1")
+        self.assert_one_line(done, 1, "no tests of chapter 02")
+
+    def test_lines_of_ctest(self):
+        reader = phases.CtestReader()
+        phase = phases.Phase(mock.Mock(live=False, width=WIDTH))
+        for line in (
+            "1/7 Test #1: a.ok ......   Passed    0.03 sec",
+            "2/7 Test #5: notfound .......***Not Run   0.00 sec",
+            "3/7 Test #6: off ............***Not Run (Disabled)   0.00 sec",
+            "4/7 Test #2: b/bad with a space ...***Failed    0.05 sec",
+            "5/7 Test #3: skipped ........***Skipped   0.06 sec",
+            "6/7 Test #7: segv ...........***Exception: SegFault  0.04 sec",
+            "7/7 Test #4: slow ...........***Timeout   1.65 sec",
+        ):
+            reader(phase, line)
+        self.assertEqual(reader.passed, 1)
+        self.assertEqual(reader.skipped, ["off", "skipped"])
+        self.assertEqual(
+            reader.failed, ["notfound", "b/bad with a space", "segv", "slow"]
+        )
+
+
+class PackagesTest(LearnTest):
+    def test_missing_packages_are_installed_and_the_command_comes_first(self):
+        done = self.tree.learn("test", FAKE_MISSING="libfmt-dev g++")
+        self.assert_well(done)
+        sudo = "" if os.geteuid() == 0 else "sudo "
+        install = (
+            f"-- packages: {sudo}env DEBIAN_FRONTEND=noninteractive apt-get -y "
+            "-o DPkg::Lock::Timeout=300 install --no-install-recommends g++ libfmt-dev\n"
+        )
+        self.assertIn(f"-- package lists: {sudo}apt-get -y update\n", done.stdout)
+        self.assertIn(install, done.stdout)
+        self.assertEqual(self.tree.calls("apt-get")[0], "apt-get -y update")
+        self.assertTrue(self.tree.calls("apt-get")[1].endswith(" g++ libfmt-dev"))
+        self.assert_well(self.tree.learn("test", FAKE_MISSING="libfmt-dev g++"))
+        self.assertEqual(len(self.tree.calls("apt-get")), 2)
+
+    def test_apt_that_fails(self):
+        done = self.tree.learn("run", FAKE_MISSING="libcli11-dev", FAKE_APT="fails")
+        self.assert_one_line(done, 3, "does not know libcli11-dev")
+        self.assertIn("E: Unable to locate package", done.stdout)
+
+    def test_no_apt_lists_the_packages_and_their_purpose(self):
+        self.tree.without("apt-get")
+        done = self.tree.learn("run", FAKE_MISSING="libeigen3-dev")
+        self.assert_one_line(done, 3, "no apt-get")
+        self.assertRegex(done.stdout, r"libeigen3-dev +float64 reference")
+        self.assertEqual(self.tree.calls("cmake"), [])
+
+    def test_without_dpkg_it_looks_for_itself(self):
+        self.tree.without("apt-get", "dpkg-query", "ninja")
+        done = self.tree.learn("run")
+        self.assert_one_line(done, 3, "no apt-get")
+        self.assertRegex(done.stdout, r"ninja-build +runs the build")
+        self.assertNotIn("binutils", done.stdout)  # addr2line is on the PATH
+
+    def test_no_install_takes_what_is_there(self):
+        done = self.tree.learn("run", "--no-install", FAKE_MISSING="libfmt-dev")
+        self.assert_well(done)
+        self.assertEqual(self.tree.calls("apt-get"), [])
+
+    def ensure(self, **variables: str) -> str:
+        """packages.ensure() for an ordinary user; returns what it printed."""
+        packages.missing.cache_clear()
+        said = []
+        terminal = mock.Mock(spec=console.Console, live=False, width=WIDTH)
+        terminal.say.side_effect = lambda text="", style="": said.append(text)
+        environment = self.tree.environment(**variables)
+        with (
+            mock.patch.dict(os.environ, environment, clear=True),
+            mock.patch("os.geteuid", return_value=1000),
+            mock.patch("sys.stdin", mock.Mock(isatty=lambda: False)),
+        ):
+            try:
+                packages.ensure(terminal)
+            except console.LearnError as error:
+                said.append(f"exit {error.status}: {error}")
+        packages.missing.cache_clear()
+        return "\n".join(said)
+
+    def test_with_sudo(self):
+        said = self.ensure(FAKE_MISSING="cmake")
+        self.assertIn("-- package lists: sudo apt-get -y update", said)
+        self.assertIn(
+            "-- packages: sudo env DEBIAN_FRONTEND=noninteractive apt-get", said
+        )
+        self.assertEqual(len(self.tree.calls("apt-get")), 2)
+        self.assertNotIn("exit", said)
+
+    def test_neither_root_nor_sudo_prints_the_command(self):
+        self.tree.without("sudo")
+        said = self.ensure(FAKE_MISSING="cmake ninja-build")
+        self.assertRegex(said, r"(?m)^apt-get -y update && env .* cmake ninja-build$")
+        self.assertIn("exit 3: installing needs root or sudo", said)
+        self.assertEqual(self.tree.calls("apt-get"), [])
+
+    def test_sudo_that_wants_a_password_and_nobody_to_type_it(self):
+        said = self.ensure(FAKE_MISSING="cmake", FAKE_SUDO="1")
+        self.assertRegex(said, r"(?m)^sudo apt-get -y update && sudo env .* cmake$")
+        self.assertIn("exit 3", said)
+        self.assertEqual(self.tree.calls("apt-get"), [])
+
+    def test_the_report_alone_stops_nobody(self):
+        self.tree.without("sudo")
+        said = self.ensure(FAKE_MISSING="python3-matplotlib")
+        self.assertIn("Going on without", said)
+        self.assertNotIn("exit", said)
+
+
+class CommandLineTest(LearnTest):
+    def test_what_makes_no_sense_is_one_line_and_2(self):
+        cases = {
+            ("run", "99"): ("no chapter 99", "01, 02"),
+            ("test", "1", "x"): ("no chapter x", "01, 02"),
+            ("tset",): ("tset is no command", "did you mean test?"),
+            ("frobnicate",): ("run, test, doctor",),
+            ("run", "--jsn", "f"): ("--jsn",),
+            ("run", "--json"): ("--json", "expected one argument"),
+            ("--version",): ("--version",),
+        }
+        for words, expected in cases.items():
+            with self.subTest(words):
+                self.assert_one_line(self.tree.learn(*words), 2, *expected)
+        self.assertEqual(self.tree.calls("cmake"), [])
+
+    def test_started_as_a_program(self):
+        self.assert_well(
+            subprocess.run(
+                [self.tree.root / "learn", "doctor"],
+                env=self.tree.environment(),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        )
+
+    def test_help(self):
+        for words in (["--help"], ["run", "--help"], ["test", "-h"], ["doctor", "-h"]):
+            done = self.tree.learn(*words)
+            self.assert_well(done)
+            for line in done.stdout.splitlines():
+                self.assertLessEqual(len(line), WIDTH)
+
+    def test_a_reader_that_leaves(self):
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write) as gone:
+            done = subprocess.run(
+                self.tree.command("--help"),
+                env=self.tree.environment(),
+                stdout=gone,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(done.stderr, "")
+
+
+class OverviewTest(LearnTest):
+    def test_a_fresh_tree(self):
+        done = self.tree.learn()
+        self.assert_well(done)
+        self.assertRegex(done.stdout, r"(?m)^   01  Safe softmax +not built$")
+        self.assertRegex(done.stdout, r"(?m)^   02  02_online_softmax +not built$")
+        self.assertLess(
+            done.stdout.index("./learn run"), done.stdout.index("./learn test")
+        )
+
+    def test_after_tests(self):
+        self.tree.learn("test", FAKE_CTEST="fails")
+        done = self.tree.learn()
+        self.assertRegex(done.stdout, r"01  Safe softmax +built +tests: 1 passed\n")
+        self.assertRegex(
+            done.stdout, r"02  02_online_.* +built +tests: 1 of 1 failed\n"
+        )
+        self.assertIn("./learn test 02", done.stdout)
+
+
+class DoctorTest(LearnTest):
+    def test_ready(self):
+        done = self.tree.learn("doctor", CUDA_HOME="/nowhere")
+        self.assert_well(done)
+        self.assertTrue(done.stdout.endswith("ready\n"))
+        self.assertRegex(done.stdout, r"compiler +g\+\+ 12.2.0\n")
+        self.assertRegex(done.stdout, r"preset +sim: there is no nvcc\n")
+
+    def test_not_ready(self):
+        done = self.tree.learn("doctor", FAKE_MISSING="libfmt-dev", FAKE_CMAKE="3.18.4")
+        self.assert_one_line(
+            done, 3, "not ready", "cmake 3.18.4", "installs libfmt-dev"
+        )
+        self.assertEqual(self.tree.calls("apt-get"), [])
+
+
+class TerminalTest(LearnTest):
+    def on_terminal(self, *words: str, **variables: str) -> str:
+        """What ./learn writes to a terminal."""
+        ours, its = pty.openpty()
+        environment = self.tree.environment(TERM="xterm", **variables)
+        process = subprocess.Popen(
+            self.tree.command(*words),
+            env=environment,
+            stdin=its,
+            stdout=its,
+            stderr=its,
+        )
+        os.close(its)
+        text = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                text += chunk
+        except OSError:  # Linux reports the end of a terminal as an error
+            pass
+        os.close(ours)
+        process.wait()
+        return text.decode()
+
+    def test_colour_and_an_updating_line_on_a_terminal_only(self):
+        text = self.on_terminal("run", "1", "--no-install")
+        self.assertIn("\x1b[32mok\x1b[0m", text)
+        self.assertIn("\x1b[33mdeclared\x1b[0m", text)
+        self.assertIn("\r   [40/40] 100 %", text)
+
+    def test_no_color(self):
+        text = self.on_terminal("run", "1", "--no-install", NO_COLOR="1")
+        self.assertIn("\r   [40/40] 100 %", text)
+        self.assertNotIn("\x1b[3", text)
+        self.assertNotIn("\x1b", self.on_terminal(NO_COLOR="1"))
+
+
+class PageReader(html.parser.HTMLParser):
+    """Collects what the tests ask of the page."""
+
+    def __init__(self):
+        super().__init__()
+        self.references: list[str] = []
+        self.ids: list[str] = []
+        self.labels: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.tags.append(tag)
+        for name in ("src", "href", "xlink:href", "srcset", "data"):
+            self.references += [values[name]] if name in values else []
+        self.ids += [values["id"]] if "id" in values else []
+        if tag == "svg":
+            self.labels.append(values.get("aria-label", ""))
+
+
+class ReportTest(LearnTest):
+    def report(self, *runs: dict) -> str:
+        for run in runs:
+            self.tree.set_results(run)
+        done = subprocess.run(
+            [sys.executable, self.tree.root / "learn", "run"],
+            env=self.tree.environment(PYTHONPATH=""),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertIn("plots:  build/report.html", done.stdout)
+        return (self.tree.root / "build" / "report.html").read_text(encoding="utf-8")
+
+    @needs_matplotlib
+    def test_is_one_file_that_needs_nothing(self):
+        run = fixtures.online_softmax()
+        run["variants"][1]["defects"] = [fixtures.RACE | {"message": "<script>"}]
+        text = self.report(run)
+        page = PageReader()
+        page.feed(text)
+        self.assertNotRegex(text, r"https?:|//[a-z]|@import")
+        self.assertTrue(all(reference.startswith("#") for reference in page.references))
+        self.assertEqual(set(page.tags) & {"script", "link", "img", "iframe"}, set())
+        targets = set(re.findall(r"url\(#([^)]+)\)", text))
+        targets |= {reference[1:] for reference in page.references}
+        self.assertLessEqual(targets, set(page.ids))
+        self.assertEqual(len(page.ids), len(set(page.ids)))
+        # Colours come from the page, for light and dark alike.
+        drawings = "".join(re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL))
+        self.assertNotRegex(drawings, r"#[0-9a-f]{6}")
+        self.assertEqual(len(page.labels), 4)
+        self.assertIn("02 on_chip: 5.03 MB counted", page.labels[0])
+        self.assertIn("12.1 %", page.labels[1])
+        self.assertIn("prefers-color-scheme: dark", text)
+        self.assertIn("&lt;script&gt;", text)
+
+    @needs_matplotlib
+    def test_of_a_gpu_shows_what_is_known(self):
+        text = self.report(
+            fixtures.safe_softmax("cuda"), fixtures.online_softmax("cuda")
+        )
+        self.assertEqual(text.count("<svg"), 2)
+        self.assertIn("NVIDIA H100", text)
+        self.assertIn("./learn run --preset sim", text)
+
+    def test_without_matplotlib_there_is_a_table_and_one_line(self):
+        done = self.tree.learn("run")
+        self.assert_well(done)
+        self.assertIn("on_chip", done.stdout)
+        line = r"(?m)^build/report.html was not made: .*nothing to draw with$"
+        self.assertRegex(done.stdout, line)
+        self.assertFalse((self.tree.root / "build" / "report.html").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
