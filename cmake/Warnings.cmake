@@ -3,6 +3,9 @@ option(FA_WERROR "Treat warnings as errors" OFF)
 add_library(fa_warnings INTERFACE)
 set(_warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wunused
   -Wno-missing-field-initializers)  # designated initializers name what differs from the default
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  list(APPEND _warnings -Wno-array-bounds -Wno-stringop-overflow)  # false alarms in the headers of fmt 9
+endif()
 if(FA_WERROR)
   list(APPEND _warnings -Werror)
 endif()

@@ -107,8 +107,8 @@ __device__ __forceinline__ float4 load_quad(const float* x, int col, int end) {
   // HINT 2: In every quad but the first and the last of a row all four are inside: one load_float4().
   // HINT 2: In the other two, decide for each column c by itself: x[c] if inside(c, 1, end), else -INFINITY.
   if (inside(col, 4, end)) return load_float4<kRead>(x + col);
-  const auto at = [x, end](int c) { return inside(c, 1, end) ? x[c] : -INFINITY; };
-  return {at(col), at(col + 1), at(col + 2), at(col + 3)};
+  const auto value = [x, end](int c) { return inside(c, 1, end) ? x[c] : -INFINITY; };
+  return {value(col), value(col + 1), value(col + 2), value(col + 3)};
   // STUB:   return {col < end ? x[0] : -INFINITY, -INFINITY, -INFINITY, -INFINITY};
 }
 
@@ -223,7 +223,7 @@ struct OnChip {
   static constexpr int kThreads = kThreadsOfRow;                  ///< that share a row: a warp, or a block
   static constexpr int kQuads = kQuadsOfThread;                   ///< that each of them keeps in registers
   static constexpr int kRowsPerBlock = kThreads == 32 ? 4 : 1;    ///< four warps, or a row
-  static constexpr int kBlockThreads = kThreads * kRowsPerBlock;  ///< 128 to 1024
+  static constexpr int kBlockThreads = kThreads * kRowsPerBlock;  ///< 64 to 1024
   static constexpr int kBlocksPerSm = 1024 / kBlockThreads;       ///< leaves 64 registers for a thread
   static constexpr bool kUsesShared = kThreads >= 512;            ///< for what the registers cannot hold
 };

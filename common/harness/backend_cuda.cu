@@ -20,11 +20,10 @@ __global__ void __launch_bounds__(256)
   if (index < count) to[index] = from[index];
 }
 
-template <cudaError_t (*kDestroy)(cudaEvent_t)>
 struct EventDeleter {
-  void operator()(cudaEvent_t event) const { kDestroy(event); }
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
 };
-using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventDeleter<cudaEventDestroy>>;
+using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventDeleter>;
 
 Event make_event() {
   cudaEvent_t event = nullptr;

@@ -84,13 +84,13 @@ std::string VariantResult::complaint() const {
 
 std::string describe_wrong(const std::string& tensor, const TensorCheck& check, std::size_t elements) {
   const std::string error =
-      fmt::format("relative L2 error {}, limit {}", scientific(check.rel_l2), scientific(check.tolerance));
+      fmt::format("rel. L2 error {}, limit {}", scientific(check.rel_l2), scientific(check.tolerance));
   if (!check.first_wrong) return fmt::format("{} is wrong ({})", tensor, error);
   // Poisoned memory is a NaN with the sign bit set; that is not worth a sign.
   const auto number = [](double value) { return std::isnan(value) ? "nan" : fmt::format("{:.6g}", value); };
-  return fmt::format("{}{} is {}, should be {} ({} of {} elements are wrong; {})", tensor,
-                     check.first_wrong->index, number(check.first_wrong->got),
-                     number(check.first_wrong->expected), check.wrong_elements, elements, error);
+  return fmt::format("{}{} is {}, should be {} ({} of {} are wrong; {})", tensor, check.first_wrong->index,
+                     number(check.first_wrong->got), number(check.first_wrong->expected),
+                     check.wrong_elements, elements, error);
 }
 
 }  // namespace fa

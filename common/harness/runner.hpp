@@ -4,14 +4,15 @@
 /// @code
 /// for (const std::string& variant : variant_names(chapter))
 ///   for (const Softmax::Shape& shape : {Softmax::Shape{64, 1000}, {3, 33}})
-///     EXPECT_EQ(run<Softmax>(chapter, variant, shape, random_inputs<Softmax>(shape,
-///     Init::kNormal)).complaint(), "");
+///     EXPECT_EQ(run<Softmax>(chapter, variant, shape, random_inputs<Softmax>(shape, init)).complaint(), "");
 /// @endcode
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>

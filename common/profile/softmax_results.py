@@ -2,13 +2,14 @@
 
     softmax_results.py count     on any machine: what the simulator counts   -> softmax_simulator.json
     softmax_results.py measure   on a GPU: times, a copy and torch.softmax in the same run, and the sectors that
-                                 Nsight Compute sees beside the simulator's  -> softmax_gpu.json
+                                 Nsight Compute sees beside the simulator's  -> softmax_<gpu>.json
 
 `count` needs build/sim, `measure` needs build/cuda, ncu and (for the comparison) PyTorch.
 Exit status: 1 the sectors differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,8 +20,19 @@ import ncu_table
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
 CHAPTERS = ["ch01_safe_softmax", "ch02_online_softmax"]
-# Rows x columns whose sectors are compared: aligned, ragged, a row that does not fit on the chip.
-COUNTED = [(2048, 1024), (999, 1003), (257, 4099), (64, 32768), (6, 131072)]
+# Rows x columns whose sectors are compared: aligned, ragged, shorter than a warp's step, longer than what fits on the
+# chip. The first is larger than the L2.
+COUNTED = [
+    (8192, 4096),
+    (2048, 1024),
+    (999, 1003),
+    (257, 4099),
+    (61, 32771),
+    (64, 32768),
+    (6, 131072),
+    (5, 131077),
+    (3000, 33),
+]
 # What is timed: 512 MiB in, 512 MiB out.
 TIMED = [(131072, 1024), (32768, 4096), (4096, 32768), (1024, 131072)]
 REPEAT = 30
@@ -225,8 +237,11 @@ def main() -> int:
     print(
         f"sectors, simulator against Nsight Compute: {worst:.2%} apart at most, {len(sectors)} runs"
     )
+    gpu = re.search(r"[A-Z]+\d+\w*", device)  # H100 of "NVIDIA H100 80GB HBM3"
+    name = gpu[0].lower() if gpu else "gpu"
     write(
-        "softmax_gpu.json", {"device": device, "timings": timings, "sectors": sectors}
+        f"softmax_{name}.json",
+        {"device": device, "timings": timings, "sectors": sectors},
     )
     return 0 if worst <= 0.01 else 1
 

@@ -22,16 +22,16 @@ enum class Space : std::uint8_t { kGlobal, kShared };
 /// destination may change at any moment.
 enum class AccessKind : std::uint8_t { kRead, kWrite, kAtomic, kCopyIssue, kCopyLand };
 
-/// What the lanes of a warp instruction have in common.
-struct InstructionKey {
-  std::uint64_t bits = 0;       ///< return address of the hook (48 bits), width (8), kind (4), space (4)
-  std::uint64_t iteration = 0;  ///< of the loops around it: LoopTracker
+using LaneAddresses = std::array<std::uintptr_t, kWarpSize>;
 
-  static InstructionKey make(const void* pc, std::size_t size, AccessKind kind, Space space,
-                             std::uint64_t iteration) {
+/// Everything that the lanes of a warp instruction have in common, in one comparable word: the return
+/// address of the hook (48 bits), the width (8), the kind (4), the space (4).
+struct InstructionKey {
+  std::uint64_t bits = 0;
+
+  static InstructionKey make(const void* pc, std::size_t size, AccessKind kind, Space space) {
     return {reinterpret_cast<std::uint64_t>(pc) | std::uint64_t(size) << 48 | std::uint64_t(kind) << 56 |
-                std::uint64_t(space) << 60,
-            iteration};
+            std::uint64_t(space) << 60};
   }
   std::uintptr_t pc() const { return bits & ((std::uint64_t(1) << 48) - 1); }
   std::size_t size() const { return (bits >> 48) & 0xff; }
@@ -42,85 +42,115 @@ struct InstructionKey {
 
 /// One warp instruction: which lanes took part, and each one's address.
 struct WarpAccess {
+  std::uint64_t id =
+      0;  ///< of the instruction in this iteration of the loops around it (see id_of); 0 is none
   InstructionKey key;
   std::uint32_t lanes = 0;
-  std::int32_t next_same = -1;  ///< the next execution of the same instruction, once `slots_` are in use
+  LaneAddresses addresses;
+  // Only where lanes have taken different paths (see AccessLog::start_slots):
   std::uint16_t slot = 0;
+  std::int16_t next_same = -1;  ///< the next execution of the same instruction
+  std::int16_t next = -1;       ///< the warp instruction that comes after this one
 };
 
 /// The accesses of one warp since its last synchronisation.
 ///
-/// Lanes run one after the other, but on a GPU they run side by side. The n-th execution of an instruction
-/// by one lane, in one iteration of the loops around it, is taken to be the same warp instruction as the n-th
-/// execution by another lane in the same iteration. The first lane
-/// writes the sequence down; as long as the next lanes follow it step by step, which is nearly always, one
-/// comparison per access is enough. A lane that takes another path is lined up through `slots_`.
+/// Lanes run one after the other, but on a GPU they run side by side. The n-th execution of an instruction by
+/// one lane, in one iteration of the loops around it, is taken to be the same warp instruction as the n-th
+/// execution by another lane in the same iteration. The first lane writes the sequence down; as long as the next
+/// lanes follow it step by step, which is nearly always, one comparison per access is enough. A lane that takes
+/// another path is lined up through `slots_`.
+///
+/// Between two synchronisations a lane may make any number of accesses, so the log is a window that moves over
+/// them. The first lane that fills it (the pacer) stops, and so does every other lane when it comes to where
+/// the pacer stands. What a lane has done that the pacer may still do - it left a loop earlier, say - stays in
+/// the log when the window moves on.
 class AccessLog {
  public:
-  static constexpr int kCapacity = 512;
+  /// How far the pacer may go. A small window stays in the first-level cache.
+  static constexpr int kWindow = 128;
 
-  AccessLog() : addresses_(std::make_unique<std::array<std::uintptr_t, kWarpSize>[]>(kCapacity)) {}
+  AccessLog() : accesses_(std::make_unique<WarpAccess[]>(kCapacity + 1)) { clear(); }
 
-  /// A lane starts, or continues after the log was cleared.
-  void enter(int lane) {
-    cursor_ = 0;
-    follows_ = true;
-    lane_ = lane;
-    bit_ = 1u << lane;
+  /// A lane gets its turn, once in each window.
+  void enter(int lane);
+
+  /// @param iteration  LoopTracker::iteration(), a hash
+  static std::uint64_t id_of(InstructionKey key, std::uint64_t iteration) { return key.bits ^ iteration; }
+
+  /// Writes an access of the current lane down, if it is what the lanes before it have done at this point.
+  bool follow(InstructionKey key, std::uint64_t iteration, std::uintptr_t address) {
+    WarpAccess& next = *cursor_;
+    if (next.id != id_of(key, iteration)) return false;
+    next.addresses[lane_] = address;
+    next.lanes |= bit_;
+    ++cursor_;
+    return true;
   }
 
-  /// Writes an access of the current lane down. False: the log is full, clear it and try again.
-  bool append(InstructionKey key, std::uintptr_t address) {
-    if (follows_ && cursor_ < count_ && accesses_[cursor_].key == key) [[likely]] {
-      put(cursor_++, address);
-      return true;
+  /// Writes it down in any case. False: the lane has to wait for the next window.
+  bool append(InstructionKey key, std::uint64_t iteration, std::uintptr_t address);
+
+  /// Hands the warp instructions of this window to `process`, but for those that the pacer may still take part
+  /// in, and starts the next window. To be called when every lane has had its turn.
+  template <class Process>
+  void advance(Process&& process) {
+    const bool some_stay = pacer_ >= 0 && slots_in_use_ && find_stragglers();
+    for (int i = 0; i < count_; ++i) {
+      if (!some_stay || !stays_[i]) process(accesses_[i]);
     }
-    return append_slow(key, address);
+    next_window(some_stay);
   }
 
-  int count() const { return count_; }
-  const WarpAccess& operator[](int i) const { return accesses_[i]; }
-  const std::array<std::uintptr_t, kWarpSize>& addresses(int i) const { return addresses_[i]; }
-
-  void clear() {
-    if (slots_in_use_) forget_slots();
-    count_ = 0;
-    cursor_ = 0;
-    follows_ = true;
+  /// The same for all of them: the warp has to make room for another one.
+  template <class Process>
+  void finish(Process&& process) {
+    for (int i = 0; i < count_; ++i) process(accesses_[i]);
+    next_window(false);
   }
+
+  void clear() { next_window(false); }
 
  private:
-  static constexpr int kSlots = 2 * kCapacity;  // a power of two: the table is never more than half full
+  static constexpr int kCapacity = 4 * kWindow;  // of which the pacer always finds kWindow free
+  static constexpr int kSlots = 2 * kCapacity;   // a power of two: the table is never more than half full
 
-  /// An instruction seen since the log was cleared, with its executions as a list through next_same.
+  /// An instruction in the log, with its executions as a list through next_same.
   struct Slot {
-    InstructionKey key;
+    std::uint64_t id = 0;
     bool used = false;
-    std::int32_t first = -1, last = -1;
-    std::array<std::int32_t, kWarpSize> latest;  ///< per lane: its latest execution, or -1
+    std::int16_t first = -1, last = -1;
+    std::array<std::int16_t, kWarpSize> latest;  ///< per lane: its latest execution, or -1
   };
 
-  void put(int i, std::uintptr_t address) {
-    addresses_[i][lane_] = address;
-    accesses_[i].lanes |= bit_;
-  }
-  bool append_slow(InstructionKey key, std::uintptr_t address);
-  std::uint16_t slot_of(InstructionKey key);
+  WarpAccess* nowhere() const { return &accesses_[kCapacity]; }  // an entry that equals no instruction
+  bool may_add(std::uint64_t id, const Slot* slot);
+  int add(InstructionKey key, std::uint64_t id);
+  void leave_path();
+  std::uint16_t slot_of(std::uint64_t id);
   void link(int i);
   void start_slots();
-  void forget_slots();
+  bool find_stragglers();
+  void next_window(bool some_stay);
 
-  std::array<WarpAccess, kCapacity> accesses_;
-  std::unique_ptr<std::array<std::uintptr_t, kWarpSize>[]> addresses_;
+  std::unique_ptr<WarpAccess[]> accesses_;  ///< the one at count_ has no id, so that no cursor passes it
   int count_ = 0;
-  int cursor_ = 0;
-  bool follows_ = true;  ///< the current lane has made exactly the accesses [0, cursor_)
+  int kept_ = 0;  ///< how many of them are from the window before
+
   int lane_ = 0;
   std::uint32_t bit_ = 1;
+  WarpAccess* cursor_ =
+      nullptr;         ///< the lane has made exactly the accesses before it; nowhere() if it left them
+  int position_ = -1;  ///< off that path: its latest access
+
+  int pacer_ = -1;
+  std::uint64_t pacer_stands_at_ = 0;
 
   bool slots_in_use_ = false;
+  std::int16_t head_ = -1;  ///< the start of the list through WarpAccess::next
   std::vector<Slot> slots_;
   std::vector<std::uint16_t> used_slots_;
+  std::array<bool, kCapacity> stays_;
 };
 
 }  // namespace gpusim

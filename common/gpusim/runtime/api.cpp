@@ -127,7 +127,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor: *value = p.major; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor: *value = p.minor; return cudaSuccess;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = int(p.sharedMemPerMultiprocessor); return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = int(p.sharedMemPerMultiprocessor);
+      return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = int(p.sharedMemPerBlockOptin); return cudaSuccess;
   }
   return result(cudaErrorInvalidValue);
@@ -166,17 +168,20 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  if (kind != cudaMemcpyDefault && bytes != 0 && (is_device(to) != to_device || is_device(from) != from_device)) {
+  if (kind != cudaMemcpyDefault && bytes != 0 &&
+      (is_device(to) != to_device || is_device(from) != from_device)) {
     return result(cudaErrorInvalidValue);
   }
-  if (!valid_device_range(to, bytes) || !valid_device_range(from, bytes)) return result(cudaErrorInvalidValue);
+  if (!valid_device_range(to, bytes) || !valid_device_range(from, bytes))
+    return result(cudaErrorInvalidValue);
   if (bytes == 0) return cudaSuccess;
   std::memcpy(to, from, bytes);
   if (is_device(to)) Arena::instance().mark(reinterpret_cast<std::uintptr_t>(to), bytes, true);
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t) {
   return cudaMemcpy(to, from, bytes, kind);
 }
 
@@ -244,7 +249,8 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   }
   const auto limit = dynamic_shared_limits().find(kernel);
   const std::size_t allowed = limit == dynamic_shared_limits().end() ? kDefaultDynamicShared : limit->second;
-  if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared)) return result(cudaErrorInvalidValue);
+  if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared))
+    return result(cudaErrorInvalidValue);
   run({{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, config.dynamicSmemBytes, body, arguments});
   return cudaSuccess;
 }

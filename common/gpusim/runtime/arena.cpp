@@ -1,78 +1,93 @@
 #include "gpusim/runtime/arena.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
+
+#include "gpusim/runtime/defects.hpp"
 
 namespace gpusim {
 namespace {
-
-/// Address space only: pages appear when they are touched, and read as zero until then.
-void* reserve(std::size_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? nullptr : p;
-}
-
-void forget(void* begin, std::size_t bytes) { madvise(begin, bytes, MADV_DONTNEED); }
 
 std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
 
 Arena& Arena::instance() {
-  static Arena arena;
-  return arena;
+  // Never destroyed: static objects of the program may release device memory at exit.
+  static Arena* arena = new Arena;
+  return *arena;
 }
 
 Arena::Arena() {
-  for (size_ = std::size_t(32) << 30; size_ >= std::size_t(256) << 20; size_ /= 2) {
-    void* data = reserve(size_);
-    void* owners = reserve((size_ >> kPageBits) * sizeof(std::uint32_t));
-    void* init = reserve(size_ / 4);
-    void* cells = reserve(size_ / 4 * sizeof(GlobalCell));
-    void* byte_cells = reserve(size_ * sizeof(GlobalCell));
-    if (data && owners && init && cells && byte_cells) {
-      base_ = reinterpret_cast<std::uintptr_t>(data);
-      page_owner_ = static_cast<std::uint32_t*>(owners);
-      init_ = static_cast<std::uint8_t*>(init);
-      cells_ = static_cast<GlobalCell*>(cells);
-      byte_cells_ = static_cast<GlobalCell*>(byte_cells);
-      break;
-    }
-    if (data) munmap(data, size_);
-    if (owners) munmap(owners, (size_ >> kPageBits) * sizeof(std::uint32_t));
-    if (init) munmap(init, size_ / 4);
-    if (cells) munmap(cells, size_ / 4 * sizeof(GlobalCell));
-    if (byte_cells) munmap(byte_cells, size_ * sizeof(GlobalCell));
+  for (std::size_t size = std::size_t(32) << 30; base_ == 0 && size >= std::size_t(256) << 20; size /= 2) {
+    Reserved<std::byte> data(size);
+    Reserved<std::uint32_t> owners(size >> kPageBits);
+    Reserved<std::uint8_t> init(size / 4);
+    GridRaces races(size);
+    if (!data || !owners || !init || !races) continue;
+    base_ = reinterpret_cast<std::uintptr_t>(data.data());
+    size_ = size;
+    data_ = std::move(data);
+    page_owner_ = std::move(owners);
+    init_ = std::move(init);
+    grid_races_ = std::move(races);
   }
   if (base_ == 0) throw std::runtime_error("gpusim: cannot reserve address space (ulimit -v?)");
-  // A written byte costs 1 byte of data, 1/4 of initialisation state and 8 of race state.
+  // A byte that is both read and written costs 1 byte of data, 1/4 of initialisation state and 8 of race state.
   const std::size_t physical = std::size_t(sysconf(_SC_PHYS_PAGES)) * std::size_t(sysconf(_SC_PAGESIZE));
   capacity_ = std::min(size_ / 2, physical / 12);
   top_ = base_ + (1 << kPageBits);
   allocations_.emplace_back();  // index 0 means "none"
 }
 
+/// The lowest range of addresses that is free; 0 if there is none.
+std::uintptr_t Arena::take_range(std::size_t length) {
+  const auto it = std::find_if(free_.begin(), free_.end(), [&](const auto& r) { return r.second >= length; });
+  if (it == free_.end()) {
+    if (length > base_ + size_ - top_) return 0;
+    return std::exchange(top_, top_ + length);
+  }
+  const auto [begin, available] = *it;
+  free_.erase(it);
+  if (available > length) free_.emplace(begin + length, available - length);
+  return begin;
+}
+
+void Arena::give_range(std::uintptr_t begin, std::size_t length) {
+  auto after = free_.lower_bound(begin);
+  if (after != free_.end() && begin + length == after->first) {
+    length += after->second;
+    after = free_.erase(after);
+  }
+  if (after != free_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == begin) {
+      begin = before->first;
+      length += before->second;
+      free_.erase(before);
+    }
+  }
+  if (begin + length == top_) {
+    top_ = begin;
+  } else {
+    free_.emplace(begin, length);
+  }
+}
+
 void* Arena::allocate(std::size_t bytes) {
   if (bytes == 0 || bytes > capacity_ - used_) return nullptr;
   // One unowned page behind every allocation, so that running past the end never lands in the next one.
   const std::size_t length = round_up(bytes, std::size_t(1) << kPageBits) + (std::size_t(1) << kPageBits);
-  std::uintptr_t begin = 0;
-  if (auto it = free_.find(length); it != free_.end()) {
-    begin = it->second;
-    free_.erase(it);
-  } else {
-    if (top_ + length > base_ + size_) return nullptr;
-    begin = top_;
-    top_ += length;
-  }
+  const std::uintptr_t begin = take_range(length);
+  if (begin == 0) return nullptr;
   const auto id = std::uint32_t(allocations_.size());
   allocations_.push_back({begin, begin + bytes, "allocation " + std::to_string(id), true});
   const std::size_t pages = (length >> kPageBits) - 1;
-  std::fill_n(page_owner_ + ((begin - base_) >> kPageBits), pages, id);
+  std::fill_n(&page_owner_[(begin - base_) >> kPageBits], pages, id);
   std::memset(reinterpret_cast<void*>(begin), 0xff, bytes);  // NaN in every floating-point type
   used_ += bytes;
   return reinterpret_cast<void*>(begin);
@@ -85,14 +100,13 @@ bool Arena::release(void* pointer) {
   if (id == 0 || allocations_[id].begin != begin) return false;
   Allocation& a = allocations_[id];
   const std::size_t length = round_up(a.end - begin, std::size_t(1) << kPageBits);
-  std::fill_n(page_owner_ + ((begin - base_) >> kPageBits), length >> kPageBits, 0u);
-  forget(pointer, length);
-  forget(initialized(begin), length / 4);
-  forget(&cell(begin), length / 4 * sizeof(GlobalCell));
-  forget(&byte_cell(begin), length * sizeof(GlobalCell));
+  std::fill_n(&page_owner_[(begin - base_) >> kPageBits], length >> kPageBits, 0u);
+  data_.clear(begin - base_, length);
+  init_.clear((begin - base_) / 4, length / 4);
+  grid_races_.forget(begin - base_, length);
   used_ -= a.end - begin;
   a.live = false;
-  free_.emplace(length + (std::size_t(1) << kPageBits), begin);
+  give_range(begin, length + (std::size_t(1) << kPageBits));
   return true;
 }
 
@@ -102,19 +116,23 @@ void Arena::set_name(const void* pointer, const std::string& name) {
   if (const std::uint32_t id = find(begin, 1)) allocations_[id].name = name;
 }
 
-std::uint32_t Arena::nearest(std::uintptr_t address) const {
-  std::uint32_t best = 0;
+std::string Arena::place_of(std::uintptr_t address) const {
+  const Allocation* best = nullptr;
   std::uintptr_t best_distance = ~std::uintptr_t(0);
-  for (std::uint32_t id = 1; id < allocations_.size(); ++id) {
-    const Allocation& a = allocations_[id];
-    if (!a.live) continue;
-    const std::uintptr_t distance = address >= a.end ? address - a.end : address < a.begin ? a.begin - address : 0;
+  for (auto a = allocations_.rbegin(); a != allocations_.rend(); ++a) {
+    const std::uintptr_t distance = address >= a->end    ? address - a->end + 1
+                                    : address < a->begin ? a->begin - address
+                                                         : 0;
+    // Released memory tells more only if the address was in it, and has not been given out again.
+    if (!a->live && distance != 0) continue;
     if (distance < best_distance) {
-      best = id;
+      best = &*a;
       best_distance = distance;
     }
   }
-  return best;
+  if (best == nullptr) return "in no allocation";
+  return place_in(best->name, best->begin, best->end, address) +
+         (best->live ? "" : ", which has been released");
 }
 
 void Arena::mark(std::uintptr_t address, std::size_t bytes, bool initialized_now) {
@@ -130,11 +148,6 @@ void Arena::mark(std::uintptr_t address, std::size_t bytes, bool initialized_now
       ++a;
     }
   }
-}
-
-void Arena::clear_cells() {
-  forget(cells_, size_ / 4 * sizeof(GlobalCell));
-  forget(byte_cells_, size_ * sizeof(GlobalCell));
 }
 
 }  // namespace gpusim

@@ -3,24 +3,16 @@
 /// subtraction and one comparison, with shadow memory at fixed distances from it.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-namespace gpusim {
+#include "gpusim/runtime/grid_races.hpp"
+#include "gpusim/runtime/reserved.hpp"
 
-/// What is remembered of a 4-byte word of global memory during one launch: its last plain or atomic write
-/// and its last read. Blocks run on several CPU threads, so the fields are relaxed atomics. `who` decides
-/// between blocks; `when` is meaningful only if `who` names the block that looks at it.
-struct GlobalCell {
-  std::atomic<std::uint64_t> writer_who;   ///< pack_who(): block, thread, site
-  std::atomic<std::uint64_t> writer_when;  ///< barrier epoch << 32 | warp tick
-  std::atomic<std::uint64_t> reader_who;
-  std::atomic<std::uint64_t> reader_when;
-};
+namespace gpusim {
 
 /// One cudaMalloc.
 struct Allocation {
@@ -43,6 +35,8 @@ class Arena {
   std::size_t capacity() const { return capacity_; }
   std::size_t used() const { return used_; }
 
+  std::uintptr_t base() const { return base_; }
+  std::size_t size() const { return size_; }
   bool contains(std::uintptr_t address) const { return address - base_ < size_; }
 
   /// Index of the allocation that holds all of [address, address + bytes), or 0.
@@ -53,37 +47,33 @@ class Arena {
   const Allocation& allocation(std::uint32_t id) const { return allocations_[id]; }
   std::size_t allocation_count() const { return allocations_.size(); }
 
-  /// For the message of an out-of-bounds access: the live allocation that ends nearest before the address or
-  /// starts nearest behind it; 0 if there is none.
-  std::uint32_t nearest(std::uintptr_t address) const;
+  /// Where an address is, in words: in an allocation, in one that has been released, or near one.
+  std::string place_of(std::uintptr_t address) const;
 
   /// One byte per word: bit b is set when byte b of the word has been written.
-  std::uint8_t* initialized(std::uintptr_t address) const { return init_ + ((address - base_) >> 2); }
+  std::uint8_t* initialized(std::uintptr_t address) const { return &init_[(address - base_) >> 2]; }
   void mark(std::uintptr_t address, std::size_t bytes, bool initialized);
 
-  GlobalCell& cell(std::uintptr_t address) const { return cells_[(address - base_) >> 2]; }
-  /// Cells of single bytes, for words that threads share.
-  GlobalCell& byte_cell(std::uintptr_t address) const { return byte_cells_[address - base_]; }
-
-  /// Forgets all cells: when block numbers start again from 1.
-  void clear_cells();
+  GridRaces& grid_races() { return grid_races_; }
 
  private:
   static constexpr int kPageBits = 12;
 
   Arena();
+  std::uintptr_t take_range(std::size_t length);
+  void give_range(std::uintptr_t begin, std::size_t length);
 
   std::uintptr_t base_ = 0;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
   std::uintptr_t top_ = 0;
-  std::uint32_t* page_owner_ = nullptr;
-  std::uint8_t* init_ = nullptr;
-  GlobalCell* cells_ = nullptr;
-  GlobalCell* byte_cells_ = nullptr;
+  Reserved<std::byte> data_;
+  Reserved<std::uint32_t> page_owner_;
+  Reserved<std::uint8_t> init_;
+  GridRaces grid_races_;
   std::vector<Allocation> allocations_;
-  std::multimap<std::size_t, std::uintptr_t> free_;  ///< by length in bytes, pages included
+  std::map<std::uintptr_t, std::size_t> free_;  ///< below top_: where, and how many bytes; no two adjoin
 };
 
 }  // namespace gpusim

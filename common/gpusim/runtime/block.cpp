@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 #include <sstream>
+#include <utility>
 
 #include "gpusim/runtime/fiber_sanitizer.hpp"
 #include "gpusim/runtime/symbols.hpp"
@@ -22,7 +23,7 @@ __thread gpusim::device::Index gridDim;
 
 namespace gpusim {
 
-thread_local BlockRunner* current_runner = nullptr;
+constinit thread_local BlockRunner* current_runner = nullptr;
 std::vector<TraceEntry>* trace = nullptr;
 
 namespace {
@@ -35,10 +36,23 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kStack = 64 * 1024;
 constexpr std::size_t kStackStride = kStack + kPage;  // a guard page below each stack
 
-/// Rounds of a full log without any synchronisation in the block, after which threads that others wait for
-/// (or, much later, any threads) are taken to run for ever. A round is 512 accesses by each lane.
-constexpr int kPatience = 1 << 16;
-constexpr int kLongPatience = 1 << 20;
+/// Accesses by a lane without any synchronisation in the block, after which it is taken to run for ever: if
+/// threads wait for it, and if none does.
+constexpr std::int64_t kPatience = 1 << 23;
+constexpr std::int64_t kLongPatience = 1 << 26;
+/// Accesses by a lane after which the other warps get a turn: it may be waiting for something that they write.
+constexpr std::int64_t kTurn = 1 << 16;
+
+/// The code of a kernel has called the runtime, which has more to do than a few comparisons.
+class OutsideKernel {
+ public:
+  OutsideKernel() : runner_(std::exchange(current_runner, nullptr)) {}
+  ~OutsideKernel() { current_runner = runner_; }
+  OutsideKernel(const OutsideKernel&) = delete;
+
+ private:
+  BlockRunner* runner_;
+};
 
 std::vector<void* (*)()>& dynamic_shared_storage() {
   static std::vector<void* (*)()> storage;
@@ -56,40 +70,30 @@ Sites& sites() {
   return instance;
 }
 
-/// The state in which `size` bytes at `address` are all initialised, and whether they are.
-bool all_initialized(const std::uint8_t* state, std::uintptr_t address, std::size_t size) {
-  switch (size) {
-    case 4: return *state == 0xf;
-    case 8: {
-      std::uint16_t s;
-      std::memcpy(&s, state, sizeof s);
-      return s == 0x0f0f;
-    }
-    case 16: {
-      std::uint32_t s;
-      std::memcpy(&s, state, sizeof s);
-      return s == 0x0f0f0f0f;
-    }
-    default: {
-      const unsigned bits = ((1u << size) - 1) << (address % 4);
-      return (*state & bits) == bits;
-    }
+/// Calls f(state, bits) for each word that the bytes lie in, with the bits that stand for them.
+template <class F>
+void for_each_word(std::uint8_t* state, std::uintptr_t address, std::size_t size, F&& f) {
+  for (const std::uintptr_t end = address + size; address < end; ++state) {
+    const std::uintptr_t next = std::min(end, address / 4 * 4 + 4);
+    f(*state, std::uint8_t(((1u << (next - address)) - 1) << address % 4));
+    address = next;
   }
+}
+
+bool all_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t size) {
+  bool all = true;
+  for_each_word(state, address, size, [&](std::uint8_t s, std::uint8_t bits) { all &= (s & bits) == bits; });
+  return all;
 }
 
 void set_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t size) {
-  if (size >= 4) {
-    std::memset(state, 0xf, size / 4);
-    return;
-  }
-  const auto bits = std::uint8_t(((1u << size) - 1) << (address % 4));
-  // Two blocks may own the halves of a word.
-  std::atomic_ref<std::uint8_t>(*state).fetch_or(bits, std::memory_order_relaxed);
+  for_each_word(state, address, size, [](std::uint8_t& s, std::uint8_t bits) {
+    // Two blocks may own the halves of a word.
+    std::atomic_ref<std::uint8_t>(s).fetch_or(bits, std::memory_order_relaxed);
+  });
 }
 
 device::Index to_index(const Dim3& d) { return {d.x, d.y, d.z}; }
-
-std::string bytes_text(std::uintptr_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
 }  // namespace
 
@@ -103,17 +107,23 @@ std::uintptr_t pc_of_site(std::uint16_t site) {
 // ---------------------------------------------------------------------------------------------------------
 // Set-up
 
-BlockRunner::BlockRunner() : arena_(Arena::instance()) {
+BlockRunner::BlockRunner()
+    : arena_(Arena::instance()),
+      arena_base_(arena_.base()),
+      arena_bytes_(arena_.size()),
+      shared_base_(tls_block()),
+      shared_bytes_(tls_layout().bytes),
+      shared_shadow_(shared_bytes_ / 4 + 4),
+      global_shadow_(arena_bytes_) {
   void* stacks = mmap(nullptr, kMaxThreads * kStackStride, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (stacks == MAP_FAILED) throw std::bad_alloc();
   stacks_ = static_cast<std::byte*>(stacks);
 
   const TlsLayout& layout = tls_layout();
-  shared_base_ = tls_block();
-  shared_bytes_ = layout.bytes;
   variables_.push_back({});
-  for (const TlsVariable& v : layout.variables) variables_.push_back({v.offset, v.bytes, v.name, false, false});
+  for (const TlsVariable& v : layout.variables)
+    variables_.push_back({v.offset, v.bytes, v.name, false, false});
   if (layout.variables.empty()) variables_.push_back({0, shared_bytes_, "shared", false, false});
   for (auto* address : dynamic_shared_storage()) {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(address()) - shared_base_;
@@ -124,10 +134,10 @@ BlockRunner::BlockRunner() : arena_(Arena::instance()) {
   variable_of_word_.resize(shared_bytes_ / 4 + 1);
   for (std::size_t id = 1; id < variables_.size(); ++id) {
     const StaticVariable& v = variables_[id];
-    for (std::size_t b = v.offset; b < v.offset + v.bytes; b += 4 - b % 4) variable_of_word_[b / 4] = std::uint16_t(id);
+    for (std::size_t b = v.offset; b < v.offset + v.bytes; b += 4 - b % 4)
+      variable_of_word_[b / 4] = std::uint16_t(id);
   }
-  shared_init_.resize(shared_bytes_ / 4 + 8);
-  shadow_ = std::make_unique<SharedShadow>(shared_bytes_ + 16);
+  shared_state_.resize(shared_bytes_ / 4 + 4);
 }
 
 BlockRunner::~BlockRunner() { munmap(stacks_, kMaxThreads * kStackStride); }
@@ -146,7 +156,14 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
     v.touched = v.dynamic;
     if (v.dynamic) v.bytes = launch.dynamic_shared_bytes;
   }
-  std::fill(shared_init_.begin(), shared_init_.end(), std::uint8_t(0));
+  std::fill(shared_state_.begin(), shared_state_.end(), std::uint8_t(0));
+  for (const StaticVariable& v : variables_) {
+    const std::size_t begin = (v.offset + 3) / 4;
+    const std::size_t end = (v.offset + v.bytes) / 4;
+    if (begin >= end) continue;
+    std::fill(&shared_state_[begin], &shared_state_[end], kUsable);
+    shared_state_[end - 1] |= kLast;
+  }
 }
 
 std::size_t BlockRunner::static_shared_bytes() const {
@@ -159,7 +176,9 @@ void BlockRunner::clear_shared() {
   for (const StaticVariable& v : variables_) {
     if (!v.touched || v.bytes == 0) continue;
     std::memset(reinterpret_cast<void*>(shared_base_ + v.offset), 0xff, v.bytes);
-    std::memset(shared_init_.data() + v.offset / 4, 0, (v.bytes + 3) / 4);
+    for (std::size_t word = v.offset / 4; word < (v.offset + v.bytes + 3) / 4; ++word) {
+      shared_state_[word] &= std::uint8_t(~kWritten);
+    }
   }
 }
 
@@ -200,10 +219,11 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
   linear_ = linear;
   number_ = number;
   ::blockIdx = to_index(grid_dim_.at(linear));
-  ++epoch_;
+  block_epoch_ = ++epoch_;
   trapped_ = false;
   idle_rounds_ = 0;
   clear_shared();
+  global_shadow_.next_block();
   start_threads();
   while (live_ > 0) {
     bool progress = false;
@@ -218,32 +238,37 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
   }
 }
 
-/// Runs a warp until each of its lanes is done or waits for another warp. False: there was nothing to run.
+/// Runs a warp until each of its lanes is done or waits for another warp, or for a turn if it does not come to
+/// that. False: there was nothing to run.
 bool BlockRunner::run_warp(int warp) {
   const int first = warp * kWarpSize;
   const int last = std::min(first + kWarpSize, thread_count_);
-  bool progress = false;
-  for (;;) {
+  const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
+  for (int round = 0;; ++round) {
     bool ran = false;
     for (int i = first; i < last; ++i) {
       if (threads_[i].state != State::kReady) continue;
       resume(threads_[i]);
       ran = true;
     }
-    if (!ran) return progress;
-    progress = true;
-    process_log(warp);
+    if (!ran) return round > 0;
+    log_.advance(process_one);
     if (trapped_) return true;
     resolve_warp(warp);
-    if (++idle_rounds_ > kPatience) {
-      const bool awaited = std::any_of(threads_.begin(), threads_.begin() + thread_count_, [](const Thread& t) {
-        return t.state == State::kBlockSync || t.state == State::kWarpSync;
-      });
-      if (awaited || idle_rounds_ > kLongPatience) {
+    const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
+    if (idle > kPatience) {
+      const bool awaited = std::any_of(
+          threads_.begin(), threads_.begin() + thread_count_,
+          [](const Thread& t) { return t.state == State::kBlockSync || t.state == State::kWarpSync; });
+      if (awaited || idle > kLongPatience) {
         report_divergence();
         trapped_ = true;
         return true;
       }
+    }
+    if (idle > kTurn && idle % kTurn == 0) {
+      log_.finish(process_one);
+      return true;
     }
   }
 }
@@ -256,7 +281,8 @@ void BlockRunner::resolve_warp(int warp) {
     const Thread& leader = lanes[std::countr_zero(rest)];
     if (leader.state != State::kWarpSync) continue;
     const std::uint32_t needed = leader.mask & w.live;
-    if ((needed & (1u << std::countr_zero(rest))) == 0) continue;  // names others but not itself: never completes
+    if ((needed & (1u << std::countr_zero(rest))) == 0)
+      continue;  // names others but not itself: never completes
     std::array<void*, kWarpSize> operands{};
     bool complete = true;
     for (std::uint32_t m = needed; m != 0; m &= m - 1) {
@@ -320,8 +346,7 @@ void BlockRunner::report_divergence() {
                         std::to_string(block.z) + ")";
   if (waiting.empty()) {
     key.pc = last_access_pc_;
-    text << "Thread(s) in " << in_block << " do not end: after "
-         << std::int64_t(kLongPatience) * AccessLog::kCapacity
+    text << "Thread(s) in " << in_block << " do not end: after " << kLongPatience
          << " memory accesses without a barrier they have";
   } else {
     const auto most = std::max_element(waiting.begin(), waiting.end(),
@@ -364,7 +389,7 @@ void BlockRunner::report_divergence() {
 /// Gives up a block whose threads cannot all end. Their stacks are used again; nothing on them is unwound.
 void BlockRunner::abandon() {
   log_.clear();
-  shadow_->reset();
+  shared_shadow_.reset();
   for (int i = 0; i < thread_count_; ++i) threads_[i].state = State::kDone;
   live_ = 0;
 }
@@ -380,9 +405,13 @@ void BlockRunner::fiber_main(transfer_t from) {
 void BlockRunner::resume(Thread& thread) {
   current_ = &thread;
   ::threadIdx = to_index(thread.index);
+  iteration_ = thread.loops.iteration();
   log_.enter(thread.linear % kWarpSize);
-  sanitizer::leave(&scheduler_fake_stack_, stacks_ + std::size_t(thread.linear) * kStackStride + kPage, kStack);
+  sanitizer::leave(&scheduler_fake_stack_, stacks_ + std::size_t(thread.linear) * kStackStride + kPage,
+                   kStack);
+  current_runner = this;
   const transfer_t back = jump_fcontext(thread.context, this);
+  current_runner = nullptr;
   sanitizer::arrive(scheduler_fake_stack_);
   thread.context = back.fctx;
 }
@@ -419,8 +448,8 @@ int BlockRunner::sync_threads(int value, const void* pc) {
   return current_->value;
 }
 
-void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
-                                  const void* pc) {
+void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operand,
+                                  void (*resolve)(void* const*), const void* pc) {
   Thread& t = *current_;
   t.state = State::kWarpSync;
   t.sync_pc = pc;
@@ -431,30 +460,34 @@ void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operan
   suspend();
 }
 
-void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc, bool aligned) {
+void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc,
+                            bool aligned) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  if (arena_.contains(address)) {
-    check_global(address, size, kind, pc, aligned);
-    write_down(pc, size, kind, Space::kGlobal, address);
-  } else if (address - shared_base_ < shared_bytes_) {
+  Space space = Space::kGlobal;
+  if (address - shared_base_ < shared_bytes_) {
+    space = Space::kShared;
     check_shared(address, size, kind, pc, aligned);
-    write_down(pc, size, kind, Space::kShared, address);
-  }  // else: a local variable
+  } else if (address - arena_base_ < arena_bytes_) {
+    check_global(address, size, kind, pc, aligned);
+  } else {
+    return;
+  }
+  while (!log_.append(InstructionKey::make(pc, size, kind, space), iteration_, address)) suspend();
 }
 
-void BlockRunner::write_down(const void* pc, std::size_t size, AccessKind kind, Space space,
-                             std::uintptr_t address) {
-  const InstructionKey key = InstructionKey::make(pc, size, kind, space, current_->loops.iteration());
-  while (!log_.append(key, address)) suspend();
+void BlockRunner::change_loop(const void* pc, const void* frame) {
+  current_->loops.change_loop(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame));
+  iteration_ = current_->loops.iteration();
 }
 
 void BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                                bool aligned) {
-  if (arena_.find(address, size) == 0) trap(DefectKind::kOutOfBounds, Space::kGlobal, address, size, kind, pc);
+  if (arena_.find(address, size) == 0)
+    trap(DefectKind::kOutOfBounds, Space::kGlobal, address, size, kind, pc);
   if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kGlobal, address, size, kind, pc);
   std::uint8_t* state = arena_.initialized(address);
   if (kind == AccessKind::kWrite) {
-    if (!all_initialized(state, address, size)) set_initialized(state, address, size);
+    set_initialized(state, address, size);
   } else if (!all_initialized(state, address, size)) {
     found_uninitialized(Space::kGlobal, address, size, pc);
   }
@@ -472,7 +505,7 @@ void BlockRunner::check_shared(std::uintptr_t address, std::size_t size, AccessK
   }
   if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kShared, address, size, kind, pc);
   if (kind == AccessKind::kCopyIssue) return;
-  std::uint8_t* state = &shared_init_[offset / 4];
+  std::uint8_t* state = &shared_state_[offset / 4];
   if (kind == AccessKind::kWrite || kind == AccessKind::kCopyLand) {
     set_initialized(state, address, size);
   } else if (!all_initialized(state, address, size)) {
@@ -488,18 +521,7 @@ BlockRunner::StaticVariable* BlockRunner::variable_at(std::size_t offset) {
 }
 
 std::string BlockRunner::place_of(Space space, std::uintptr_t address) const {
-  const auto relative = [address](std::uintptr_t begin, std::uintptr_t end, const std::string& name) {
-    const std::string size = " (" + bytes_text(end - begin) + ")";
-    if (address < begin) return bytes_text(begin - address) + " before the start of \"" + name + "\"" + size;
-    if (address >= end) return bytes_text(address - end) + " after the end of \"" + name + "\"" + size;
-    return "byte " + std::to_string(address - begin) + " of \"" + name + "\"";
-  };
-  if (space == Space::kGlobal) {
-    const std::uint32_t id = arena_.nearest(address);
-    if (id == 0) return "in no allocation";
-    const Allocation& a = arena_.allocation(id);
-    return relative(a.begin, a.end, a.name);
-  }
+  if (space == Space::kGlobal) return arena_.place_of(address);
   const std::size_t offset = address - shared_base_;
   const StaticVariable* best = nullptr;
   std::size_t best_distance = ~std::size_t(0);
@@ -513,7 +535,8 @@ std::string BlockRunner::place_of(Space space, std::uintptr_t address) const {
     }
   }
   if (best == nullptr) return "byte " + std::to_string(offset);
-  return relative(shared_base_ + best->offset, shared_base_ + best->offset + best->bytes, best->name);
+  return place_in(best->name, shared_base_ + best->offset, shared_base_ + best->offset + best->bytes,
+                  address);
 }
 
 void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t address) const {
@@ -527,14 +550,17 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
 
 /// Reports an access that cannot be made, and ends the thread in its stead. The block is given up as soon as
 /// the other lanes have had their turn, so that all of them are counted.
-void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size, AccessKind access,
-                       const void* pc) {
+void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
+                       AccessKind access, const void* pc) {
   const FindingKey key{.kind = kind,
                        .pc = reinterpret_cast<std::uintptr_t>(pc),
                        .access = access,
                        .space = space,
                        .bytes = std::uint8_t(size)};
-  if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
+  {
+    const OutsideKernel outside;
+    if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
+  }
   trapped_ = true;
   current_->open_group.clear();
   current_->groups.clear();
@@ -542,6 +568,7 @@ void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std
 }
 
 void BlockRunner::found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc) {
+  const OutsideKernel outside;
   const FindingKey key{.kind = DefectKind::kUninitializedRead,
                        .pc = reinterpret_cast<std::uintptr_t>(pc),
                        .space = space,
@@ -582,7 +609,9 @@ void BlockRunner::land(std::vector<AsyncCopy>& group) {
 // From accesses to counts and races
 
 std::uint16_t BlockRunner::site_of(std::uintptr_t pc) {
-  if (pc == last_site_pc_) return last_site_;
+  KnownSite& known = known_sites_[pc % known_sites_.size()];
+  if (known.pc == pc) [[likely]]
+    return known.number;
   auto [it, is_new] = sites_.try_emplace(pc, std::uint16_t(0));
   if (is_new) {
     Sites& all = sites();
@@ -594,42 +623,29 @@ std::uint16_t BlockRunner::site_of(std::uintptr_t pc) {
     }
     it->second = number->second;
   }
-  last_site_pc_ = pc;
-  last_site_ = it->second;
-  return last_site_;
+  known = {pc, it->second};
+  return known.number;
 }
 
-void BlockRunner::process_log(int warp) {
-  for (int i = 0; i < log_.count(); ++i) {
-    if (trace != nullptr) [[unlikely]] {
-      const InstructionKey& key = log_[i].key;
-      trace->push_back({key.space(), key.kind(), key.size(), log_[i].lanes,
-                        log_.addresses(i)[std::countr_zero(log_[i].lanes)]});
-    }
-    if (log_[i].key.space() == Space::kGlobal) {
-      process_global(log_[i], log_.addresses(i), warp);
-    } else {
-      process_shared(log_[i], log_.addresses(i), warp);
-    }
+void BlockRunner::process(const WarpAccess& access, int warp) {
+  const InstructionKey& key = access.key;
+  if (trace != nullptr) [[unlikely]] {
+    trace->push_back({key.space(), key.kind(), key.size(), access.lanes,
+                      access.addresses[std::countr_zero(access.lanes)]});
   }
-  if (log_.count() > 0) last_access_pc_ = log_[log_.count() - 1].key.pc();
-  log_.clear();
+  if (key.space() == Space::kGlobal) {
+    process_global(access, warp);
+  } else {
+    process_shared(access, warp);
+  }
+  last_access_pc_ = key.pc();
 }
 
-void BlockRunner::process_global(const WarpAccess& access, const LaneAddresses& addresses, int warp) {
-  const std::size_t size = access.key.size();
+void BlockRunner::count_global(const WarpAccess& access, const Pattern& pattern) {
+  const LaneAddresses& addresses = access.addresses;
   const AccessKind kind = access.key.kind();
-  for (std::uint32_t rest = access.lanes; rest != 0;) {  // once, unless the lanes touch several allocations
-    const std::uint32_t id = arena_.find(addresses[std::countr_zero(rest)], 1);
-    const Allocation& a = arena_.allocation(id);
-    std::uint32_t lanes = 0;
-    for (std::uint32_t m = rest; m != 0; m &= m - 1) {
-      const int lane = std::countr_zero(m);
-      lanes |= std::uint32_t(addresses[lane] - a.begin < a.end - a.begin) << lane;
-    }
-    rest &= ~lanes;
-    const GlobalCost cost = global_cost(addresses, lanes, size);
-    GlobalCounters& c = tally.allocations[id];
+  const auto add = [&](std::uint32_t allocation, const GlobalCost& cost) {
+    GlobalCounters& c = tally.allocations[allocation];
     if (kind != AccessKind::kWrite) c.read_bytes += cost.bytes;
     if (kind != AccessKind::kRead) c.write_bytes += cost.bytes;
     if (kind == AccessKind::kRead) {
@@ -642,61 +658,88 @@ void BlockRunner::process_global(const WarpAccess& access, const LaneAddresses& 
       c.atomic_sectors += cost.sectors;
       ++c.atomic_requests;
     }
-  }
-  Actor actor{0, site_of(access.key.pc()), kind, epoch_, &warps_[warp].clock};
-  const GlobalRaces::Block block{number_, epoch_};
-  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    actor.thread = warp * kWarpSize + lane;
-    GlobalRaces::access(addresses[lane], size, block, actor, [&](const Rival& rival, std::uint32_t rival_block) {
-      const FindingKey key{.kind = DefectKind::kRace,
-                           .pc = access.key.pc(),
-                           .rival_pc = pc_of_site(rival.site),
-                           .access = kind,
-                           .rival_access = rival.kind,
-                           .space = Space::kGlobal,
-                           .bytes = std::uint8_t(size)};
-      if (Example* e = tally.findings.add(key, linear_)) {
-        fill(*e, actor.thread, Space::kGlobal, addresses[lane]);
-        e->rival_thread = rival.thread;
-        e->rival_block = rival_block - GlobalRaces::first_block;
-      }
-    });
+  };
+  for (std::uint32_t rest = access.lanes; rest != 0;) {
+    const std::uintptr_t first = addresses[std::countr_zero(rest)];
+    const std::uint32_t id = arena_.find(first, 1);
+    const Allocation& a = arena_.allocation(id);
+    if (rest == access.lanes && first - a.begin >= pattern.below && a.end - first > pattern.above) {
+      return add(id, pattern.global);
+    }
+    std::uint32_t lanes = 0;  // those whose addresses are in this allocation
+    for (std::uint32_t m = rest; m != 0; m &= m - 1) {
+      const int lane = std::countr_zero(m);
+      lanes |= std::uint32_t(addresses[lane] - a.begin < a.end - a.begin) << lane;
+    }
+    rest &= ~lanes;
+    add(id, global_cost(addresses, lanes, access.key.size()));
   }
 }
 
-void BlockRunner::process_shared(const WarpAccess& access, const LaneAddresses& addresses, int warp) {
+void BlockRunner::process_global(const WarpAccess& access, int warp) {
+  const Pattern& pattern = patterns_.of(access);
+  count_global(access, pattern);
   const std::size_t size = access.key.size();
   const AccessKind kind = access.key.kind();
-  const int first_lane = std::countr_zero(access.lanes);
-  StaticVariable& variable = variables_[variable_of_word_[(addresses[first_lane] - shared_base_) / 4]];
-  variable.touched = true;
-  if (kind == AccessKind::kRead || kind == AccessKind::kAtomic) {
-    const SharedCost cost = shared_cost(addresses, access.lanes, size);
-    tally.shared.load_wavefronts += cost.wavefronts;
-    tally.shared.load_wavefronts_ideal += cost.ideal;
-  } else if (kind == AccessKind::kWrite || kind == AccessKind::kCopyIssue) {
-    const SharedCost cost = shared_cost(addresses, access.lanes, size);
-    tally.shared.store_wavefronts += cost.wavefronts;
-    tally.shared.store_wavefronts_ideal += cost.ideal;
+  const Actor actor(warp, site_of(access.key.pc()), kind, block_epoch_, epoch_, warps_[warp].clock);
+  const Use use = kind == AccessKind::kRead    ? Use::kRead
+                  : kind == AccessKind::kWrite ? Use::kWrite
+                                               : Use::kAtomic;
+  for (int g = 0; g < pattern.group_count; ++g) {
+    const std::uint32_t lanes = pattern.groups[g];
+    const std::uintptr_t address = access.addresses[std::countr_zero(lanes)];
+    const std::uintptr_t begin = address - arena_base_;
+    for (std::uintptr_t at = begin; at < begin + size;) {  // once, unless it reaches into the next page
+      const std::size_t offset = at % GlobalShadow::kPageBytes;
+      const std::size_t bytes = std::min(begin + size - at, GlobalShadow::kPageBytes - offset);
+      global_shadow_.page(at).access(
+          offset, bytes, lanes, actor,
+          [&](int lane, const Rival& rival) { found_race(access.key, address, warp, lane, rival); },
+          [&](std::size_t word, std::size_t part, int lane) {
+            const User user = User::make(number_, warp * kWarpSize + lane, actor.site);
+            arena_.grid_races().record(at - offset + word, part, use, user, tally.suspects);
+          });
+      at += bytes;
+    }
   }
-  Actor actor{0, site_of(access.key.pc()), kind, epoch_, &warps_[warp].clock};
-  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    actor.thread = warp * kWarpSize + lane;
-    shadow_->access(addresses[lane] - shared_base_, size, actor, [&](const Rival& rival) {
-      const FindingKey key{.kind = DefectKind::kRace,
-                           .pc = access.key.pc(),
-                           .rival_pc = pc_of_site(rival.site),
-                           .access = kind,
-                           .rival_access = rival.kind,
-                           .space = Space::kShared,
-                           .bytes = std::uint8_t(size)};
-      if (Example* e = tally.findings.add(key, linear_)) {
-        fill(*e, actor.thread, Space::kShared, addresses[lane]);
-        e->rival_thread = rival.thread;
-      }
-    });
+}
+
+void BlockRunner::process_shared(const WarpAccess& access, int warp) {
+  const Pattern& pattern = patterns_.of(access);
+  const std::size_t size = access.key.size();
+  const AccessKind kind = access.key.kind();
+  const std::uintptr_t first = access.addresses[std::countr_zero(access.lanes)];
+  variables_[variable_of_word_[(first - shared_base_) / 4]].touched = true;
+  if (kind == AccessKind::kRead || kind == AccessKind::kAtomic) {
+    tally.shared.load_wavefronts += pattern.shared.wavefronts;
+    tally.shared.load_wavefronts_ideal += pattern.shared.ideal;
+  } else if (kind == AccessKind::kWrite || kind == AccessKind::kCopyIssue) {
+    tally.shared.store_wavefronts += pattern.shared.wavefronts;
+    tally.shared.store_wavefronts_ideal += pattern.shared.ideal;
+  }
+  const Actor actor(warp, site_of(access.key.pc()), kind, block_epoch_, epoch_, warps_[warp].clock);
+  for (int g = 0; g < pattern.group_count; ++g) {
+    const std::uint32_t lanes = pattern.groups[g];
+    const std::uintptr_t address = access.addresses[std::countr_zero(lanes)];
+    shared_shadow_.access(
+        address - shared_base_, size, lanes, actor,
+        [&](int lane, const Rival& rival) { found_race(access.key, address, warp, lane, rival); },
+        [](std::size_t, std::size_t, int) {});
+  }
+}
+
+void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address, int warp, int lane,
+                             const Rival& rival) {
+  const FindingKey key{.kind = DefectKind::kRace,
+                       .pc = instruction.pc(),
+                       .rival_pc = pc_of_site(rival.site),
+                       .access = instruction.kind(),
+                       .rival_access = rival.kind,
+                       .space = instruction.space(),
+                       .bytes = std::uint8_t(instruction.size())};
+  if (Example* e = tally.findings.add(key, linear_)) {
+    fill(*e, warp * kWarpSize + lane, instruction.space(), address);
+    e->rival_thread = rival.thread;
   }
 }
 

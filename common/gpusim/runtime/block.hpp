@@ -5,10 +5,13 @@
 #include <boost/context/detail/fcontext.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +22,7 @@
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/loops.hpp"
+#include "gpusim/runtime/pattern.hpp"
 #include "gpusim/runtime/races.hpp"
 
 namespace gpusim {
@@ -29,6 +33,7 @@ struct Tally {
   SharedCounters shared;
   OpCounters ops;
   Findings findings;
+  std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
 };
 
 /// Runs the blocks that are given to it, one after the other. Belongs to one CPU thread.
@@ -49,14 +54,42 @@ class BlockRunner {
 
   // From here on: called from inside a fiber, through the hooks and gpusim::device.
 
-  /// A read or write of `size` bytes that is about to happen. Returns if it may; else the thread ends here.
-  void on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc, bool aligned = true);
-
-  /// A basic block begins.
-  void on_block(const void* pc, const void* frame) {
-    current_->loops.on_block(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame));
+  /// A read, write or atomic operation that is about to happen. Returns if it may; else the thread ends here.
+  template <AccessKind kKind, std::size_t kSize>
+  [[gnu::always_inline]] void access(const void* pointer, const void* pc) {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    if (address - shared_base_ < shared_bytes_) {
+      const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kShared);
+      if (passes_shared<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
+        return;
+    } else if (address - arena_base_ < arena_bytes_) {
+      const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kGlobal);
+      if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
+        return;
+    } else {
+      return;  // a local variable
+    }
+    on_access(pointer, kSize, kKind, pc);
   }
 
+  /// The same for any size and kind. @param aligned  the address has to be a multiple of the size
+  void on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc, bool aligned = true);
+
+  /// A basic block begins. @param frame  see LoopTracker
+  void on_block(const void* pc, const void* frame) {
+    LoopTracker& loops = current_->loops;
+    if (loops.goes_on(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame)))
+        [[likely]] {
+      iteration_ = loops.iteration();
+    } else {
+      change_loop(pc, frame);
+    }
+  }
+  void change_loop(const void* pc, const void* frame);
+
+  bool is_shared(const void* pointer) const {
+    return reinterpret_cast<std::uintptr_t>(pointer) - shared_base_ < shared_bytes_;
+  }
   int lane() const { return current_->linear % kWarpSize; }
   std::uint32_t live_lanes() const { return warps_[current_->linear / kWarpSize].live; }
 
@@ -121,33 +154,79 @@ class BlockRunner {
   void abandon();
   void clear_shared();
 
-  void process_log(int warp);
-  void process_global(const WarpAccess& access, const LaneAddresses& addresses, int warp);
-  void process_shared(const WarpAccess& access, const LaneAddresses& addresses, int warp);
+  void process(const WarpAccess& access, int warp);
+  void count_global(const WarpAccess& access, const Pattern& pattern);
+  void process_global(const WarpAccess& access, int warp);
+  void process_shared(const WarpAccess& access, int warp);
+
+  /// What is known of a word of shared memory, in a byte: a bit for each of its bytes that has been written, ...
+  static constexpr std::uint8_t kWritten = 0x0f;
+  static constexpr std::uint8_t kUsable = 0x10;  ///< all of it is of one variable, which the launch may use
+  static constexpr std::uint8_t kLast = 0x20;    ///< the last word of that variable
+
+  /// The states of all words that an aligned access of this size touches, as one number.
+  template <std::size_t kSize>
+  using States = std::conditional_t<kSize == 16, std::uint32_t,
+                                    std::conditional_t<kSize == 8, std::uint16_t, std::uint8_t>>;
+
+  /// The checks, for accesses with which everything is in order. False: look closer.
+  template <AccessKind kKind, std::size_t kSize>
+  bool passes_shared(std::uintptr_t address) {
+    if (address % kSize != 0) return false;
+    constexpr auto kEach = States<kSize>(0x01010101u);
+    constexpr auto kAllUsable = States<kSize>(kEach * kUsable);
+    constexpr auto kRunsOut =
+        States<kSize>(States<kSize>(kEach * kLast) >> 8);  // behind any word but the last
+    std::uint8_t* at = &shared_state_[(address - shared_base_) / 4];
+    States<kSize> states;
+    std::memcpy(&states, at, sizeof states);
+    auto written = States<kSize>(kEach * kWritten);
+    if constexpr (kSize < 4) written = States<kSize>(((1u << kSize) - 1) << address % 4);
+    if constexpr (kKind == AccessKind::kWrite) {
+      if ((states & (kAllUsable | kRunsOut)) != kAllUsable) return false;
+      states = States<kSize>(states | written);
+      std::memcpy(at, &states, sizeof states);
+      return true;
+    }
+    return (states & (kAllUsable | kRunsOut | written)) == (kAllUsable | written);
+  }
+
+  template <AccessKind kKind, std::size_t kSize>
+  bool passes_global(std::uintptr_t address) const {
+    if (address % kSize != 0 || arena_.find(address, kSize) == 0) return false;
+    auto written = States<kSize>(States<kSize>(0x01010101u) * kWritten);
+    if constexpr (kSize < 4) written = States<kSize>(((1u << kSize) - 1) << address % 4);
+    States<kSize> states;
+    std::memcpy(&states, arena_.initialized(address), sizeof states);
+    if (kKind == AccessKind::kWrite && kSize >= 4)
+      std::memcpy(arena_.initialized(address), &written, sizeof written);
+    return (states & written) == written || (kKind == AccessKind::kWrite && kSize >= 4);
+  }
 
   void check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   void check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   [[noreturn]] void trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
                          AccessKind access, const void* pc);
+  void found_race(InstructionKey instruction, std::uintptr_t address, int warp, int lane, const Rival& rival);
   void found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc);
   void fill(Example& example, int thread, Space space, std::uintptr_t address) const;
   std::string place_of(Space space, std::uintptr_t address) const;
-  void write_down(const void* pc, std::size_t size, AccessKind kind, Space space, std::uintptr_t address);
   void land(std::vector<AsyncCopy>& group);
   std::uint16_t site_of(std::uintptr_t pc);
   StaticVariable* variable_at(std::size_t offset);
 
   Arena& arena_;
-  std::uintptr_t arena_base_ = 0;
+  const std::uintptr_t arena_base_;
+  const std::size_t arena_bytes_;
 
   // The block that runs.
   std::uint64_t linear_ = 0;
   std::uint32_t number_ = 0;
   Dim3 block_dim_, grid_dim_;
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
-  std::uint32_t epoch_ = 0;
+  std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
-  int idle_rounds_ = 0;              ///< full logs since anything was synchronised
+  int idle_rounds_ = 0;  ///< full logs since anything was synchronised
   std::uintptr_t last_access_pc_ = 0;
   void (*body_)(const void*) = nullptr;
   const void* arguments_ = nullptr;
@@ -156,19 +235,25 @@ class BlockRunner {
   std::array<Warp, kMaxWarps> warps_;
   Thread* current_ = nullptr;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
+  std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
   AccessLog log_;
+  PatternCache patterns_;
 
   // Shared memory: the TLS block of this CPU thread.
   std::uintptr_t shared_base_ = 0;
   std::size_t shared_bytes_ = 0;
   std::vector<StaticVariable> variables_;        ///< [0] is "none"
   std::vector<std::uint16_t> variable_of_word_;  ///< by word of the TLS block
-  std::vector<std::uint8_t> shared_init_;        ///< by word: bit b is set when byte b has been written
-  std::unique_ptr<SharedShadow> shadow_;
+  std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
+  RaceShadow shared_shadow_;
+  GlobalShadow global_shadow_;
 
   std::unordered_map<std::uintptr_t, std::uint16_t> sites_;
-  std::uintptr_t last_site_pc_ = 0;
-  std::uint16_t last_site_ = 0;
+  struct KnownSite {
+    std::uintptr_t pc = 0;
+    std::uint16_t number = 0;
+  };
+  std::array<KnownSite, 256> known_sites_;  ///< of sites_, those met last
 
   std::byte* stacks_ = nullptr;
   // For AddressSanitizer, which must be told of every change of stack.
@@ -177,8 +262,9 @@ class BlockRunner {
   std::size_t scheduler_stack_size_ = 0;
 };
 
-/// The block that this CPU thread runs; nullptr on all threads that run none.
-extern thread_local BlockRunner* current_runner;
+/// The runner of this CPU thread while the code of a kernel runs, and nullptr while anything else does: functions of
+/// the standard library that the runtime calls may be the copies that were compiled with a kernel, hooks and all.
+extern constinit thread_local BlockRunner* current_runner;
 
 /// Where dynamic shared memory lives, registered by the objects of dynamic_shared.hpp.
 void register_dynamic_shared(void* (*address)());

@@ -2,14 +2,11 @@
 /// What one warp instruction costs: sectors of global memory, wavefronts of shared memory.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "gpusim/runtime/access.hpp"
 
 namespace gpusim {
-
-using LaneAddresses = std::array<std::uintptr_t, kWarpSize>;
 
 struct GlobalCost {
   std::int64_t bytes = 0;    ///< distinct bytes

@@ -77,8 +77,8 @@ std::string describe_one(const FindingKey& key, const Example& e, const std::str
   switch (key.kind) {
     case DefectKind::kRace: return describe_race(key, e, line, rival_line);
     case DefectKind::kOutOfBounds:
-      out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size " << int(key.bytes)
-          << " bytes at " << line << who << "\n    address is " << e.place;
+      out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
+          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
       break;
     case DefectKind::kMisaligned:
       out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
@@ -86,8 +86,8 @@ std::string describe_one(const FindingKey& key, const Example& e, const std::str
           << ", not a multiple of " << int(key.bytes);
       break;
     case DefectKind::kUninitializedRead:
-      out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes) << " bytes at "
-          << line << who << "\n    address is " << e.place << ", which nothing has written";
+      out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes)
+          << " bytes at " << line << who << "\n    address is " << e.place << ", which nothing has written";
       break;
     case DefectKind::kBarrierDivergence:
       out << "Barrier error detected. " << e.detail << " reached " << line;
@@ -97,7 +97,18 @@ std::string describe_one(const FindingKey& key, const Example& e, const std::str
   return out.str();
 }
 
+std::string bytes_text(std::uintptr_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
+
 }  // namespace
+
+std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
+                     std::uintptr_t address) {
+  const std::string what = '"' + name + '"';
+  const std::string size = " (" + bytes_text(end - begin) + ")";
+  if (address < begin) return bytes_text(begin - address) + " before the start of " + what + size;
+  if (address >= end) return bytes_text(address - end) + " after the end of " + what + size;
+  return "byte " + std::to_string(address - begin) + " of " + what;
+}
 
 Example* Findings::add(const FindingKey& key, std::uint64_t block, std::int64_t count) {
   auto [it, is_new] = entries_.try_emplace(key);
@@ -136,7 +147,8 @@ std::vector<Defect> Findings::describe() const {
     const std::string rival_line = key.rival_pc != 0 ? line_of(key.rival_pc) : "";
     // Two branches of one line are one barrier to a reader.
     const auto pair = std::minmax(line, rival_line);
-    const auto [it, is_new] = seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
+    const auto [it, is_new] =
+        seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
     if (is_new) {
       defects.push_back({key.kind, describe_one(key, entry.example, line, rival_line), entry.count});
     } else {

@@ -22,6 +22,10 @@ struct Dim3 {
   }
 };
 
+/// Where an address is, seen from [begin, end): `byte 12 of "K"`, `4 bytes after the end of "K" (65536 bytes)`.
+std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
+                     std::uintptr_t address);
+
 /// What identical findings have in common.
 struct FindingKey {
   DefectKind kind;
@@ -38,14 +42,14 @@ struct FindingKey {
 /// One of them, in full. The one with the lowest block number is kept, so that reports do not depend on
 /// which CPU thread was faster.
 struct Example {
-  std::uint64_t block = 0;        ///< linear index in the grid
+  std::uint64_t block = 0;  ///< linear index in the grid
   std::uint64_t rival_block = 0;
-  int thread = 0;                 ///< linear index in the block
+  int thread = 0;  ///< linear index in the block
   int rival_thread = 0;
   Dim3 grid, block_dim;
-  std::uintptr_t address = 0;     ///< global: the address
-  std::string place;              ///< where that is, in words: `byte 192 of "partials"`
-  std::string detail;             ///< divergence: the whole first line
+  std::uintptr_t address = 0;  ///< global: the address
+  std::string place;           ///< where that is, in words: `byte 192 of "partials"`
+  std::string detail;          ///< divergence: the whole first line
 };
 
 /// All findings since the last report.

@@ -43,14 +43,13 @@ class Pool {
   }
 
   void run(const device::Launch& launch) {
-    const std::uint64_t blocks =
-        std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+    const std::uint64_t blocks = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     std::unique_lock lock(mutex_);
     if (std::uint64_t(next_number_) + blocks > 0xffffffffu) {
-      Arena::instance().clear_cells();
+      Arena::instance().grid_races().forget_all();
       next_number_ = 1;
     }
-    GlobalRaces::first_block = next_number_;
+    Arena::instance().grid_races().begin(next_number_);
     launch_ = &launch;
     blocks_ = blocks;
     next_block_ = 0;
@@ -58,6 +57,7 @@ class Pool {
     ++generation_;
     wake_.notify_all();
     done_.wait(lock, [this] { return busy_ == 0; });
+    Session::instance().settle_grid_races(launch, next_number_);
     next_number_ += std::uint32_t(blocks);
     launch_ = nullptr;
   }
@@ -76,12 +76,10 @@ class Pool {
       std::uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed);
       if (block < blocks_) {
         if (!runner) runner = std::make_unique<BlockRunner>();
-        current_runner = runner.get();
         runner->begin_launch(launch);
         for (; block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
-          runner->run(launch, block, GlobalRaces::first_block + std::uint32_t(block));
+          runner->run(launch, block, next_number_ + std::uint32_t(block));
         }
-        current_runner = nullptr;
         runner->tally.shared.bytes_per_block =
             std::int64_t(launch.dynamic_shared_bytes + runner->static_shared_bytes());
         Session::instance().absorb(runner->tally);
@@ -202,16 +200,17 @@ namespace {
 
 template <class T>
 T update(T* address, T operand, T (*op)(T, T), const void* pc) {
-  current_runner->on_access(address, sizeof(T), AccessKind::kAtomic, pc);
+  current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
   T old = __atomic_load_n(address, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED)) {
   }
   return old;
 }
 
 template <class T>
 T compare_and_swap(T* address, T expected, T desired, const void* pc) {
-  current_runner->on_access(address, sizeof(T), AccessKind::kAtomic, pc);
+  current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
   __atomic_compare_exchange_n(address, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return expected;
 }

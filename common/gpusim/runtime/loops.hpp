@@ -7,6 +7,7 @@
 /// (-fsanitize-coverage=trace-pc); a jump backwards begins the next iteration of the loop that starts there.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -16,73 +17,79 @@ class LoopTracker {
  public:
   void reset() { *this = LoopTracker(); }
 
-  /// @param pc     of the basic block that begins
+  /// A basic block begins, in the innermost loop known, or with its next iteration. False: call change_loop().
+  ///
+  /// @param pc     of the block
   /// @param frame  lower for a function that was called, the same throughout one call
-  void on_block(std::uintptr_t pc, std::uintptr_t frame) {
-    if (frame != frame_) [[unlikely]] change_frame(frame);
-    if (pc > last_) {
-      while (depth_ > 0 && top().frame == frame && pc > top().latch) --depth_;
-    } else {
-      while (depth_ > 0 && top().frame == frame && top().header > pc) --depth_;
-      if (depth_ > 0 && top().frame == frame && top().header == pc) {
-        next_iteration(top());
-      } else if (depth_ < kMaxDepth) {
-        loops_[depth_] = {pc, last_, frame, outer_hash(), 0, 0};
-        ++depth_;
-        next_iteration(top());
+  bool goes_on(std::uintptr_t pc, std::uintptr_t frame) {
+    if (frame != inner_.frame) return false;
+    if (pc > last_ && pc <= inner_.latch) {
+      last_ = pc;
+      return true;
+    }
+    if (pc != inner_.header) return false;
+    inner_.latch = std::max(inner_.latch, last_);
+    inner_.iteration += inner_.step;
+    last_ = pc;
+    return true;
+  }
+
+  /// A basic block begins, and a loop or a function begins or ends with it.
+  void change_loop(std::uintptr_t pc, std::uintptr_t frame) {
+    if (frame != inner_.frame) {
+      while (inner_.frame != 0 && inner_.frame < frame) {  // returns
+        if (inner_.header == 0) last_ = inner_.caller;
+        leave();
       }
+      if (inner_.frame != frame) {  // a call
+        enter({.frame = frame, .iteration = inner_.iteration, .caller = last_});
+        last_ = pc;
+        return;
+      }
+    }
+    while (inner_.header != 0 && (pc > last_ ? pc > inner_.latch : pc < inner_.header)) leave();
+    if (pc <= last_) {
+      if (pc != inner_.header) {
+        const std::uint64_t step = pc * 0x9e3779b97f4a7c15ull;
+        enter(
+            {.header = pc, .latch = last_, .frame = frame, .iteration = inner_.iteration, .step = step | 1});
+      }
+      inner_.latch = std::max(inner_.latch, last_);
+      inner_.iteration += inner_.step;
     }
     last_ = pc;
   }
 
   /// The same number for two threads that are in the same iteration of the same loops.
-  std::uint64_t iteration() const { return outer_hash(); }
+  std::uint64_t iteration() const { return inner_.iteration; }
 
  private:
   static constexpr int kMaxDepth = 12;
 
+  /// The body of a function stands for a loop without a header.
   struct Loop {
-    std::uintptr_t header = 0;  ///< its first block
-    std::uintptr_t latch = 0;   ///< the last block from which it jumped back
+    std::uintptr_t header = 0;                  ///< its first block
+    std::uintptr_t latch = ~std::uintptr_t(0);  ///< the last block from which it jumped back
     std::uintptr_t frame = 0;
-    std::uint64_t outer = 0;  ///< hash of the loops around it
-    std::uint64_t count = 0;
-    std::uint64_t hash = 0;
-  };
-  struct Caller {
-    std::uintptr_t frame = 0, last = 0;
+    std::uint64_t iteration = 0;  ///< a hash: outer iteration + how often it was begun * step
+    std::uint64_t step = 0;
+    std::uintptr_t caller = 0;  ///< function: `last_` of the function that called it
   };
 
-  Loop& top() { return loops_[depth_ - 1]; }
-  std::uint64_t outer_hash() const { return depth_ == 0 ? 0 : loops_[depth_ - 1].hash; }
-
-  void next_iteration(Loop& loop) {
-    if (last_ > loop.latch) loop.latch = last_;
-    ++loop.count;
-    loop.hash = (loop.outer ^ loop.header) * 0x9e3779b97f4a7c15ull + loop.count * 0xd1b54a32d192ed03ull;
+  void enter(const Loop& loop) {
+    if (depth_ < kMaxDepth) outer_[depth_] = inner_;
+    ++depth_;
+    inner_ = loop;
+  }
+  void leave() {
+    --depth_;
+    inner_ = depth_ < kMaxDepth ? outer_[depth_] : Loop{};
   }
 
-  void change_frame(std::uintptr_t frame) {
-    if (frame < frame_ || frame_ == 0) {  // a call
-      if (calls_ < kMaxDepth) callers_[calls_++] = {frame_, last_};
-      last_ = 0;
-    } else {  // a return
-      while (depth_ > 0 && top().frame < frame) --depth_;
-      last_ = 0;
-      while (calls_ > 0 && callers_[calls_ - 1].frame <= frame) {
-        --calls_;
-        if (callers_[calls_].frame == frame) last_ = callers_[calls_].last;
-      }
-    }
-    frame_ = frame;
-  }
-
-  std::array<Loop, kMaxDepth> loops_;
-  std::array<Caller, kMaxDepth> callers_;
-  int depth_ = 0;
-  int calls_ = 0;
-  std::uintptr_t frame_ = 0;
+  Loop inner_;  ///< the innermost
   std::uintptr_t last_ = 0;
+  int depth_ = 0;
+  std::array<Loop, kMaxDepth> outer_;
 };
 
 }  // namespace gpusim

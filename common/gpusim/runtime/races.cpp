@@ -1,10 +1,8 @@
 #include "gpusim/runtime/races.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace gpusim {
-
-std::uint32_t GlobalRaces::first_block = 1;
 
 void WarpClock::synchronize(std::uint32_t lanes, bool everyone) {
   ++tick;
@@ -22,19 +20,33 @@ void WarpClock::synchronize(std::uint32_t lanes, bool everyone) {
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) known[std::countr_zero(rest)] = joined;
 }
 
-SharedShadow::SharedShadow(std::size_t bytes)
-    : words_((bytes + 3) / 4),
-      cells_(std::make_unique<Cell[]>(words_)),
-      byte_cells_(std::make_unique<Cell[]>(words_ * 4)) {}
-
-void SharedShadow::split(std::size_t word) {
-  cells_[word].split = true;
+void RaceShadow::split(std::size_t word) {
+  if (byte_cells_ == nullptr) byte_cells_ = std::make_unique<Cell[]>(words_ * 4);
   for (std::size_t b = 0; b < 4; ++b) byte_cells_[word * 4 + b] = cells_[word];
+  cells_[word].split = true;
 }
 
-void SharedShadow::reset() {
+void RaceShadow::reset() {
   std::fill_n(cells_.get(), words_, Cell{});
-  std::fill_n(byte_cells_.get(), words_ * 4, Cell{});
+  byte_cells_.reset();
+}
+
+RaceShadow* GlobalShadow::take_page(std::size_t number) {
+  if (free_.empty()) {
+    all_.push_back(std::make_unique<RaceShadow>(kPageBytes / 4));
+    free_.push_back(all_.back().get());
+  }
+  used_.push_back(number);
+  RaceShadow* page = free_.back();
+  free_.pop_back();
+  return page;
+}
+
+void GlobalShadow::next_block() {
+  // In reverse, so that a block of the same shape finds each page where the one before it had it.
+  for (auto it = used_.rbegin(); it != used_.rend(); ++it)
+    free_.push_back(std::exchange(pages_[*it], nullptr));
+  used_.clear();
 }
 
 }  // namespace gpusim

@@ -1,14 +1,18 @@
 /// @file
-/// Race detection: two accesses to the same bytes by different threads, at least one of them a write, with no
-/// synchronisation between them.
+/// Races between the threads of a block: two accesses to the same bytes by different threads, at least one of
+/// them a write, with no synchronisation between them.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "gpusim/runtime/access.hpp"
-#include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/reserved.hpp"
 
 namespace gpusim {
 
@@ -35,43 +39,55 @@ struct Rival {
   std::uint16_t thread;
   std::uint16_t site;
   AccessKind kind;
+  bool operator==(const Rival&) const = default;
 };
 
-/// Who makes an access: which thread at which source site, at what time.
+/// Who makes an access: which warp at which source site, at what time.
 struct Actor {
-  int thread;
+  int warp;
   std::uint16_t site;
   AccessKind kind;
-  std::uint32_t epoch;  ///< grows at every __syncthreads() and every block that the CPU thread runs
+  std::uint32_t block_epoch;  ///< `epoch` when the block started
+  std::uint32_t epoch;        ///< grows at every __syncthreads() and every block that the CPU thread runs
   const WarpClock* clock;
+  /// Epoch (32 bits), when the warp was synchronised last (25), warp + 1 (6), 0.
+  std::uint64_t tag;
+  std::uint64_t reader_tag;  ///< the same for reads, and nothing that exists for other accesses
 
-  int warp() const { return thread / kWarpSize; }
-  int lane() const { return thread % kWarpSize; }
+  Actor(int warp_, std::uint16_t site_, AccessKind kind_, std::uint32_t block_epoch_, std::uint32_t epoch_,
+        const WarpClock& clock_)
+      : warp(warp_),
+        site(site_),
+        kind(kind_),
+        block_epoch(block_epoch_),
+        epoch(epoch_),
+        clock(&clock_),
+        tag(std::uint64_t(epoch) << 32 | (std::uint64_t(clock->all_known) << 7 & 0xffffff80u) |
+            std::uint64_t(warp + 1) << 1),
+        reader_tag(kind == AccessKind::kRead ? tag : ~std::uint64_t(0)) {}
 };
 
-/// Race state of a block's shared memory: a cell per 4-byte word, and one per byte for words that were ever
-/// accessed in part (two threads may write the halves of a word without disturbing each other).
-class SharedShadow {
+/// Race state of consecutive words of memory: a cell per 4-byte word, and one per byte for words that the block
+/// has accessed in part (two threads may write the halves of a word without disturbing each other).
+class RaceShadow {
  public:
-  explicit SharedShadow(std::size_t bytes);
+  explicit RaceShadow(std::size_t words) : words_(words), cells_(std::make_unique<Cell[]>(words)) {}
 
-  /// Calls on_race(rival) for every conflict of this access with an earlier one of the same epoch.
-  template <class OnRace>
-  void access(std::size_t offset, std::size_t bytes, const Actor& actor, OnRace&& on_race) {
-    for (std::size_t end = offset + bytes; offset < end;) {
-      const std::size_t word = offset / 4;
-      const bool whole = offset % 4 == 0 && end - offset >= 4;
-      if (whole && !cells_[word].split) [[likely]] {
-        touch(cells_[word], actor, on_race);
-        offset += 4;
-        continue;
-      }
-      if (!cells_[word].split) split(word);
-      do {
-        touch(byte_cells_[offset], actor, on_race);
-        ++offset;
-      } while (offset < end && offset % 4 != 0);
+  /// An access by lanes to the same bytes. Calls
+  ///   on_race(lane, rival) for every earlier access of the same epoch that it conflicts with, once per word,
+  ///   on_first(offset, bytes, lane) where the block has not accessed these bytes in this way before.
+  template <class OnRace, class OnFirst>
+  void access(std::size_t offset, std::size_t bytes, std::uint32_t lanes, const Actor& a, OnRace&& on_race,
+              OnFirst&& on_first) {
+    for (; bytes >= 4; offset += 4, bytes -= 4) {
+      if (read_again(offset, lanes, a)) continue;
+      if (!read_first(offset, lanes, a)) break;
+      Cell& c = cells_[offset / 4];
+      if ((c.uses & kReadUse) != 0) continue;
+      c.uses |= kReadUse;
+      on_first(offset, std::size_t(4), std::countr_zero(lanes));
     }
+    if (bytes != 0) access_words(offset, bytes, lanes, a, on_race, on_first);
   }
 
   /// Forgets everything: after a block that did not end properly.
@@ -79,181 +95,211 @@ class SharedShadow {
 
  private:
   static constexpr std::uint16_t kNobody = 0xffff;
-  static constexpr std::uint8_t kNoWarp = 0xff;
 
   struct Cell {
-    std::uint32_t epoch = 0;  ///< all but the copy below is of this epoch; older is as good as nothing
+    /// Actor::tag of the warp that has read last (its number is -1 if none has), and in the lowest bit whether
+    /// there is more to know. Of an older epoch all of the cell is void, but for a copy on its way.
+    std::uint64_t tag = 0;
     std::uint32_t writer_tick = 0;
-    std::uint32_t reader_tick = 0;
-    std::uint32_t reader_lanes = 0;  ///< of reader_warp
-    std::uint16_t writer = kNobody;
+    std::uint32_t reader_tick = 0;  ///< of the first read in that time
+    std::uint32_t reader_lanes = 0;
+    std::uint16_t writer = kNobody;  ///< or who issued the copy
     std::uint16_t writer_site = 0;
     std::uint16_t reader_site = 0;
-    std::uint16_t other_reader = kNobody;  ///< a thread of a warp other than reader_warp
+    std::uint16_t other_reader = kNobody;  ///< a thread of another warp that has read the word
     std::uint16_t other_reader_site = 0;
-    std::uint16_t copier = kNobody;  ///< who issued an asynchronous copy that has not been waited for
-    std::uint16_t copy_site = 0;
-    std::uint8_t reader_warp = kNoWarp;
+    std::uint8_t uses = 0;  ///< by this block, whatever the epoch: kReadUse | kWriteUse | kAtomicUse
     bool writer_atomic : 1 = false;
+    bool copying : 1 = false;  ///< an asynchronous copy has been issued and not been waited for
     bool split : 1 = false;
+
+    static constexpr std::uint64_t kDisturbed = 1;
+    std::uint32_t epoch() const { return std::uint32_t(tag >> 32); }
+    int reader_warp() const { return int(tag >> 1 & 63) - 1; }
   };
   static_assert(sizeof(Cell) == 32);
 
-  void split(std::size_t word);
+  static constexpr std::uint8_t kReadUse = 1, kWriteUse = 2, kAtomicUse = 4;
+  static std::uint8_t use_of(AccessKind kind) {
+    return kind == AccessKind::kRead ? kReadUse : kind == AccessKind::kAtomic ? kAtomicUse : kWriteUse;
+  }
 
-  template <class OnRace>
-  static void touch(Cell& c, const Actor& a, OnRace&& on_race) {
-    if (c.epoch != a.epoch) {
-      c.epoch = a.epoch;
+  /// The common case: the warp has read the word since its last synchronisation, and nobody writes it.
+  bool read_again(std::size_t offset, std::uint32_t lanes, const Actor& a) {
+    Cell& c = cells_[offset / 4];
+    if (c.tag != a.reader_tag || offset % 4 != 0) return false;
+    c.reader_lanes |= lanes;
+    return true;
+  }
+
+  /// The next most common: the warp's first read of a word in this epoch, and nobody writes it.
+  bool read_first(std::size_t offset, std::uint32_t lanes, const Actor& a) {
+    Cell& c = cells_[offset / 4];
+    if (a.kind != AccessKind::kRead || c.split || c.copying || offset % 4 != 0) return false;
+    if (c.epoch() != a.epoch) {
+      if (c.epoch() < a.block_epoch) c.uses = 0;
+      c.tag = 0;
       c.writer = kNobody;
-      c.reader_warp = kNoWarp;
       c.other_reader = kNobody;
+    } else if (c.writer != kNobody) {
+      return false;
     }
-    if (c.copier != kNobody && !(a.kind == AccessKind::kCopyLand && c.copier == a.thread)) [[unlikely]] {
-      on_race(Rival{c.copier, c.copy_site, AccessKind::kCopyIssue});
-    }
-    const bool reads = a.kind == AccessKind::kRead;
-    if (c.writer != kNobody && c.writer != a.thread && !(c.writer_atomic && a.kind == AccessKind::kAtomic)) {
-      if (c.writer / kWarpSize != a.warp() || !a.clock->ordered(c.writer % kWarpSize, c.writer_tick, a.lane())) {
-        on_race(Rival{c.writer, c.writer_site, c.writer_atomic ? AccessKind::kAtomic : AccessKind::kWrite});
-      }
-    }
-    if (reads) {
-      if (c.reader_warp == a.warp() && c.reader_tick == a.clock->tick) {
-        c.reader_lanes |= 1u << a.lane();
-        return;
-      }
-      if (c.reader_warp != kNoWarp && c.reader_warp != a.warp()) {
-        c.other_reader = std::uint16_t(c.reader_warp * kWarpSize + std::countr_zero(c.reader_lanes));
-        c.other_reader_site = c.reader_site;
-      }
-      c.reader_warp = std::uint8_t(a.warp());
-      c.reader_tick = a.clock->tick;
-      c.reader_lanes = 1u << a.lane();
-      c.reader_site = a.site;
-      return;
-    }
-    if (c.reader_warp != kNoWarp) {
-      if (c.reader_warp != a.warp()) {
-        const int thread = c.reader_warp * kWarpSize + std::countr_zero(c.reader_lanes);
-        on_race(Rival{std::uint16_t(thread), c.reader_site, AccessKind::kRead});
-      } else {
-        for (std::uint32_t rest = c.reader_lanes & ~(1u << a.lane()); rest != 0; rest &= rest - 1) {
-          const int lane = std::countr_zero(rest);
-          if (a.clock->ordered(lane, c.reader_tick, a.lane())) continue;
-          on_race(Rival{std::uint16_t(a.warp() * kWarpSize + lane), c.reader_site, AccessKind::kRead});
-          break;
+    note_read(c, lanes, a);
+    return true;
+  }
+
+  template <class OnRace, class OnFirst>
+  [[gnu::noinline]] void access_words(std::size_t offset, std::size_t bytes, std::uint32_t lanes,
+                                      const Actor& a, OnRace&& on_race, OnFirst&& on_first) {
+    for (const std::size_t end = offset + bytes; offset < end;) {
+      const std::size_t part = std::min(end - offset, 4 - offset % 4);
+      Cell& c = cells_[offset / 4];
+      if (c.split && c.epoch() < a.block_epoch) c = {};
+      for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        if (part != 4 || c.split) {
+          access_bytes(offset, part, lane, a, on_race, on_first);
+        } else {
+          if (renew(c, a)) on_first(offset, part, lane);
+          touch(c, lane, a, on_race);
         }
       }
-      if (c.other_reader != kNobody && c.other_reader / kWarpSize != a.warp()) {
-        on_race(Rival{c.other_reader, c.other_reader_site, AccessKind::kRead});
+      offset += part;
+    }
+  }
+
+  /// Part of a word, or a word that the block has accessed in part before.
+  template <class OnRace, class OnFirst>
+  void access_bytes(std::size_t offset, std::size_t bytes, int lane, const Actor& a, OnRace&& on_race,
+                    OnFirst&& on_first) {
+    Cell& word = cells_[offset / 4];
+    if (!word.split) split(offset / 4);
+    word.tag = std::uint64_t(a.epoch) << 32 | Cell::kDisturbed;
+    bool first = false;
+    for (std::size_t i = offset; i < offset + bytes; ++i) first |= renew(byte_cells_[i], a);
+    if (first) on_first(offset, bytes, lane);
+    std::array<Rival, 4 * 4> told;  // the bytes of a word have most rivals in common
+    int n = 0;
+    for (std::size_t i = offset; i < offset + bytes; ++i) {
+      touch(byte_cells_[i], lane, a, [&](int, const Rival& rival) {
+        if (std::find(told.begin(), told.begin() + n, rival) != told.begin() + n) return;
+        told[n++] = rival;
+        on_race(lane, rival);
+      });
+    }
+  }
+
+  /// Brings a cell to the present. @return whether the block has not used it in this way before
+  static bool renew(Cell& c, const Actor& a) {
+    if (c.epoch() != a.epoch) {
+      if (c.epoch() < a.block_epoch) c.uses = 0;
+      c.tag = std::uint64_t(a.epoch) << 32 | (c.copying ? Cell::kDisturbed : 0);
+      if (!c.copying) c.writer = kNobody;
+      c.other_reader = kNobody;
+    }
+    const bool first = (c.uses & use_of(a.kind)) == 0;
+    c.uses |= use_of(a.kind);
+    return first;
+  }
+
+  template <class OnRace>
+  static void touch(Cell& c, int lane, const Actor& a, OnRace&& on_race) {
+    const auto thread = std::uint16_t(a.warp * kWarpSize + lane);
+    if (c.copying) {
+      if (a.kind != AccessKind::kCopyLand || c.writer != thread) {
+        on_race(lane, Rival{c.writer, c.writer_site, AccessKind::kCopyIssue});
+        return;
+      }
+      c.copying = false;
+    } else if (c.writer != kNobody && c.writer != thread &&
+               !(c.writer_atomic && a.kind == AccessKind::kAtomic)) {
+      if (c.writer / kWarpSize != a.warp || !a.clock->ordered(c.writer % kWarpSize, c.writer_tick, lane)) {
+        on_race(lane,
+                Rival{c.writer, c.writer_site, c.writer_atomic ? AccessKind::kAtomic : AccessKind::kWrite});
       }
     }
-    if (a.kind == AccessKind::kCopyIssue) {
-      c.copier = std::uint16_t(a.thread);
-      c.copy_site = a.site;
+    if (a.kind == AccessKind::kRead) {
+      note_read(c, 1u << lane, a);
       return;
     }
-    if (a.kind == AccessKind::kCopyLand) c.copier = kNobody;
-    c.writer = std::uint16_t(a.thread);
+    tell_readers(c, lane, a, on_race);
+    c.tag |= Cell::kDisturbed;
+    c.copying = a.kind == AccessKind::kCopyIssue;
+    c.writer = thread;
     c.writer_site = a.site;
     c.writer_tick = a.clock->tick;
     c.writer_atomic = a.kind == AccessKind::kAtomic;
   }
 
+  static void note_read(Cell& c, std::uint32_t lanes, const Actor& a) {
+    if ((c.tag & ~Cell::kDisturbed) == a.tag) {
+      c.reader_lanes |= lanes;
+      return;
+    }
+    const int warp = c.reader_warp();
+    if (warp >= 0 && warp != a.warp) {
+      c.other_reader = std::uint16_t(warp * kWarpSize + std::countr_zero(c.reader_lanes));
+      c.other_reader_site = c.reader_site;
+    }
+    c.tag = a.tag | (c.writer != kNobody ? Cell::kDisturbed : 0);
+    c.reader_tick = a.clock->tick;
+    c.reader_lanes = lanes;
+    c.reader_site = a.site;
+  }
+
+  /// A write: who has read what it overwrites?
+  template <class OnRace>
+  static void tell_readers(const Cell& c, int lane, const Actor& a, OnRace&& on_race) {
+    const int warp = c.reader_warp();
+    if (warp < 0) return;
+    if (warp != a.warp) {
+      on_race(lane, Rival{std::uint16_t(warp * kWarpSize + std::countr_zero(c.reader_lanes)), c.reader_site,
+                          AccessKind::kRead});
+    } else {
+      for (std::uint32_t rest = c.reader_lanes & ~(1u << lane); rest != 0; rest &= rest - 1) {
+        const int reader = std::countr_zero(rest);
+        if (a.clock->ordered(reader, c.reader_tick, lane)) continue;
+        on_race(lane, Rival{std::uint16_t(warp * kWarpSize + reader), c.reader_site, AccessKind::kRead});
+        break;
+      }
+    }
+    if (c.other_reader != kNobody && c.other_reader / kWarpSize != a.warp) {
+      on_race(lane, Rival{c.other_reader, c.other_reader_site, AccessKind::kRead});
+    }
+  }
+
+  void split(std::size_t word);
+
   std::size_t words_;
   std::unique_ptr<Cell[]> cells_;
-  std::unique_ptr<Cell[]> byte_cells_;
+  std::unique_ptr<Cell[]> byte_cells_;  ///< from the first split on
 };
 
-/// Race state of global memory: between the blocks of a launch, and between the threads of a block.
-class GlobalRaces {
+/// Race state of the global memory that one block uses, made page by page.
+class GlobalShadow {
  public:
-  /// The blocks of the launch that runs have numbers in [first, ...).
-  static std::uint32_t first_block;
+  static constexpr std::size_t kPageBytes = 4096;
 
-  struct Block {
-    std::uint32_t number;  ///< unique among all blocks of all launches
-    std::uint32_t epoch;
-  };
+  explicit GlobalShadow(std::size_t arena_bytes) : pages_(arena_bytes / kPageBytes) {}
 
-  /// Calls on_race(rival, rival_block_number) for every conflict.
-  template <class OnRace>
-  static void access(std::uintptr_t address, std::size_t bytes, const Block& block, const Actor& actor,
-                     OnRace&& on_race) {
-    Arena& arena = Arena::instance();
-    if (address % 4 == 0 && bytes % 4 == 0) [[likely]] {
-      for (std::uintptr_t end = address + bytes; address < end; address += 4) {
-        GlobalCell& cell = arena.cell(address);
-        if (cell.writer_when.load(std::memory_order_relaxed) != kSplit) [[likely]] {
-          touch(cell, block, actor, on_race);
-        } else {
-          for (int b = 0; b < 4; ++b) touch(arena.byte_cell(address + b), block, actor, on_race);
-        }
-      }
-      return;
-    }
-    for (std::uintptr_t end = address + bytes; address < end; ++address) {
-      GlobalCell& word = arena.cell(address & ~std::uintptr_t(3));
-      // From here on this word is followed byte by byte; what was known of it as a whole is dropped.
-      word.writer_when.store(kSplit, std::memory_order_relaxed);
-      touch(arena.byte_cell(address), block, actor, on_race);
-    }
+  /// The state of the page that holds this offset into the arena.
+  RaceShadow& page(std::size_t offset) {
+    RaceShadow*& page = pages_[offset / kPageBytes];
+    if (page == nullptr) [[unlikely]]
+      page = take_page(offset / kPageBytes);
+    return *page;
   }
+
+  /// The next block starts: what this one has used is used again.
+  void next_block();
 
  private:
-  static constexpr std::uint64_t kSplit = ~std::uint64_t(0);
-  static constexpr std::uint64_t kSeveralBlocks = 0x7fff;  // as a thread number
-  static constexpr std::uint64_t kAtomicBit = 0x8000;
+  RaceShadow* take_page(std::size_t number);
 
-  static std::uint64_t who(const Block& block, std::uint64_t thread, std::uint16_t site) {
-    return std::uint64_t(block.number) << 32 | thread << 16 | site;
-  }
-
-  template <class OnRace>
-  static void touch(GlobalCell& c, const Block& block, const Actor& a, OnRace&& on_race) {
-    constexpr auto relaxed = std::memory_order_relaxed;
-    const std::uint64_t writer = c.writer_who.load(relaxed);
-    const auto writer_block = std::uint32_t(writer >> 32);
-    if (writer_block >= first_block) {
-      const auto thread = std::uint16_t((writer >> 16) & 0x7fff);
-      const bool atomic = (writer >> 16) & kAtomicBit;
-      if (!(atomic && a.kind == AccessKind::kAtomic) &&
-          conflicts(writer_block, thread, c.writer_when.load(relaxed), block, a)) {
-        on_race(Rival{thread, std::uint16_t(writer), atomic ? AccessKind::kAtomic : AccessKind::kWrite},
-                writer_block);
-      }
-    }
-    const std::uint64_t reader = c.reader_who.load(relaxed);
-    const auto reader_block = std::uint32_t(reader >> 32);
-    const auto reader_thread = std::uint16_t((reader >> 16) & 0x7fff);
-    const bool read_before = reader_block >= first_block;
-    const std::uint64_t when = std::uint64_t(block.epoch) << 32 | a.clock->tick;
-    if (a.kind == AccessKind::kRead) {
-      if (read_before && reader_thread == kSeveralBlocks) return;  // no second look: K and V are read by all
-      const bool others = read_before && reader_block != block.number;
-      c.reader_who.store(who(block, others ? kSeveralBlocks : std::uint64_t(a.thread), a.site), relaxed);
-      c.reader_when.store(when, relaxed);
-      return;
-    }
-    if (read_before && (reader_thread == kSeveralBlocks ||
-                        conflicts(reader_block, reader_thread, c.reader_when.load(relaxed), block, a))) {
-      on_race(Rival{reader_thread == kSeveralBlocks ? std::uint16_t(0) : reader_thread, std::uint16_t(reader),
-                    AccessKind::kRead},
-              reader_block);
-    }
-    const std::uint64_t thread = std::uint64_t(a.thread) | (a.kind == AccessKind::kAtomic ? kAtomicBit : 0);
-    c.writer_who.store(who(block, thread, a.site), relaxed);
-    c.writer_when.store(when, relaxed);
-  }
-
-  static bool conflicts(std::uint32_t other_block, std::uint16_t other_thread, std::uint64_t other_when,
-                        const Block& block, const Actor& a) {
-    if (other_block != block.number) return true;
-    if (other_thread == a.thread || std::uint32_t(other_when >> 32) != block.epoch) return false;
-    return other_thread / kWarpSize != a.warp() ||
-           !a.clock->ordered(other_thread % kWarpSize, std::uint32_t(other_when), a.lane());
-  }
+  Reserved<RaceShadow*> pages_;
+  std::vector<std::size_t> used_;
+  std::vector<std::unique_ptr<RaceShadow>> all_;
+  std::vector<RaceShadow*> free_;
 };
 
 }  // namespace gpusim

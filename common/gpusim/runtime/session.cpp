@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <sstream>
 #include <utility>
 
@@ -49,6 +50,7 @@ Session::Session() {
   std::atexit([] {
     const Report report = instance().take();
     if (report.defects.empty()) return;
+    std::cout.flush();
     std::fputs(format_defects(report).c_str(), stderr);
     std::fflush(nullptr);
     _exit(1);
@@ -82,8 +84,38 @@ void Session::absorb(Tally& tally) {
   report_.ops.votes += tally.ops.votes;
   report_.ops.mma += tally.ops.mma;
   findings_.merge(tally.findings);
+  suspects_.insert(suspects_.end(), tally.suspects.begin(), tally.suspects.end());
+  tally.suspects.clear();
   tally.shared = {};
   tally.ops = {};
+}
+
+void Session::settle_grid_races(const device::Launch& launch, std::uint32_t first_block) {
+  const std::lock_guard lock(mutex_);
+  Arena& arena = Arena::instance();
+  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  std::sort(suspects_.begin(), suspects_.end());
+  for (const std::uintptr_t suspect : suspects_) {
+    for (const GridRace& race : arena.grid_races().conflicts(suspect)) {
+      const FindingKey key{.kind = DefectKind::kRace,
+                           .pc = pc_of_site(race.other.site()),
+                           .rival_pc = pc_of_site(race.one.site()),
+                           .access = kKinds[int(race.other_use)],
+                           .rival_access = kKinds[int(race.one_use)],
+                           .space = Space::kGlobal,
+                           .bytes = 4};
+      if (Example* e = findings_.add(key, race.other.block() - first_block)) {
+        e->rival_block = race.one.block() - first_block;
+        e->thread = race.other.thread();
+        e->rival_thread = race.one.thread();
+        e->grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+        e->block_dim = {launch.block.x, launch.block.y, launch.block.z};
+        e->address = arena.base() + race.offset;
+        e->place = arena.place_of(e->address);
+      }
+    }
+  }
+  suspects_.clear();
 }
 
 Report Session::take() {

@@ -51,8 +51,9 @@ std::string short_name(const char* symbol) {
 }
 
 std::vector<TlsVariable> read_tls_variables() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  const std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::ifstream file("/proc/self/exe", std::ios::binary | std::ios::ate);
+  std::string image(file ? std::size_t(file.tellg()) : 0, '\0');
+  file.seekg(0).read(image.data(), std::streamsize(image.size()));
   std::vector<TlsVariable> variables;
   if (image.size() < sizeof(Elf64_Ehdr)) return variables;
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(image.data());

@@ -12,8 +12,8 @@ namespace gpusim {
 struct TraceEntry {
   Space space;
   AccessKind kind;
-  std::size_t size;     ///< bytes per lane
-  std::uint32_t lanes;  ///< which lanes took part
+  std::size_t size;        ///< bytes per lane
+  std::uint32_t lanes;     ///< which lanes took part
   std::uintptr_t address;  ///< of the lowest of them
   bool operator==(const TraceEntry&) const = default;
 };

@@ -21,8 +21,9 @@
 #define __align__(n) __attribute__((aligned(n)))
 
 /// One CPU thread runs one block at a time, so a block's variable is a variable of its CPU thread.
-/// `extern __shared__ T name[]` needs storage: see gpusim_kernels() in the README.
-#define __shared__ thread_local
+/// `extern __shared__ T name[]` needs storage: see gpusim_kernels() in the README. The alignment puts unused bytes
+/// behind most variables, so that running past the end of one does not end in the next.
+#define __shared__ __attribute__((aligned(128))) thread_local
 
 namespace gpusim::device {
 

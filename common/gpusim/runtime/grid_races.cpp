@@ -1,0 +1,148 @@
+#include "gpusim/runtime/grid_races.hpp"
+
+#include <bit>
+
+namespace gpusim {
+namespace {
+
+bool conflict(int a, int b) {
+  const auto is = [&](Use one, Use other) { return a == int(one) && b == int(other); };
+  return !is(Use::kRead, Use::kRead) && !is(Use::kAtomic, Use::kAtomic);
+}
+
+}  // namespace
+
+GridRaces::GridRaces(std::size_t bytes) : flags_(bytes >> kPageBits), suspects_(bytes / 4 / 64) {
+  for (int unit = 0; unit < kUnits; ++unit) {
+    for (Reserved<Cell>& cells : cells_[unit]) cells = Reserved<Cell>(bytes >> unit);
+  }
+}
+
+GridRaces::operator bool() const {
+  bool all = flags_ && suspects_;
+  for (const auto& unit : cells_) {
+    for (const Reserved<Cell>& cells : unit) all = all && cells;
+  }
+  return all;
+}
+
+/// Keeps the lowest two blocks. Each block comes at most once.
+void GridRaces::insert(Cell& cell, std::uint64_t user) const {
+  std::uint64_t lowest = cell.lowest.load();
+  while (!is_current(lowest) || user < lowest) {
+    if (cell.lowest.compare_exchange_weak(lowest, user)) {
+      if (!is_current(lowest)) return;
+      user = lowest;  // which is now the second, or higher
+      break;
+    }
+  }
+  std::uint64_t second = cell.second.load();
+  while (!is_current(second) || user < second) {
+    if (cell.second.compare_exchange_weak(second, user)) return;
+  }
+}
+
+bool GridRaces::used_by_another(const Cell& cell, std::uint32_t block) const {
+  const std::uint64_t lowest = cell.lowest.load();
+  if (!is_current(lowest)) return false;
+  return User{lowest}.block() != block || is_current(cell.second.load());
+}
+
+void GridRaces::record(std::uintptr_t offset, std::size_t bytes, Use use, User user,
+                       std::vector<std::uintptr_t>& suspects) {
+  const int unit = bytes == 4 ? 2 : bytes == 2 && offset % 2 == 0 ? 1 : 0;
+  const std::uintptr_t end = offset + bytes;
+  // First say what one does, then look at what others do: of two blocks at least one sees the other.
+  auto& flags = flags_[offset >> kPageBits];
+  const unsigned mine = flag(unit, int(use));
+  if ((flags.load() & mine) == 0) flags.fetch_or(std::uint16_t(mine));
+  for (std::uintptr_t i = offset >> unit; i <= (end - 1) >> unit; ++i) {
+    insert(cells_[unit][int(use)][i], user.bits);
+  }
+  const unsigned present = flags.load();
+  for (int other_unit = 0; other_unit < kUnits; ++other_unit) {
+    for (int other_use = 0; other_use < kUses; ++other_use) {
+      if ((present & flag(other_unit, other_use)) == 0 || !conflict(int(use), other_use)) continue;
+      for (std::uintptr_t i = offset >> other_unit; i <= (end - 1) >> other_unit; ++i) {
+        if (!used_by_another(cells_[other_unit][other_use][i], user.block())) continue;
+        const std::uintptr_t word = offset / 4;
+        const std::uint64_t bit = std::uint64_t(1) << word % 64;
+        if ((suspects_[word / 64].fetch_or(bit) & bit) == 0) suspects.push_back(word * 4);
+        return;
+      }
+    }
+  }
+}
+
+/// The two lowest blocks that use a byte in this way, whatever the size of their accesses.
+std::array<User, 2> GridRaces::users(std::uintptr_t byte, int use) const {
+  std::array<User, 2> result;
+  const auto take = [&](std::uint64_t bits) {
+    if (!is_current(bits)) return;
+    const User user{bits};
+    if (result[0].bits == 0 || user.block() < result[0].block()) {
+      result[1] = result[0];
+      result[0] = user;
+    } else if (user.block() != result[0].block() &&
+               (result[1].bits == 0 || user.block() < result[1].block())) {
+      result[1] = user;
+    }
+  };
+  const unsigned present = flags_[byte >> kPageBits].load();
+  for (int unit = kUnits - 1; unit >= 0; --unit) {
+    if ((present & flag(unit, use)) == 0) continue;
+    const Cell& cell = cells_[unit][use][byte >> unit];
+    take(cell.lowest.load());
+    take(cell.second.load());
+  }
+  return result;
+}
+
+std::vector<GridRace> GridRaces::conflicts(std::uintptr_t suspect) {
+  const std::uintptr_t word = suspect / 4;
+  suspects_[word / 64].fetch_and(~(std::uint64_t(1) << word % 64));
+  std::vector<GridRace> races;
+  for (std::uintptr_t byte = suspect; byte < suspect + 4; ++byte) {
+    std::array<std::array<User, 2>, kUses> by_use;
+    for (int use = 0; use < kUses; ++use) by_use[use] = users(byte, use);
+    for (const auto [a, b] : {std::array{Use::kWrite, Use::kWrite}, std::array{Use::kWrite, Use::kRead},
+                              std::array{Use::kWrite, Use::kAtomic}, std::array{Use::kAtomic, Use::kRead}}) {
+      const auto& one = by_use[int(a)];
+      const auto& other = by_use[int(b)];
+      GridRace race{byte, a, b, one[0], other[0]};
+      if (one[0].bits == 0 || other[0].bits == 0) continue;
+      if (one[0].block() == other[0].block()) {
+        if (other[1].bits != 0) {
+          race.other = other[1];
+        } else if (one[1].bits != 0) {
+          race.one = one[1];
+        } else {
+          continue;
+        }
+      }
+      bool told = false;  // of another byte of the word
+      for (const GridRace& r : races) {
+        told |= r.one_use == a && r.other_use == b && r.one.bits == race.one.bits &&
+                r.other.bits == race.other.bits;
+      }
+      if (!told) races.push_back(race);
+    }
+  }
+  return races;
+}
+
+void GridRaces::forget(std::uintptr_t offset, std::size_t bytes) {
+  for (int unit = 0; unit < kUnits; ++unit) {
+    for (const Reserved<Cell>& cells : cells_[unit]) cells.clear(offset >> unit, bytes >> unit);
+  }
+  flags_.clear(offset >> kPageBits, bytes >> kPageBits);
+}
+
+void GridRaces::forget_all() {
+  for (const auto& unit : cells_) {
+    for (const Reserved<Cell>& cells : unit) cells.clear();
+  }
+  flags_.clear();
+}
+
+}  // namespace gpusim

@@ -1,0 +1,84 @@
+/// @file
+/// Races between the blocks of a launch: the same bytes of global memory used by two blocks, and not only read,
+/// and not only by atomic operations.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gpusim/runtime/reserved.hpp"
+
+namespace gpusim {
+
+enum class Use : std::uint8_t { kRead, kWrite, kAtomic };
+inline constexpr int kUses = 3;
+
+/// Who used some bytes, in one word that grows with the block: block number, thread in the block, site.
+struct User {
+  std::uint64_t bits = 0;
+
+  static User make(std::uint32_t block, int thread, std::uint16_t site) {
+    return {std::uint64_t(block) << 32 | std::uint64_t(thread) << 16 | site};
+  }
+  std::uint32_t block() const { return std::uint32_t(bits >> 32); }
+  int thread() const { return int((bits >> 16) & 0xffff); }
+  std::uint16_t site() const { return std::uint16_t(bits); }
+};
+
+/// One word (or part of one) that two blocks have used in this way.
+struct GridRace {
+  std::uintptr_t offset;  ///< in the arena
+  Use one_use, other_use;
+  User one, other;
+};
+
+/// For each use of each word, the two lowest blocks that made it: enough to know of every conflict, and the same
+/// whichever CPU thread was faster. Words of which a part is used (a half, a byte) are followed in parts as well.
+class GridRaces {
+ public:
+  GridRaces() = default;
+  /// @param bytes  of the arena. False if the system refuses the address space.
+  explicit GridRaces(std::size_t bytes);
+  explicit operator bool() const;
+
+  /// Before a launch, whose blocks have the numbers [first_block, ...), larger than all before.
+  void begin(std::uint32_t first_block) { first_block_ = first_block; }
+
+  /// A block uses these bytes, part or all of one word, in this way for the first time. From any CPU thread.
+  /// @param suspects  to which the word is added when the first conflict over it shows
+  void record(std::uintptr_t offset, std::size_t bytes, Use use, User user,
+              std::vector<std::uintptr_t>& suspects);
+
+  /// After the launch: the conflicts over one suspect, each pair of uses by the lowest blocks that made them.
+  std::vector<GridRace> conflicts(std::uintptr_t suspect);
+
+  /// The memory is released.
+  void forget(std::uintptr_t offset, std::size_t bytes);
+  /// Block numbers start again.
+  void forget_all();
+
+ private:
+  static constexpr int kUnits = 3;  ///< of 1, 2 and 4 bytes
+  static constexpr int kPageBits = 12;
+
+  struct Cell {
+    std::atomic<std::uint64_t> lowest;  ///< User::bits; of an earlier launch, or 0: nobody
+    std::atomic<std::uint64_t> second;
+  };
+
+  static unsigned flag(int unit, int use) { return 1u << (unit * kUses + use); }
+  bool is_current(std::uint64_t bits) const { return User{bits}.block() >= first_block_; }
+  void insert(Cell& cell, std::uint64_t user) const;
+  bool used_by_another(const Cell& cell, std::uint32_t block) const;
+  std::array<User, 2> users(std::uintptr_t byte, int use) const;
+
+  std::uint32_t first_block_ = 1;
+  std::array<std::array<Reserved<Cell>, kUses>, kUnits> cells_;
+  Reserved<std::atomic<std::uint16_t>> flags_;     ///< by page: which of the cells are in use
+  Reserved<std::atomic<std::uint64_t>> suspects_;  ///< a bit per word
+};
+
+}  // namespace gpusim

@@ -1,0 +1,139 @@
+/// @file
+/// What the simulator's tests share: device buffers with names, a launch that returns its report, and defects in
+/// a form that can be compared.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <ostream>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpusim/gpusim.hpp"
+
+namespace gpusim_test {
+
+/// Device memory, released at the end of its scope.
+template <class T>
+class Buffer {
+ public:
+  /// Nothing is written to it.
+  Buffer(const std::string& name, std::size_t count) : count_(count) {
+    if (cudaMalloc(&data_, count * sizeof(T)) != cudaSuccess) throw std::bad_alloc();
+    gpusim::name_allocation(data_, name);
+  }
+  Buffer(const std::string& name, const std::vector<T>& values) : Buffer(name, values.size()) {
+    cudaMemcpy(data_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice);
+  }
+  /// All bytes zero.
+  static Buffer zeros(const std::string& name, std::size_t count) {
+    Buffer buffer(name, count);
+    cudaMemset(buffer.data_, 0, count * sizeof(T));
+    return buffer;
+  }
+
+  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
+  Buffer& operator=(Buffer&&) = delete;
+  ~Buffer() { cudaFree(data_); }
+
+  T* get() const { return data_; }
+  operator T*() const { return data_; }
+
+  std::vector<T> host() const {
+    std::vector<T> values(count_);
+    cudaMemcpy(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost);
+    return values;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+struct Launch {
+  dim3 grid = 1;
+  dim3 block = 32;
+  std::size_t dynamic_shared_bytes = 0;
+};
+
+/// Runs a kernel. @return what the runtime answers
+template <class... Params, class... Args>
+cudaError_t try_run(const Launch& launch, void (*kernel)(Params...), Args&&... args) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = launch.grid;
+  config.blockDim = launch.block;
+  config.dynamicSmemBytes = launch.dynamic_shared_bytes;
+  return cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
+}
+
+/// Runs a kernel. @return what it did, and nothing of what was done before
+template <class... Params, class... Args>
+gpusim::Report run(const Launch& launch, void (*kernel)(Params...), Args&&... args) {
+  gpusim::take_report();
+  const cudaError_t status = try_run(launch, kernel, std::forward<Args>(args)...);
+  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+  return gpusim::take_report();
+}
+
+/// A defect without its prose: what, at which lines of the test, in the order in which they are named, how often.
+struct Told {
+  gpusim::DefectKind kind;
+  std::vector<int> lines;
+  std::int64_t count;
+  bool operator==(const Told&) const = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Told& told) {
+  out << gpusim::name_of(told.kind) << " at";
+  for (int line : told.lines) out << ' ' << line;
+  return out << ", " << told.count << " times";
+}
+
+/// The numbers behind "file:" in a message, for the file that asks.
+inline std::vector<int> lines_of(const std::string& message, const std::string& path) {
+  const std::string file = path.substr(path.rfind('/') + 1) + ":";
+  std::vector<int> lines;
+  for (std::size_t i = message.find(file); i != std::string::npos; i = message.find(file, i + 1)) {
+    lines.push_back(std::stoi(message.substr(i + file.size())));
+  }
+  return lines;
+}
+
+inline std::vector<Told> told(const gpusim::Report& report,
+                              std::source_location test = std::source_location::current()) {
+  std::vector<Told> result;
+  for (const gpusim::Defect& d : report.defects) {
+    result.push_back({d.kind, lines_of(d.message, test.file_name()), d.count});
+  }
+  return result;
+}
+
+using Defects = std::vector<Told>;
+
+/// Do the words stand in the report?
+inline testing::AssertionResult says(const gpusim::Report& report, const std::string& words) {
+  const std::string text = gpusim::format_defects(report);
+  if (text.find(words) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "not found: " << words << "\n" << text;
+}
+
+inline testing::AssertionResult is_clean(const gpusim::Report& report) {
+  if (report.defects.empty()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << gpusim::format_defects(report);
+}
+
+/// Exact counts are promised for g++; clang merges and splits accesses.
+#ifdef __clang__
+#define GPUSIM_NEEDS_EXACT_ACCESSES() GTEST_SKIP() << "accesses are as written with g++ only"
+#else
+#define GPUSIM_NEEDS_EXACT_ACCESSES() static_cast<void>(0)
+#endif
+
+}  // namespace gpusim_test

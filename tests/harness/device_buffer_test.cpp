@@ -1,0 +1,60 @@
+#include "harness/device_buffer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "harness/backend.hpp"
+#include "harness/errors.hpp"
+
+namespace fa {
+namespace {
+
+class Buffer : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto reason = backend::why_unusable()) GTEST_SKIP() << *reason;
+  }
+};
+
+TEST_F(Buffer, GivesBackWhatItWasGiven) {
+  const std::vector<float> values = {1, 2, 3, 4, 5};
+  DeviceBuffer buffer("x", values.size() * sizeof(float));
+  buffer.upload(values.data());
+  std::vector<float> copy(values.size());
+  buffer.download(copy.data());
+  EXPECT_EQ(copy, values);
+  EXPECT_EQ(buffer.bytes(), 20u);
+}
+
+TEST_F(Buffer, PoisonMakesEveryElementNaN) {
+  std::vector<float> values(1000, 1.0f);
+  DeviceBuffer buffer("x", values.size() * sizeof(float));
+  buffer.upload(values.data());
+  buffer.poison();
+  buffer.download(values.data());
+  EXPECT_TRUE(std::all_of(values.begin(), values.end(), [](float value) { return std::isnan(value); }));
+}
+
+TEST_F(Buffer, IsFreedOnce) {
+  const std::size_t before = free_device_bytes();
+  constexpr std::size_t kBytes = 8 << 20;
+  {
+    DeviceBuffer first("x", kBytes);
+    const DeviceBuffer second(std::move(first));
+    EXPECT_EQ(first.get(), nullptr);  // NOLINT(bugprone-use-after-move)
+    EXPECT_LE(free_device_bytes(), before - kBytes);
+  }
+  EXPECT_EQ(free_device_bytes(), before);
+}
+
+TEST_F(Buffer, TooMuchIsADeviceError) {
+  EXPECT_THROW(DeviceBuffer("x", std::size_t(1) << 50), DeviceError);
+  const DeviceBuffer buffer("x", 4);  // the failure before does not stick
+  EXPECT_NE(buffer.get(), nullptr);
+}
+
+}  // namespace
+}  // namespace fa
