@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <new>
 #include <ostream>
 #include <source_location>
@@ -104,6 +105,16 @@ inline std::vector<int> lines_of(const std::string& message, const std::string& 
     lines.push_back(std::stoi(message.substr(i + file.size())));
   }
   return lines;
+}
+
+/// The number of the line that ends with the comment "// <tag>", in the file that asks.
+inline int line_of(const std::string& tag, std::source_location test = std::source_location::current()) {
+  std::ifstream file(test.file_name());
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.ends_with("// " + tag)) return number;
+  }
+  throw std::runtime_error("no line is marked " + tag);
 }
 
 inline std::vector<Told> told(const gpusim::Report& report,

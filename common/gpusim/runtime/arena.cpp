@@ -117,22 +117,28 @@ void Arena::set_name(const void* pointer, const std::string& name) {
 }
 
 std::string Arena::place_of(std::uintptr_t address) const {
-  const Allocation* best = nullptr;
-  std::uintptr_t best_distance = ~std::uintptr_t(0);
-  for (auto a = allocations_.rbegin(); a != allocations_.rend(); ++a) {
-    const std::uintptr_t distance = address >= a->end    ? address - a->end + 1
-                                    : address < a->begin ? a->begin - address
-                                                         : 0;
-    // Released memory tells more only if the address was in it, and has not been given out again.
-    if (!a->live && distance != 0) continue;
-    if (distance < best_distance) {
-      best = &*a;
-      best_distance = distance;
+  const Allocation* nearest = nullptr;
+  std::uintptr_t least = ~std::uintptr_t(0);
+  const Allocation* released = nullptr;  // the last one that held the address
+  for (const Allocation& a : allocations_) {
+    const bool before = address < a.begin;
+    const bool after = address >= a.end;
+    if (!a.live) {
+      if (!before && !after) released = &a;
+      continue;
+    }
+    const std::uintptr_t distance = before ? a.begin - address : after ? address - a.end + 1 : 0;
+    if (distance < least) {
+      nearest = &a;
+      least = distance;
     }
   }
-  if (best == nullptr) return "in no allocation";
-  return place_in(best->name, best->begin, best->end, address) +
-         (best->live ? "" : ", which has been released");
+  // The page behind an allocation is its own.
+  if (released != nullptr && least > std::uintptr_t(1) << kPageBits) {
+    return place_in(released->name, released->begin, released->end, address) + ", which has been released";
+  }
+  return nearest == nullptr ? "in no allocation"
+                            : place_in(nearest->name, nearest->begin, nearest->end, address);
 }
 
 void Arena::mark(std::uintptr_t address, std::size_t bytes, bool initialized_now) {

@@ -528,7 +528,7 @@ std::string BlockRunner::place_of(Space space, std::uintptr_t address) const {
   for (const StaticVariable& v : variables_) {
     if (v.name.empty()) continue;
     const std::size_t end = v.offset + v.bytes;
-    const std::size_t distance = offset >= end ? offset - end : offset < v.offset ? v.offset - offset : 0;
+    const std::size_t distance = offset >= end ? offset - end + 1 : offset < v.offset ? v.offset - offset : 0;
     if (distance < best_distance) {
       best = &v;
       best_distance = distance;

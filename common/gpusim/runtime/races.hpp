@@ -223,6 +223,8 @@ class RaceShadow {
       return;
     }
     tell_readers(c, lane, a, on_race);
+    // A plain write is what further atomics race with; they themselves do not race with each other.
+    if (c.writer != kNobody && !c.writer_atomic && a.kind == AccessKind::kAtomic) return;
     c.tag |= Cell::kDisturbed;
     c.copying = a.kind == AccessKind::kCopyIssue;
     c.writer = thread;

@@ -22,8 +22,13 @@
 
 /// One CPU thread runs one block at a time, so a block's variable is a variable of its CPU thread.
 /// `extern __shared__ T name[]` needs storage: see gpusim_kernels() in the README. The alignment puts unused bytes
-/// behind most variables, so that running past the end of one does not end in the next.
+/// behind most variables, so that running past the end of one does not end in the next. As with nvcc, there is no
+/// code that initialises them: g++ is told so, clang++ finds out by itself.
+#ifdef __clang__
 #define __shared__ __attribute__((aligned(128))) thread_local
+#else
+#define __shared__ __attribute__((aligned(128))) constinit thread_local
+#endif
 
 namespace gpusim::device {
 

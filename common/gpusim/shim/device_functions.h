@@ -24,8 +24,12 @@ inline constexpr int warpSize = 32;
 
 GPUSIM_INLINE void __syncthreads() { gpusim::device::sync_threads(); }
 GPUSIM_INLINE int __syncthreads_count(int predicate) { return gpusim::device::sync_threads(predicate != 0); }
-GPUSIM_INLINE int __syncthreads_or(int predicate) { return gpusim::device::sync_threads(predicate != 0) != 0; }
-GPUSIM_INLINE int __syncthreads_and(int predicate) { return gpusim::device::sync_threads(predicate == 0) == 0; }
+GPUSIM_INLINE int __syncthreads_or(int predicate) {
+  return gpusim::device::sync_threads(predicate != 0) != 0;
+}
+GPUSIM_INLINE int __syncthreads_and(int predicate) {
+  return gpusim::device::sync_threads(predicate == 0) == 0;
+}
 GPUSIM_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
   gpusim::device::warp_rendezvous(mask, gpusim::device::WarpOp::kSync, nullptr, nullptr);
 }
@@ -82,9 +86,9 @@ GPUSIM_INLINE T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width
   return gpusim::device::shuffle_any(mask, value, source <= (lane | (width - 1)) ? source : lane);
 }
 
-#define GPUSIM_REDUCE(name, how, type)                                                            \
-  GPUSIM_INLINE type __reduce_##name##_sync(unsigned mask, type value) {                          \
-    return type(gpusim::device::warp_reduce(mask, value, gpusim::device::Reduction::how));        \
+#define GPUSIM_REDUCE(name, how, type)                                                     \
+  GPUSIM_INLINE type __reduce_##name##_sync(unsigned mask, type value) {                   \
+    return type(gpusim::device::warp_reduce(mask, value, gpusim::device::Reduction::how)); \
   }
 GPUSIM_REDUCE(add, kAdd, int)
 GPUSIM_REDUCE(add, kAdd, unsigned)
@@ -108,21 +112,21 @@ using Bits = std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>;
 template <class T, class Op>
 GPUSIM_INLINE T atomic(T* address, T operand, Op) {
   using B = Bits<sizeof(T)>;
-  return std::bit_cast<T>(atomic_update(reinterpret_cast<B*>(address), std::bit_cast<B>(operand), [](B a, B b) {
-    return std::bit_cast<B>(T(Op{}(std::bit_cast<T>(a), std::bit_cast<T>(b))));
-  }));
+  return std::bit_cast<T>(atomic_update(
+      reinterpret_cast<B*>(address), std::bit_cast<B>(operand),
+      [](B a, B b) { return std::bit_cast<B>(T(Op{}(std::bit_cast<T>(a), std::bit_cast<T>(b)))); }));
 }
 
 }  // namespace gpusim::device
 
-#define GPUSIM_ATOMIC(name, type, expression)                                                      \
-  GPUSIM_INLINE type atomic##name(type* address, type operand) {                                   \
-    return gpusim::device::atomic(address, operand,                                                \
+#define GPUSIM_ATOMIC(name, type, expression)                                                        \
+  GPUSIM_INLINE type atomic##name(type* address, type operand) {                                     \
+    return gpusim::device::atomic(address, operand,                                                  \
                                   [](type old, [[maybe_unused]] type value) { return expression; }); \
   }
-#define GPUSIM_ATOMIC_INTEGERS(name, expression)     \
-  GPUSIM_ATOMIC(name, int, expression)               \
-  GPUSIM_ATOMIC(name, unsigned int, expression)      \
+#define GPUSIM_ATOMIC_INTEGERS(name, expression) \
+  GPUSIM_ATOMIC(name, int, expression)           \
+  GPUSIM_ATOMIC(name, unsigned int, expression)  \
   GPUSIM_ATOMIC(name, unsigned long long, expression)
 GPUSIM_ATOMIC_INTEGERS(Add, old + value)
 GPUSIM_ATOMIC(Add, float, old + value)
@@ -131,7 +135,7 @@ GPUSIM_ATOMIC(Sub, int, old - value)
 GPUSIM_ATOMIC(Sub, unsigned int, old - value)
 GPUSIM_ATOMIC_INTEGERS(Min, value < old ? value : old)
 GPUSIM_ATOMIC_INTEGERS(Max, value > old ? value : old)
-GPUSIM_ATOMIC_INTEGERS(And, old & value)
+GPUSIM_ATOMIC_INTEGERS(And, old& value)
 GPUSIM_ATOMIC_INTEGERS(Or, old | value)
 GPUSIM_ATOMIC_INTEGERS(Xor, old ^ value)
 GPUSIM_ATOMIC_INTEGERS(Exch, ((void)old, value))
@@ -142,16 +146,16 @@ GPUSIM_ATOMIC(Exch, float, ((void)old, value))
 template <class T>
 GPUSIM_INLINE T atomicCAS(T* address, T expected, T desired) {
   using B = gpusim::device::Bits<sizeof(T)>;
-  return std::bit_cast<T>(gpusim::device::atomic_cas(reinterpret_cast<B*>(address), std::bit_cast<B>(expected),
-                                                     std::bit_cast<B>(desired)));
+  return std::bit_cast<T>(gpusim::device::atomic_cas(reinterpret_cast<B*>(address),
+                                                     std::bit_cast<B>(expected), std::bit_cast<B>(desired)));
 }
 
 // ---- loads and stores with a cache hint: the hint changes nothing here -----------------------------------
 
-#define GPUSIM_LOAD(name)                       \
-  template <class T>                            \
-  GPUSIM_INLINE T name(const T* address) {      \
-    return *address;                            \
+#define GPUSIM_LOAD(name)                  \
+  template <class T>                       \
+  GPUSIM_INLINE T name(const T* address) { \
+    return *address;                       \
   }
 GPUSIM_LOAD(__ldg)
 GPUSIM_LOAD(__ldca)
@@ -160,10 +164,10 @@ GPUSIM_LOAD(__ldcs)
 GPUSIM_LOAD(__ldcv)
 GPUSIM_LOAD(__ldlu)
 #undef GPUSIM_LOAD
-#define GPUSIM_STORE(name)                           \
-  template <class T>                                 \
-  GPUSIM_INLINE void name(T* address, T value) {     \
-    *address = value;                                \
+#define GPUSIM_STORE(name)                       \
+  template <class T>                             \
+  GPUSIM_INLINE void name(T* address, T value) { \
+    *address = value;                            \
   }
 GPUSIM_STORE(__stwb)
 GPUSIM_STORE(__stcg)

@@ -9,22 +9,22 @@
 #define GPUSIM_INLINE inline __attribute__((always_inline))
 #endif
 
-#define GPUSIM_VECTORS(type, name, align2, align4)                                                        \
-  struct name##1 {                                                                                        \
-    type x;                                                                                               \
-  };                                                                                                      \
-  struct alignas(align2) name##2 {                                                                        \
-    type x, y;                                                                                            \
-  };                                                                                                      \
-  struct name##3 {                                                                                        \
-    type x, y, z;                                                                                         \
-  };                                                                                                      \
-  struct alignas(align4) name##4 {                                                                        \
-    type x, y, z, w;                                                                                      \
-  };                                                                                                      \
-  GPUSIM_INLINE name##1 make_##name##1(type x) { return {x}; }                                  \
-  GPUSIM_INLINE name##2 make_##name##2(type x, type y) { return {x, y}; }                       \
-  GPUSIM_INLINE name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }            \
+#define GPUSIM_VECTORS(type, name, align2, align4)                                   \
+  struct name##1 {                                                                   \
+    type x;                                                                          \
+  };                                                                                 \
+  struct alignas(align2) name##2 {                                                   \
+    type x, y;                                                                       \
+  };                                                                                 \
+  struct name##3 {                                                                   \
+    type x, y, z;                                                                    \
+  };                                                                                 \
+  struct alignas(align4) name##4 {                                                   \
+    type x, y, z, w;                                                                 \
+  };                                                                                 \
+  GPUSIM_INLINE name##1 make_##name##1(type x) { return {x}; }                       \
+  GPUSIM_INLINE name##2 make_##name##2(type x, type y) { return {x, y}; }            \
+  GPUSIM_INLINE name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; } \
   GPUSIM_INLINE name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 
 GPUSIM_VECTORS(signed char, char, 2, 4)
