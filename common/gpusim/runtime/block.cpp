@@ -38,8 +38,8 @@ constexpr std::size_t kStackStride = kStack + kPage;  // a guard page below each
 
 /// Accesses by a lane without any synchronisation in the block, after which it is taken to run for ever: if
 /// threads wait for it, and if none does.
-constexpr std::int64_t kPatience = 1 << 23;
-constexpr std::int64_t kLongPatience = 1 << 26;
+constexpr std::int64_t kPatience = 1 << 22;
+constexpr std::int64_t kLongPatience = 1 << 25;
 /// Accesses by a lane after which the other warps get a turn: it may be waiting for something that they write.
 constexpr std::int64_t kTurn = 1 << 16;
 
@@ -245,13 +245,14 @@ bool BlockRunner::run_warp(int warp) {
   const int last = std::min(first + kWarpSize, thread_count_);
   const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
   for (int round = 0;; ++round) {
-    bool ran = false;
+    lanes_in_turn_ = 0;
     for (int i = first; i < last; ++i) {
-      if (threads_[i].state != State::kReady) continue;
-      resume(threads_[i]);
-      ran = true;
+      if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
     }
-    if (!ran) return round > 0;
+    if (lanes_in_turn_ == 0) return round > 0;
+    for (std::uint32_t rest = lanes_in_turn_; rest != 0; rest &= rest - 1) {
+      resume(threads_[first + std::countr_zero(rest)]);
+    }
     log_.advance(process_one);
     if (trapped_) return true;
     resolve_warp(warp);
@@ -334,11 +335,18 @@ bool BlockRunner::release_barrier() {
 void BlockRunner::report_divergence() {
   std::map<const void*, int> waiting;  // by call site
   const Thread* running = nullptr;
+  const Thread* unnamed = nullptr;  // by its own mask
   for (int i = 0; i < thread_count_; ++i) {
     const Thread& t = threads_[i];
     if (t.state == State::kBlockSync || t.state == State::kWarpSync) ++waiting[t.sync_pc];
     if (t.state == State::kReady && running == nullptr) running = &t;
+    if (t.state == State::kWarpSync && (t.mask >> i % kWarpSize & 1) == 0 && unnamed == nullptr) unnamed = &t;
   }
+  const auto mask_text = [](unsigned mask) {
+    std::array<char, 16> text;
+    std::snprintf(text.data(), text.size(), "0x%08x", mask);
+    return std::string(text.data());
+  };
   FindingKey key{.kind = DefectKind::kBarrierDivergence};
   std::ostringstream text;
   const auto block = grid_dim_.at(linear_);
@@ -348,6 +356,11 @@ void BlockRunner::report_divergence() {
     key.pc = last_access_pc_;
     text << "Thread(s) in " << in_block << " do not end: after " << kLongPatience
          << " memory accesses without a barrier they have";
+  } else if (unnamed != nullptr) {
+    key.pc = reinterpret_cast<std::uintptr_t>(unnamed->sync_pc);
+    const Dim3& t = unnamed->index;
+    text << "Mask " << mask_text(unnamed->mask) << " in " << in_block << " does not name thread (" << t.x
+         << "," << t.y << "," << t.z << "), which has";
   } else {
     const auto most = std::max_element(waiting.begin(), waiting.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -369,10 +382,8 @@ void BlockRunner::report_divergence() {
       for (int i = warp * kWarpSize; i < std::min((warp + 1) * kWarpSize, thread_count_); ++i) {
         arrived += threads_[i].state == State::kWarpSync && threads_[i].sync_pc == most->first;
       }
-      char mask[16];
-      std::snprintf(mask, sizeof mask, "0x%08x", sample->mask);
       text << "Divergent thread(s) in warp " << warp << " of " << in_block << ": " << arrived << " of "
-           << std::popcount(sample->mask) << " threads named in mask " << mask;
+           << std::popcount(sample->mask) << " threads named in mask " << mask_text(sample->mask);
     } else {
       text << "Divergent thread(s) in " << in_block << ": " << most->second << " of " << thread_count_
            << " threads";

@@ -91,7 +91,7 @@ class BlockRunner {
     return reinterpret_cast<std::uintptr_t>(pointer) - shared_base_ < shared_bytes_;
   }
   int lane() const { return current_->linear % kWarpSize; }
-  std::uint32_t live_lanes() const { return warps_[current_->linear / kWarpSize].live; }
+  std::uint32_t active_lanes() const { return lanes_in_turn_; }
 
   int sync_threads(int value, const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
@@ -235,6 +235,8 @@ class BlockRunner {
   std::array<Warp, kMaxWarps> warps_;
   Thread* current_ = nullptr;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
+  std::uint32_t lanes_in_turn_ =
+      0;                         ///< of the warp that runs: those that go on from its last synchronisation
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
   AccessLog log_;
   PatternCache patterns_;

@@ -170,7 +170,7 @@ void resolve_reduce(void* const* lanes) {
 }  // namespace
 
 int lane() { return current_runner->lane(); }
-unsigned live_lanes() { return current_runner->live_lanes(); }
+unsigned active_lanes() { return current_runner->active_lanes(); }
 
 int sync_threads(int value) { return current_runner->sync_threads(value, GPUSIM_CALLER); }
 

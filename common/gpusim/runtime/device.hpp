@@ -30,8 +30,8 @@ unsigned ballot(unsigned mask, bool vote);
 /// The sum of all the mask's values; likewise the least, the largest and the bitwise ones.
 enum class Reduction : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
 std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how);
-/// Bit i: lane i has not returned from the kernel.
-unsigned live_lanes();
+/// Bit i: lane i goes on from the warp's last synchronisation, in this branch or another.
+unsigned active_lanes();
 int lane();
 
 /// Replaces *address by op(*address, operand) in one step. @return what was there before

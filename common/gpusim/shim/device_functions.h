@@ -36,7 +36,7 @@ GPUSIM_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
 GPUSIM_INLINE void __threadfence() {}
 GPUSIM_INLINE void __threadfence_block() {}
 
-GPUSIM_INLINE unsigned __activemask() { return gpusim::device::live_lanes(); }
+GPUSIM_INLINE unsigned __activemask() { return gpusim::device::active_lanes(); }
 GPUSIM_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
   return gpusim::device::ballot(mask, predicate != 0);
 }

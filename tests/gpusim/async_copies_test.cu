@@ -1,0 +1,255 @@
+/// @file
+/// Asynchronous copies: they land when they are waited for, and are visible to others after the barrier.
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+#include <numeric>
+#include <vector>
+
+#include "simulator.hpp"
+
+namespace gpusim_test {
+namespace {
+
+using gpusim::DefectKind;
+
+constexpr int kThreads = 64;
+constexpr int kTiles = 6;
+
+/// What may be wrong with the pipeline below.
+struct Right {
+  static constexpr bool kWaits = true;
+  static constexpr int kPending = 1;            ///< groups that may be under way while a tile is used
+  static constexpr bool kBarrierBefore = true;  ///< between the wait and the use
+  static constexpr bool kBarrierAfter = true;   ///< between the use and the copy that overwrites it
+};
+struct NoWait : Right {
+  static constexpr bool kWaits = false;
+};
+struct TooLax : Right {
+  static constexpr int kPending = 2;
+};
+struct NoBarrierBefore : Right {
+  static constexpr bool kBarrierBefore = false;
+};
+struct NoBarrierAfter : Right {
+  static constexpr bool kBarrierAfter = false;
+};
+
+/// out[tile * kThreads + i] = in[tile * kThreads + kThreads - 1 - i], a tile at a time, the next one under way.
+template <class Plan>
+__global__ void pipeline(const float* in, float* out) {
+  __shared__ float tiles[2][kThreads];
+  const int i = int(threadIdx.x);
+  __pipeline_memcpy_async(&tiles[0][i], &in[i], sizeof(float));  // pipeline: first copy
+  __pipeline_commit();
+  for (int tile = 0; tile < kTiles; ++tile) {
+    if (tile + 1 < kTiles) {
+      const float* next = in + (tile + 1) * kThreads + i;
+      __pipeline_memcpy_async(&tiles[(tile + 1) % 2][i], next, sizeof(float));  // pipeline: next copy
+    }
+    __pipeline_commit();
+    if (Plan::kWaits) __pipeline_wait_prior(Plan::kPending);
+    if (Plan::kBarrierBefore) __syncthreads();
+    out[tile * kThreads + i] = tiles[tile % 2][kThreads - 1 - i];  // pipeline: use
+    if (Plan::kBarrierAfter) __syncthreads();
+  }
+}
+
+std::vector<float> numbers(int count) {
+  std::vector<float> values(std::size_t(count), 0.0f);
+  std::iota(values.begin(), values.end(), 1.0f);
+  return values;
+}
+
+std::vector<float> reversed_tiles() {
+  std::vector<float> result;
+  for (int tile = 0; tile < kTiles; ++tile) {
+    for (int i = 0; i < kThreads; ++i) result.push_back(float(tile * kThreads + kThreads - i));
+  }
+  return result;
+}
+
+TEST(AsyncCopies, APipelineOfTwoStages) {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  const gpusim::Report report = run({1, kThreads}, pipeline<Right>, in.get(), out.get());
+  EXPECT_TRUE(is_clean(report));
+  EXPECT_EQ(out.host(), reversed_tiles());
+  EXPECT_EQ(report.tensors.at("in").read_bytes, kTiles * kThreads * 4);
+}
+
+TEST(AsyncCopies, WithoutAWaitOldDataIsReadAndReported) {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  const gpusim::Report report = run({1, kThreads}, pipeline<NoWait>, in.get(), out.get());
+  ASSERT_FALSE(report.defects.empty());
+  EXPECT_NE(out.host(), reversed_tiles());
+  const Told first{DefectKind::kRace, {line_of("pipeline: first copy"), line_of("pipeline: use")}, 0};
+  bool found = false;
+  for (const Told& t : told(report)) found |= t.kind == first.kind && t.lines == first.lines;
+  EXPECT_TRUE(found) << gpusim::format_defects(report);
+  EXPECT_TRUE(says(report, "Async copy access by thread"));
+  EXPECT_TRUE(says(report, "the copy has not been waited for"));
+}
+
+TEST(AsyncCopies, AWaitThatIsTooLaxIsTheSame) {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  const gpusim::Report report = run({1, kThreads}, pipeline<TooLax>, in.get(), out.get());
+  EXPECT_NE(out.host(), reversed_tiles());
+  bool found = false;
+  for (const Told& t : told(report)) {
+    found |= t.lines == std::vector<int>{line_of("pipeline: first copy"), line_of("pipeline: use")};
+  }
+  EXPECT_TRUE(found) << gpusim::format_defects(report);
+  EXPECT_TRUE(says(report, "the copy has not been waited for"));
+}
+
+TEST(AsyncCopies, WithoutABarrierOnlyTheOwnPartHasArrived) {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  const gpusim::Report report = run({1, kThreads}, pipeline<NoBarrierBefore>, in.get(), out.get());
+  bool found = false;
+  for (const Told& t : told(report)) {
+    found |= t.lines == std::vector<int>{line_of("pipeline: first copy"), line_of("pipeline: use")};
+  }
+  EXPECT_TRUE(found) << gpusim::format_defects(report);
+}
+
+TEST(AsyncCopies, OverwritingWhatOthersStillRead) {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  const gpusim::Report report = run({1, kThreads}, pipeline<NoBarrierAfter>, in.get(), out.get());
+  EXPECT_EQ(told(report), (Defects{{DefectKind::kRace,
+                                    {line_of("pipeline: next copy"), line_of("pipeline: use")},
+                                    (kTiles - 2) * kThreads}}));
+  EXPECT_TRUE(says(report, "no __syncthreads() between the two"));
+}
+
+// ---- sizes, zero fill, groups ---------------------------------------------------------------------------------
+
+__global__ void zero_filled(const float* in, float4* out, int valid) {
+  __shared__ float4 tile[32];
+  const int bytes = min(max(valid - 4 * int(threadIdx.x), 0), 4) * 4;
+  __pipeline_memcpy_async(&tile[threadIdx.x], in + 4 * threadIdx.x, 16, std::size_t(16 - bytes));
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncwarp();
+  out[threadIdx.x] = tile[31 - threadIdx.x];
+}
+
+TEST(AsyncCopies, ZeroFill) {
+  for (int valid : {0, 1, 2, 3, 4, 63, 64, 127, 128}) {
+    // Nothing is read behind the valid part: the allocation ends there.
+    const Buffer<float> in("in", numbers(std::max(valid, 1)));
+    const Buffer<float4> out("out", 32);
+    const gpusim::Report report = run({1, 32}, zero_filled, in.get(), out.get(), valid);
+    EXPECT_TRUE(is_clean(report)) << valid;
+    EXPECT_EQ(valid == 0 ? 0 : report.tensors.at("in").read_bytes, valid * 4);
+    for (int i = 0; i < 32; ++i) {
+      const float4 v = out.host()[std::size_t(31 - i)];
+      const auto expected = [&](int k) { return 4 * i + k < valid ? float(4 * i + k + 1) : 0.0f; };
+      EXPECT_TRUE(v.x == expected(0) && v.y == expected(1) && v.z == expected(2) && v.w == expected(3)) << i;
+    }
+  }
+}
+
+template <class T>
+__global__ void one_copy(const T* in, T* out) {
+  __shared__ T tile[32];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], sizeof(T));
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  out[threadIdx.x] = tile[threadIdx.x];
+}
+
+template <class T>
+gpusim::Report copy_once() {
+  const auto in = Buffer<T>::zeros("in", 32);
+  const Buffer<T> out("out", 32);
+  return run({1, 32}, one_copy<T>, in.get(), out.get());
+}
+
+TEST(AsyncCopies, EachSizeIsOneRequestAndItsBytes) {
+  for (const gpusim::Report& report : {copy_once<float>(), copy_once<float2>(), copy_once<float4>()}) {
+    EXPECT_TRUE(is_clean(report)) << "a thread sees its own copy after the wait";
+    const gpusim::GlobalCounters& in = report.tensors.at("in");
+    EXPECT_EQ(in.read_requests, 1);
+    EXPECT_EQ(in.read_bytes, report.tensors.at("out").write_bytes);
+    EXPECT_EQ(in.read_sectors * 32, in.read_bytes);
+    EXPECT_EQ(report.shared.store_wavefronts, in.read_bytes / 128);
+    EXPECT_EQ(report.shared.store_wavefronts_ideal, in.read_bytes / 128);
+  }
+}
+
+__global__ void groups(const int* in, int* out) {
+  __shared__ int tile[4];
+  for (int i = 0; i < 4; ++i) {
+    __pipeline_memcpy_async(&tile[i], &in[i], sizeof(int));
+    __pipeline_commit();
+  }
+  __pipeline_wait_prior(3);
+  out[0] = tile[0];
+  __pipeline_wait_prior(1);
+  out[1] = tile[1];
+  out[2] = tile[2];
+  __pipeline_wait_prior(0);
+  out[3] = tile[3];
+}
+
+TEST(AsyncCopies, GroupsArriveInTheirOrder) {
+  const Buffer<int> in("in", std::vector<int>{4, 5, 6, 7});
+  const Buffer<int> out("out", 4);
+  EXPECT_TRUE(is_clean(run({1, 1}, groups, in.get(), out.get())));
+  EXPECT_EQ(out.host(), (std::vector<int>{4, 5, 6, 7}));
+}
+
+__global__ void never_waited_for(const int* in) {
+  __shared__ int tile[32];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], sizeof(int));
+  __pipeline_commit();
+}
+
+TEST(AsyncCopies, ACopyThatNobodyWaitsForHarmsNobody) {
+  const auto in = Buffer<int>::zeros("in", 32);
+  EXPECT_TRUE(is_clean(run({50, 32}, never_waited_for, in.get())));
+}
+
+__global__ void to_one_place(const int* in, int* out) {
+  __shared__ int tile[1];
+  __pipeline_memcpy_async(&tile[0], &in[threadIdx.x], sizeof(int));  // one place
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  out[threadIdx.x] = tile[0];
+}
+
+TEST(AsyncCopies, TwoToTheSamePlace) {
+  const auto in = Buffer<int>::zeros("in", 2);
+  const Buffer<int> out("out", 2);
+  const gpusim::Report report = run({1, 2}, to_one_place, in.get(), out.get());
+  ASSERT_FALSE(report.defects.empty());
+  EXPECT_EQ(told(report)[0].lines, (std::vector<int>{line_of("one place"), line_of("one place")}));
+}
+
+__global__ void uninitialized_source(const int* in, int* out) {
+  __shared__ int tile[32];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], sizeof(int));  // source
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  out[threadIdx.x] = tile[threadIdx.x];
+}
+
+TEST(AsyncCopies, TheSourceIsCheckedAsAnyRead) {
+  const Buffer<int> in("in", 31);
+  const Buffer<int> out("out", 32);
+  EXPECT_EQ(told(run({1, 31}, uninitialized_source, in.get(), out.get())),
+            (Defects{{DefectKind::kUninitializedRead, {line_of("source")}, 31}}));
+  cudaMemset(in, 0, 31 * sizeof(int));
+  EXPECT_EQ(told(run({1, 32}, uninitialized_source, in.get(), out.get())),
+            (Defects{{DefectKind::kOutOfBounds, {line_of("source")}, 1}}));
+}
+
+}  // namespace
+}  // namespace gpusim_test
