@@ -336,7 +336,7 @@ __global__ void skipping(const float* x, float* y, int trips) {
   y[threadIdx.x] = sum;
 }
 
-TEST(Divergence, DISABLED_IterationsThatSomeLanesSkip) {
+TEST(Divergence, IterationsThatSomeLanesSkip) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   for (int trips : {1, 7, 40, 3000}) {
     const auto x = Buffer<float>::zeros("x", std::size_t(trips + 1) * 32);
@@ -365,7 +365,7 @@ __global__ void nested(const float* x, const float* z, float* y, int rounds, int
   y[threadIdx.x] = sum;
 }
 
-TEST(Divergence, DISABLED_LoopsInLoops) {
+TEST(Divergence, LoopsInLoops) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   for (const auto& [rounds, inner] :
        {std::pair(3, 4), std::pair(10, 33), std::pair(2, 700), std::pair(300, 9)}) {

@@ -10,6 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "gpusim/runtime/loops.hpp"
+
 namespace gpusim {
 
 inline constexpr int kWarpSize = 32;
@@ -50,7 +52,6 @@ struct WarpAccess {
   // Only where lanes have taken different paths (see AccessLog::start_slots):
   std::uint16_t slot = 0;
   std::int16_t next_same = -1;  ///< the next execution of the same instruction
-  std::int16_t next = -1;       ///< the warp instruction that comes after this one
 };
 
 /// The accesses of one warp since its last synchronisation.
@@ -63,14 +64,18 @@ struct WarpAccess {
 ///
 /// Between two synchronisations a lane may make any number of accesses, so the log is a window that moves over
 /// them. The first lane that fills it (the pacer) stops, and so does every other lane when it comes to where
-/// the pacer stands. What a lane has done that the pacer may still do - it left a loop earlier, say - stays in
-/// the log when the window moves on.
+/// the pacer stands, or is beyond that already. What lanes have done beyond it - some left a loop earlier, say -
+/// stays in the log when the window moves on. The pacer, whom nobody is behind, goes first in the next window.
 class AccessLog {
  public:
   /// How far the pacer may go. A small window stays in the first-level cache.
   static constexpr int kWindow = 128;
 
-  AccessLog() : accesses_(std::make_unique<WarpAccess[]>(kCapacity + 1)) { clear(); }
+  AccessLog()
+      : accesses_(std::make_unique<WarpAccess[]>(kCapacity + 1)),
+        places_(std::make_unique<LoopTracker[]>(kCapacity)) {
+    clear();
+  }
 
   /// A lane gets its turn, once in each window.
   void enter(int lane);
@@ -89,13 +94,18 @@ class AccessLog {
   }
 
   /// Writes it down in any case. False: the lane has to wait for the next window.
-  bool append(InstructionKey key, std::uint64_t iteration, std::uintptr_t address);
+  /// @param place  where the lane is; its iteration() is that of the access
+  bool append(InstructionKey key, const LoopTracker& place, std::uintptr_t address);
 
-  /// Hands the warp instructions of this window to `process`, but for those that the pacer may still take part
-  /// in, and starts the next window. To be called when every lane has had its turn.
+  /// The lane to begin the next window with.
+  int first_lane() const { return first_lane_; }
+
+  /// Hands the warp instructions of this window to `process`, but for those in which lanes may still take part,
+  /// and starts the next window. To be called when every lane has had its turn.
   template <class Process>
   void advance(Process&& process) {
-    const bool some_stay = pacer_ >= 0 && slots_in_use_ && find_stragglers();
+    first_lane_ = pacer_ >= 0 ? pacer_ : 0;
+    const bool some_stay = pacer_ >= 0 && slots_in_use_ && find_those_ahead();
     for (int i = 0; i < count_; ++i) {
       if (!some_stay || !stays_[i]) process(accesses_[i]);
     }
@@ -106,10 +116,13 @@ class AccessLog {
   template <class Process>
   void finish(Process&& process) {
     for (int i = 0; i < count_; ++i) process(accesses_[i]);
-    next_window(false);
+    clear();
   }
 
-  void clear() { next_window(false); }
+  void clear() {
+    first_lane_ = 0;
+    next_window(false);
+  }
 
  private:
   static constexpr int kCapacity = 4 * kWindow;  // of which the pacer always finds kWindow free
@@ -124,30 +137,33 @@ class AccessLog {
   };
 
   WarpAccess* nowhere() const { return &accesses_[kCapacity]; }  // an entry that equals no instruction
-  bool may_add(std::uint64_t id, const Slot* slot);
-  int add(InstructionKey key, std::uint64_t id);
+  bool may_add(InstructionKey key, const LoopTracker& place, const Slot* slot);
+  void pace(InstructionKey key, const LoopTracker& place);
+  bool is_before_pacer(InstructionKey key, const LoopTracker& place) const;
+  int add(InstructionKey key, const LoopTracker& place);
   void leave_path();
   std::uint16_t slot_of(std::uint64_t id);
   void link(int i);
   void start_slots();
-  bool find_stragglers();
+  bool find_those_ahead();
   void next_window(bool some_stay);
 
   std::unique_ptr<WarpAccess[]> accesses_;  ///< the one at count_ has no id, so that no cursor passes it
+  std::unique_ptr<LoopTracker[]> places_;   ///< where each of them is
   int count_ = 0;
   int kept_ = 0;  ///< how many of them are from the window before
 
   int lane_ = 0;
   std::uint32_t bit_ = 1;
   WarpAccess* cursor_ =
-      nullptr;         ///< the lane has made exactly the accesses before it; nowhere() if it left them
-  int position_ = -1;  ///< off that path: its latest access
+      nullptr;  ///< the lane has made exactly the accesses before it; nowhere() if it left them
 
+  int first_lane_ = 0;
   int pacer_ = -1;
-  std::uint64_t pacer_stands_at_ = 0;
+  InstructionKey pacer_stands_before_;  ///< the access that it has to wait with
+  LoopTracker pacer_place_;
 
   bool slots_in_use_ = false;
-  std::int16_t head_ = -1;  ///< the start of the list through WarpAccess::next
   std::vector<Slot> slots_;
   std::vector<std::uint16_t> used_slots_;
   std::array<bool, kCapacity> stays_;

@@ -250,8 +250,9 @@ bool BlockRunner::run_warp(int warp) {
       if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
     }
     if (lanes_in_turn_ == 0) return round > 0;
-    for (std::uint32_t rest = lanes_in_turn_; rest != 0; rest &= rest - 1) {
-      resume(threads_[first + std::countr_zero(rest)]);
+    const int first_lane = log_.first_lane();
+    for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
+      resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
     log_.advance(process_one);
     if (trapped_) return true;
@@ -483,7 +484,8 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
   } else {
     return;
   }
-  while (!log_.append(InstructionKey::make(pc, size, kind, space), iteration_, address)) suspend();
+  const InstructionKey key = InstructionKey::make(pc, size, kind, space);
+  while (!log_.append(key, current_->loops, address)) suspend();
 }
 
 void BlockRunner::change_loop(const void* pc, const void* frame) {

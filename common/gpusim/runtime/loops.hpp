@@ -9,12 +9,22 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 
 namespace gpusim {
 
 class LoopTracker {
  public:
+  LoopTracker() = default;
+  LoopTracker(const LoopTracker& other) { *this = other; }
+  LoopTracker& operator=(const LoopTracker& other) {
+    inner_ = other.inner_;
+    last_ = other.last_;
+    depth_ = other.depth_;
+    std::copy_n(other.outer_.begin(), std::min(depth_, kMaxDepth), outer_.begin());
+    return *this;
+  }
   void reset() { *this = LoopTracker(); }
 
   /// A basic block begins, in the innermost loop known, or with its next iteration. False: call change_loop().
@@ -30,6 +40,7 @@ class LoopTracker {
     if (pc != inner_.header) return false;
     inner_.latch = std::max(inner_.latch, last_);
     inner_.iteration += inner_.step;
+    ++inner_.count;
     last_ = pc;
     return true;
   }
@@ -56,12 +67,33 @@ class LoopTracker {
       }
       inner_.latch = std::max(inner_.latch, last_);
       inner_.iteration += inner_.step;
+      ++inner_.count;
     }
     last_ = pc;
   }
 
   /// The same number for two threads that are in the same iteration of the same loops.
   std::uint64_t iteration() const { return inner_.iteration; }
+
+  /// Where two threads stand in the course of the program: a is `less` if a has yet to come to where b is,
+  /// `equivalent` if they are in the same basic block. Blocks lie in memory in the order of the source.
+  friend std::weak_ordering operator<=>(const LoopTracker& a, const LoopTracker& b) {
+    for (int level = 0; level < kMaxDepth; ++level) {
+      if (const auto order = a.at(level).count <=> b.at(level).count; order != 0) return order;
+      if (level == a.depth_ && level == b.depth_) return a.last_ <=> b.last_;
+      const Span in_a = a.below(level), in_b = b.below(level);
+      if (in_a.begin == in_b.begin && in_a.is_loop == in_b.is_loop && level < a.depth_ && level < b.depth_) {
+        continue;
+      }
+      // Whoever is within a loop that only the other one knows is in its first iteration.
+      if (in_a.is_loop && in_a.begin <= in_b.begin && in_b.begin <= in_a.end) {
+        return std::weak_ordering::greater;
+      }
+      if (in_b.is_loop && in_b.begin <= in_a.begin && in_a.begin <= in_b.end) return std::weak_ordering::less;
+      return in_a.begin <=> in_b.begin;
+    }
+    return std::weak_ordering::equivalent;
+  }
 
  private:
   static constexpr int kMaxDepth = 12;
@@ -73,8 +105,23 @@ class LoopTracker {
     std::uintptr_t frame = 0;
     std::uint64_t iteration = 0;  ///< a hash: outer iteration + how often it was begun * step
     std::uint64_t step = 0;
+    std::uint64_t count = 0;    ///< how often it was begun again
     std::uintptr_t caller = 0;  ///< function: `last_` of the function that called it
   };
+
+  /// What the code at some level is in just now: a loop, or else a block (which may have called a function).
+  struct Span {
+    std::uintptr_t begin, end;
+    bool is_loop;
+  };
+
+  const Loop& at(int level) const { return level < depth_ ? outer_[level] : inner_; }
+  Span below(int level) const {
+    if (level >= depth_) return {last_, last_, false};
+    const Loop& next = at(level + 1);
+    if (next.header == 0) return {next.caller, next.caller, false};
+    return {next.header, next.latch, true};
+  }
 
   void enter(const Loop& loop) {
     if (depth_ < kMaxDepth) outer_[depth_] = inner_;
