@@ -6,6 +6,7 @@
 #include <climits>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "attention/parallel.hpp"
 #include "attention/problem.hpp"
@@ -15,12 +16,15 @@ namespace fa {
 static_assert(Problem<Softmax>);
 
 std::optional<std::string> Softmax::refuse(const Shape& shape) {
-  for (const auto& [name, length] : describe(shape)) {
-    if (length < 1 || length > INT_MAX) {
-      return fmt::format("--{} is {}: must be from 1 to {}", name, length, INT_MAX);
+  constexpr std::int64_t kMostCols = 1 << 30;  // a kernel that steps over the end must not leave `int`
+  const std::tuple<std::string_view, std::int64_t, std::int64_t> lengths[] = {
+      {"rows", shape.rows, INT_MAX}, {"cols", shape.cols, kMostCols}};
+  for (const auto& [name, length, most] : lengths) {
+    if (length < 1 || length > most) {
+      return fmt::format("--{} is {}: must be from 1 to {}", name, length, most);
     }
   }
-  // Both fit 31 bits, so the product fits; its bytes in float64 must fit as well.
+  // The product fits; its bytes in float64 must fit as well.
   constexpr std::int64_t kMostElements =
       std::numeric_limits<std::int64_t>::max() / std::int64_t(sizeof(double));
   if (shape.rows * shape.cols > kMostElements) {

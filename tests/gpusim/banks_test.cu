@@ -190,6 +190,7 @@ __global__ void two_sizes_of_static(float* out) {
 }
 
 TEST(Banks, BytesPerBlock) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 10);
   EXPECT_EQ(run({3, 10}, two_sizes_of_static, out.get()).shared.bytes_per_block, 40 + 320);
   EXPECT_EQ(run({1, 10, 1000}, two_sizes_of_static, out.get()).shared.bytes_per_block, 40 + 320 + 1000);

@@ -73,6 +73,7 @@ __global__ void two_barriers(float* out) {
 }
 
 TEST(Barriers, DifferentBarriersOfOneBlock) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 128);
   const gpusim::Report report = run({2, 128}, two_barriers, out.get());
   EXPECT_EQ(told(report), (Defects{{DefectKind::kBarrierDivergence,

@@ -22,6 +22,7 @@ __global__ void atomic_sum(int* total) {
 }
 
 TEST(GlobalRaces, BlocksThatAddToOneWord) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const auto total = Buffer<int>::zeros("total", 1);
   const gpusim::Report wrong = run({8, 32}, plain_sum, total.get());
   // Two hazards: the write against another block's write and against its read, however many blocks there are.
@@ -185,6 +186,7 @@ __global__ void all_threads_add(int* total) {
 }
 
 TEST(GlobalRaces, InsideAndBetweenBlocksAtOnce) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const auto total = Buffer<int>::zeros("total", 1);
   const int line = line_of("all add");
   // In a warp all lanes read, then each writes: 31 meet an earlier write, 32 a read by another lane.

@@ -98,6 +98,7 @@ __global__ void vector_at_the_end(float4* out) {
 }
 
 TEST(OutOfBounds, AVectorThatIsPartlyOutside) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 4 * 32 - 2);
   const gpusim::Report report =
       run({1, 32}, vector_at_the_end, static_cast<float4*>(static_cast<void*>(out.get())));
@@ -166,6 +167,7 @@ __global__ void vector_at(T* out, const char* in, int offset) {
 }
 
 TEST(Misaligned, VectorsInGlobalMemory) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const auto in = Buffer<char>::zeros("in", 1024);
   const Buffer<float4> out4("out", 32);
   const Buffer<float2> out2("out", 32);
@@ -193,6 +195,7 @@ __global__ void shared_vector_at(float* out, int offset) {
 }
 
 TEST(Misaligned, VectorsInSharedMemory) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 32);
   EXPECT_TRUE(is_clean(run({1, 32, 512}, shared_vector_at, out.get(), 2)));
   const gpusim::Report report = run({1, 32, 512}, shared_vector_at, out.get(), 1);
@@ -233,6 +236,7 @@ TEST(Uninitialized, MemcpyAndMemsetWrite) {
 }
 
 TEST(Uninitialized, VectorsThatAreWrittenInPart) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> in("in", 128);
   const Buffer<float4> out("out", 32);
   cudaMemset(in, 0, 512 - 4);

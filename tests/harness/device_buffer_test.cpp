@@ -39,6 +39,7 @@ TEST_F(Buffer, PoisonMakesEveryElementNaN) {
 }
 
 TEST_F(Buffer, IsFreedOnce) {
+  if (backend::name() != "sim") GTEST_SKIP() << "other programs allocate memory of a GPU at the same time";
   const std::size_t before = free_device_bytes();
   constexpr std::size_t kBytes = 8 << 20;
   {

@@ -139,6 +139,7 @@ class BlockRunner {
     std::string name;
     bool dynamic = false;
     bool touched = false;
+    bool is_index = false;  ///< threadIdx and its like: not shared memory, but they lie beside it
   };
 
   static void fiber_main(boost::context::detail::transfer_t from);

@@ -131,11 +131,17 @@ void __sanitizer_cov_trace_pc() {
 void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void __tsan_atomic_signal_fence(int) {}
 
-// clang calls these for memory intrinsics.
+// clang calls these for memory intrinsics; up to version 14, memcpy() itself, which gpusim_kernels() diverts to
+// __wrap_memcpy().
+void* __wrap_memcpy(void* to, const void* from, std::size_t size) {
+  note_range(from, size, kRead, GPUSIM_CALLER);
+  note_range(to, size, kWrite, GPUSIM_CALLER);
+  return __builtin_memmove(to, from, size);
+}
 void* __tsan_memcpy(void* to, const void* from, std::size_t size) {
   note_range(from, size, kRead, GPUSIM_CALLER);
   note_range(to, size, kWrite, GPUSIM_CALLER);
-  return __builtin_memcpy(to, from, size);
+  return __builtin_memmove(to, from, size);
 }
 void* __tsan_memmove(void* to, const void* from, std::size_t size) {
   note_range(from, size, kRead, GPUSIM_CALLER);
