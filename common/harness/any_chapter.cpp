@@ -37,7 +37,12 @@ class TypedRun final : public ChapterRun {
   }
 
   ProblemReport problem() const override {
-    return {.name = std::string(P::kName), .sizes = P::describe(given_.shape), .inputs = given_.inputs};
+    std::vector<TensorSpec> tensors = P::inputs(given_.shape);
+    for (TensorSpec& output : P::outputs(given_.shape)) tensors.push_back(std::move(output));
+    return {.name = std::string(P::kName),
+            .sizes = P::describe(given_.shape),
+            .inputs = given_.inputs,
+            .tensors = std::move(tensors)};
   }
 
   void require_device_memory() const override {

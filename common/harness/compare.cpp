@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -23,6 +24,79 @@ std::vector<std::int64_t> index_of(std::size_t element, const std::vector<std::i
     element /= std::size_t(shape[axis]);
   }
   return index;
+}
+
+WrongIndices indices_along(std::size_t axis, const std::vector<std::size_t>& wrong,
+                           const std::vector<std::int64_t>& shape) {
+  std::vector<bool> seen(std::size_t(shape[axis]));
+  for (const std::size_t element : wrong) seen[std::size_t(index_of(element, shape)[axis])] = true;
+  WrongIndices indices{.length = shape[axis]};
+  for (std::int64_t index = 0; index < indices.length; ++index) {
+    if (!seen[std::size_t(index)]) continue;
+    if (indices.count++ == 0) {
+      indices.first = index;
+    } else {
+      const std::int64_t step = index - indices.last;
+      indices.step = indices.count == 2 || indices.step == step ? step : 0;
+    }
+    indices.last = index;
+  }
+  return indices;
+}
+
+/// The smallest and the largest of some numbers.
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  bool is_narrow() const { return high - low <= 1e-3 * std::abs(high); }
+};
+
+/// @param wrong  indices of the wrong elements, at least one, ascending
+WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected,
+                        const std::vector<std::size_t>& wrong) {
+  constexpr std::uint32_t kPoison = 0xFFFFFFFF;
+  WrongPattern pattern;
+  for (std::size_t axis = 0; axis < got.shape.size(); ++axis)
+    pattern.axes.push_back(indices_along(axis, wrong, got.shape));
+
+  const std::size_t line_length = got.shape.empty() ? 1 : std::size_t(got.shape.back());
+  Range all, line;
+  bool is_number = true, same_in_lines = true;
+  std::size_t lines = 0, elements_of_line = 0, longest = 0;
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    const float value = got.data[wrong[i]];
+    if (std::bit_cast<std::uint32_t>(value) == kPoison) {
+      ++pattern.unwritten;
+    } else if (!std::isfinite(value) && std::isfinite(expected[wrong[i]])) {
+      ++pattern.not_a_number;
+    } else if (value == 0) {
+      ++pattern.zeros;
+    }
+    const double factor = value / expected[wrong[i]];
+    is_number = is_number && std::isfinite(factor) && factor != 0;
+    all.add(factor);
+    const bool is_new_line = i == 0 || wrong[i] / line_length != wrong[i - 1] / line_length;
+    if (is_new_line) {
+      line = {};
+      elements_of_line = 0;
+      ++lines;
+    }
+    line.add(factor);
+    longest = std::max(longest, ++elements_of_line);
+    same_in_lines = same_in_lines && line.is_narrow();
+  }
+  if (!is_number) return pattern;
+  if (all.is_narrow() && wrong.size() > 1) {
+    pattern.factor = all.low;
+  } else {
+    pattern.factor_per_line = same_in_lines && lines > 1 && longest > 1;
+  }
+  return pattern;
 }
 
 }  // namespace
@@ -48,14 +122,18 @@ TensorCheck compare(const Tensor& got, const std::vector<double>& expected, doub
   check.passed = check.rel_l2 <= tolerance;  // false for NaN
   if (check.passed) return check;
 
+  std::vector<std::size_t> wrong;
   const double mean_square = squared_norm / double(expected.size());
   for (std::size_t element = 0; element < expected.size(); ++element) {
     const double error = distance(got.data[element], expected[element]);
     const double square = std::isfinite(expected[element]) ? expected[element] * expected[element] : 0;
     if (error <= tolerance * std::sqrt((square + mean_square) / 2)) continue;
-    if (check.wrong_elements++ == 0) {
-      check.first_wrong = {index_of(element, got.shape), got.data[element], expected[element]};
-    }
+    wrong.push_back(element);
+  }
+  check.wrong_elements = std::int64_t(wrong.size());
+  if (!wrong.empty()) {
+    check.first_wrong = {index_of(wrong[0], got.shape), got.data[wrong[0]], expected[wrong[0]]};
+    check.pattern = pattern_of(got, expected, wrong);
   }
   return check;
 }

@@ -19,6 +19,27 @@ struct WrongElement {
   double expected = 0;
 };
 
+/// Where the wrong elements lie along one axis: the indices that at least one of them has.
+struct WrongIndices {
+  std::int64_t length = 0;  ///< of the axis
+  std::int64_t count = 0;   ///< different indices
+  std::int64_t first = 0, last = 0;
+  std::int64_t step = 0;  ///< from each to the next where that is always the same, else 0
+};
+
+/// What the wrong elements of a tensor have in common. It tells where in a kernel to look.
+struct WrongPattern {
+  std::vector<WrongIndices> axes;
+  std::int64_t unwritten = 0;     ///< elements that still hold the poison of DeviceBuffer::poison()
+  std::int64_t not_a_number = 0;  ///< other elements that are NaN or infinite where a number is expected
+  std::int64_t zeros = 0;         ///< elements that are 0 where another number is expected
+
+  /// got / expected, where it is the same for all wrong elements, within 1e-3.
+  std::optional<double> factor = std::nullopt;
+  /// Each line along the last axis is off by a factor of its own, which is that of all its elements.
+  bool factor_per_line = false;
+};
+
 /// How far one output is from its reference.
 struct TensorCheck {
   double rel_l2 =
@@ -28,6 +49,7 @@ struct TensorCheck {
   bool passed = false;
   std::int64_t wrong_elements = 0;                         ///< 0 when passed
   std::optional<WrongElement> first_wrong = std::nullopt;  ///< in row-major order
+  std::optional<WrongPattern> pattern = std::nullopt;      ///< of all of them
 };
 
 /// All outputs of a variant.

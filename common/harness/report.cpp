@@ -182,6 +182,23 @@ void print_defects(std::ostream& out, const VariantResult& result) {
 
 // ---- JSON
 
+Json to_json(const WrongPattern& pattern) {
+  Json json = {{"unwritten", pattern.unwritten},
+               {"not_a_number", pattern.not_a_number},
+               {"zeros", pattern.zeros},
+               {"factor_per_line", pattern.factor_per_line},
+               {"axes", Json::array()}};
+  if (pattern.factor) json["factor"] = *pattern.factor;
+  for (const WrongIndices& axis : pattern.axes) {
+    json["axes"].push_back({{"length", axis.length},
+                            {"count", axis.count},
+                            {"first", axis.first},
+                            {"last", axis.last},
+                            {"step", axis.step}});
+  }
+  return json;
+}
+
 Json to_json(const TensorCheck& check) {
   Json json = {{"rel_l2", check.rel_l2}, {"max_abs", check.max_abs}, {"tolerance", check.tolerance}};
   if (check.first_wrong) {
@@ -189,6 +206,9 @@ Json to_json(const TensorCheck& check) {
     json["first_wrong"] = {{"index", check.first_wrong->index},
                            {"got", check.first_wrong->got},
                            {"expected", check.first_wrong->expected}};
+  }
+  if (check.pattern) {
+    json["pattern"] = to_json(*check.pattern);
   }
   return json;
 }
@@ -282,6 +302,9 @@ std::string to_json(const Report& report) {
   for (const auto& [name, length] : report.problem.sizes) json["problem"][name] = length;
   for (const auto& [name, value] : report.problem.inputs) {
     std::visit([&, &option = name](const auto& known) { json["problem"][option] = known; }, value);
+  }
+  for (const TensorSpec& tensor : report.problem.tensors) {
+    json["tensors"][tensor.name] = {{"shape", tensor.shape}, {"bytes", tensor.bytes()}};
   }
   if (report.copy_gb_per_s) json["copy_gb_per_s"] = *report.copy_gb_per_s;
   json["variants"] = Json::array();

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "attention/tensor.hpp"
 #include "harness/result.hpp"
 
 namespace fa {
@@ -22,6 +23,7 @@ struct ProblemReport {
   std::string name;                                         ///< "softmax"
   std::vector<std::pair<std::string, std::int64_t>> sizes;  ///< {"rows", 64}, ...
   InputSource inputs;
+  std::vector<TensorSpec> tensors = {};  ///< inputs, then outputs
 };
 
 /// Everything that a run found out.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -106,6 +107,68 @@ TEST(Compare, ZeroReference) {
   EXPECT_FALSE(check.passed);
   EXPECT_EQ(check.first_wrong->index, (Index{0, 1}));
 }
+
+// The pattern of a tensor [3, 8] of ones in which a function changes some elements.
+template <class F>
+WrongPattern pattern_of(F change) {
+  Tensor got{{3, 8}, std::vector<float>(24, 1)};
+  for (std::int64_t element = 0; element < 24; ++element) {
+    change(element / 8, element % 8, got.data[std::size_t(element)]);
+  }
+  return compare(got, std::vector<double>(24, 1), kTolerance).pattern.value();
+}
+
+TEST(Pattern, IndicesAlongEachAxis) {
+  const WrongPattern pattern = pattern_of([](auto row, auto col, float& y) {
+    if (row > 0 && col % 3 == 1) y = float(2 + row + col);
+  });
+  ASSERT_EQ(pattern.axes.size(), 2u);
+  EXPECT_EQ(pattern.axes[0].length, 3);
+  EXPECT_EQ(pattern.axes[0].count, 2);
+  EXPECT_EQ(pattern.axes[0].first, 1);
+  EXPECT_EQ(pattern.axes[0].last, 2);
+  EXPECT_EQ(pattern.axes[1].count, 3);
+  EXPECT_EQ(pattern.axes[1].first, 1);
+  EXPECT_EQ(pattern.axes[1].last, 7);
+  EXPECT_EQ(pattern.axes[1].step, 3);
+}
+
+TEST(Pattern, IrregularIndicesHaveNoStep) {
+  const WrongPattern pattern = pattern_of([](auto, auto col, float& y) {
+    if (col == 1 || col == 2 || col == 5) y = 2;
+  });
+  EXPECT_EQ(pattern.axes[1].count, 3);
+  EXPECT_EQ(pattern.axes[1].step, 0);
+}
+
+TEST(Pattern, OneFactorForAll) {
+  const WrongPattern pattern = pattern_of([](auto row, auto, float& y) { y = row == 1 ? 1.0f : 0.25f; });
+  ASSERT_TRUE(pattern.factor);
+  EXPECT_DOUBLE_EQ(*pattern.factor, 0.25);
+  EXPECT_FALSE(pattern.factor_per_line);
+}
+
+TEST(Pattern, AFactorForEachLine) {
+  const WrongPattern lines = pattern_of([](auto row, auto, float& y) { y = float(2 + row); });
+  EXPECT_FALSE(lines.factor);
+  EXPECT_TRUE(lines.factor_per_line);
+  const WrongPattern none = pattern_of([](auto, auto col, float& y) { y = float(2 + col); });
+  EXPECT_FALSE(none.factor || none.factor_per_line);
+}
+
+TEST(Pattern, PoisonNaNAndZeroAreTold) {
+  const WrongPattern pattern = pattern_of([](auto row, auto col, float& y) {
+    if (row == 0) y = std::bit_cast<float>(0xFFFFFFFFu);
+    if (row == 1) y = col == 0 ? kInf : kNaN;
+    if (row == 2 && col == 3) y = 0;
+  });
+  EXPECT_EQ(pattern.unwritten, 8);
+  EXPECT_EQ(pattern.not_a_number, 8);
+  EXPECT_EQ(pattern.zeros, 1);
+  EXPECT_FALSE(pattern.factor);
+}
+
+TEST(Pattern, IsAbsentWhereNothingIsWrong) { EXPECT_FALSE(compare_row({1, 2}, {1, 2}).pattern); }
 
 TEST(Compare, OtherNumberOfElementsIsAnError) {
   EXPECT_THROW(compare_row({1, 2}, {1}), std::invalid_argument);
