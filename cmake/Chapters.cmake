@@ -9,6 +9,8 @@ endfunction()
 #   chNN_name          the executable
 #   chNN_name_kernels  what it shares with its test: chapter.cu and the kernels that it includes
 #   test_chNN_name     tests/chapters/chapter_test.cpp, on what the chapter declares
+# and where a learner has begun the chapter (./learn start NN)
+#   chNN_name_exercise   the same with exercises/NN_name/kernel.cuh; not in `all`, where its errors would stop others
 function(fa_add_chapter)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   string(SUBSTRING ${folder} 0 2 number)
@@ -22,4 +24,18 @@ function(fa_add_chapter)
   add_executable(${name})
   target_link_libraries(${name} PRIVATE ${name}_kernels fa_main)
   set_property(GLOBAL APPEND PROPERTY FA_CHAPTERS ${folder})
+
+  set(exercise ${PROJECT_SOURCE_DIR}/exercises/${folder})
+  file(GLOB begun CONFIGURE_DEPENDS ${exercise}/kernel.cuh)
+  if(begun)
+    # A copy of chapter.cu: it includes "kernel.cuh", which is looked for beside it first.
+    set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
+    configure_file(chapter.cu ${chapter_cu} COPYONLY)
+    add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu})
+    target_include_directories(${name}_exercise_kernels PRIVATE ${exercise})
+    target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness)  # not fa_warnings: blanks leave much unused
+    fa_kernels(${name}_exercise_kernels ${chapter_cu})
+    add_executable(${name}_exercise EXCLUDE_FROM_ALL)
+    target_link_libraries(${name}_exercise PRIVATE ${name}_exercise_kernels fa_main)
+  endif()
 endfunction()

@@ -55,6 +55,9 @@ import drawings
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common"))
+
+from learn import regions
+
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
@@ -81,7 +84,6 @@ class Made:
 
 # --- quoting C++ ----------------------------------------------------------------------------------
 
-MARK = re.compile(r"^\s*// (?:(EXERCISE|HINT) (\d+)|STUB):\s*(.*)")
 NOT_CODE = re.compile(
     r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|^[ \t]*\#(?:\\\n|[^\n])*""",
     re.DOTALL | re.MULTILINE,
@@ -178,7 +180,7 @@ def quote(
         raise BlockError(f"there are {count} definitions of {name}: must be one")
     item = found[0]
     lines = source.splitlines()[item.comment if comment else item.begin : item.end]
-    lines = [line for line in lines if not MARK.match(line)]
+    lines = [line for line in lines if not regions.MARK.match(line)]
     first = _line_with(lines, start, 0, name) if start else 0
     last = _line_with(lines, stop, first, name) if stop else len(lines) - 1
     while last + 1 < len(lines) and _open_braces(lines[first : last + 1]) > 0:
@@ -218,33 +220,25 @@ def escaped(text: str) -> str:
 def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
     source = find_source(tree, folder, arguments)
     items = items_of(source)
-    tasks: dict[str, str] = {}
-    hints: dict[str, list[str]] = {}
-    for at, line in enumerate(source.splitlines()):
-        match = MARK.match(line)
-        if not match or not match[1]:
-            continue
-        kind, number, text = match.groups()
-        if kind == "EXERCISE":
-            inside = next((i.name for i in items if i.begin <= at < i.end), None)
-            if number in tasks or not inside:
-                raise BlockError(
-                    f"{arguments}:{at + 1}: EXERCISE {number} "
-                    + ("is there twice" if inside else "is in no function")
-                )
-            tasks[number] = f"**Exercise {number}**, `{inside}`. {escaped(text)}"
-            hints[number] = []
-        elif number not in tasks:
-            raise BlockError(f"{arguments}:{at + 1}: HINT {number} before its EXERCISE")
-        else:
-            hints[number].append(escaped(text))
-    if not tasks:
+    try:
+        exercises = regions.parse(source, arguments)
+    except regions.RegionError as error:
+        raise BlockError(str(error)) from None
+    if not exercises:
         raise BlockError(f"{arguments} marks no exercise")
     parts = []
-    for number, task in tasks.items():
-        parts.append(task)
-        if hints[number]:
-            listed = "\n".join(f"{n}. {h}" for n, h in enumerate(hints[number], 1))
+    for region in exercises:
+        at = region.begin
+        inside = next((i.name for i in items if i.begin <= at < i.end), None)
+        where = f"EXERCISE {region.number}"
+        if not inside:
+            raise BlockError(f"{arguments}:{at + 1}: {where} is in no function")
+        parts.append(
+            f"**Exercise {region.number}**, `{inside}`. {escaped(region.task)}"
+        )
+        if region.hints:
+            hints = (f"{n}. {escaped(h)}" for n, h in enumerate(region.hints, 1))
+            listed = "\n".join(hints)
             fold = f"<details><summary>Hints</summary>\n\n{listed}\n\n</details>"
             parts.append(fold)
     return Made("\n\n".join(parts))

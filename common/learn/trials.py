@@ -1,0 +1,251 @@
+"""A chapter's program on the inputs of its exercises; the same program with other kernels in it.
+
+Everything that a kernel can do wrong ends here as data: defects, wrong numbers, a crash, an endless loop.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .console import LearnError
+from .project import ROOT, Chapter
+
+TIME_LIMIT = 10.0  # seconds for all variants on one input; the chapters take a tenth of a second
+LONGEST_TEXT = 4000  # characters that are kept of what a program printed
+HANGS = "hangs"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One variant on one input."""
+
+    arguments: str  # the input: "--rows 3 --cols 33"
+    variant: str
+    result: dict | None  # its entry in the program's JSON
+    tensors: dict | None  # of that JSON: shape and bytes, by name
+    ended: str | None = None  # HANGS, or how the program ended before it had a result
+
+
+def _text_of(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(LONGEST_TEXT).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _once(
+    program: Path, words: list[str], time_limit: float
+) -> tuple[dict | None, str | None]:
+    """Runs the program. Returns its JSON, or else how it ended.
+
+    In a folder of its own, with no core dump, and with files of at most 64 MiB: a kernel that prints for
+    ever fills no disk.
+    """
+    with tempfile.TemporaryDirectory(prefix="learn-trial-") as name:
+        folder = Path(name)
+        shell = 'ulimit -c 0 -f 65536; exec "$@"'
+        command = ["sh", "-c", shell, "sh", str(program), *words]
+        with (folder / "output").open("wb") as output:
+            process = subprocess.Popen(
+                [*command, "--json", str(folder / "result.json")],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+            try:
+                status = process.wait(time_limit)
+            except subprocess.TimeoutExpired:
+                return None, HANGS
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+        try:
+            text = (folder / "result.json").read_text(encoding="utf-8")
+            return json.loads(text), None
+        except (OSError, ValueError):
+            pass
+        said = _text_of(folder / "output").splitlines()
+        if status < 0:
+            return None, f"was ended by {signal.Signals(-status).name}"
+        errors = [line for line in said if line.startswith("error: ")] or said[-1:]
+        why = errors[0].removeprefix("error: ") if errors else "it said nothing"
+        return None, f"ended with status {status}: {why}"
+
+
+@functools.cache
+def variants_of(program: Path) -> list[str]:
+    """The names of a program's variants, in the chapter's order."""
+    done = subprocess.run(
+        [program, "--list"], capture_output=True, text=True, check=False, timeout=60
+    )
+    return re.findall(r"^  (\S+)", done.stdout, flags=re.MULTILINE)
+
+
+def run(
+    program: Path, inputs: Iterable[str], time_limit: float = TIME_LIMIT
+) -> list[Attempt]:
+    """Runs all variants on all inputs. Once one hangs, nothing else is tried."""
+    attempts: list[Attempt] = []
+
+    def attempt(arguments: str, choice: str) -> list[Attempt]:
+        words = ["--variant", choice, *shlex.split(arguments)]
+        report, ended = _once(program, words, time_limit)
+        if report is None:
+            return [Attempt(arguments, choice, None, None, ended)]
+        return [
+            Attempt(arguments, result["name"], result, report.get("tensors"))
+            for result in report["variants"]
+        ]
+
+    for arguments in inputs:
+        found = attempt(arguments, "all")
+        if found[0].ended:  # in which variant?
+            found = []
+            for variant in variants_of(program):
+                found += attempt(arguments, variant)
+                if found[-1].ended == HANGS:
+                    break
+        attempts += found
+        if found and found[-1].ended == HANGS:
+            break
+    return attempts
+
+
+# --- other kernels in a chapter's program ---------------------------------------------------------
+
+
+class CompileError(Exception):
+    """The text is what the compiler said."""
+
+
+def ninja_commands(build: Path, target: str) -> list[str]:
+    """The shell commands with which ninja would make a target."""
+    done = subprocess.run(
+        ["ninja", "-C", build, "-t", "commands", target],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        why = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise LearnError(f"ninja knows no target {target} in {build}: {why}", 1)
+    return [line for line in done.stdout.splitlines() if line.strip()]
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    """A hash of the parts, each with its length."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(b"%d:" % len(part))
+        total.update(part)
+    return total.hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Workbench:
+    """Builds a chapter's program with changed files, as ninja would, and runs it.
+
+    Results are kept in BUILD/trials, under a hash of everything that they follow from: the changed files, the
+    two commands, the compiler, the headers, the libraries, the inputs and this module.
+    """
+
+    def __init__(self, build: Path, chapter: Chapter):
+        """@param build  where the chapter's program has been built, with Ninja and the simulator"""
+        self._build, self._chapter = build, chapter
+        lines = ninja_commands(build, chapter.executable)
+        source = str(chapter.path / "chapter.cu")
+        self._compile = next(line for line in lines if source in line)
+        self._link = lines[-1]
+        words = shlex.split(self._compile)
+        self._object = words[words.index("-o") + 1]
+        self._environment = _digest(self._read_environment(words[0]))
+
+    def _read_environment(self, compiler: str) -> Iterable[bytes]:
+        yield Path(__file__).read_bytes()
+        yield self._compile.encode()
+        yield self._link.encode()
+        binary = Path(shutil.which(compiler) or compiler).resolve()
+        yield f"{binary} {binary.stat().st_size} {binary.stat().st_mtime_ns}".encode()
+        yield (self._chapter.path / "chapter.cu").read_bytes()
+        for path in sorted((ROOT / "common").rglob("*")):
+            if path.suffix in (".h", ".hpp", ".cuh"):
+                yield str(path).encode()
+                yield path.read_bytes()
+        for word in shlex.split(self._link):
+            library = self._build / word
+            if word != self._object and re.search(r"\.(a|o|so)[.\d]*$", word):
+                yield library.read_bytes()
+
+    def program(self, files: Mapping[str, str], folder: Path) -> Path:
+        """Builds the chapter in an empty folder. CompileError if that fails.
+
+        @param files  texts by name: "kernel.cuh", or a header as the kernel includes it: "device/reduce.cuh"
+        """
+        source = self._chapter.path
+        shutil.copy(source / "chapter.cu", folder)
+        shutil.copy(source / "kernel.cuh", folder)
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+        words = [
+            word.replace(str(source), str(folder))
+            for word in shlex.split(self._compile)
+        ]
+        for flag, values in (("-MD", 0), ("-MT", 1), ("-MF", 1)):
+            while flag in words:
+                at = words.index(flag)
+                del words[at : at + 1 + values]
+        words[words.index("-o") + 1] = str(folder / "chapter.o")
+        self._call([*words, "-w"])  # a wrong answer may leave something unused
+        link = self._link.replace(self._object, str(folder / "chapter.o"))
+        link = re.sub(r"-o \S+", f"-o {folder}/program", link)
+        self._call(["sh", "-c", link])
+        return folder / "program"
+
+    def _call(self, words: list[str]) -> None:
+        done = subprocess.run(
+            words, cwd=self._build, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise CompileError(done.stderr or done.stdout)
+
+    def try_kernel(self, kernel: str, inputs: list[str]) -> list[Attempt]:
+        """Builds the chapter with this kernel.cuh and runs it. CompileError if it cannot be built."""
+        key = _digest([self._environment.encode(), kernel.encode(), *map(str.encode, inputs)])
+        kept = self._build / "trials" / f"{key}.json"
+        try:
+            stored = json.loads(kept.read_text(encoding="utf-8"))
+            return [Attempt(**attempt) for attempt in stored]
+        except (OSError, ValueError, TypeError):
+            pass
+        with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
+            attempts = run(self.program({"kernel.cuh": kernel}, Path(name)), inputs)
+        if not any(attempt.ended == HANGS for attempt in attempts):
+            kept.parent.mkdir(exist_ok=True)
+            part = kept.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+            text = json.dumps([asdict(attempt) for attempt in attempts])
+            part.write_text(text, encoding="utf-8")
+            part.replace(kept)
+        return attempts
