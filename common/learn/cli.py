@@ -8,10 +8,31 @@ import os
 import signal
 import sys
 
-from .commands import doctor, overview, run, test
+from .commands import (
+    check,
+    diff,
+    doctor,
+    hint,
+    overview,
+    reset,
+    run,
+    solution,
+    start,
+    test,
+)
 from .console import Console, LearnError
 
-COMMANDS = {"run": run, "test": test, "doctor": doctor}
+COMMANDS = {
+    "run": run,
+    "test": test,
+    "start": start,
+    "check": check,
+    "hint": hint,
+    "diff": diff,
+    "reset": reset,
+    "solution": solution,
+    "doctor": doctor,
+}
 
 
 class Parser(argparse.ArgumentParser):

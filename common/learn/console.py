@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from typing import TextIO
 
 MAX_WIDTH = 100
@@ -42,6 +43,21 @@ class Console:
         """A line, or several."""
         self.clear()
         print(self.paint(text, style), file=self._stream, flush=True)
+
+    def wrap(self, text: str, first: str = "", *, style: str = "plain") -> None:
+        """A text of one paragraph, in lines that fit. @param first  what its first line begins with"""
+        indent = " " * len(first)
+        self.say(
+            textwrap.fill(
+                text,
+                self.width,
+                initial_indent=first,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            ),
+            style,
+        )
 
     def update(self, text: str) -> None:
         """Replaces the last line that was given to update(); only on a terminal."""

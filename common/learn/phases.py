@@ -91,14 +91,17 @@ def execute(
     cwd: Path = ROOT,
     env: dict[str, str] | None = None,
     may_ask: bool = False,
+    quiet: bool = False,
 ) -> tuple[int, Phase]:
     """Runs a command to its end, with a headline before and the elapsed time after it.
 
     @param shown    the command as the headline gives it, where it differs
     @param env      variables on top of the environment
     @param may_ask  the command keeps the terminal (sudo may want a password)
+    @param quiet    no headline and no time: only what the reader shows
     """
-    console.say(f"-- {title}: {shlex.join(shown or command)}", "bold")
+    if not quiet:
+        console.say(f"-- {title}: {shlex.join(shown or command)}", "bold")
     phase = Phase(console)
     with subprocess.Popen(
         command,
@@ -120,8 +123,10 @@ def execute(
             _stop(process, own_group=not may_ask)
             console.clear()
             raise
-    outcome = "done" if status == 0 else "failed"
-    console.say(f"   {outcome} after {phase.elapsed}", "dim")
+    console.clear()
+    if not quiet:
+        outcome = "done" if status == 0 else "failed"
+        console.say(f"   {outcome} after {phase.elapsed}", "dim")
     return status, phase
 
 

@@ -1,0 +1,225 @@
+"""Is a learner's kernel.cuh right, and if not, which exercise is wrong?
+
+Which one is measured, not guessed: each exercise is tried by itself, in a copy of the learner's file in which all
+others are solved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from . import diagnosis, machine, phases, project, regions, trials
+from .console import Console, LearnError
+from .exercises import Exercise
+
+RIGHT, WRONG, BLANK, UNKNOWN = "right", "wrong", "blank", "not tried"
+
+
+@dataclass
+class Verdict:
+    """What a check found."""
+
+    passed: bool = False
+    exercise: int | None = None  # at fault
+    finding: diagnosis.Finding | None = None
+    exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. UNKNOWN
+    compiler: list[str] = field(default_factory=list)  # what it said of the learner's file
+    remark: str | None = None
+    attempts: list[trials.Attempt] = field(default_factory=list)  # of the whole file
+
+    @property
+    def kind(self) -> str | None:
+        return "compile" if self.compiler else self.finding.kind if self.finding else None
+
+    def summary(self) -> dict:
+        """What ./learn check --json prints, and what is kept until the next check."""
+        return {
+            "passed": self.passed,
+            "exercise": self.exercise,
+            "exercises": {str(number): state for number, state in self.exercises.items()},
+            "kind": self.kind,
+            "finding": asdict(self.finding) if self.finding else None,
+            "compiler": self.compiler,
+            "remark": self.remark,
+        }
+
+
+# --- the compiler ---------------------------------------------------------------------------------
+
+ERROR = re.compile(r"^(?P<file>[^\s:(][^:(]*)(?::(\d+)(?::\d+)?|\((\d+)\)): (?:fatal )?error:? ")
+SHOWN_ERRORS = 3
+
+
+def compiler_errors(output: list[str], file: Path) -> tuple[list[str], list[int]]:
+    """The first errors in a file, each with the lines that explain it, and their line numbers.
+
+    Of errors elsewhere, the first: chapter.cu does not find what it needs from the file.
+    """
+    inside: list[tuple[int, list[str]]] = []
+    elsewhere: list[str] = []
+    block: list[str] | None = None
+    for line in output:
+        found = ERROR.match(line)
+        if found:
+            block = [line.replace(f"{project.ROOT}/", "")]
+            if Path(found["file"]).resolve() == file.resolve():
+                inside.append((int(found[2] or found[3]), block))
+            elif not elsewhere:
+                elsewhere = block
+        elif block is not None and re.match(r"^\s+(\d+ )?\|", line) and len(block) < 3:
+            block.append(line)
+        else:
+            block = None
+    if not inside:
+        return elsewhere or output[-5:], []
+    text = [line for _, lines in inside[:SHOWN_ERRORS] for line in lines]
+    if len(inside) > SHOWN_ERRORS:
+        text.append(f"and {len(inside) - SHOWN_ERRORS} more errors")
+    return text, [line for line, _ in inside]
+
+
+def make(console: Console, build: Path, target: str) -> list[str] | None:
+    """Builds a target. Returns what was printed if that failed."""
+
+    def reader(phase: phases.Phase, line: str) -> None:
+        if status := re.match(r"\[(\d+)/(\d+)\] (.*)", line):
+            phase.progress(int(status[1]), int(status[2]), status[3])
+
+    command = ["cmake", "--build", str(build), "--target", target]
+    env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
+    status, phase = phases.execute(console, "build", command, reader, env=env, quiet=True)
+    return phase.output if status != 0 else None
+
+
+def require(console: Console, build: Path, target: str) -> None:
+    """Builds a target that is not the learner's: if that fails, the tree is broken."""
+    output = make(console, build, target)
+    if output is not None:
+        console.say("\n".join(output))
+        raise LearnError(f"building {target} failed: see the output above", 1)
+
+
+# --- which exercise -------------------------------------------------------------------------------
+
+
+def _place_of(verdict: Verdict, exercise: Exercise, copy: str, lines: list[int]) -> None:
+    """The exercise that the first of these lines (from 1) is in."""
+    try:
+        where = regions.places(copy, exercise.regions, project.shown(exercise.file))
+    except regions.RegionError as error:
+        verdict.remark = str(error)
+        return
+    for number, place in where.items():
+        if any(place.begin <= line - 1 <= place.end for line in lines[:1]):
+            verdict.exercise = number
+
+
+def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
+    """Which exercise of a copy that fails is at fault, and how. On the simulator."""
+    verdict = Verdict()
+    name, inputs = project.shown(exercise.file), exercise.inputs
+    try:
+        where = regions.places(copy, exercise.regions, name)
+    except regions.RegionError as error:
+        verdict.remark = f"{error}: without them no exercise can be tried by itself"
+        return verdict
+
+    # What is wrong outside of the exercises is wrong in each of them.
+    changed = _first_change_outside(copy, exercise.blank_text)
+    if changed:
+        try:
+            attempts = bench.try_kernel(regions.only(copy, exercise.regions, name, None), inputs)
+        except trials.CompileError:
+            attempts = []
+        verdict.finding = diagnosis.explain(attempts)
+        if not attempts or verdict.finding:
+            verdict.remark = f"the mistake is outside of the exercises, where you have: {changed}"
+            return verdict
+
+    verdict.exercises = {
+        region.number: BLANK
+        if regions.same_code(where[region.number].lines, region.stub)
+        else UNKNOWN
+        for region in exercise.regions
+    }
+    states = verdict.exercises
+    first_blank = next((n for n in states if states[n] == BLANK), None)
+    tried = [n for n in states if states[n] == UNKNOWN or n == first_blank]
+
+    def try_alone(number: int) -> list[trials.Attempt] | None:
+        try:
+            alone = regions.only(copy, exercise.regions, name, number)
+            return bench.try_kernel(alone, inputs)
+        except trials.CompileError:
+            return None  # it needs what another exercise defines
+
+    with ThreadPoolExecutor(machine.cores()) as pool:
+        outcomes = dict(zip(tried, pool.map(try_alone, tried), strict=True))
+    for number, attempts in outcomes.items():
+        finding = diagnosis.explain(attempts) if attempts is not None else None
+        if attempts is not None and states[number] != BLANK:
+            states[number] = WRONG if finding else RIGHT
+        if finding and verdict.exercise is None:
+            verdict.exercise, verdict.finding = number, finding
+    return verdict
+
+
+def _first_change_outside(copy: str, blank: str) -> str | None:
+    own, fresh = regions.outside(copy), regions.outside(blank)
+    for mine, original in zip(own, fresh, strict=False):
+        if mine != original:
+            return mine.strip() or "an empty line"
+    return None if len(own) == len(fresh) else "another number of lines"
+
+
+# --- the whole check ------------------------------------------------------------------------------
+
+
+def check(
+    console: Console, build: Path, exercise: Exercise, simulator: Callable[[], Path | None]
+) -> Verdict:
+    """Builds and tries the learner's file.
+
+    @param build      a configured build
+    @param simulator  gives a configured build with Ninja and the simulator, if there can be one: it says which
+                      exercise is at fault. Asked only where the file is wrong
+    """
+    copy = exercise.own_text()
+    output = make(console, build, exercise.target)
+    if output is not None:
+        text, lines = compiler_errors(output, exercise.file)
+        verdict = Verdict(compiler=text)
+        _place_of(verdict, exercise, copy, lines)
+        return verdict
+    console.update("   running")
+    attempts = trials.run(build / "bin" / exercise.target, exercise.inputs)
+    console.clear()
+    own = diagnosis.explain(attempts)
+    if own is None:
+        states = dict.fromkeys((region.number for region in exercise.regions), RIGHT)
+        return Verdict(passed=True, exercises=states, attempts=attempts)
+
+    sim = simulator()
+    verdict = _judge_on(console, sim, exercise, copy) if sim else Verdict()
+    if not verdict.finding:
+        verdict.finding = own
+        if not verdict.remark and verdict.exercises:
+            verdict.remark = (
+                "each exercise is right by itself: they do not fit together"
+                if sim == build
+                else "the simulator finds nothing wrong: it shows on this GPU only"
+            )
+    verdict.attempts = attempts
+    return verdict
+
+
+def _judge_on(console: Console, sim: Path, exercise: Exercise, copy: str) -> Verdict:
+    require(console, sim, exercise.chapter.executable)
+    console.update("   trying each exercise by itself")
+    verdict = judge(trials.Workbench(sim, exercise.chapter), exercise, copy)
+    console.clear()
+    return verdict

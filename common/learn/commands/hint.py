@@ -1,0 +1,65 @@
+"""./learn hint: one hint at a time."""
+
+from __future__ import annotations
+
+import argparse
+
+from .. import exercises, machine, project, regions
+from ..console import Console
+from .start import add_chapter
+
+HELP = "the next hint of an exercise; each call gives one more"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_chapter(parser)
+    parser.add_argument(
+        "exercise",
+        nargs="?",
+        type=int,
+        metavar="K",
+        help="default: the one that the last check named, else the first that is blank",
+    )
+
+
+def open_exercise(exercise: exercises.Exercise) -> int:
+    """The exercise that the learner is at."""
+    preset, _ = machine.choose_preset(None)
+    result = exercise.last_result(project.build_folder(preset))
+    if result and result.get("exercise"):
+        return result["exercise"]
+    try:
+        where = regions.places(exercise.own_text(), exercise.regions, str(exercise.file))
+    except regions.RegionError:
+        return 1
+    for region in exercise.regions:
+        if regions.same_code(where[region.number].lines, region.stub):
+            return region.number
+    return 1
+
+
+def main(console: Console, args: argparse.Namespace) -> int:
+    """Prints a hint, and writes it to hints.txt, which tells the next call how many there were."""
+    exercise = exercises.select_one(args.chapter)
+    exercise.own_text()  # refuses where nothing was started
+    number = open_exercise(exercise) if args.exercise is None else args.exercise
+    region = exercise.region(number)
+    file = exercise.hints_file
+    given = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    lines = [f"exercise {number}, hint {n}: {hint}" for n, hint in enumerate(region.hints, 1)]
+    shown = [line for line in lines if line in given]
+    rest = [line for line in lines if line not in given]
+
+    console.wrap(region.task, f"exercise {number}: ", style="bold")
+    for line in shown + rest[:1]:
+        title, hint = line.split(": ", 1)
+        console.wrap(hint, f"   {title.split(', ')[1]}: ", style="dim" if line in shown else "plain")
+    if rest:
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(f"{rest[0]}\n")
+    if len(rest) > 1:
+        more = f"{len(rest) - 1} more: ./learn hint {exercise.number} {number}"
+    else:
+        more = f"no more hints; the answer: ./learn solution {exercise.number} {number}"
+    console.say(more, "dim")
+    return 0

@@ -1,0 +1,24 @@
+"""./learn reset: back to the blanks."""
+
+from __future__ import annotations
+
+import argparse
+
+from .. import exercises, project
+from ..console import Console
+from .start import add_chapter, back_up, write_blanks
+
+HELP = "back to the blanks; what you wrote is kept beside it, as kernel.cuh.1"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_chapter(parser)
+
+
+def main(console: Console, args: argparse.Namespace) -> int:
+    exercise = exercises.select_one(args.chapter)
+    exercise.own_text()  # refuses where nothing was started
+    console.say(f"your file is kept as {project.shown(back_up(exercise.file))}")
+    exercise.hints_file.unlink(missing_ok=True)
+    write_blanks(console, exercise)
+    return 0

@@ -1,0 +1,271 @@
+"""What is wrong with a kernel, in the words of the chapter: from attempts to one finding."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from .trials import HANGS, Attempt
+
+# The kinds of findings, from the one that is told first to the one that is told last. A kernel that writes to
+# the wrong place often has wrong numbers as well, and the place is the better hint.
+DEFECTS = {
+    "out_of_bounds": "reads or writes outside of an array",
+    "misaligned": "reads or writes at an address that the size of the access does not divide",
+    "barrier_divergence": "has a barrier that not all threads reach",
+    "race": "has a race",
+    "uninitialized_read": "reads memory that nothing has written",
+}
+KINDS = ("hang", "crash", *DEFECTS, "did_not_run", "numbers", "traffic")
+
+# What the indices of a tensor count, by its rank, from the last axis backwards.
+AXES = {
+    2: ("row", "column"),
+    3: ("batch", "head", "query"),
+    4: ("batch", "head", "row", "element"),
+}
+PLURALS = {"query": "queries", "batch": "batches"}
+
+
+@dataclass
+class Finding:
+    """What is wrong with one variant, on the first input that shows it."""
+
+    kind: str  # one of KINDS
+    variant: str
+    arguments: str
+    headline: str  # "y is wrong", after the variant's name
+    details: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)  # of kernel.cuh, from 1
+
+
+def _plural(word: str) -> str:
+    return PLURALS.get(word, f"{word}s")
+
+
+def number(value: float | None) -> str:
+    """JSON has no NaN and no infinity: they arrive as null."""
+    return "nan" if value is None else f"{value:.6g}"
+
+
+# --- one attempt ----------------------------------------------------------------------------------
+
+
+def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
+    """Where more bytes were counted than the chapter's formula allows: (tensor, direction): (counted, allowed)."""
+    traffic = attempt.result["traffic"]
+    if "counted" not in traffic:
+        return {}
+    predicted = traffic["predicted"]["tensors"]
+    excess = {}
+    for tensor, counted in traffic["counted"]["tensors"].items():
+        for direction in ("read", "write"):
+            allowed = predicted.get(tensor, {}).get(f"{direction}_bytes", 0)
+            if counted[f"{direction}_bytes"] > allowed:
+                excess[tensor, direction] = counted[f"{direction}_bytes"], allowed
+    return excess
+
+
+def kind_of(attempt: Attempt) -> str | None:
+    """The first of KINDS that is true of an attempt; None if nothing is wrong."""
+    if attempt.ended:
+        return "hang" if attempt.ended == HANGS else "crash"
+    kinds = {defect["kind"] for defect in attempt.result.get("defects", [])}
+    for kind in DEFECTS:
+        if kind in kinds:
+            return kind
+    if "failure" in attempt.result:
+        return "did_not_run"
+    check = attempt.result.get("check", {})
+    if not check.get("passed", True) and "known_failure" not in check:
+        return "numbers"
+    return "traffic" if _excess(attempt) else None
+
+
+def passed(attempts: list[Attempt]) -> bool:
+    return all(kind_of(attempt) is None for attempt in attempts)
+
+
+# --- wrong numbers --------------------------------------------------------------------------------
+
+
+def _times(factor: float) -> str:
+    return f"{number(factor)} times what they should be"
+
+
+def _where(axis: dict, name: str) -> str | None:
+    """The wrong indices of an axis in words; None where all of them are wrong."""
+    length, count, first, last = (axis[k] for k in ("length", "count", "first", "last"))
+    if count == length:
+        return None
+    many = _plural(name)
+    if count == 1:
+        at = f", the {'first' if first == 0 else 'last'}" if first in (0, length - 1) else ""
+        return f"{name} {first}{at} of {length}"
+    if count == last - first + 1:
+        if last == length - 1:
+            return f"{many} from {first} on, of {length}"
+        return f"{many} {first} to {last} of {length}"
+    if axis["step"] > 1:
+        return f"every {axis['step']}th {name} from {first} to {last}, of {length}"
+    return f"{count} of {length} {many}, the first {first}, the last {last}"
+
+
+def pattern_in_words(check: dict) -> list[str]:
+    """What the wrong elements of a tensor have in common, a sentence each. @param check  its entry in the JSON"""
+    pattern = check.get("pattern")
+    if not pattern:
+        return []
+    wrong, axes = check["wrong_elements"], pattern["axes"]
+    total = 1
+    for axis in axes:
+        total *= axis["length"]
+    rank = len(axes)
+    names = AXES.get(rank) or tuple(f"index {place}" for place in range(rank))
+    pairs = [(axis, name) for axis, name in zip(axes, names, strict=True) if axis["length"] > 1]
+
+    sentences = []
+    if wrong == total:
+        sentences.append("every element is wrong")
+    else:
+        parts = [words for axis, name in pairs if (words := _where(axis, name))]
+        places = "; ".join(parts) or f"every {' and every '.join(n for _, n in pairs)} has some"
+        sentences.append(f"{wrong} of {total} elements are wrong: {places}")
+    which = "all of them" if wrong == total else "of the wrong ones"
+    for key, what in (
+        ("unwritten", "were never written"),
+        ("not_a_number", "are NaN or infinite"),
+        ("zeros", "are 0"),
+    ):
+        if count := pattern[key]:
+            who = "all of them" if count == wrong else f"{count} {which}" if wrong != total else f"{count}"
+            sentences.append(f"{who} {what}")
+    if pattern.get("factor") is not None:
+        sentences.append(f"all of them are off by one factor: {_times(pattern['factor'])}")
+    elif pattern["factor_per_line"]:
+        line = "row" if rank == 2 else names[-2]
+        sentences.append(f"each {line} is off by one factor, the same for all its {_plural(names[-1])}")
+    return sentences
+
+
+def _values(arguments: str) -> dict[str, str]:
+    """ "--rows 3 --causal" as {"rows": "3", "causal": ""} """
+    values, option = {}, ""
+    for word in shlex.split(arguments):
+        if word.startswith("--"):
+            option = word[2:]
+            values[option] = ""
+        else:
+            values[option] = word
+    return values
+
+
+def only_where(failing: list[str], passing: list[str]) -> list[str]:
+    """What the inputs that fail have, and those that pass have not, a sentence for each option."""
+    if not failing or not passing:
+        return []
+    bad, good = [_values(a) for a in failing], [_values(a) for a in passing]
+    sentences = []
+    for option in dict.fromkeys(name for values in bad + good for name in values):
+        wrong = {values.get(option) for values in bad}
+        right = {values.get(option) for values in good}
+        if option == "seed" or wrong & right:
+            continue
+        try:
+            sizes = sorted(int(value) for value in wrong), sorted(int(value) for value in right)
+        except (TypeError, ValueError):
+            if wrong == {""}:
+                sentences.append(f"only with --{option}")
+            elif len(wrong) == 1 and None not in wrong:
+                sentences.append(f"only with --{option} {wrong.pop()}")
+            continue
+        if sizes[0][0] > sizes[1][-1]:
+            sentences.append(f"right up to --{option} {sizes[1][-1]}, wrong from {sizes[0][0]} on")
+        elif sizes[0][-1] < sizes[1][0]:
+            sentences.append(f"wrong up to --{option} {sizes[0][-1]}, right from {sizes[1][0]} on")
+        elif not any(size % 4 for size in sizes[1]) and all(size % 4 for size in sizes[0]):
+            sentences.append(f"only where --{option} is no multiple of 4")
+    return sentences
+
+
+def _numbers(attempt: Attempt, attempts: list[Attempt]) -> Finding:
+    tensors = attempt.result["check"]["tensors"]
+    wrong = {name: check for name, check in tensors.items() if "first_wrong" in check}
+    details = []
+    for name, check in wrong.items():
+        first = check["first_wrong"]
+        index = ", ".join(map(str, first["index"]))
+        details.append(
+            f"{name}[{index}] is {number(first['got'])}, should be {number(first['expected'])}"
+        )
+        details += pattern_in_words(check)
+    same = [a for a in attempts if a.variant == attempt.variant]
+    failing = [a.arguments for a in same if kind_of(a)]
+    details += only_where(failing, [a.arguments for a in same if not kind_of(a)])
+    names = " and ".join(wrong) or "a result"
+    verb = "are" if len(wrong) > 1 else "is"
+    return Finding("numbers", attempt.variant, attempt.arguments, f"{names} {verb} wrong", details)
+
+
+# --- everything else ------------------------------------------------------------------------------
+
+
+def _count(n: float) -> str:
+    text = f"{n:.2f}".rstrip("0").rstrip(".")
+    return {"1": "once", "2": "twice"}.get(text, f"{text} times")
+
+
+def _traffic(attempt: Attempt) -> Finding:
+    details = []
+    for (tensor, direction), (counted, allowed) in _excess(attempt).items():
+        size = (attempt.tensors or {}).get(tensor, {}).get("bytes")
+        verb = "read" if direction == "read" else "write"
+        if size:
+            times = _count(counted / size)
+            chapter = f"the chapter {verb}s it {_count(allowed / size)}" if allowed else f"the chapter never {verb}s it"
+            details.append(f"you {verb} {tensor} {times}, {chapter}")
+        details.append(f"{direction}s of {tensor}: {counted} bytes, {counted - allowed} more than the chapter's")
+    headline = "is right, but moves more bytes than the chapter allows"
+    return Finding("traffic", attempt.variant, attempt.arguments, headline, details)
+
+
+def _defect(attempt: Attempt, kind: str) -> Finding:
+    same = [d for d in attempt.result["defects"] if d["kind"] == kind]
+    details = [line for line in same[0]["message"].splitlines()]
+    if len(same) > 1:
+        details.append(f"and {len(same) - 1} more of this kind, at other lines")
+    lines = [int(n) for d in same for n in re.findall(r"\bkernel\.cuh:(\d+)", d["message"])]
+    unique = list(dict.fromkeys(lines))
+    return Finding(kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, unique)
+
+
+def explain(attempts: list[Attempt]) -> Finding | None:
+    """The finding of the first variant, in the chapter's order, that fails; None if none does."""
+    by_variant: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        by_variant.setdefault(attempt.variant, []).append(attempt)
+    for tried in by_variant.values():
+        kinds = [kind_of(attempt) for attempt in tried]
+        for kind in KINDS:
+            if kind in kinds:
+                return _explain(tried[kinds.index(kind)], kind, attempts)
+    return None
+
+
+def _explain(attempt: Attempt, kind: str, attempts: list[Attempt]) -> Finding:
+    def finding(headline: str, *details: str) -> Finding:
+        return Finding(kind, attempt.variant, attempt.arguments, headline, [*details])
+
+    if kind == "hang":
+        return finding("did not end, and was stopped: is there a loop whose condition stays true?")
+    if kind == "crash":
+        return finding(f"stopped the program: it {attempt.ended}")
+    if kind in DEFECTS:
+        return _defect(attempt, kind)
+    if kind == "did_not_run":
+        why = attempt.result["failure"].splitlines()
+        return finding("did not run to its end", *why)
+    if kind == "numbers":
+        return _numbers(attempt, attempts)
+    return _traffic(attempt)

@@ -1,0 +1,106 @@
+"""Every blank and every known wrong answer is caught, and `check` names the exercise that it was planted in.
+
+    run_mutants.py BUILD_DIR CHAPTER...
+
+Of each chapter, on the simulator: the solutions pass; each blank fails; each entry of mutants.toml fails with the
+kind of finding and the words that it promises. The learner's situation is taken as it is when it happens: exercises
+before the wrong one are solved, those after it are still blank.
+"""
+
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common"))
+
+from learn import checking, diagnosis, exercises, machine, project, trials
+
+
+@dataclass
+class Case:
+    """An answer that must fail. @param says  nothing where every finding is right"""
+
+    exercise: int
+    name: str
+    answer: tuple[str, ...]
+    caught_by: str = ""
+    says: str = ""
+
+
+def cases_of(exercise: exercises.Exercise) -> list[Case]:
+    blanks = [Case(region.number, "blank", region.stub) for region in exercise.regions]
+    wrong = [
+        Case(m.exercise, m.name, m.solution, m.caught_by, m.says) for m in exercise.mutants()
+    ]
+    return blanks + wrong
+
+
+def problem_of(bench: trials.Workbench, exercise: exercises.Exercise, case: Case) -> str:
+    """What is not as it should be; "" if all is."""
+    before = {r.number: r.solution for r in exercise.regions if r.number < case.exercise}
+    copy = exercise.copy_with(before | {case.exercise: case.answer})
+    verdict = checking.judge(bench, exercise, copy)
+    finding = verdict.finding
+    if not finding:
+        return f"nothing was found: {verdict.remark or 'it passes'}"
+    if verdict.exercise != case.exercise:
+        return f"exercise {verdict.exercise} is named"
+    if case.caught_by and finding.kind != case.caught_by:
+        return f"caught by {finding.kind}, not by {case.caught_by}: {finding.headline}"
+    text = "\n".join((finding.headline, *finding.details))
+    return "" if case.says in text else f"does not say '{case.says}':\n{text}"
+
+
+def lacks(exercise: exercises.Exercise) -> list[str]:
+    """Exercises with fewer than two hints or two wrong answers."""
+    mutants = [mutant.exercise for mutant in exercise.mutants()]
+    return [
+        f"exercise {region.number} has {count} {what}: must be two or more"
+        for region in exercise.regions
+        for what, count in (("hints", len(region.hints)), ("mutants", mutants.count(region.number)))
+        if count < 2
+    ]
+
+
+def run(build: Path, chapter: project.Chapter) -> int:
+    """Prints what was caught. Returns the number of problems."""
+    started = time.monotonic()
+    exercise = exercises.Exercise(chapter)
+    bench = trials.Workbench(build, chapter)
+    problems = lacks(exercise)
+    solved = exercise.copy_with({r.number: r.solution for r in exercise.regions})
+    finding = diagnosis.explain(bench.try_kernel(solved, exercise.inputs))
+    if finding:
+        problems.append(f"the solution fails: {finding.variant}: {finding.headline}")
+
+    cases = cases_of(exercise)
+    with ThreadPoolExecutor(machine.cores()) as pool:
+        outcomes = list(pool.map(lambda case: problem_of(bench, exercise, case), cases))
+    named = 0
+    for case, problem in zip(cases, outcomes, strict=True):
+        named += not problem
+        how = problem or (f"caught by {case.caught_by}" if case.caught_by else "caught")
+        print(f"{chapter.number} exercise {case.exercise}, {case.name}: {how}")
+        problems += [problem] if problem else []
+    print(*problems[: len(problems) - (len(cases) - named)], sep="\n", end="")
+    mutants = sum(bool(case.caught_by) for case in cases)
+    print(
+        f"{chapter.name}: {named} of {len(cases)} wrong answers lead to the exercise that they were planted in "
+        f"({len(cases) - mutants} blanks, {mutants} mutants; {time.monotonic() - started:.0f} s)"
+    )
+    return len(problems)
+
+
+def main() -> int:
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    build = Path(sys.argv[1]).resolve()
+    counts = [run(build, chapter) for chapter in project.select(sys.argv[2:])]
+    return 1 if sum(counts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
