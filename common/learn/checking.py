@@ -86,8 +86,8 @@ def make(console: Console, build: Path, target: str) -> list[str] | None:
     """Builds a target. Returns what was printed if that failed."""
 
     def reader(phase: phases.Phase, line: str) -> None:
-        if status := re.match(r"\[(\d+)/(\d+)\] (.*)", line):
-            phase.progress(int(status[1]), int(status[2]), status[3])
+        if line.startswith("["):
+            console.update(f"   building, {phase.elapsed}  {line}")
 
     command = ["cmake", "--build", str(build), "--target", target]
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
@@ -118,12 +118,28 @@ def _place_of(verdict: Verdict, exercise: Exercise, copy: str, lines: list[int])
             verdict.exercise = number
 
 
+def _try_alone(
+    bench: trials.Workbench, exercise: Exercise, copy: str, keep: int | None
+) -> list[trials.Attempt]:
+    """A copy with one region of its own. Lines in the results are the copy's."""
+    alone = regions.alone(copy, exercise.regions, project.shown(exercise.file), keep)
+
+    def renumbered(found: re.Match) -> str:
+        line = alone.lines[int(found[1]) - 1]
+        return f"kernel.cuh:{line}" if line else "the solution of another exercise"
+
+    attempts = bench.try_kernel(alone.text, exercise.inputs)
+    for attempt in attempts:
+        for defect in (attempt.result or {}).get("defects", []):
+            defect["message"] = re.sub(r"\bkernel\.cuh:(\d+)", renumbered, defect["message"])
+    return attempts
+
+
 def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
     """Which exercise of a copy that fails is at fault, and how. On the simulator."""
     verdict = Verdict()
-    name, inputs = project.shown(exercise.file), exercise.inputs
     try:
-        where = regions.places(copy, exercise.regions, name)
+        where = regions.places(copy, exercise.regions, project.shown(exercise.file))
     except regions.RegionError as error:
         verdict.remark = f"{error}: without them no exercise can be tried by itself"
         return verdict
@@ -132,7 +148,7 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
     changed = _first_change_outside(copy, exercise.blank_text)
     if changed:
         try:
-            attempts = bench.try_kernel(regions.only(copy, exercise.regions, name, None), inputs)
+            attempts = _try_alone(bench, exercise, copy, None)
         except trials.CompileError:
             attempts = []
         verdict.finding = diagnosis.explain(attempts)
@@ -152,8 +168,7 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
 
     def try_alone(number: int) -> list[trials.Attempt] | None:
         try:
-            alone = regions.only(copy, exercise.regions, name, number)
-            return bench.try_kernel(alone, inputs)
+            return _try_alone(bench, exercise, copy, number)
         except trials.CompileError:
             return None  # it needs what another exercise defines
 

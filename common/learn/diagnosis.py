@@ -25,6 +25,7 @@ AXES = {
     3: ("batch", "head", "query"),
     4: ("batch", "head", "row", "element"),
 }
+EVERY_ELEMENT = "every element is wrong"
 PLURALS = {"query": "queries", "batch": "batches"}
 
 
@@ -127,7 +128,7 @@ def pattern_in_words(check: dict) -> list[str]:
 
     sentences = []
     if wrong == total:
-        sentences.append("every element is wrong")
+        sentences.append(EVERY_ELEMENT)
     else:
         parts = [words for axis, name in pairs if (words := _where(axis, name))]
         places = "; ".join(parts) or f"every {' and every '.join(n for _, n in pairs)} has some"
@@ -189,7 +190,17 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
     return sentences
 
 
-def _numbers(attempt: Attempt, attempts: list[Attempt]) -> Finding:
+def _patterns(attempt: Attempt) -> list[str]:
+    tensors = attempt.result["check"]["tensors"].values()
+    return [sentence for check in tensors for sentence in pattern_in_words(check)]
+
+
+def _numbers(tried: list[Attempt]) -> Finding:
+    """@param tried  one variant on all inputs"""
+    failing = [attempt for attempt in tried if kind_of(attempt) == "numbers"]
+    # The first input on which the wrong elements have something in common.
+    telling = (a for a in failing if _patterns(a) not in ([], [EVERY_ELEMENT]))
+    attempt = next(telling, failing[0])
     tensors = attempt.result["check"]["tensors"]
     wrong = {name: check for name, check in tensors.items() if "first_wrong" in check}
     details = []
@@ -200,9 +211,8 @@ def _numbers(attempt: Attempt, attempts: list[Attempt]) -> Finding:
             f"{name}[{index}] is {number(first['got'])}, should be {number(first['expected'])}"
         )
         details += pattern_in_words(check)
-    same = [a for a in attempts if a.variant == attempt.variant]
-    failing = [a.arguments for a in same if kind_of(a)]
-    details += only_where(failing, [a.arguments for a in same if not kind_of(a)])
+    right = [attempt.arguments for attempt in tried if kind_of(attempt) is None]
+    details += only_where([attempt.arguments for attempt in failing], right)
     names = " and ".join(wrong) or "a result"
     verb = "are" if len(wrong) > 1 else "is"
     return Finding("numbers", attempt.variant, attempt.arguments, f"{names} {verb} wrong", details)
@@ -249,11 +259,11 @@ def explain(attempts: list[Attempt]) -> Finding | None:
         kinds = [kind_of(attempt) for attempt in tried]
         for kind in KINDS:
             if kind in kinds:
-                return _explain(tried[kinds.index(kind)], kind, attempts)
+                return _explain(tried[kinds.index(kind)], kind, tried)
     return None
 
 
-def _explain(attempt: Attempt, kind: str, attempts: list[Attempt]) -> Finding:
+def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
     def finding(headline: str, *details: str) -> Finding:
         return Finding(kind, attempt.variant, attempt.arguments, headline, [*details])
 
@@ -267,5 +277,5 @@ def _explain(attempt: Attempt, kind: str, attempts: list[Attempt]) -> Finding:
         why = attempt.result["failure"].splitlines()
         return finding("did not run to its end", *why)
     if kind == "numbers":
-        return _numbers(attempt, attempts)
+        return _numbers(tried)
     return _traffic(attempt)

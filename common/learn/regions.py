@@ -185,19 +185,28 @@ def same_code(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return bare(one) == bare(other)
 
 
-def only(copy: str, regions: list[Region], name: str, keep: int | None) -> str:
-    """A learner's copy in which every region but one is solved; all of them where `keep` is None.
+@dataclass(frozen=True)
+class Alone:
+    """A learner's copy in which every region but one is solved."""
 
-    #line marks let every other line keep its number.
+    text: str
+    lines: tuple[int | None, ...]  # for each of its lines the learner's, from 1; None in solutions
+
+
+def alone(copy: str, regions: list[Region], name: str, keep: int | None) -> Alone:
+    """Solves every region of a copy but the one to keep; all of them where it is None.
+
+    The text follows from that region and from what is outside of the regions: the others may change.
     """
     where = places(copy, regions, name)
-    lines = copy.splitlines()
-    for region in reversed(regions):
+    lines: list[str] = copy.splitlines()
+    origins: list[int | None] = [*range(1, len(lines) + 1)]
+    for region in sorted(regions, key=lambda region: -where[region.number].begin):
         if region.number != keep:
             place = where[region.number]
-            after = f"#line {place.end + 1}"
-            lines[place.begin : place.end] = [*region.solution, after]
-    return "\n".join(lines) + "\n"
+            lines[place.begin : place.end] = region.solution
+            origins[place.begin : place.end] = [None] * len(region.solution)
+    return Alone("\n".join(lines) + "\n", tuple(origins))
 
 
 def outside(text: str) -> list[str]:

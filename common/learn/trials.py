@@ -5,6 +5,7 @@ Everything that a kernel can do wrong ends here as data: defects, wrong numbers,
 
 from __future__ import annotations
 
+import collections
 import functools
 import hashlib
 import json
@@ -179,6 +180,7 @@ class Workbench:
         words = shlex.split(self._compile)
         self._object = words[words.index("-o") + 1]
         self._environment = _digest(self._read_environment(words[0]))
+        self._locks = collections.defaultdict(threading.Lock)  # the same trial is not made twice at a time
 
     def _read_environment(self, compiler: str) -> Iterable[bytes]:
         yield Path(__file__).read_bytes()
@@ -234,6 +236,10 @@ class Workbench:
     def try_kernel(self, kernel: str, inputs: list[str]) -> list[Attempt]:
         """Builds the chapter with this kernel.cuh and runs it. CompileError if it cannot be built."""
         key = _digest([self._environment.encode(), kernel.encode(), *map(str.encode, inputs)])
+        with self._locks[key]:
+            return self._try(kernel, inputs, key)
+
+    def _try(self, kernel: str, inputs: list[str], key: str) -> list[Attempt]:
         kept = self._build / "trials" / f"{key}.json"
         try:
             stored = json.loads(kept.read_text(encoding="utf-8"))
@@ -244,7 +250,7 @@ class Workbench:
             attempts = run(self.program({"kernel.cuh": kernel}, Path(name)), inputs)
         if not any(attempt.ended == HANGS for attempt in attempts):
             kept.parent.mkdir(exist_ok=True)
-            part = kept.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+            part = kept.with_suffix(f".{os.getpid()}")
             text = json.dumps([asdict(attempt) for attempt in attempts])
             part.write_text(text, encoding="utf-8")
             part.replace(kept)
