@@ -62,12 +62,17 @@ def parse(words: list[str]) -> argparse.Namespace:
         description="Without a command: a map of the chapters, and what to do next.",
     )
     parser.set_defaults(main=overview.main, json=None)
+    overview.add_options(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, module in COMMANDS.items():
         sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
         sub.set_defaults(main=module.main)
         module.add_options(sub)
-    return parser.parse_args(words)
+    args = parser.parse_args(words)
+    if args.map_json and args.main is not overview.main:
+        raise LearnError("--json belongs behind the command, where that has it", 2)
+    args.json = args.json or args.map_json
+    return args
 
 
 def end_by_signal(signum: int, frame: object) -> None:

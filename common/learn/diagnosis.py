@@ -185,8 +185,6 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
             sentences.append(f"right up to --{option} {sizes[1][-1]}, wrong from {sizes[0][0]} on")
         elif sizes[0][-1] < sizes[1][0]:
             sentences.append(f"wrong up to --{option} {sizes[0][-1]}, right from {sizes[1][0]} on")
-        elif not any(size % 4 for size in sizes[1]) and all(size % 4 for size in sizes[0]):
-            sentences.append(f"only where --{option} is no multiple of 4")
     return sentences
 
 

@@ -27,6 +27,15 @@ class Mutant:
 
 
 @dataclass(frozen=True)
+class State:
+    """How far the learner is with a chapter."""
+
+    words: str
+    style: str  # of the console
+    exercise: int | None = None  # that fails
+
+
+@dataclass(frozen=True)
 class Exercise:
     """The exercises of one chapter."""
 
@@ -70,6 +79,11 @@ class Exercise:
             return self.source.read_text(encoding="utf-8")
         except OSError:
             return ""
+
+    @property
+    def exists(self) -> bool:
+        """Whether the chapter has exercises, and inputs to try answers on."""
+        return bool(self.regions) and self.table.is_file()
 
     @functools.cached_property
     def regions(self) -> list[regions.Region]:
@@ -155,20 +169,26 @@ class Exercise:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def state(self, build: Path) -> tuple[str, str]:
-        """In a few words for the map, and the style of these."""
-        if not self.regions:
-            return "no exercises", "dim"
+    def state(self, build: Path) -> State:
+        """What the map shows."""
+        if not self.exists:
+            return State("no exercises", "dim")
         if not self.started:
-            return "not started", "dim"
+            return State("not started", "dim")
         result = self.last_result(build)
         if not result:
             checked = self.result_file(build).exists()
-            return "changed since the last check" if checked else "started, not checked", "yellow"
+            words = "changed since the last check" if checked else "started, not checked"
+            return State(words, "yellow")
         if result["passed"]:
-            return "passed", "green"
+            return State("passed", "green")
         which = result["exercise"]
-        return f"failing: exercise {which}" if which else "failing", "red"
+        return State(f"failing: exercise {which}" if which else "failing", "red", which)
+
+
+HOW_TO_RESTORE = (
+    "Exercises are solved in exercises/, which ./learn start makes; `git checkout -- {path}` takes the edit back"
+)
 
 
 def edited_chapters() -> list[str]:
@@ -190,6 +210,6 @@ def edited_chapters() -> list[str]:
 def select_one(word: str) -> Exercise:
     """The exercises of the chapter that was named; LearnError if it has none."""
     exercise = Exercise(project.select([word])[0])
-    if not exercise.regions:
+    if not exercise.exists:
         raise LearnError(f"chapter {exercise.number} has no exercises yet", 2)
     return exercise

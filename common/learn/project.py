@@ -125,7 +125,8 @@ class TestState:
 def test_states(preset: str) -> dict[Chapter, TestState]:
     """What ctest wrote about its last run, by chapter.
 
-    The tests of a chapter carry the name of its program: test_ch02_online_softmax.Random.
+    The tests of a chapter carry the name of its program: test_ch02_online_softmax.Random. The learner's own file,
+    exercise.ch02_online_softmax, is not one of them.
     """
     log = build_folder(preset) / "Testing" / "Temporary" / "LastTest.log"
     try:
@@ -136,6 +137,8 @@ def test_states(preset: str) -> dict[Chapter, TestState]:
     sections = re.split(r"^\d+/\d+ Testing: (.*)$", text, flags=re.MULTILINE)
     for name, section in zip(sections[1::2], sections[2::2], strict=True):
         if '\nCommand: ""\n' in section:  # disabled, or its program was not built
+            continue
+        if name.startswith("exercise."):
             continue
         failed = "\nTest Failed.\n" in section
         for chapter in (c for c in chapters() if c.executable in name):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from report.results import human
 
 from .. import checking, diagnosis, exercises, machine, phases, project, setup, trials
 from ..console import Console, LearnError
-from .run import write_whole
+from .run import refuse_json, write_json, write_whole
 from .start import add_chapter
 
 HELP = "build and test your file: which exercise is wrong, and how"
@@ -130,7 +129,7 @@ def show_pass(
     )
     console.say("\n".join(lines))
     later = [c for c in project.chapters() if c.number > exercise.number]
-    following = next((c for c in later if exercises.Exercise(c).regions), None)
+    following = next((c for c in later if exercises.Exercise(c).exists), None)
     if following:
         console.say(f"next:  read chapters/{following.name}, then ./learn start {following.number}")
     else:
@@ -161,17 +160,15 @@ def report(
     else:
         show_failure(console, exercise, verdict)
     for path in exercises.edited_chapters():
-        console.wrap(
-            f"{path} differs from git: your file is exercises/..; `git checkout -- {path}` takes it back",
-            "note:  ",
-            style="yellow",
-        )
+        text = f"{path} differs from git. {exercises.HOW_TO_RESTORE.format(path=path)}"
+        console.wrap(text, "note:  ", style="yellow")
     return verdict
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     exercise.own_text()  # refuses where nothing was started
+    refuse_json(args.json)
     preset = setup.prepare(console, args)
     build = configure(console, preset)
 
@@ -184,8 +181,5 @@ def main(console: Console, args: argparse.Namespace) -> int:
     verdict = report(console, build, exercise, simulator)
     if args.json:
         text = exercise.result_file(build).read_text(encoding="utf-8")
-        if args.json == "-":
-            sys.stdout.write(text)
-        else:
-            write_whole(Path(args.json), text)
+        write_json(args.json, json.loads(text))
     return 0 if verdict.passed else 1

@@ -7,8 +7,10 @@ import textwrap
 
 from .. import machine, project
 from ..console import Console
+from ..exercises import HOW_TO_RESTORE, Exercise, State, edited_chapters
+from .run import write_json
 
-LONGEST_TITLE = 50
+LONGEST_TITLE = 40
 
 
 def describe_tests(state: project.TestState) -> tuple[str, str]:
@@ -17,47 +19,114 @@ def describe_tests(state: project.TestState) -> tuple[str, str]:
         return f"tests: {state.failed} of {state.failed + state.passed} failed", "red"
     if state.passed:
         return f"tests: {state.passed} passed", "green"
-    return "tests: not in the last run", "dim"
+    return "tests: not run", "dim"
+
+
+def exercise_step(states: dict[Exercise, State]) -> dict[str, str]:
+    """The command to go on with in the exercises, and what it does: what was begun first, then the next chapter."""
+    for exercise, state in states.items():
+        number = exercise.number
+        if not exercise.exists or not exercise.started or state.words == "passed":
+            continue
+        if state.exercise:
+            hint = f"./learn hint {number} {state.exercise}"
+            return {hint: "a hint", f"./learn check {number}": "is it right now?"}
+        return {f"./learn check {number}": "is your kernel right? if not, where is it wrong?"}
+    for exercise in states:
+        if exercise.exists and not exercise.started:
+            effect = "write the kernels yourself: a copy with blanks"
+            return {f"./learn start {exercise.number}": effect}
+    return {}
 
 
 def next_steps(
-    preset: str, states: dict[project.Chapter, project.TestState]
+    preset: str,
+    tests: dict[project.Chapter, project.TestState],
+    exercises: dict[Exercise, State],
 ) -> dict[str, str]:
-    """The two commands to try next, the more useful one first, and what they do."""
-    failing = sorted(chapter.number for chapter in states if states[chapter].failed)
+    """The commands to try next, the more useful one first, and what they do."""
+    failing = sorted(chapter.number for chapter in tests if tests[chapter].failed)
     run_all = {"./learn run": "run every chapter on a real input; build/report.html"}
     test_all = {"./learn test": "build everything, run every test"}
+    step = exercise_step(exercises)
+    if any(exercise.started for exercise in exercises):
+        return step | run_all
     if failing:
         effect = "run their tests again; what fails says why"
         return {f"./learn test {' '.join(failing)}": effect} | run_all
     if any(project.built(chapter, preset) for chapter in project.chapters()):
-        return test_all | run_all
-    return run_all | test_all
+        return step | test_all | run_all
+    return run_all | test_all | step
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json",
+        dest="map_json",
+        metavar="FILE",
+        help="without a command: the map ('-' for standard output)",
+    )
+
+
+def as_data(
+    preset: str,
+    tests: dict[project.Chapter, project.TestState],
+    states: dict[Exercise, State],
+) -> dict:
+    """The map for tools."""
+
+    def of(exercise: Exercise, state: State) -> dict:
+        chapter = exercise.chapter
+        test = tests.get(chapter, project.TestState())
+        return {
+            "number": chapter.number,
+            "name": chapter.name,
+            "title": chapter.title,
+            "built": project.built(chapter, preset),
+            "tests": {"passed": test.passed, "failed": test.failed},
+            "exercises": {"count": len(exercise.regions), "state": state.words, "failing": state.exercise},
+        }
+
+    return {
+        "preset": preset,
+        "chapters": [of(exercise, state) for exercise, state in states.items()],
+        "next": list(next_steps(preset, tests, states)),
+    }
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Prints the map: every chapter, what is built, what its last tests said, what next."""
+    """Prints the map: every chapter, its exercises, what is built, what its last tests said, what next."""
     preset, why = machine.choose_preset(None)
-    states = project.test_states(preset)
+    tests = project.test_states(preset)
+    build = project.build_folder(preset)
+    every = [Exercise(chapter) for chapter in project.select([])]
+    states = {exercise: exercise.state(build) for exercise in every}
+    if args.json:
+        write_json(args.json, as_data(preset, tests, states))
     titles = {
-        chapter: textwrap.shorten(chapter.title, LONGEST_TITLE, placeholder=" ..")
-        for chapter in project.select([])
+        exercise: textwrap.shorten(exercise.chapter.title, LONGEST_TITLE, placeholder=" ..")
+        for exercise in every
     }
     widest = max(map(len, titles.values()))
+    width = max(len(state.words) for state in states.values())
 
     console.say("From Softmax to FlashAttention", "bold")
     console.say(f"   preset {preset}: {why}", "dim")
     console.say()
-    for chapter, title in titles.items():
+    for exercise, title in titles.items():
+        chapter, state = exercise.chapter, states[exercise]
+        words = console.paint(f"{state.words:{width}}", state.style)
         built = project.built(chapter, preset)
-        line = f"   {chapter.number}  {title:{widest}}  {'' if built else 'not '}built"
+        line = f"   {chapter.number}  {title:{widest}}  {words}  {'' if built else 'not '}built"
         if built:
-            state = states.get(chapter, project.TestState())
-            text, style = describe_tests(state)
+            text, style = describe_tests(tests.get(chapter, project.TestState()))
             line += f"  {console.paint(text, style)}"
         console.say(line)
+    for path in edited_chapters():
+        console.say()
+        console.wrap(f"{path} differs from git. {HOW_TO_RESTORE.format(path=path)}", style="yellow")
     console.say()
     console.say("Next:")
-    for command, effect in next_steps(preset, states).items():
+    for command, effect in next_steps(preset, tests, states).items():
         console.say(f"   {command:22}{effect}")
     return 0

@@ -50,6 +50,23 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
+def refuse_json(name: str | None) -> None:
+    """Refuses a --json FILE that cannot be written."""
+    if name and name != "-":
+        target = Path(name)
+        if target.is_dir() or not os.access(target.absolute().parent, os.W_OK):
+            raise LearnError(f"--json {name}: must be a file in a folder that exists", 2)
+
+
+def write_json(name: str, data: object) -> None:
+    """Writes what --json NAME asks for; "-" is standard output."""
+    text = json.dumps(data, indent=1) + "\n"
+    if name == "-":
+        sys.stdout.write(text)
+    else:
+        write_whole(Path(name), text)
+
+
 def check_run_arguments(
     args: argparse.Namespace, chapters: list[project.Chapter]
 ) -> None:
@@ -60,12 +77,7 @@ def check_run_arguments(
             raise LearnError(
                 f"{name} is missing: `git checkout -- {name}` restores it", 2
             )
-    if args.json and args.json != "-":
-        target = Path(args.json)
-        if target.is_dir() or not os.access(target.absolute().parent, os.W_OK):
-            raise LearnError(
-                f"--json {args.json}: must be a file in a folder that exists", 2
-            )
+    refuse_json(args.json)
 
 
 def run_chapter(
@@ -163,11 +175,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
             else:
                 console.say(f"plots:  {project.shown(project.REPORT)}")
     if args.json and runs:
-        text = json.dumps(runs, indent=1) + "\n"
-        if args.json == "-":
-            sys.stdout.write(text)
-        else:
-            write_whole(Path(args.json), text)
+        write_json(args.json, runs)
 
     bad = [(status, chapter) for status, chapter in statuses if status]
     if bad:
