@@ -27,20 +27,26 @@ class Verdict:
     exercise: int | None = None  # at fault
     finding: diagnosis.Finding | None = None
     exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. UNKNOWN
-    compiler: list[str] = field(default_factory=list)  # what it said of the learner's file
+    compiler: list[str] = field(
+        default_factory=list
+    )  # what it said of the learner's file
     remark: str | None = None
     attempts: list[trials.Attempt] = field(default_factory=list)  # of the whole file
 
     @property
     def kind(self) -> str | None:
-        return "compile" if self.compiler else self.finding.kind if self.finding else None
+        return (
+            "compile" if self.compiler else self.finding.kind if self.finding else None
+        )
 
     def summary(self) -> dict:
         """What ./learn check --json prints, and what is kept until the next check."""
         return {
             "passed": self.passed,
             "exercise": self.exercise,
-            "exercises": {str(number): state for number, state in self.exercises.items()},
+            "exercises": {
+                str(number): state for number, state in self.exercises.items()
+            },
             "kind": self.kind,
             "finding": asdict(self.finding) if self.finding else None,
             "compiler": self.compiler,
@@ -50,7 +56,9 @@ class Verdict:
 
 # --- the compiler ---------------------------------------------------------------------------------
 
-ERROR = re.compile(r"^(?P<file>[^\s:(][^:(]*)(?::(\d+)(?::\d+)?|\((\d+)\)): (?:fatal )?error:? ")
+ERROR = re.compile(
+    r"^(?P<file>[^\s:(][^:(]*)(?::(\d+)(?::\d+)?|\((\d+)\)): (?:fatal )?error:? "
+)
 SHOWN_ERRORS = 3
 
 
@@ -91,7 +99,9 @@ def make(console: Console, build: Path, target: str) -> list[str] | None:
 
     command = ["cmake", "--build", str(build), "--target", target]
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
-    status, phase = phases.execute(console, "build", command, reader, env=env, quiet=True)
+    status, phase = phases.execute(
+        console, "build", command, reader, env=env, quiet=True
+    )
     return phase.output if status != 0 else None
 
 
@@ -106,15 +116,22 @@ def require(console: Console, build: Path, target: str) -> None:
 # --- which exercise -------------------------------------------------------------------------------
 
 
-def _place_of(verdict: Verdict, exercise: Exercise, copy: str, lines: list[int]) -> None:
-    """The exercise that the first of these lines (from 1) is in."""
+def _blame_for_compiling(
+    verdict: Verdict, exercise: Exercise, copy: str, lines: list[int]
+) -> None:
+    """The exercise whose brackets do not match, else the one that the first error (line from 1) is in."""
     try:
         where = regions.places(copy, exercise.regions, project.shown(exercise.file))
     except regions.RegionError as error:
         verdict.remark = str(error)
         return
     for number, place in where.items():
-        if any(place.begin <= line - 1 <= place.end for line in lines[:1]):
+        if regions.unbalanced(place.lines):
+            verdict.exercise = number
+            verdict.remark = f"the brackets of exercise {number} do not match"
+            return
+    for number, place in where.items():
+        if lines and place.begin < lines[0] <= place.end:
             verdict.exercise = number
 
 
@@ -131,7 +148,9 @@ def _try_alone(
     attempts = bench.try_kernel(alone.text, exercise.inputs)
     for attempt in attempts:
         for defect in (attempt.result or {}).get("defects", []):
-            defect["message"] = re.sub(r"\bkernel\.cuh:(\d+)", renumbered, defect["message"])
+            defect["message"] = re.sub(
+                r"\bkernel\.cuh:(\d+)", renumbered, defect["message"]
+            )
     return attempts
 
 
@@ -153,7 +172,9 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
             attempts = []
         verdict.finding = diagnosis.explain(attempts)
         if not attempts or verdict.finding:
-            verdict.remark = f"the mistake is outside of the exercises, where you have: {changed}"
+            verdict.remark = (
+                f"the mistake is outside of the exercises, where you have: {changed}"
+            )
             return verdict
 
     verdict.exercises = {
@@ -195,7 +216,10 @@ def _first_change_outside(copy: str, blank: str) -> str | None:
 
 
 def check(
-    console: Console, build: Path, exercise: Exercise, simulator: Callable[[], Path | None]
+    console: Console,
+    build: Path,
+    exercise: Exercise,
+    simulator: Callable[[], Path | None],
 ) -> Verdict:
     """Builds and tries the learner's file.
 
@@ -208,7 +232,7 @@ def check(
     if output is not None:
         text, lines = compiler_errors(output, exercise.file)
         verdict = Verdict(compiler=text)
-        _place_of(verdict, exercise, copy, lines)
+        _blame_for_compiling(verdict, exercise, copy, lines)
         return verdict
     console.update("   running")
     attempts = trials.run(build / "bin" / exercise.target, exercise.inputs)

@@ -19,6 +19,18 @@ DEFECTS = {
 }
 KINDS = ("hang", "crash", *DEFECTS, "did_not_run", "numbers", "traffic")
 
+MOST_SHARED_BYTES = (
+    227 * 1024
+)  # of a block, on an H100. The simulator gives static arrays what they ask for
+
+SIGNALS = {
+    "SIGSEGV": "it used an address where there is no memory",
+    "SIGABRT": "it threw an exception, or called abort()",
+    "SIGFPE": "it divided an integer by 0",
+    "SIGILL": "it ran into an instruction that does not exist",
+    "SIGXFSZ": "it printed without end",
+}
+
 # What the indices of a tensor count, by its rank, from the last axis backwards.
 AXES = {
     2: ("row", "column"),
@@ -68,6 +80,10 @@ def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
     return excess
 
 
+def _shared_bytes(attempt: Attempt) -> int:
+    return attempt.result.get("shared", {}).get("bytes_per_block", 0)
+
+
 def kind_of(attempt: Attempt) -> str | None:
     """The first of KINDS that is true of an attempt; None if nothing is wrong."""
     if attempt.ended:
@@ -76,7 +92,7 @@ def kind_of(attempt: Attempt) -> str | None:
     for kind in DEFECTS:
         if kind in kinds:
             return kind
-    if "failure" in attempt.result:
+    if "failure" in attempt.result or _shared_bytes(attempt) > MOST_SHARED_BYTES:
         return "did_not_run"
     check = attempt.result.get("check", {})
     if not check.get("passed", True) and "known_failure" not in check:
@@ -102,7 +118,11 @@ def _where(axis: dict, name: str) -> str | None:
         return None
     many = _plural(name)
     if count == 1:
-        at = f", the {'first' if first == 0 else 'last'}" if first in (0, length - 1) else ""
+        at = (
+            f", the {'first' if first == 0 else 'last'}"
+            if first in (0, length - 1)
+            else ""
+        )
         return f"{name} {first}{at} of {length}"
     if count == last - first + 1:
         if last == length - 1:
@@ -124,14 +144,21 @@ def pattern_in_words(check: dict) -> list[str]:
         total *= axis["length"]
     rank = len(axes)
     names = AXES.get(rank) or tuple(f"index {place}" for place in range(rank))
-    pairs = [(axis, name) for axis, name in zip(axes, names, strict=True) if axis["length"] > 1]
+    pairs = [
+        (axis, name)
+        for axis, name in zip(axes, names, strict=True)
+        if axis["length"] > 1
+    ]
 
     sentences = []
     if wrong == total:
         sentences.append(EVERY_ELEMENT)
     else:
         parts = [words for axis, name in pairs if (words := _where(axis, name))]
-        places = "; ".join(parts) or f"every {' and every '.join(n for _, n in pairs)} has some"
+        places = (
+            "; ".join(parts)
+            or f"every {' and every '.join(n for _, n in pairs)} has some"
+        )
         sentences.append(f"{wrong} of {total} elements are wrong: {places}")
     which = "all of them" if wrong == total else "of the wrong ones"
     for key, what in (
@@ -140,18 +167,28 @@ def pattern_in_words(check: dict) -> list[str]:
         ("zeros", "are 0"),
     ):
         if count := pattern[key]:
-            who = "all of them" if count == wrong else f"{count} {which}" if wrong != total else f"{count}"
+            who = (
+                "all of them"
+                if count == wrong
+                else f"{count} {which}"
+                if wrong != total
+                else f"{count}"
+            )
             sentences.append(f"{who} {what}")
     if pattern.get("factor") is not None:
-        sentences.append(f"all of them are off by one factor: {_times(pattern['factor'])}")
+        sentences.append(
+            f"all of them are off by one factor: {_times(pattern['factor'])}"
+        )
     elif pattern["factor_per_line"]:
         line = "row" if rank == 2 else names[-2]
-        sentences.append(f"each {line} is off by one factor, the same for all its {_plural(names[-1])}")
+        sentences.append(
+            f"each {line} is off by one factor, the same for all its {_plural(names[-1])}"
+        )
     return sentences
 
 
 def _values(arguments: str) -> dict[str, str]:
-    """ "--rows 3 --causal" as {"rows": "3", "causal": ""} """
+    """ "--rows 3 --causal" as {"rows": "3", "causal": ""}"""
     values, option = {}, ""
     for word in shlex.split(arguments):
         if word.startswith("--"):
@@ -163,29 +200,31 @@ def _values(arguments: str) -> dict[str, str]:
 
 
 def only_where(failing: list[str], passing: list[str]) -> list[str]:
-    """What the inputs that fail have, and those that pass have not, a sentence for each option."""
+    """What the inputs that fail have, and those that pass have not. Where several sizes would do, nothing."""
     if not failing or not passing:
         return []
     bad, good = [_values(a) for a in failing], [_values(a) for a in passing]
-    sentences = []
+    words, sizes = [], []
     for option in dict.fromkeys(name for values in bad + good for name in values):
         wrong = {values.get(option) for values in bad}
         right = {values.get(option) for values in good}
         if option == "seed" or wrong & right:
             continue
         try:
-            sizes = sorted(int(value) for value in wrong), sorted(int(value) for value in right)
-        except (TypeError, ValueError):
-            if wrong == {""}:
-                sentences.append(f"only with --{option}")
-            elif len(wrong) == 1 and None not in wrong:
-                sentences.append(f"only with --{option} {wrong.pop()}")
+            bad_sizes, good_sizes = (
+                [int(value) for value in both] for both in (wrong, right)
+            )
+        except (TypeError, ValueError):  # a word, a flag, or not given
+            if len(wrong) == 1 and None not in wrong:
+                words.append(f"only with --{option} {wrong.pop()}".rstrip())
             continue
-        if sizes[0][0] > sizes[1][-1]:
-            sentences.append(f"right up to --{option} {sizes[1][-1]}, wrong from {sizes[0][0]} on")
-        elif sizes[0][-1] < sizes[1][0]:
-            sentences.append(f"wrong up to --{option} {sizes[0][-1]}, right from {sizes[1][0]} on")
-    return sentences
+        if min(bad_sizes) > max(good_sizes):
+            text = f"right up to --{option} {max(good_sizes)}, wrong from {min(bad_sizes)} on"
+            sizes.append(text)
+        elif max(bad_sizes) < min(good_sizes):
+            text = f"wrong up to --{option} {max(bad_sizes)}, right from {min(good_sizes)} on"
+            sizes.append(text)
+    return words or (sizes if len(sizes) == 1 else [])
 
 
 def _patterns(attempt: Attempt) -> list[str]:
@@ -213,7 +252,9 @@ def _numbers(tried: list[Attempt]) -> Finding:
     details += only_where([attempt.arguments for attempt in failing], right)
     names = " and ".join(wrong) or "a result"
     verb = "are" if len(wrong) > 1 else "is"
-    return Finding("numbers", attempt.variant, attempt.arguments, f"{names} {verb} wrong", details)
+    return Finding(
+        "numbers", attempt.variant, attempt.arguments, f"{names} {verb} wrong", details
+    )
 
 
 # --- everything else ------------------------------------------------------------------------------
@@ -231,9 +272,15 @@ def _traffic(attempt: Attempt) -> Finding:
         verb = "read" if direction == "read" else "write"
         if size:
             times = _count(counted / size)
-            chapter = f"the chapter {verb}s it {_count(allowed / size)}" if allowed else f"the chapter never {verb}s it"
+            chapter = (
+                f"the chapter {verb}s it {_count(allowed / size)}"
+                if allowed
+                else f"the chapter never {verb}s it"
+            )
             details.append(f"you {verb} {tensor} {times}, {chapter}")
-        details.append(f"{direction}s of {tensor}: {counted} bytes, {counted - allowed} more than the chapter's")
+        details.append(
+            f"{direction}s of {tensor}: {counted} bytes, {counted - allowed} more than the chapter's"
+        )
     headline = "is right, but moves more bytes than the chapter allows"
     return Finding("traffic", attempt.variant, attempt.arguments, headline, details)
 
@@ -243,9 +290,13 @@ def _defect(attempt: Attempt, kind: str) -> Finding:
     details = [line for line in same[0]["message"].splitlines()]
     if len(same) > 1:
         details.append(f"and {len(same) - 1} more of this kind, at other lines")
-    lines = [int(n) for d in same for n in re.findall(r"\bkernel\.cuh:(\d+)", d["message"])]
+    lines = [
+        int(n) for d in same for n in re.findall(r"\bkernel\.cuh:(\d+)", d["message"])
+    ]
     unique = list(dict.fromkeys(lines))
-    return Finding(kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, unique)
+    return Finding(
+        kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, unique
+    )
 
 
 def explain(attempts: list[Attempt]) -> Finding | None:
@@ -266,14 +317,29 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
         return Finding(kind, attempt.variant, attempt.arguments, headline, [*details])
 
     if kind == "hang":
-        return finding("did not end, and was stopped: is there a loop whose condition stays true?")
+        return finding(
+            "did not end, and was stopped: is there a loop whose condition stays true?"
+        )
     if kind == "crash":
-        return finding(f"stopped the program: it {attempt.ended}")
+        signal = attempt.ended.split()[-1]
+        why = (
+            f"{SIGNALS[signal]} ({signal})"
+            if signal in SIGNALS
+            else f"it {attempt.ended}"
+        )
+        return finding(f"stopped the program: {why}")
     if kind in DEFECTS:
         return _defect(attempt, kind)
     if kind == "did_not_run":
-        why = attempt.result["failure"].splitlines()
-        return finding("did not run to its end", *why)
+        if "failure" in attempt.result:
+            return finding(
+                "did not run to its end", *attempt.result["failure"].splitlines()
+            )
+        return finding(
+            "a GPU would refuse to launch it",
+            f"{_shared_bytes(attempt)} bytes of shared memory for a block, of which there are "
+            f"{MOST_SHARED_BYTES} at most",
+        )
     if kind == "numbers":
         return _numbers(tried)
     return _traffic(attempt)

@@ -97,7 +97,8 @@ class Exercise:
             if region.number == number:
                 return region
         raise LearnError(
-            f"chapter {self.number} has no exercise {number}: they are 1 to {len(self.regions)}", 2
+            f"chapter {self.number} has no exercise {number}: they are 1 to {len(self.regions)}",
+            2,
         )
 
     def own_text(self) -> str:
@@ -109,7 +110,9 @@ class Exercise:
         try:
             return self.file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise LearnError(f"{project.shown(self.file)} cannot be read: {error}", 2) from error
+            raise LearnError(
+                f"{project.shown(self.file)} cannot be read: {error}", 2
+            ) from error
 
     def copy_with(self, contents: Mapping[int, tuple[str, ...]]) -> str:
         """A learner's copy with these answers, and blanks in the other regions."""
@@ -152,7 +155,12 @@ class Exercise:
                     2,
                 )
             wrong = solution.replace(entry["from"], entry["to"])
-            fields = entry["name"], tuple(wrong.splitlines()), entry["caught_by"], entry["says"]
+            fields = (
+                entry["name"],
+                tuple(wrong.splitlines()),
+                entry["caught_by"],
+                entry["says"],
+            )
             mutants.append(Mutant(region.number, *fields))
         return mutants
 
@@ -178,7 +186,9 @@ class Exercise:
         result = self.last_result(build)
         if not result:
             checked = self.result_file(build).exists()
-            words = "changed since the last check" if checked else "started, not checked"
+            words = (
+                "changed since the last check" if checked else "started, not checked"
+            )
             return State(words, "yellow")
         if result["passed"]:
             return State("passed", "green")
@@ -186,16 +196,21 @@ class Exercise:
         return State(f"failing: exercise {which}" if which else "failing", "red", which)
 
 
-HOW_TO_RESTORE = (
-    "Exercises are solved in exercises/, which ./learn start makes; `git checkout -- {path}` takes the edit back"
-)
+HOW_TO_RESTORE = "Exercises are solved in exercises/, which ./learn start makes; `git checkout -- {path}` takes the edit back"
 
 
 def edited_chapters() -> list[str]:
     """The files chapters/*/kernel.cuh that differ from git, where there is git."""
     try:
         done = subprocess.run(
-            ["git", "status", "--porcelain", "--untracked-files=no", "--", "chapters/*/kernel.cuh"],
+            [
+                "git",
+                "status",
+                "--porcelain",
+                "--untracked-files=no",
+                "--",
+                "chapters/*/kernel.cuh",
+            ],
             cwd=project.ROOT,
             capture_output=True,
             text=True,
@@ -204,7 +219,9 @@ def edited_chapters() -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [line[3:] for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    return (
+        [line[3:] for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    )
 
 
 def select_one(word: str) -> Exercise:

@@ -176,6 +176,14 @@ def places(copy: str, regions: list[Region], name: str) -> dict[int, Place]:
     return found
 
 
+def unbalanced(lines: tuple[str, ...]) -> bool:
+    """Whether brackets are opened that are not closed, or closed that were not opened."""
+    code = re.sub(
+        r"//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])'", "", "\n".join(lines)
+    )
+    return any(code.count(a) != code.count(b) for a, b in ("()", "[]", "{}"))
+
+
 def same_code(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether two pieces of code differ at most in comments and blanks."""
 
@@ -190,7 +198,9 @@ class Alone:
     """A learner's copy in which every region but one is solved."""
 
     text: str
-    lines: tuple[int | None, ...]  # for each of its lines the learner's, from 1; None in solutions
+    lines: tuple[
+        int | None, ...
+    ]  # for each of its lines the learner's, from 1; None in solutions
 
 
 def alone(copy: str, regions: list[Region], name: str, keep: int | None) -> Alone:

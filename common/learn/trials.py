@@ -24,7 +24,9 @@ from pathlib import Path
 from .console import LearnError
 from .project import ROOT, Chapter
 
-TIME_LIMIT = 10.0  # seconds for all variants on one input; the chapters take a tenth of a second
+TIME_LIMIT = (
+    5.0  # seconds for all variants on one input; the chapters take a tenth of a second
+)
 LONGEST_TEXT = 4000  # characters that are kept of what a program printed
 HANGS = "hangs"
 
@@ -180,7 +182,9 @@ class Workbench:
         words = shlex.split(self._compile)
         self._object = words[words.index("-o") + 1]
         self._environment = _digest(self._read_environment(words[0]))
-        self._locks = collections.defaultdict(threading.Lock)  # the same trial is not made twice at a time
+        self._locks = collections.defaultdict(
+            threading.Lock
+        )  # the same trial is not made twice at a time
 
     def _read_environment(self, compiler: str) -> Iterable[bytes]:
         yield Path(__file__).read_bytes()
@@ -235,7 +239,9 @@ class Workbench:
 
     def try_kernel(self, kernel: str, inputs: list[str]) -> list[Attempt]:
         """Builds the chapter with this kernel.cuh and runs it. CompileError if it cannot be built."""
-        key = _digest([self._environment.encode(), kernel.encode(), *map(str.encode, inputs)])
+        key = _digest(
+            [self._environment.encode(), kernel.encode(), *map(str.encode, inputs)]
+        )
         with self._locks[key]:
             return self._try(kernel, inputs, key)
 

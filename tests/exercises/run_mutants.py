@@ -33,14 +33,19 @@ class Case:
 def cases_of(exercise: exercises.Exercise) -> list[Case]:
     blanks = [Case(region.number, "blank", region.stub) for region in exercise.regions]
     wrong = [
-        Case(m.exercise, m.name, m.solution, m.caught_by, m.says) for m in exercise.mutants()
+        Case(m.exercise, m.name, m.solution, m.caught_by, m.says)
+        for m in exercise.mutants()
     ]
     return blanks + wrong
 
 
-def problem_of(bench: trials.Workbench, exercise: exercises.Exercise, case: Case) -> str:
+def problem_of(
+    bench: trials.Workbench, exercise: exercises.Exercise, case: Case
+) -> str:
     """What is not as it should be; "" if all is."""
-    before = {r.number: r.solution for r in exercise.regions if r.number < case.exercise}
+    before = {
+        r.number: r.solution for r in exercise.regions if r.number < case.exercise
+    }
     copy = exercise.copy_with(before | {case.exercise: case.answer})
     verdict = checking.judge(bench, exercise, copy)
     finding = verdict.finding
@@ -60,7 +65,10 @@ def lacks(exercise: exercises.Exercise) -> list[str]:
     return [
         f"exercise {region.number} has {count} {what}: must be two or more"
         for region in exercise.regions
-        for what, count in (("hints", len(region.hints)), ("mutants", mutants.count(region.number)))
+        for what, count in (
+            ("hints", len(region.hints)),
+            ("mutants", mutants.count(region.number)),
+        )
         if count < 2
     ]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from report.results import human
 
-from .. import checking, diagnosis, exercises, machine, phases, project, setup, trials
+from .. import checking, exercises, machine, phases, project, setup, trials
 from ..console import Console, LearnError
 from .run import refuse_json, write_json, write_whole
 from .start import add_chapter
@@ -22,7 +22,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
     setup.add_preset(parser)
     setup.add_no_install(parser)
-    parser.add_argument("--json", metavar="FILE", help="the result ('-' for standard output)")
+    parser.add_argument(
+        "--json", metavar="FILE", help="the result ('-' for standard output)"
+    )
 
 
 def configure(console: Console, preset: str) -> Path:
@@ -43,13 +45,27 @@ def configure(console: Console, preset: str) -> Path:
 # --- what the learner reads -----------------------------------------------------------------------
 
 COUNTERS = (
-    ("HBM bytes", lambda r: sum(r["traffic"]["counted"][f"{d}_bytes"] for d in ("read", "write"))),
-    ("sectors", lambda r: sum(r["traffic"]["counted"][f"{d}_sectors"] for d in ("read", "write"))),
-    ("requests", lambda r: sum(r["traffic"]["counted"][f"{d}_requests"] for d in ("read", "write"))),
+    (
+        "HBM bytes",
+        lambda r: sum(r["traffic"]["counted"][f"{d}_bytes"] for d in ("read", "write")),
+    ),
+    (
+        "sectors",
+        lambda r: sum(
+            r["traffic"]["counted"][f"{d}_sectors"] for d in ("read", "write")
+        ),
+    ),
+    (
+        "requests",
+        lambda r: sum(
+            r["traffic"]["counted"][f"{d}_requests"] for d in ("read", "write")
+        ),
+    ),
     (
         "bank conflicts",
         lambda r: sum(
-            r["shared"][f"{d}_wavefronts"] - r["shared"][f"{d}_wavefronts_ideal"] for d in ("load", "store")
+            r["shared"][f"{d}_wavefronts"] - r["shared"][f"{d}_wavefronts_ideal"]
+            for d in ("load", "store")
         ),
     ),
     ("barriers", lambda r: r["ops"]["barriers"]),
@@ -67,13 +83,20 @@ def counters(own: list[trials.Attempt], solution: list[trials.Attempt]) -> list[
     for attempt in own:
         if attempt.arguments != arguments or attempt.variant not in theirs:
             continue
-        pairs = [(count(attempt.result), count(theirs[attempt.variant])) for _, count in COUNTERS]
-        table.append((attempt.variant, [f"{human(mine)} / {human(his)}" for mine, his in pairs]))
+        pairs = [
+            (count(attempt.result), count(theirs[attempt.variant]))
+            for _, count in COUNTERS
+        ]
+        table.append(
+            (attempt.variant, [f"{human(mine)} / {human(his)}" for mine, his in pairs])
+        )
     widths = [max(len(cells[at]) for _, cells in table) for at in range(len(COUNTERS))]
     first = max(len(name) for name, _ in table)
     lines = [f"yours / the solution's, with {arguments}:"]
     for name, cells in table:
-        row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        row = "  ".join(
+            f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)
+        )
         lines.append(f"   {name:{first}}  {row}")
     return lines
 
@@ -84,19 +107,30 @@ def quote(file: Path, lines: list[int]) -> list[str]:
     return [f"{n:>5} | {text[n - 1]}" for n in lines if 0 < n <= len(text)]
 
 
-def show_failure(console: Console, exercise: exercises.Exercise, verdict: checking.Verdict) -> None:
+def cut(line: str, width: int) -> str:
+    """A line of code, without what does not fit."""
+    return line if len(line) <= width else f"{line[: width - 3]} .."
+
+
+def show_failure(
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+) -> None:
     """The fault and its evidence, then which exercises are right, then the task and the next command."""
-    name, finding, number = project.shown(exercise.file), verdict.finding, verdict.exercise
+    name, finding, number = (
+        project.shown(exercise.file),
+        verdict.finding,
+        verdict.exercise,
+    )
     if verdict.compiler:
         console.say(f"{name} does not compile:", "bold")
         for line in verdict.compiler:
-            console.say(f"   {line}"[: console.width])
+            console.say(cut(f"   {line}", console.width))
     if finding:
         console.wrap(finding.headline, f"{finding.variant}: ", style="bold")
         for detail in finding.details:
             console.wrap(detail, "   ")
         for line in quote(exercise.file, finding.lines):
-            console.say(f"   {line}"[: console.width], "yellow")
+            console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
@@ -109,17 +143,28 @@ def show_failure(console: Console, exercise: exercises.Exercise, verdict: checki
         )
         console.say("exercises: " + ", ".join(states))
     if number is None:
-        console.say(f"next:  look at your file beside the solution: ./learn diff {exercise.number}")
+        console.say(
+            f"next:  look at your file beside the solution: ./learn diff {exercise.number}"
+        )
         return
     blank = verdict.exercises.get(number) == checking.BLANK
-    what = "is still blank" if blank else "does not compile" if verdict.compiler else "is wrong"
+    what = (
+        "is still blank"
+        if blank
+        else "does not compile"
+        if verdict.compiler
+        else "is wrong"
+    )
     console.say(f"exercise {number} {what}", "red")
     console.wrap(exercise.region(number).task, "task:  ")
     console.say(f"next:  ./learn hint {exercise.number} {number}")
 
 
 def show_pass(
-    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict, lines: list[str]
+    console: Console,
+    exercise: exercises.Exercise,
+    verdict: checking.Verdict,
+    lines: list[str],
 ) -> None:
     variants = len({attempt.variant for attempt in verdict.attempts})
     console.say(
@@ -131,7 +176,9 @@ def show_pass(
     later = [c for c in project.chapters() if c.number > exercise.number]
     following = next((c for c in later if exercises.Exercise(c).exists), None)
     if following:
-        console.say(f"next:  read chapters/{following.name}, then ./learn start {following.number}")
+        console.say(
+            f"next:  read chapters/{following.name}, then ./learn start {following.number}"
+        )
     else:
         console.say("next:  ./learn, the map; this was the last chapter with exercises")
 

@@ -15,7 +15,17 @@ HELP = "what you wrote beside the solution, exercise by exercise"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
-    parser.add_argument("exercise", nargs="?", type=int, metavar="K", help="default: all")
+    parser.add_argument(
+        "exercise", nargs="?", type=int, metavar="K", help="default: all"
+    )
+
+
+def show(console: Console, mine: list[str], solution: list[str], context: int) -> None:
+    """What differs, with so many lines around it."""
+    for line in list(difflib.unified_diff(mine, solution, n=context, lineterm=""))[2:]:
+        if not line.startswith("@@"):
+            style = {"-": "red", "+": "green"}.get(line[0], "plain")
+            console.say(f"{line[0]}  {line[1:]}".rstrip(), style)
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
@@ -26,29 +36,30 @@ def main(console: Console, args: argparse.Namespace) -> int:
         where = regions.places(own, exercise.regions, name)
     except regions.RegionError as error:
         raise LearnError(str(error), 2) from error
-    chosen = exercise.regions if args.exercise is None else [exercise.region(args.exercise)]
+    chosen = (
+        exercise.regions if args.exercise is None else [exercise.region(args.exercise)]
+    )
     console.say(f"-  {name}", "red")
     console.say(f"+  {project.shown(exercise.source)}", "green")
     for region in chosen:
         place = where[region.number]
         console.say()
-        console.wrap(region.task, f"exercise {region.number}, line {place.begin + 1}: ", style="bold")
+        console.wrap(
+            region.task,
+            f"exercise {region.number}, line {place.begin + 1}: ",
+            style="bold",
+        )
         mine, solution = (
-            textwrap.dedent("\n".join(lines)).splitlines() for lines in (place.lines, region.solution)
+            textwrap.dedent("\n".join(lines)).splitlines()
+            for lines in (place.lines, region.solution)
         )
         if mine == solution:
             console.say("   the same", "dim")
             continue
-        for line in difflib.ndiff(mine, solution):
-            if not line.startswith("?"):
-                console.say(line.rstrip(), {"-": "red", "+": "green"}.get(line[0], "plain"))
-    fresh = exercise.blank_text
-    outside = difflib.unified_diff(regions.outside(own), regions.outside(fresh), n=0, lineterm="")
-    changed = [line for line in outside if not line.startswith(("---", "+++", "@@"))]
-    if changed and args.exercise is None:
+        show(console, mine, solution, len(mine) + len(solution))
+    mine, fresh = regions.outside(own), regions.outside(exercise.blank_text)
+    if mine != fresh and args.exercise is None:
         console.say()
         console.say("outside of the exercises:", "bold")
-        for line in changed:
-            text = f"{line[0]} {line[1:]}".rstrip()
-            console.say(text, {"-": "red", "+": "green"}.get(line[0], "plain"))
+        show(console, mine, fresh, 0)
     return 0

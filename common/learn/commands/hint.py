@@ -29,7 +29,9 @@ def open_exercise(exercise: exercises.Exercise) -> int:
     if result and result.get("exercise"):
         return result["exercise"]
     try:
-        where = regions.places(exercise.own_text(), exercise.regions, str(exercise.file))
+        where = regions.places(
+            exercise.own_text(), exercise.regions, str(exercise.file)
+        )
     except regions.RegionError:
         return 1
     for region in exercise.regions:
@@ -46,14 +48,20 @@ def main(console: Console, args: argparse.Namespace) -> int:
     region = exercise.region(number)
     file = exercise.hints_file
     given = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    lines = [f"exercise {number}, hint {n}: {hint}" for n, hint in enumerate(region.hints, 1)]
+    lines = [
+        f"exercise {number}, hint {n}: {hint}" for n, hint in enumerate(region.hints, 1)
+    ]
     shown = [line for line in lines if line in given]
     rest = [line for line in lines if line not in given]
 
     console.wrap(region.task, f"exercise {number}: ", style="bold")
     for line in shown + rest[:1]:
         title, hint = line.split(": ", 1)
-        console.wrap(hint, f"   {title.split(', ')[1]}: ", style="dim" if line in shown else "plain")
+        console.wrap(
+            hint,
+            f"   {title.split(', ')[1]}: ",
+            style="dim" if line in shown else "plain",
+        )
     if rest:
         with file.open("a", encoding="utf-8") as stream:
             stream.write(f"{rest[0]}\n")

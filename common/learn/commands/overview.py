@@ -31,7 +31,9 @@ def exercise_step(states: dict[Exercise, State]) -> dict[str, str]:
         if state.exercise:
             hint = f"./learn hint {number} {state.exercise}"
             return {hint: "a hint", f"./learn check {number}": "is it right now?"}
-        return {f"./learn check {number}": "is your kernel right? if not, where is it wrong?"}
+        return {
+            f"./learn check {number}": "is your kernel right? if not, where is it wrong?"
+        }
     for exercise in states:
         if exercise.exists and not exercise.started:
             effect = "write the kernels yourself: a copy with blanks"
@@ -84,7 +86,11 @@ def as_data(
             "title": chapter.title,
             "built": project.built(chapter, preset),
             "tests": {"passed": test.passed, "failed": test.failed},
-            "exercises": {"count": len(exercise.regions), "state": state.words, "failing": state.exercise},
+            "exercises": {
+                "count": len(exercise.regions),
+                "state": state.words,
+                "failing": state.exercise,
+            },
         }
 
     return {
@@ -104,7 +110,9 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if args.json:
         write_json(args.json, as_data(preset, tests, states))
     titles = {
-        exercise: textwrap.shorten(exercise.chapter.title, LONGEST_TITLE, placeholder=" ..")
+        exercise: textwrap.shorten(
+            exercise.chapter.title, LONGEST_TITLE, placeholder=" .."
+        )
         for exercise in every
     }
     widest = max(map(len, titles.values()))
@@ -124,7 +132,10 @@ def main(console: Console, args: argparse.Namespace) -> int:
         console.say(line)
     for path in edited_chapters():
         console.say()
-        console.wrap(f"{path} differs from git. {HOW_TO_RESTORE.format(path=path)}", style="yellow")
+        console.wrap(
+            f"{path} differs from git. {HOW_TO_RESTORE.format(path=path)}",
+            style="yellow",
+        )
     console.say()
     console.say("Next:")
     for command, effect in next_steps(preset, tests, states).items():

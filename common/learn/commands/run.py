@@ -55,7 +55,9 @@ def refuse_json(name: str | None) -> None:
     if name and name != "-":
         target = Path(name)
         if target.is_dir() or not os.access(target.absolute().parent, os.W_OK):
-            raise LearnError(f"--json {name}: must be a file in a folder that exists", 2)
+            raise LearnError(
+                f"--json {name}: must be a file in a folder that exists", 2
+            )
 
 
 def write_json(name: str, data: object) -> None:

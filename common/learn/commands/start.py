@@ -10,7 +10,9 @@ from .. import exercises, project
 from ..console import Console, LearnError
 from .run import write_whole
 
-HELP = "write exercises/NN_name/kernel.cuh: the chapter's kernels with blanks to fill in"
+HELP = (
+    "write exercises/NN_name/kernel.cuh: the chapter's kernels with blanks to fill in"
+)
 
 
 def add_chapter(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +21,9 @@ def add_chapter(parser: argparse.ArgumentParser) -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
-    parser.add_argument("--force", action="store_true", help="begin again: as ./learn reset NN")
+    parser.add_argument(
+        "--force", action="store_true", help="begin again: as ./learn reset NN"
+    )
 
 
 def back_up(file: Path) -> Path:
@@ -41,7 +45,9 @@ def write_blanks(console: Console, exercise: exercises.Exercise) -> None:
     lines = text.splitlines()
     for region in exercise.regions:
         mark = f"// EXERCISE {region.number}: "
-        line = next(at for at, code in enumerate(lines, 1) if code.strip().startswith(mark))
+        line = next(
+            at for at, code in enumerate(lines, 1) if code.strip().startswith(mark)
+        )
         place = f"   {region.number}  line {line:<4}"
         console.wrap(region.task, place)
     console.say()
