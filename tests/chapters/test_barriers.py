@@ -8,8 +8,6 @@ between two source lines, of which at least one is in the file that lost the bar
 """
 
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,21 +16,12 @@ from os import cpu_count
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common"))
+
+from learn import project, trials
+
 BARRIER = re.compile(r"__syncthreads\(\);")
 RACE = re.compile(r"Race reported between .* at (\S+):(\d+) and .* at (\S+):(\d+)")
-
-
-def commands(build: Path, target: str) -> list[str]:
-    """The shell commands that ninja would run for a target."""
-    result = subprocess.run(
-        ["ninja", "-C", build, "-t", "commands", target],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if result.returncode != 0:
-        sys.exit(f"ninja knows no target {target} in {build}: {result.stderr.strip()}")
-    return [line for line in result.stdout.splitlines() if line.strip()]
 
 
 def included(kernel: Path) -> list[Path]:
@@ -61,40 +50,13 @@ def barriers(chapter: str) -> list[tuple[Path, int]]:
 def check(build: Path, chapter: str, file: Path, number: int) -> str:
     """Builds and runs without one barrier. Returns what is wrong, or ""."""
     place = f"{file.name}:{number}"
+    lines = file.read_text().splitlines()
+    lines[number - 1] = BARRIER.sub("", lines[number - 1])
+    kernel = ROOT / "chapters" / chapter / "kernel.cuh"
+    include = "kernel.cuh" if file == kernel else str(file.relative_to(ROOT / "common"))
+    bench = trials.Workbench(build, project.select([chapter])[0])
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source = ROOT / "chapters" / chapter
-        for header in included(source / "kernel.cuh")[1:]:
-            copy = folder / header.relative_to(ROOT / "common")
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copy(header, copy)
-        shutil.copy(source / "kernel.cuh", folder)
-        shutil.copy(source / "chapter.cu", folder)
-        changed = folder / (
-            "kernel.cuh"
-            if file.name == "kernel.cuh"
-            else file.relative_to(ROOT / "common")
-        )
-        lines = changed.read_text().splitlines()
-        lines[number - 1] = BARRIER.sub("", lines[number - 1])
-        changed.write_text("\n".join(lines) + "\n")
-
-        compile_line = next(
-            c for c in commands(build, f"ch{chapter}") if f"{source}/chapter.cu" in c
-        )
-        words = shlex.split(compile_line)
-        words = [w.replace(f"{source}", str(folder)) for w in words]
-        old_object = words[words.index("-o") + 1]
-        words[words.index("-o") + 1] = str(folder / "chapter.o")
-        for flag in ("-MD", "-MT", "-MF"):
-            while flag in words:
-                at = words.index(flag)
-                del words[at : at + (1 if flag == "-MD" else 2)]
-        subprocess.run(words, cwd=build, check=True, capture_output=True)
-        link = commands(build, f"ch{chapter}")[-1]
-        link = link.replace(old_object, str(folder / "chapter.o"))
-        link = re.sub(r"-o \S+", f"-o {folder}/program", link)
-        subprocess.run(link, shell=True, cwd=build, check=True, capture_output=True)
+        program = bench.program({include: "\n".join(lines) + "\n"}, Path(name))
 
         # 70001 columns: longer than what fits on the chip.
         for shape in (
@@ -102,7 +64,7 @@ def check(build: Path, chapter: str, file: Path, number: int) -> str:
             ["--rows", "2", "--cols", "70001"],
         ):
             run = subprocess.run(
-                [folder / "program", "--variant", "all", *shape],
+                [program, "--variant", "all", *shape],
                 check=False,
                 capture_output=True,
                 text=True,

@@ -116,16 +116,17 @@ def main(console: Console, args: argparse.Namespace) -> int:
         for exercise in every
     }
     widest = max(map(len, titles.values()))
-    width = max(len(state.words) for state in states.values())
+    words = {e: state.words if e.exists else "" for e, state in states.items()}
+    width = max(map(len, words.values()))
 
     console.say("From Softmax to FlashAttention", "bold")
     console.say(f"   preset {preset}: {why}", "dim")
     console.say()
     for exercise, title in titles.items():
         chapter, state = exercise.chapter, states[exercise]
-        words = console.paint(f"{state.words:{width}}", state.style)
+        progress = console.paint(f"{words[exercise]:{width}}", state.style)
         built = project.built(chapter, preset)
-        line = f"   {chapter.number}  {title:{widest}}  {words}  {'' if built else 'not '}built"
+        line = f"   {chapter.number}  {title:{widest}}  {progress}  {'' if built else 'not '}built"
         if built:
             text, style = describe_tests(tests.get(chapter, project.TestState()))
             line += f"  {console.paint(text, style)}"
