@@ -428,7 +428,7 @@ class CommandLineTest(LearnTest):
             ("run", "99"): ("no chapter 99", "01, 02"),
             ("test", "1", "x"): ("no chapter x", "01, 02"),
             ("tset",): ("tset is no command", "did you mean test?"),
-            ("frobnicate",): ("run, test, doctor",),
+            ("frobnicate",): ("run, test, start",),
             ("run", "--jsn", "f"): ("--jsn",),
             ("run", "--json"): ("--json", "expected one argument"),
             ("--version",): ("--version",),
