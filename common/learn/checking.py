@@ -119,7 +119,10 @@ def require(console: Console, build: Path, target: str) -> None:
 def _blame_for_compiling(
     verdict: Verdict, exercise: Exercise, copy: str, lines: list[int]
 ) -> None:
-    """The exercise whose brackets do not match, else the one that the first error (line from 1) is in."""
+    """The exercise whose brackets do not match, else the last that begins before the first error (line from 1).
+
+    A forgotten semicolon is an error of the line that follows.
+    """
     try:
         where = regions.places(copy, exercise.regions, project.shown(exercise.file))
     except regions.RegionError as error:
@@ -130,9 +133,8 @@ def _blame_for_compiling(
             verdict.exercise = number
             verdict.remark = f"the brackets of exercise {number} do not match"
             return
-    for number, place in where.items():
-        if lines and place.begin < lines[0] <= place.end:
-            verdict.exercise = number
+    before = [n for n, place in where.items() if lines and place.begin < lines[0]]
+    verdict.exercise = max(before, default=None)
 
 
 def _try_alone(

@@ -24,9 +24,8 @@ from pathlib import Path
 from .console import LearnError
 from .project import ROOT, Chapter
 
-TIME_LIMIT = (
-    5.0  # seconds for all variants on one input; the chapters take a tenth of a second
-)
+# Seconds for all variants on one input, of which the chapters take a tenth of one.
+TIME_LIMIT = 5.0
 LONGEST_TEXT = 4000  # characters that are kept of what a program printed
 HANGS = "hangs"
 

@@ -1,0 +1,234 @@
+"""./learn start, check, hint, reset and the rest as a learner uses them, in a temporary copy of the tree.
+
+    test_end_to_end.py BUILD_DIR
+
+The copy has the chapters, ./learn and cmake/Chapters.cmake; what common/ builds is taken from BUILD_DIR.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common"))
+
+from learn import project, regions, trials
+
+WIDTH = 100
+CHAPTER = project.select(["01"])[0]
+BUILD = Path()  # set by main
+
+CMAKE_LISTS = """\
+cmake_minimum_required(VERSION 3.25)
+project(end_to_end LANGUAGES CXX)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O0 -g1")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(FA_BACKEND sim)
+foreach(name fa_warnings fa_main fa_harness gpusim)
+  add_library(${name} INTERFACE)
+endforeach()
+target_include_directories(fa_harness INTERFACE ${PROJECT_SOURCE_DIR}/common)
+target_include_directories(gpusim SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/common/gpusim/shim)
+target_link_libraries(fa_main INTERFACE @LIBRARIES@)
+@GPUSIM_KERNELS@
+include(cmake/Chapters.cmake)
+add_subdirectory(chapters)
+"""
+
+
+def libraries() -> list[str]:
+    """What the chapter's program is linked with, from the real build."""
+    link = shlex.split(trials.ninja_commands(BUILD, CHAPTER.executable)[-1])
+    paths = [word for word in link if re.search(r"\.(a|so)[.\d]*$", word)]
+    return [str(BUILD / path) for path in paths] + ["pthread"]
+
+
+class Clone:
+    """The copy."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="test-exercises-")
+        self.root = Path(self._folder.name).resolve()
+        ignored = shutil.ignore_patterns("__pycache__")
+        for name in ("common", f"chapters/{CHAPTER.name}", "cmake"):
+            shutil.copytree(ROOT / name, self.root / name, ignore=ignored)
+        for name in ("learn", "CMakePresets.json", "chapters/CMakeLists.txt"):
+            shutil.copy(ROOT / name, self.root / name)
+        limit = self.root / "common/learn/trials.py"  # shorter: a hang takes all of it
+        limit.write_text(
+            re.sub(r"(?m)^TIME_LIMIT = .*", "TIME_LIMIT = 2.0", limit.read_text())
+        )
+        gpusim = (ROOT / "common/gpusim/CMakeLists.txt").read_text(encoding="utf-8")
+        function = re.search(
+            r"^function\(gpusim_kernels.*?^endfunction\(\)",
+            gpusim,
+            re.DOTALL | re.MULTILINE,
+        )
+        text = CMAKE_LISTS.replace("@LIBRARIES@", "\n  ".join(libraries()))
+        lists = self.root / "CMakeLists.txt"
+        lists.write_text(text.replace("@GPUSIM_KERNELS@", function[0]))
+        self.file = self.root / "exercises" / CHAPTER.name / "kernel.cuh"
+        self.source = self.root / "chapters" / CHAPTER.name / "kernel.cuh"
+        self.regions = regions.parse(self.source.read_text(), "kernel.cuh")
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    def learn(self, *words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, self.root / "learn", *words],
+            env={**os.environ, "FA_PRESET": "sim", "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def check(self) -> subprocess.CompletedProcess:
+        return self.learn("check", "01", "--no-install")
+
+    def answer(self, number: int, *lines: str) -> None:
+        """Writes lines between the marks of an exercise; the solution where there are none."""
+        text = self.file.read_text()
+        place = regions.places(text, self.regions, "own")[number]
+        code = text.splitlines()
+        code[place.begin : place.end] = lines or self.regions[number - 1].solution
+        self.file.write_text("\n".join(code) + "\n")
+
+
+class EndToEndTest(unittest.TestCase):
+    """One tree for all tests, which run in the order of their names."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.clone = Clone()
+        cls.addClassCleanup(cls.clone.close)
+
+    def says(self, done: subprocess.CompletedProcess, status: int, *words: str) -> None:
+        everything = done.stdout + done.stderr
+        self.assertEqual(done.returncode, status, everything)
+        for word in words:
+            self.assertIn(word, everything)
+        for line in done.stdout.splitlines():
+            self.assertLessEqual(len(line), WIDTH, line)
+
+    def test_1_nothing_is_started(self):
+        for command in ("check", "hint", "diff", "reset"):
+            done = self.clone.learn(command, "01")
+            self.says(done, 2, "chapter 01 is not started: ./learn start 01")
+            self.assertEqual(done.stderr.count("\n"), 1)
+        self.says(self.clone.learn(), 0, "not started", "./learn start 01")
+
+    def test_2_start_writes_blanks_and_overwrites_nothing(self):
+        self.says(self.clone.learn("start", "01"), 0, "4 exercises", "./learn check 01")
+        self.assertNotIn("STUB", self.clone.file.read_text())
+        self.says(self.clone.learn("start", "01"), 2, "exists", "./learn reset 01")
+        self.says(self.clone.learn(), 0, "started, not checked", "./learn check 01")
+
+    def test_3_blanks_compile_fail_and_name_exercise_1(self):
+        done = self.clone.check()
+        self.says(done, 1, "exercise 1 is still blank", "./learn hint 01 1")
+        self.assertNotIn("warning", done.stdout)
+        self.says(self.clone.learn(), 0, "failing: exercise 1")
+
+    def test_4_hints_come_one_at_a_time(self):
+        hints = self.clone.regions[0].hints
+        for given in range(1, len(hints) + 1):
+            text = self.clone.learn("hint", "01").stdout
+            shown = [f"hint {n}: " in text for n in range(1, len(hints) + 1)]
+            self.assertEqual(sum(shown), given, text)
+        self.says(self.clone.learn("hint", "01", "1"), 0, "./learn solution 01 1")
+        self.says(self.clone.learn("hint", "01", "9"), 2, "no exercise 9")
+
+    def test_5_mistakes_are_told_apart(self):
+        answers = {
+            ("  const float m = 1.0f",): ("does not compile", "kernel.cuh:", "error"),
+            ("  return; const float m = 0.0f;",): ("were never written",),
+            ("  throw 1; const float m = 0.0f;",): ("threw an exception",),
+            ("  float m = 0; for (;;) m += 1;",): ("did not end, and was stopped",),
+        }
+        for lines, words in answers.items():
+            with self.subTest(lines):
+                self.clone.answer(1, *lines)
+                self.says(self.clone.check(), 1, *words, "exercise 1 ")
+
+    def test_6_the_next_exercise_is_named_and_an_edit_is_noticed(self):
+        self.clone.answer(1)
+        self.says(self.clone.learn(), 0, "changed since the last check")
+        self.clone.answer(2, "  value += __shfl_xor_sync(kAllLanes, value, 16);")
+        self.says(self.clone.check(), 1, "1 right, 2 wrong", "exercise 2 is wrong")
+
+    def test_7_all_right_in_other_words(self):
+        for number in (2, 3, 4):
+            self.clone.answer(number)
+        self.clone.answer(
+            1,
+            "  float m = -FLT_MAX;",
+            "  for (int col = cols - 1; col >= 0; --col) m = x[col] > m ? x[col] : m;",
+        )
+        done = self.clone.learn("check", "01", "--no-install", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue(json.loads(done.stdout)["passed"])
+        self.assertIn("Well done: all 4 exercises", done.stderr)
+        self.assertRegex(done.stderr, r"row_per_warp .*\d / \d")
+        self.says(self.clone.learn(), 0, "passed")
+        chapters = json.loads(self.clone.learn("--json", "-").stdout)["chapters"]
+        self.assertEqual(chapters[0]["exercises"]["state"], "passed")
+
+    def test_8_diff_and_solution(self):
+        done = self.clone.learn("diff", "01")
+        self.says(done, 0, "-  for (int col = cols - 1", "+  for (int col = 0")
+        self.assertEqual(done.stdout.count("the same"), 3)
+        self.says(self.clone.learn("solution", "01", "2"), 0, "__shfl_xor_sync")
+
+    def test_9_reset_keeps_what_was_written(self):
+        own = self.clone.file.read_text()
+        self.says(self.clone.learn("reset", "01"), 0, "is kept as", "kernel.cuh.1")
+        self.assertEqual(self.clone.file.with_name("kernel.cuh.1").read_text(), own)
+        self.assertNotEqual(self.clone.file.read_text(), own)
+        self.says(self.clone.learn("start", "01", "--force"), 0, "kernel.cuh.2")
+
+    def test_9_a_mistake_outside_of_the_exercises_and_lost_marks(self):
+        for number in (1, 2, 3, 4):
+            self.clone.answer(number)
+        right = self.clone.file.read_text()
+        self.clone.file.write_text(right.replace("fmaxf(value", "fminf(value"))
+        self.says(self.clone.check(), 1, "outside of the exercises", "fminf")
+        self.clone.file.write_text(
+            right.replace("  // END 1\n", "").replace("fmaxf(m", "fminf(m")
+        )
+        self.says(self.clone.check(), 1, "out of place")
+
+    def test_9_the_chapters_own_file_is_not_for_editing(self):
+        git = [
+            "git",
+            "-C",
+            str(self.clone.root),
+            "-c",
+            "user.name=x",
+            "-c",
+            "user.email=x",
+        ]
+        for words in (["init", "-q"], ["add", "chapters"], ["commit", "-qm", "x"]):
+            subprocess.run([*git, *words], check=True, capture_output=True)
+        self.assertNotIn("differs from git", self.clone.learn().stdout)
+        with self.clone.source.open("a") as file:
+            file.write("// mine\n")
+        path = f"chapters/{CHAPTER.name}/kernel.cuh"
+        self.says(self.clone.learn(), 0, f"{path} differs from git", "exercises/")
+
+
+if __name__ == "__main__":
+    BUILD = Path(sys.argv.pop(1)).resolve()
+    unittest.main()
