@@ -28,6 +28,9 @@ from .project import ROOT, Chapter
 TIME_LIMIT = 5.0
 LONGEST_TEXT = 4000  # characters that are kept of what a program printed
 HANGS = "hangs"
+NO_DEVICE = (
+    3  # exit status of a chapter: no usable device, which is not the kernel's fault
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ def _once(
             return None, f"was ended by {signal.Signals(-status).name}"
         errors = [line for line in said if line.startswith("error: ")] or said[-1:]
         why = errors[0].removeprefix("error: ") if errors else "it said nothing"
+        if status == NO_DEVICE:
+            raise LearnError(f"{program.name} cannot run here: {why}", NO_DEVICE)
         return None, f"ended with status {status}: {why}"
 
 

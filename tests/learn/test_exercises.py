@@ -13,7 +13,7 @@ import fakes
 
 sys.path.insert(0, str(fakes.SOURCE / "common"))
 
-from learn import checking, diagnosis, exercises, project, regions, trials
+from learn import checking, console, diagnosis, exercises, project, regions, trials
 
 KERNEL = """\
 int twice(int x) {
@@ -306,7 +306,7 @@ class TrialTest(unittest.TestCase):
             return trials.run(program, ["--rows 1", "--rows 2"], time_limit=0.5)
 
     def test_a_hang_is_stopped_and_its_variant_is_found(self):
-        hangs = self.run_program('case "$2" in a) exit 3;; *) sleep 60;; esac')
+        hangs = self.run_program('case "$2" in a) exit 4;; *) sleep 60;; esac')
         self.assertEqual(
             [(a.arguments, a.variant, a.ended == trials.HANGS) for a in hangs],
             [("--rows 1", "a", False), ("--rows 1", "b", True)],
@@ -317,8 +317,13 @@ class TrialTest(unittest.TestCase):
             {a.ended for a in self.run_program("kill -SEGV $$")},
             {"was ended by SIGSEGV"},
         )
-        said = self.run_program('echo "error: no memory" >&2; exit 3')[0]
-        self.assertEqual(said.ended, "ended with status 3: no memory")
+        said = self.run_program('echo "error: no memory" >&2; exit 2')[0]
+        self.assertEqual(said.ended, "ended with status 2: no memory")
+
+    def test_no_device_is_not_the_kernels_fault(self):
+        with self.assertRaisesRegex(console.LearnError, "no GPU") as caught:
+            self.run_program('echo "error: no GPU" >&2; exit 3')
+        self.assertEqual(caught.exception.status, 3)
 
     def test_results_are_read(self):
         report = json.dumps({"variants": [{"name": "a"}], "tensors": {}})
