@@ -28,7 +28,8 @@ std::vector<std::int64_t> index_of(std::size_t element, const std::vector<std::i
 
 WrongIndices indices_along(std::size_t axis, const std::vector<std::size_t>& wrong,
                            const std::vector<std::int64_t>& shape) {
-  std::vector<bool> seen(std::size_t(shape[axis]));
+  const std::size_t length = std::size_t(shape[axis]);
+  std::vector<bool> seen(length);
   for (const std::size_t element : wrong) seen[std::size_t(index_of(element, shape)[axis])] = true;
   WrongIndices indices{.length = shape[axis]};
   for (std::int64_t index = 0; index < indices.length; ++index) {
