@@ -49,10 +49,11 @@ std::string count_cell(std::int64_t count) {
   return count < 1'000'000 ? std::to_string(count) : with_prefix(double(count));
 }
 
-/// The output that is closest to its tolerance, or furthest beyond it.
+/// The output whose relative error is closest to its tolerance, or furthest beyond it.
 const TensorCheck* worst(const VariantResult& result) {
   if (!result.check || result.check->tensors.empty()) return nullptr;
   const auto badness = [](const auto& tensor) {
+    if (tensor.second.measure != Measure::kRelL2) return -1.0;
     const double ratio = tensor.second.rel_l2 / tensor.second.tolerance;
     return std::isnan(ratio) ? HUGE_VAL : ratio;
   };
@@ -79,6 +80,10 @@ const std::vector<Column>& columns() {
        [](const VariantResult& r) {
          const TensorCheck* check = worst(r);
          return check ? Cell(scientific(check->rel_l2) + "/" + scientific(check->tolerance)) : std::nullopt;
+       }},
+      {"work-", "space",
+       [](const VariantResult& r) {
+         return r.workspace_bytes > 0 ? Cell(bytes_cell(std::int64_t(r.workspace_bytes))) : std::nullopt;
        }},
       {"HBM bytes", "predicted",
        [](const VariantResult& r) { return Cell(bytes_cell(r.predicted.bytes())); }},
@@ -183,7 +188,10 @@ void print_defects(std::ostream& out, const VariantResult& result) {
 // ---- JSON
 
 Json to_json(const TensorCheck& check) {
-  Json json = {{"rel_l2", check.rel_l2}, {"max_abs", check.max_abs}, {"tolerance", check.tolerance}};
+  Json json = {{"rel_l2", check.rel_l2},
+               {"max_abs", check.max_abs},
+               {"measure", name_of(check.measure)},
+               {"tolerance", check.tolerance}};
   if (check.first_wrong) {
     json["wrong_elements"] = check.wrong_elements;
     json["first_wrong"] = {{"index", check.first_wrong->index},
@@ -213,6 +221,7 @@ Json to_json(const Traffic& traffic) {
 Json to_json(const VariantResult& result) {
   Json json = {{"name", result.name}};
   if (result.failure) json["failure"] = *result.failure;
+  json["workspace_bytes"] = result.workspace_bytes;
   if (result.check) json["check"] = to_json(*result.check, result.known_failure);
   json["traffic"]["predicted"] = to_json(result.predicted);
   if (result.counted) {

@@ -23,8 +23,7 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
   if (!result.failure) result.outputs = tensors.download_outputs();
 }
 
-Check check_outputs(const TensorMap& outputs, const Reference& reference,
-                    const std::map<std::string, double>& tolerances) {
+Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances) {
   Check check;
   for (const auto& [name, output] : outputs) {
     check.tensors[name] = compare(output, reference.at(name), tolerances.at(name));

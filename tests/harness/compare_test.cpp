@@ -17,7 +17,7 @@ using Index = std::vector<std::int64_t>;
 
 TensorCheck compare_row(std::vector<float> got, const std::vector<double>& expected,
                         double tolerance = kTolerance) {
-  return compare({{1, std::int64_t(got.size())}, std::move(got)}, expected, tolerance);
+  return compare({{1, std::int64_t(got.size())}, std::move(got)}, expected, {Measure::kRelL2, tolerance});
 }
 
 TEST(Compare, EqualIsExact) {
@@ -44,7 +44,7 @@ TEST(Compare, FindsTheFirstWrongElement) {
   const std::vector<double> expected(24, 1);
   got.data[17] = 2;
   got.data[23] = 5;
-  const TensorCheck check = compare(got, expected, kTolerance);
+  const TensorCheck check = compare(got, expected, {Measure::kRelL2, kTolerance});
   EXPECT_FALSE(check.passed);
   EXPECT_EQ(check.wrong_elements, 2);
   ASSERT_TRUE(check.first_wrong);

@@ -157,8 +157,9 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
     "chapter": "02_online_softmax", "backend": "sim", "device": "simulator",
     "problem": {"name": "softmax", "rows": 64, "cols": 1000, "init": "normal", "seed": 7},
     "variants": [{
-      "name": "racy",
-      "check": {"passed": true, "tensors": {"y": {"rel_l2": 1.23e-7, "max_abs": 1e-8, "tolerance": 3.2e-6}}},
+      "name": "racy", "workspace_bytes": 0,
+      "check": {"passed": true, "tensors": {"y": {"rel_l2": 1.23e-7, "max_abs": 1e-8,
+                                                  "measure": "rel_l2", "tolerance": 3.2e-6}}},
       "traffic": {
         "predicted": {"read_bytes": 888888888, "write_bytes": 11111111, "tensors": {
           "x": {"read_bytes": 888888888, "write_bytes": 0}, "y": {"read_bytes": 0, "write_bytes": 11111111}}},
@@ -174,7 +175,8 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
 
 TEST(Json, LeavesOutWhatIsNotKnown) {
   const Json json = Json::parse(to_json(report_of({VariantResult{.name = "plain"}})));
-  EXPECT_EQ(json["variants"][0], Json::parse(R"({"name": "plain", "traffic": {"predicted": {
+  EXPECT_EQ(json["variants"][0],
+            Json::parse(R"({"name": "plain", "workspace_bytes": 0, "traffic": {"predicted": {
     "read_bytes": 0, "write_bytes": 0, "tensors": {}}}})"));
   EXPECT_FALSE(json.contains("copy_gb_per_s"));
 }
