@@ -125,12 +125,18 @@ Reference AttentionForward::reference(const Shape& shape, const TensorMap& input
 }
 
 Tolerances AttentionForward::tolerances(const Shape& shape) {
-  // A 16-bit O is rounded once at the end, and P before it is multiplied with V: each is off by at most half a unit
-  // in its last place, 2^-11 in fp16 and 2^-8 in bf16. Twice that leaves room for both.
-  double o = 1e-5;
-  if (shape.dtype == DType::kFloat16) o = 0x1p-10;
-  if (shape.dtype == DType::kBFloat16) o = 0x1p-7;
-  return {{"o", {Measure::kRelL2, o}}, {"lse", {Measure::kMaxAbs, 1e-4}}};
+  const auto limits = [](double o, double lse) {
+    return Tolerances{{"o", {Measure::kRelL2, o}}, {"lse", {Measure::kMaxAbs, lse}}};
+  };
+  // In 16 bits, what standard attention needs on normal inputs. With u, half a unit in the last place of 1: it rounds
+  // logits of up to 8 by 8 u, and P and O by u each.
+  constexpr double kFloat16 = 0x1p-11, kBFloat16 = 0x1p-8;
+  switch (shape.dtype) {
+    case DType::kFloat32: break;
+    case DType::kFloat16: return limits(2 * kFloat16, 8 * kFloat16);
+    case DType::kBFloat16: return limits(2 * kBFloat16, 8 * kBFloat16);
+  }
+  return limits(1e-5, 1e-4);
 }
 
 double AttentionForward::flops(const Shape& shape) {

@@ -16,6 +16,8 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
     if (backend::is_device_missing(error.code)) throw DeviceError(error.what());
     cudaGetLastError();  // the failure has been dealt with
     result.failure = error.what();
+  } catch (const std::runtime_error& error) {  // of a library that the launch calls
+    result.failure = error.what();
   }
   backend::Observation seen = backend::take_observation();
   result.counted = std::move(seen.counters);
