@@ -60,12 +60,11 @@ std::vector<TensorSpec> AttentionForward::outputs(const Shape& shape) {
 }
 
 TensorMap AttentionForward::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
-  TensorMap tensors;
-  for (const TensorSpec& spec : inputs(shape)) {
-    const bool may_hold_outliers = spec.name == "k";
-    const Init of_this = init == Init::kOutliers && !may_hold_outliers ? Init::kNormal : init;
-    tensors.emplace(spec.name, random_tensor(spec, of_this, seed));
-  }
+  if (init != Init::kOutliers) return random_tensors(inputs(shape), init, seed);
+  TensorMap tensors = random_tensors(inputs(shape), Init::kNormal, seed);
+  Tensor& k = tensors.at("k");
+  k = random_tensor({.name = "k", .shape = k.shape}, Init::kOutliers, seed);
+  for (float& x : k.data) x *= 0.75f;
   return tensors;
 }
 

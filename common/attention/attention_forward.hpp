@@ -70,9 +70,9 @@ struct AttentionForward {
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);
 
-  /// Random Q, K and V. Outliers go into K only, one element in 32 of it near +-100, while Q and V are normal: with
-  /// the default scale a logit then has a standard deviation of 100 / sqrt(32) = 18 for any head_dim, and the
-  /// largest of some thousands are near +-80.
+  /// Random Q, K and V. Outliers are in K only, while Q and V are normal: K is 3/4 of the tensor of that
+  /// distribution, so one element in 32 is near +-75. With the default scale a logit then has a standard deviation of
+  /// 75 / sqrt(32) = 13 for any head_dim, and the largest of some ten thousand are near +-80.
   static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);
 
   /// @param buffers  device addresses of all inputs, outputs and tensors of the workspace, by name

@@ -53,7 +53,7 @@ void ProblemOptions<AttentionForward>::add_to(CLI::App& app) {
   random_.add_to(app, group,
                  "what Q, K and V are filled with: standard normal numbers (the\n"
                  "default), uniform ones in [-1, 1), or normal ones with outliers in K:\n"
-                 "one element in 32 is near +-100, and logits reach about +-80");
+                 "one element in 32 is near +-75, and logits reach about +-80");
   const auto file = [&](const char* name, std::optional<std::string>& target, const char* help) {
     add_text(app, name, target, help)->option_text("FILE")->group(group);
   };
