@@ -52,8 +52,8 @@ void ProblemOptions<AttentionForward>::add_to(CLI::App& app) {
   add_number(app, "--scale", scale_, "factor of Q K^T (default 1/sqrt(head_dim))")->group(group);
   random_.add_to(app, group,
                  "what Q, K and V are filled with: standard normal numbers (the\n"
-                 "default), uniform ones in [-1, 1), or normal ones with outliers in K:\n"
-                 "one element in 32 is near +-75, and logits reach about +-80");
+                 "default), uniform ones in [-1, 1), or normal ones with outliers: one\n"
+                 "element of K in 32 is near +-75, and logits reach about +-80");
   const auto file = [&](const char* name, std::optional<std::string>& target, const char* help) {
     add_text(app, name, target, help)->option_text("FILE")->group(group);
   };

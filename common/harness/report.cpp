@@ -185,6 +185,25 @@ void print_defects(std::ostream& out, const VariantResult& result) {
   }
 }
 
+/// "softmax", "rows=64", ..., "seed=0,", "on", "simulator".
+std::vector<std::string> describe_problem(const Report& report) {
+  std::vector<std::string> words = {report.problem.name};
+  for (const auto& [name, length] : report.problem.sizes) words.push_back(fmt::format("{}={}", name, length));
+  for (const auto& [name, value] : report.problem.inputs) {
+    if (const double* number = std::get_if<double>(&value)) {
+      words.push_back(fmt::format("{}={:.4g}", name, *number));
+    } else if (const bool* flag = std::get_if<bool>(&value)) {
+      if (*flag) words.push_back(name);
+    } else {
+      words.push_back(std::visit(
+          [&option = name](const auto& known) { return fmt::format("{}={}", option, known); }, value));
+    }
+  }
+  words.back() += ',';
+  words.push_back("on " + report.device);
+  return words;
+}
+
 // ---- JSON
 
 Json to_json(const TensorCheck& check) {
@@ -261,16 +280,8 @@ bool Report::ok() const {
 }
 
 void print(std::ostream& out, const Report& report) {
-  fmt::print(out, "{}: {}\n{}", report.chapter, report.title, report.problem.name);
-  for (const auto& [name, length] : report.problem.sizes) fmt::print(out, " {}={}", name, length);
-  for (const auto& [name, value] : report.problem.inputs) {
-    if (const double* number = std::get_if<double>(&value)) {
-      fmt::print(out, " {}={:.4g}", name, *number);
-    } else {
-      std::visit([&, &option = name](const auto& known) { fmt::print(out, " {}={}", option, known); }, value);
-    }
-  }
-  fmt::print(out, ", on {}\n\n", report.device);
+  fmt::print(out, "{}: {}\n{}\n\n", report.chapter, report.title,
+             in_lines(describe_problem(report), kWidest));
   print_table(out, report.variants);
   if (report.copy_gb_per_s) {
     fmt::print(out, "\ncopy from device to device, in the same run: {:.4g} GB/s read and written\n",

@@ -67,6 +67,33 @@ TEST(Compare, WhateverFailsHasAWrongElement) {
   EXPECT_EQ(check.wrong_elements, 3);
 }
 
+TEST(Compare, LargestErrorCanDecide) {
+  const Tensor got{{1, 3}, {100, -kInf, 2.001f}};
+  const std::vector<double> expected = {100, -double(kInf), 2};
+  const TensorCheck check = compare(got, expected, {Measure::kMaxAbs, 1e-4});
+  EXPECT_FALSE(check.passed);
+  EXPECT_NEAR(check.error(), 1e-3, 1e-7);
+  EXPECT_EQ(check.wrong_elements, 1);
+  ASSERT_TRUE(check.first_wrong);
+  EXPECT_EQ(check.first_wrong->index, (Index{0, 2}));
+  EXPECT_TRUE(compare(got, expected, {Measure::kMaxAbs, 1.1e-3}).passed);
+  EXPECT_TRUE(compare(got, expected, {Measure::kRelL2, 1e-4}).passed);  // 1e-3 of 100
+}
+
+TEST(Compare, LargestErrorOfInfinityAndNaN) {
+  const Tolerance tolerance{Measure::kMaxAbs, 1e30};
+  EXPECT_TRUE(compare({{1}, {-kInf}}, {-double(kInf)}, tolerance).passed);
+  for (const auto& [got, expected] : {std::pair{-kInf, 1.0},
+                                      {1.0f, -double(kInf)},
+                                      {kInf, -double(kInf)},
+                                      {kNaN, 1.0},
+                                      {kNaN, -double(kInf)}}) {
+    const TensorCheck check = compare({{1}, {got}}, {expected}, tolerance);
+    EXPECT_FALSE(check.passed) << got << ' ' << expected;
+    EXPECT_EQ(check.wrong_elements, 1);
+  }
+}
+
 TEST(Compare, NaNNeverPasses) {
   for (const double tolerance : {kTolerance, 1e30, double(kInf)}) {
     const TensorCheck check = compare_row({1, kNaN, 1}, {1, 1, 1}, tolerance);
