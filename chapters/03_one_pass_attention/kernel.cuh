@@ -38,8 +38,12 @@ __device__ __forceinline__ Row row_of(const Attention<float>& a, size_t row) {
   const size_t head = row / a.seq_q;  // counts through all batches
   const size_t kv_head = head / a.heads * a.kv_heads + a.kv_head(int(head % a.heads));
   const size_t first_key = kv_head * a.seq_k;
-  return {a.q + row * kHeadDim, a.k + first_key * kHeadDim, a.v + first_key * kHeadDim,
-          a.o + row * kHeadDim, a.lse + row,                a.visible_keys(int(row % a.seq_q))};
+  return {a.q + row * kHeadDim,
+          a.k + first_key * kHeadDim,
+          a.v + first_key * kHeadDim,
+          a.o + row * kHeadDim,
+          a.lse + row,
+          a.visible_keys(int(row % a.seq_q))};
 }
 
 /// scale * q: what lane i holds of the query, its columns i, i + 32, ...

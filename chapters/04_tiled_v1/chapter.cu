@@ -109,7 +109,8 @@ Traffic traffic_of(const Shape& shape, const Tiles& tiles) {
   for (std::int64_t first_key = 0; first_key < shape.seq_k; first_key += tiles.Bc) {
     visits += visited_queries(shape, tiles, first_key);
   }
-  const std::int64_t number = shape.batch * shape.heads * std::int64_t(sizeof(float));  // of one element per head
+  const std::int64_t number =
+      shape.batch * shape.heads * std::int64_t(sizeof(float));  // of one element per head
   const std::int64_t row = number * shape.head_dim, rows = shape.seq_q;
   const TensorTraffic statistics = {.read_bytes = number * visits, .write_bytes = number * visits};
   return {.tensors = {{"q", {.read_bytes = row * visits}},
@@ -126,7 +127,8 @@ std::vector<TensorSpec> statistics_of_rows(const Shape& shape) {
           {.name = "l", .shape = {shape.batch, shape.heads, shape.seq_q}}};
 }
 
-std::optional<std::string> refuse_shape(const Shape& shape, const std::function<Tiles(std::int64_t)>& tiles_for) {
+std::optional<std::string> refuse_shape(const Shape& shape,
+                                        const std::function<Tiles(std::int64_t)>& tiles_for) {
   if (const auto reason = refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32})) return reason;
   const std::size_t needed = tiles_for(shape.head_dim).shared_bytes, limit = shared_limit();
   if (needed <= limit) return std::nullopt;

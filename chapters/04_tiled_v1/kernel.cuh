@@ -41,8 +41,13 @@ __device__ __forceinline__ Head head_of_block(const Attention<float>& a, float* 
   const size_t head = blockIdx.x;  // counts through all batches
   const size_t kv_head = head / a.heads * a.kv_heads + a.kv_head(int(head % a.heads));
   const size_t query = head * a.seq_q, key = kv_head * a.seq_k;
-  return {a.q + query * kHeadDim, a.k + key * kHeadDim, a.v + key * kHeadDim, a.o + query * kHeadDim,
-          m + query,              l + query,            a.lse + query};
+  return {a.q + query * kHeadDim,
+          a.k + key * kHeadDim,
+          a.v + key * kHeadDim,
+          a.o + query * kHeadDim,
+          m + query,
+          l + query,
+          a.lse + query};
 }
 
 /// The first query tile that the key tile from first_key on has to visit, as its first query: tiles before it
@@ -88,10 +93,10 @@ __device__ __forceinline__ void store_lse(const Attention<float>& a, const Head&
 template <int kHeadDimension, int kPad>
 struct RowTiles {
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = 32;                       ///< queries of a tile: one for each thread
-  static constexpr int Bc = 32;                       ///< keys of a tile
-  static constexpr int kStride = kHeadDim + kPad;     ///< from one row of sQ, sK or sV to the next
-  static constexpr int kScoreStride = Bc + kPad;      ///< from one row of sS to the next
+  static constexpr int Br = 32;                    ///< queries of a tile: one for each thread
+  static constexpr int Bc = 32;                    ///< keys of a tile
+  static constexpr int kStride = kHeadDim + kPad;  ///< from one row of sQ, sK or sV to the next
+  static constexpr int kScoreStride = Bc + kPad;   ///< from one row of sS to the next
   static constexpr int kFloats = (Br + 2 * Bc) * kStride + Br * kScoreStride + Br;  ///< of shared memory
 };
 
@@ -139,8 +144,7 @@ __device__ __forceinline__ float weighted_sum(const float* sP, const float* sV) 
 ///
 /// Threads that each have a row read and write 32 rows at a time, in HBM as in shared memory.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::Br)
-    thread_per_row_attention(Attention<float> a, float* m, float* l) {
+__global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<float> a, float* m, float* l) {
   constexpr int d = Tile::kHeadDim;
   const Head head = head_of_block<d>(a, m, l);
   const int row = threadIdx.x;  // of every tile
@@ -215,8 +219,7 @@ __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, in
 ///   shared  4 * Tile::kFloats bytes: tiles of Q, K, V and S, and a factor for each row
 ///   HBM     as thread_per_row
 template <class Tile>
-__global__ void __launch_bounds__(Tile::Br)
-    cooperative_attention(Attention<float> a, float* m, float* l) {
+__global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<float> a, float* m, float* l) {
   constexpr int d = Tile::kHeadDim;
   const Head head = head_of_block<d>(a, m, l);
   const int row = threadIdx.x;
@@ -271,12 +274,12 @@ struct WarpTiles {
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int kWarps = kHeadDim <= 64 ? 16 : 8;  ///< each visits query tiles of its own
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int Br = 8;                   ///< queries of a tile: what a lane loads of K and V serves so many
-  static constexpr int kSlice = 32;              ///< keys that a warp takes at a time: one for each lane
+  static constexpr int Br = 8;       ///< queries of a tile: what a lane loads of K and V serves so many
+  static constexpr int kSlice = 32;  ///< keys that a warp takes at a time: one for each lane
   static constexpr int kCols = kHeadDim / 32;    ///< columns of O that a lane holds of each row
   static constexpr int kKStride = kHeadDim + 4;  ///< 8 lanes that read 16 bytes of 8 keys find 32 banks
-  static constexpr int kFloatsPerKey = kKStride + kHeadDim;              ///< of shared memory: a row of K and one of V
-  static constexpr int kFloatsPerWarp = Br * (kHeadDim + kSlice);        ///< its tile of Q, and a slice of P
+  static constexpr int kFloatsPerKey = kKStride + kHeadDim;  ///< of shared memory: a row of K and one of V
+  static constexpr int kFloatsPerWarp = Br * (kHeadDim + kSlice);  ///< its tile of Q, and a slice of P
 };
 
 /// 16 aligned bytes of shared memory.
