@@ -1,8 +1,8 @@
 /// @file
 /// Attention without its matrix: a warp computes one row of O and keeps no more than that row.
 ///
-/// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], LSE
-/// [batch, heads, seq_q], all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads. A row
+/// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], LSE [batch,
+/// heads, seq_q], all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads. A row
 /// that sees no key has O = 0 and LSE = -inf.
 #pragma once
 
@@ -72,7 +72,7 @@ __device__ __forceinline__ float score(const float (&rQ)[kCols], const float* k)
 template <int kCols>
 __device__ __forceinline__ void store_row(const Row& row, const float (&rO)[kCols], MaxSum all) {
   const int lane = threadIdx.x % 32;
-  // EXERCISE 4: Write the row of O, and its LSE. rO[c] is column lane + 32 * c of the sum that l has to divide.
+  // EXERCISE 4: Write the row of O and its LSE. rO[c] is column lane + 32 * c, not yet divided by l.
   // HINT 4: A row that sees no key has l = 0. Its O is 0, not 0 / 0: see inverse_or_zero().
   // HINT 4: The sum of exp(score) is l * exp(m). Its logarithm needs no exp(m): log_sum_exp(all).
   // HINT 4: row.o[lane + 32 * c] = rO[c] * inverse_or_zero(all.l) for all c; one lane writes *row.lse.
@@ -84,8 +84,8 @@ __device__ __forceinline__ void store_row(const Row& row, const float (&rO)[kCol
 
 /// Attention in two passes over the keys. No score is stored: the second pass computes each of them again.
 ///
-/// One change from three kernels with S and P in HBM: the row's statistics (m, l) are all that the second pass
-/// needs of the first. (Rabe & Staats 2021 for the memory; Milakov & Gimelshein 2018 for (m, l).)
+/// One change from three kernels with S and P in HBM: the row's statistics (m, l) are all that the second
+/// pass needs of the first. (Rabe & Staats 2021 for the memory; Milakov & Gimelshein 2018 for (m, l).)
 ///
 ///   grid    ceil(batch * heads * seq_q / kWarps)   one warp per row
 ///   block   kBlockThreads = 32 * kWarps
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kBlockThreads) one_pass_attention(Attention<fl
     const float* v = row.v + size_t(key) * kHeadDim;
     // EXERCISE 3: Take this key into m, l and rO.
     // HINT 3: l and o are sums against the old maximum. One factor brings both to the new one.
-    // HINT 3: The factor is expf(m - m_new), with m_new = fmaxf(m, s). The key itself has p = expf(s - m_new).
+    // HINT 3: The factor is expf(m - m_new), with m_new = fmaxf(m, s). The new key has p = expf(s - m_new).
     // HINT 3: l = l * correction + p, and rO[c] = rO[c] * correction + p * v[lane + 32 * c]. Then m = m_new.
     const float m_new = fmaxf(m, s);
     const float correction = expf(m - m_new);  // 0 for the first key: expf(-FLT_MAX - s)

@@ -102,8 +102,8 @@ std::int64_t visited_queries(const Shape& shape, const Tiles& tiles, std::int64_
   return shape.seq_q - blind / tiles.Br * tiles.Br;
 }
 
-/// K and V are read once per head of Q. A visit of a row reads q, and reads and writes o, m and l; the first visit
-/// only writes these. LSE reads m and l once more.
+/// K and V are read once per head of Q. A visit of a row reads q, and reads and writes o, m and l; the first
+/// visit only writes these. LSE reads m and l once more.
 Traffic traffic_of(const Shape& shape, const Tiles& tiles) {
   std::int64_t visits = 0;  // of rows
   for (std::int64_t first_key = 0; first_key < shape.seq_k; first_key += tiles.Bc) {

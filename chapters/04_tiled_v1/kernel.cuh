@@ -2,12 +2,12 @@
 /// FlashAttention v1: tiles of K and V wait on the chip while the queries come by.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim]; LSE, m and l are
-/// [batch, heads, seq_q]; all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads. A row
-/// that sees no key has O = 0 and LSE = -inf.
+/// [batch, heads, seq_q]; all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads.
+/// A row that sees no key has O = 0 and LSE = -inf.
 ///
-/// All kernels are Algorithm 1 of Dao et al. 2022, one block for each head of each batch. Lines are quoted from
-/// there. Only O = 0, m = -inf and l = 0 (line 2) are not written to HBM: the visit of the first key tile takes
-/// them as given.
+/// All kernels are Algorithm 1 of Dao et al. 2022, one block for each head of each batch. Lines are quoted
+/// from there. Only O = 0, m = -inf and l = 0 (line 2) are not written to HBM: the visit of the first key
+/// tile takes them as given.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -68,10 +68,10 @@ struct Update {
 
 /// Lines 11 and 12: the row's statistics and factors, from those before the visit and those of the tile.
 __device__ __forceinline__ Update update(MaxSum before, MaxSum tile) {
-  // EXERCISE 1: O was divided by before.l, P V is not divided yet. Bring both to the new maximum, divide by the new l.
-  // HINT 1: Both O * before.l and P V are sums of exp(score - a maximum) * v, as l is of exp(score - a maximum).
-  // HINT 1: merge() has the new m and l. O * before.l needs the factor exp(before.m - m), P V exp(tile.m - m).
-  // HINT 1: keep = before.l * expf(before.m - all.m) / all.l, add = expf(tile.m - all.m) / all.l; 0 for all.l = 0.
+  // EXERCISE 1: O is divided by before.l, P V by nothing. Find the factors that make the new O of them.
+  // HINT 1: O * before.l and P V are sums of exp(score - maximum) * v, each against its own maximum.
+  // HINT 1: merge() has the new m and l. O * before.l gets the factor exp(before.m - m), P V exp(tile.m - m).
+  // HINT 1: keep = before.l * expf(before.m - all.m) * inv_l, add = expf(tile.m - all.m) * inv_l.
   const MaxSum all = merge(before, tile);
   const float inv_l = inverse_or_zero(all.l);
   return {all, before.l * expf(before.m - all.m) * inv_l, expf(tile.m - all.m) * inv_l};
@@ -100,7 +100,8 @@ struct RowTiles {
   static constexpr int kFloats = (Br + 2 * Bc) * kStride + Br * kScoreStride + Br;  ///< of shared memory
 };
 
-/// Lines 9 and 10 for one row: its scores against the tile's keys, then P = exp(score - maximum) in their place.
+/// Lines 9 and 10 for one row: its scores against the tile's keys, then P = exp(score - maximum) in their
+/// place.
 ///
 /// @param sQ  the row of scale * Q          @param sK  the key tile
 /// @param sP  where the row of P goes       @param seen  keys 0 .. seen - 1 of the tile are visible
@@ -138,9 +139,10 @@ __device__ __forceinline__ float weighted_sum(const float* sP, const float* sV) 
 ///   grid    batch * heads
 ///   block   Tile::Br = 32: a single warp
 ///   shared  4 * Tile::kFloats bytes: tiles of Q, K, V and S
-///   HBM     with V visits of a query tile by a key tile, 2 * N * d elements of K and V, and for each row of each
-///           visit d of Q, d of O, m and l read (O, m and l not in the first), d of O, m and l written;
-///           m and l once more, and LSE: traffic_of() in chapter.cu
+///   HBM     reads K and V once. Each visit of a row by a key tile reads q and, but for the first visit, o, m
+///           and l; and writes o, m and l. LSE reads m and l once more: traffic_of() in chapter.cu. With
+///           Tc = ceil(seq_k / Bc), no mask and one head, that is
+///           (2 * seq_k * d + seq_q * (3 * Tc - 1) * d + seq_q * (4 * Tc + 1)) * 4 bytes
 ///
 /// Threads that each have a row read and write 32 rows at a time, in HBM as in shared memory.
 template <class Tile>
@@ -188,8 +190,8 @@ __global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<f
 
 // --- the threads of a tile together ------------------------------------------------------------------
 
-/// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, times `factor`. Rows
-/// from `end` on become zeros.
+/// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, times `factor`.
+/// Rows from `end` on become zeros.
 ///
 /// @tparam kThreads  threads that copy together, a warp or a block: their numbers are threadIdx.x % kThreads
 /// @tparam kStride   floats from one row in shared memory to the next
@@ -197,22 +199,22 @@ template <int kThreads, int kHeadDim, int kStride>
 __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, int first, int rows, int end,
                                           float factor = 1.0f) {
   // EXERCISE 3: Copy the tile so that in each step neighbouring threads copy neighbouring columns of a row.
-  // HINT 3: Count the elements of the tile row by row, rows * kHeadDim of them, and deal them out in this order.
-  // HINT 3: Thread i takes elements i, i + kThreads, ... Element n is in row n / kHeadDim, column n % kHeadDim.
-  // HINT 3: sTile[row * kStride + col] = factor * gMatrix[(first + row) * kHeadDim + col], 0 where first + row >= end.
+  // HINT 3: Count the rows * kHeadDim elements of the tile row by row, and deal them out in this order.
+  // HINT 3: Thread i takes elements i, i + kThreads, ... Element n is in row n / kHeadDim.
+  // HINT 3: sTile[row * kStride + col] is factor * gMatrix[(first + row) * kHeadDim + col], or 0.
   for (int n = threadIdx.x % kThreads; n < rows * kHeadDim; n += kThreads) {
     const int row = n / kHeadDim, col = n % kHeadDim;
     const bool inside = first + row < end;
     sTile[row * kStride + col] = inside ? factor * gMatrix[size_t(first + row) * kHeadDim + col] : 0.0f;
   }
-  // STUB:   for (int n = threadIdx.x % kThreads; n < rows * kStride; n += kThreads) sTile[n] = factor * gMatrix[0];
+  // STUB:   for (int n = threadIdx.x % kThreads; n < rows * kStride; n += kThreads) sTile[n] = *gMatrix;
 }
 
 /// FlashAttention v1 with tiles that all threads load and store together.
 ///
-/// One change: who moves what. 32 neighbouring threads move 32 neighbouring columns of one row. The rows of the
-/// tiles are one float longer than they need to be, so that 32 threads that read the same column of 32 rows find
-/// it in 32 banks. The row of P V goes to where the row of Q was, and from there to HBM.
+/// One change: who moves what. 32 neighbouring threads move 32 neighbouring columns of one row. The rows of
+/// the tiles are one float longer than they need to be, so that 32 threads that read the same column of 32
+/// rows find it in 32 banks. The row of P V goes to where the row of Q was, and from there to HBM.
 ///
 ///   grid    batch * heads
 ///   block   Tile::Br = 32
@@ -267,8 +269,8 @@ __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<floa
 
 // --- a warp for several rows -------------------------------------------------------------------------
 
-/// How `warp_per_rows` cuts the problem. The number of keys in a tile, Bc, is given at run time: a multiple of
-/// kSlice, as large as shared memory allows.
+/// How `warp_per_rows` cuts the problem. The number of keys in a tile, Bc, is given at run time: a multiple
+/// of kSlice, as large as shared memory allows.
 template <int kHeadDimension>
 struct WarpTiles {
   static constexpr int kHeadDim = kHeadDimension;
@@ -287,8 +289,8 @@ __device__ __forceinline__ float4 quad(const float* s) { return *reinterpret_cas
 
 /// The slice's scores: rS[r] = q_r.k, for this lane's key and all rows of the warp.
 ///
-/// A quad of the key is loaded once and multiplied with Br quads of queries; each of these is the same for all
-/// lanes, one broadcast.
+/// A quad of the key is loaded once and multiplied with Br quads of queries; each of these is the same for
+/// all lanes, one broadcast.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Br], const float* sQ, const float* sKey) {
   for (int r = 0; r < Tile::Br; ++r) rS[r] = 0.0f;
@@ -319,10 +321,10 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::Br][Tile::kCols], 
 
 /// FlashAttention v1 with scores and output in registers.
 ///
-/// One change: a warp has a query tile to itself, and every value that it loads from shared memory is used for
-/// several rows. Warps share nothing but the key tile, so there is no barrier between visits. A warp takes the
-/// tile in slices of 32 keys, with the recurrence of chapter 03 in between; O in HBM is read and written once for
-/// the whole tile.
+/// One change: a warp has a query tile to itself, and every value that it loads from shared memory is used
+/// for several rows. Warps share nothing but the key tile, so there is no barrier between visits. A warp
+/// takes the tile in slices of 32 keys, with the recurrence of chapter 03 in between; O in HBM is read and
+/// written once for the whole tile.
 ///
 ///   grid    batch * heads
 ///   block   Tile::kThreads
@@ -372,16 +374,16 @@ __global__ void __launch_bounds__(Tile::kThreads)
         const int key = first_key + slice + lane;
         for (int r = 0; r < Br; ++r) {
           const float s = key < a.visible_keys(first + r) ? rS[r] : -INFINITY;
-          // EXERCISE 4: Take the slice into the row's maximum, this lane's part of its sum, and its part of o.
+          // EXERCISE 4: Take the lane's score into the row's maximum, the lane's part of the sum, and of o.
           // HINT 4: It is the recurrence of chapter 03, but the maximum grows by 32 keys at a time.
-          // HINT 4: The maximum has to be the same in all lanes: warp_reduce(s, fmaxf-like operation), then fmaxf.
-          // HINT 4: The lane's sum and all rO[r][c] get the factor exp(old - new); the sum also p. P V comes below.
+          // HINT 4: The new maximum is the same in all lanes: warp_reduce() of the scores, then fmaxf().
+          // HINT 4: rL[r] and all rO[r][c] get the factor exp(old - new), rL[r] also p. P V comes below.
           const float m_new = fmaxf(rM[r], warp_reduce(s, [](float x, float y) { return fmaxf(x, y); }));
           const float correction = expf(rM[r] - m_new), p = expf(s - m_new);
           rM[r] = m_new;
           rL[r] = rL[r] * correction + p;
           for (int c = 0; c < Tile::kCols; ++c) rO[r][c] *= correction;
-          // STUB:   const float p = expf(s), correction = 1.0f; rM[r] = 0.0f, rL[r] += p * correction;
+          // STUB:   rM[r] = fmaxf(rM[r], s); const float p = expf(s - rM[r]); rL[r] += p;
           sP[r * Tile::kSlice + lane] = p;
         }
         __syncwarp();  // the slice of P is there

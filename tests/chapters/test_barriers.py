@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
-from lessons import items_of  # noqa: E402  the functions of a source file
+from lessons import items_of
 
 # By the problem of a chapter: shapes of which at least one misses each barrier.
 SHAPES = {
