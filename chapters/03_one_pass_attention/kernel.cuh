@@ -72,10 +72,10 @@ __device__ __forceinline__ float score(const float (&rQ)[kCols], const float* k)
 template <int kCols>
 __device__ __forceinline__ void store_row(const Row& row, const float (&rO)[kCols], MaxSum all) {
   const int lane = threadIdx.x % 32;
-  // EXERCISE 4: Write the row of O and its LSE. rO[c] is column lane + 32 * c, not yet divided by l.
-  // HINT 4: A row that sees no key has l = 0. Its O is 0, not 0 / 0: see inverse_or_zero().
-  // HINT 4: The sum of exp(score) is l * exp(m). Its logarithm needs no exp(m): log_sum_exp(all).
-  // HINT 4: row.o[lane + 32 * c] = rO[c] * inverse_or_zero(all.l) for all c; one lane writes *row.lse.
+  // EXERCISE 2: Write the row of O and its LSE. rO[c] is column lane + 32 * c, not yet divided by l.
+  // HINT 2: A row that sees no key has l = 0. Its O is 0, not 0 / 0: see inverse_or_zero().
+  // HINT 2: The sum of exp(score) is l * exp(m). Its logarithm needs no exp(m): log_sum_exp(all).
+  // HINT 2: row.o[lane + 32 * c] = rO[c] * inverse_or_zero(all.l) for all c; one lane writes *row.lse.
   const float inv_l = inverse_or_zero(all.l);
   for (int c = 0; c < kCols; ++c) row.o[lane + 32 * c] = rO[c] * inv_l;
   if (lane == 0) *row.lse = log_sum_exp(all);
@@ -111,9 +111,9 @@ __global__ void __launch_bounds__(kBlockThreads) two_pass_attention(Attention<fl
   // Pass 2, over K and V: the sum of exp(score - m) * v. Lane i has columns i, i + 32, ... of it.
   float rO[kCols] = {};
   for (int key = 0; key < row.visible; ++key) {
-    // EXERCISE 2: Add the share of this key to the lane's columns of o. The division by l comes at the end.
-    // HINT 2: The score of the first pass is gone. What does it take to have it again?
-    // HINT 2: p = expf(score - all.m), the same in every lane; rO[c] grows by p times one column of v.
+    // EXERCISE 3: Add the share of this key to the lane's columns of o. The division by l comes at the end.
+    // HINT 3: The score of the first pass is gone. What does it take to have it again?
+    // HINT 3: p = expf(score - all.m), the same in every lane; rO[c] grows by p times one column of v.
     const float p = expf(score(rQ, row.k + size_t(key) * kHeadDim) - all.m);
     const float* v = row.v + size_t(key) * kHeadDim;
     for (int c = 0; c < kCols; ++c) rO[c] += p * v[lane + 32 * c];
@@ -148,17 +148,19 @@ __global__ void __launch_bounds__(kBlockThreads) one_pass_attention(Attention<fl
   for (int key = 0; key < row.visible; ++key) {
     const float s = score(rQ, row.k + size_t(key) * kHeadDim);
     const float* v = row.v + size_t(key) * kHeadDim;
-    // EXERCISE 3: Take this key into m, l and rO.
-    // HINT 3: l and o are sums against the old maximum. One factor brings both to the new one.
-    // HINT 3: The factor is expf(m - m_new), with m_new = fmaxf(m, s). The new key has p = expf(s - m_new).
-    // HINT 3: l = l * correction + p, and rO[c] = rO[c] * correction + p * v[lane + 32 * c]. Then m = m_new.
+    // EXERCISE 4: Take this key into m, l and rO.
+    // HINT 4: l and o are sums against the old maximum. One factor brings both to the new one.
+    // HINT 4: The factor is expf(m - m_new), with m_new = fmaxf(m, s). The new key has p = expf(s - m_new).
+    // HINT 4: l = l * correction + p, and rO[c] = rO[c] * correction + p * v[lane + 32 * c]. Then m = m_new.
     const float m_new = fmaxf(m, s);
     const float correction = expf(m - m_new);  // 0 for the first key: expf(-FLT_MAX - s)
     const float p = expf(s - m_new);
     l = l * correction + p;
     for (int c = 0; c < kCols; ++c) rO[c] = rO[c] * correction + p * v[lane + 32 * c];
     m = m_new;
-    // STUB:   m = fmaxf(m, s), l += expf(s - m), rO[0] += expf(s - m) * v[lane];
+    // STUB:   m = fmaxf(m, s);
+    // STUB:   l += expf(s - m);
+    // STUB:   rO[0] += expf(s - m) * v[lane];
   }
   store_row(row, rO, {m, l});
 }

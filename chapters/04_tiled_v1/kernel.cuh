@@ -207,7 +207,9 @@ __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, in
     const bool inside = first + row < end;
     sTile[row * kStride + col] = inside ? factor * gMatrix[size_t(first + row) * kHeadDim + col] : 0.0f;
   }
-  // STUB:   for (int n = threadIdx.x % kThreads; n < rows * kStride; n += kThreads) sTile[n] = *gMatrix;
+  // STUB:   for (int n = threadIdx.x % kThreads; n < rows * kStride; n += kThreads) {
+  // STUB:     sTile[n] = first < end ? factor * gMatrix[0] : 0.0f;
+  // STUB:   }
 }
 
 /// FlashAttention v1 with tiles that all threads load and store together.
@@ -383,7 +385,9 @@ __global__ void __launch_bounds__(Tile::kThreads)
           rM[r] = m_new;
           rL[r] = rL[r] * correction + p;
           for (int c = 0; c < Tile::kCols; ++c) rO[r][c] *= correction;
-          // STUB:   rM[r] = fmaxf(rM[r], s); const float p = expf(s - rM[r]); rL[r] += p;
+          // STUB:   rM[r] = fmaxf(rM[r], s);
+          // STUB:   const float p = expf(s - rM[r]);
+          // STUB:   rL[r] += p;
           sP[r * Tile::kSlice + lane] = p;
         }
         __syncwarp();  // the slice of P is there

@@ -65,7 +65,7 @@ TEST(TiledV1, WarpsWithTheirOwnRowsMeetOnlyAtKeyTiles) {
   EXPECT_EQ(threads.counted->barriers, 2 * query_tiles * key_tiles);  // of one warp
   EXPECT_EQ(warps.counted->barriers, 2 * key_tiles * 16);             // of 16
   EXPECT_EQ(warps.counted->shared.conflicts(), 0);
-  EXPECT_LT(5 * warps.counted->shared.load_wavefronts, threads.counted->shared.load_wavefronts);
+  EXPECT_LT(3 * warps.counted->shared.load_wavefronts, threads.counted->shared.load_wavefronts);
 }
 
 TEST(TiledV1, NeedsTwoNumbersForEachRow) {
