@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "attention/standard_attention.hpp"
 #include "device/head_dims.cuh"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
@@ -61,6 +62,12 @@ AnyChapter describe_chapter() {
       .name = "03_one_pass_attention",
       .title = "From two passes to one: attention without its matrix",
       .variants = {
+          Step{.name = "three_kernels",
+               .summary = "standard attention: Q K^T, softmax, P V, with S and P in HBM",
+               .launch = standard_attention::launch,
+               .traffic = standard_attention::traffic,
+               .refuse = standard_attention::refuse,
+               .workspace = standard_attention::workspace},
           Step{.name = "two_pass",
                .summary = "a warp per row: (m, l) first, then every score again for P V",
                .launch = launch_two_pass,

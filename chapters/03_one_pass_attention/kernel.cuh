@@ -35,9 +35,8 @@ struct Row {
 /// @param row  counts through the queries of all heads of all batches
 template <int kHeadDim>
 __device__ __forceinline__ Row row_of(const Attention<float>& a, size_t row) {
-  const size_t head = row / a.seq_q;  // counts through all batches
-  const size_t kv_head = head / a.heads * a.kv_heads + a.kv_head(int(head % a.heads));
-  const size_t first_key = kv_head * a.seq_k;
+  const int head = int(row / a.seq_q);  // counts through all batches, and so does kv_head(head)
+  const size_t first_key = size_t(a.kv_head(head)) * a.seq_k;
   return {a.q + row * kHeadDim,
           a.k + first_key * kHeadDim,
           a.v + first_key * kHeadDim,

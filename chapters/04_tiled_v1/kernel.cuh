@@ -38,9 +38,8 @@ struct Head {
 
 template <int kHeadDim>
 __device__ __forceinline__ Head head_of_block(const Attention<float>& a, float* m, float* l) {
-  const size_t head = blockIdx.x;  // counts through all batches
-  const size_t kv_head = head / a.heads * a.kv_heads + a.kv_head(int(head % a.heads));
-  const size_t query = head * a.seq_q, key = kv_head * a.seq_k;
+  const int head = blockIdx.x;  // counts through all batches, and so does kv_head(head)
+  const size_t query = size_t(head) * a.seq_q, key = size_t(a.kv_head(head)) * a.seq_k;
   return {a.q + query * kHeadDim,
           a.k + key * kHeadDim,
           a.v + key * kHeadDim,

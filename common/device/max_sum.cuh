@@ -28,6 +28,9 @@ __device__ __forceinline__ MaxSum merge(MaxSum a, MaxSum b) {
   return {m, a.l * expf(a.m - m) + b.l * expf(b.m - m)};
 }
 
+/// The logarithm of the sum of exp(x) over a part; -inf for the empty one.
+__device__ __forceinline__ float log_sum_exp(MaxSum part) { return part.m + logf(part.l); }
+
 /// A pair travels between lanes in two shuffles. With this, warp_reduce() and block_reduce() take pairs.
 __device__ __forceinline__ MaxSum shuffle_xor(MaxSum part, int mask) {
   return {shuffle_xor(part.m, mask), shuffle_xor(part.l, mask)};
