@@ -5,6 +5,9 @@
 /// [batch, heads, seq_q]; all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads.
 /// A row that sees no key has O = 0 and LSE = -inf.
 ///
+/// A key that is hidden from a row, but not from all rows of its tile, has the weight 0 there. If its value
+/// is NaN or infinite, 0 times that is NaN.
+///
 /// All kernels are Algorithm 1 of Dao et al. 2022, one block for each head of each batch. Lines are quoted
 /// from there. Only O = 0, m = -inf and l = 0 (line 2) are not written to HBM: the visit of the first key
 /// tile takes them as given.
@@ -416,7 +419,6 @@ __global__ void __launch_bounds__(Tile::kThreads)
         head.m[query_of_lane] = stats.m;
         head.l[query_of_lane] = stats.l;
       }
-      __syncwarp();  // every lane is done with the query tile: its place is free
     }
     __syncthreads();  // every warp is done with the key tile; m and l of all rows are written
   }
