@@ -169,4 +169,85 @@ def places() -> str:
     return svg.render("Where on_chip keeps the columns of a row")
 
 
-DRAWINGS: dict[str, Callable[[], str]] = {"mappings": mappings, "places": places}
+# --- chapter 03 -----------------------------------------------------------------------------------
+
+
+def lanes() -> str:
+    """Which columns of a query, a key, a value and an output a lane of chapter 03 has."""
+    head_dim, lane, cell, label = 64, 5, 11, 150
+    svg = Svg()
+    rows = (
+        ("q, in registers", "loaded once", 0.28),
+        ("key j, from HBM", "passes by", 0.1),
+        ("value j, from HBM", "passes by", 0.1),
+        ("o, in registers", "stored at the end", 0.28),
+    )
+    for group in range(head_dim // 32):
+        x = label + group * (32 * cell + 10)
+        text = f"c = {group}: columns {32 * group} .. {32 * group + 31}, 128 bytes"
+        svg.text(x + 16 * cell, 12, text, 11, "middle")
+    for number, (name, when, shade) in enumerate(rows):
+        y = 22 + number * (cell + 21)
+        svg.text(0, y + 6, name, 12, bold=True)
+        svg.text(0, y + 20, when, 11)
+        for col in range(head_dim):
+            x = label + col * cell + col // 32 * 10
+            mine = col % 32 == lane
+            colour = WARPS[1] if mine else WARPS[0]
+            svg.box(x, y, cell, cell + 8, colour, 0.9 if mine else shade)
+    y += cell + 28
+    note = f"lane {lane}: columns {lane} and {lane + 32} of each. m and l are in every lane."
+    svg.box(label, y - 9, 10, 10, WARPS[1], 0.9)
+    svg.text(label + 16, y, note, 11)
+    return svg.render("Which columns a lane has")
+
+
+# --- chapter 04 -----------------------------------------------------------------------------------
+
+
+def visits() -> str:
+    """The order in which chapter 04 visits pairs of tiles, under a causal mask."""
+    tiles, cell, left, top = 4, 46, 150, 40
+    svg = Svg()
+    for key_tile in range(tiles):
+        x = left + key_tile * cell
+        svg.box(x, top - 16, cell - 3, 12, WARPS[0], 0.28)
+        svg.text(x + cell / 2, top - 21, f"K, V {key_tile}", 11, "middle")
+    order = 0
+    for key_tile in range(tiles):
+        for query_tile in range(tiles):
+            x, y = left + key_tile * cell, top + query_tile * cell
+            # The first key tile visits all, the others those from the diagonal on.
+            visited = query_tile >= key_tile
+            svg.box(x, y, cell - 3, cell - 3, WARPS[2] if visited else "none", 0.28)
+            if visited:
+                order += 1
+                svg.text(x + cell / 2, y + cell / 2 + 3, str(order), 14, "middle")
+    for query_tile in range(tiles):
+        y = top + query_tile * cell
+        svg.box(left - 20, y, 12, cell - 3, WARPS[1], 0.28)
+        svg.text(left - 26, y + 18, f"Q, O, m, l {query_tile}", 11, "end")
+        count = query_tile + 1
+        svg.text(
+            left - 26, y + 33, f"{count} visit{'s' if count > 1 else ''}", 11, "end"
+        )
+    x, y = left + tiles * cell + 16, top + 14
+    for colour, words in (
+        (WARPS[0], "on the chip for a whole column, loaded once"),
+        (WARPS[1], "comes by at each visit: Q read; O, m and l read and written"),
+        (WARPS[2], "a pair of tiles, in the order of the visits"),
+    ):
+        svg.box(x, y - 9, 10, 10, colour, 0.28)
+        svg.text(x + 16, y, words, 11)
+        y += 20
+    svg.text(x, y + 6, "Empty: the causal mask hides every pair in it", 11)
+    svg.width = x + 400  # texts do not count
+    return svg.render("The order of visits")
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "mappings": mappings,
+    "places": places,
+    "lanes": lanes,
+    "visits": visits,
+}

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "attention/parallel.hpp"
+#include "device/attention.cuh"
 
 namespace fa {
 namespace {
@@ -29,6 +30,18 @@ void require_shape(const char* name, const Tensor& tensor, const std::vector<std
 
 double AttentionShape::logit_scale() const { return scale.value_or(1.0 / std::sqrt(double(head_dim))); }
 
+std::int64_t AttentionShape::visible_keys(std::int64_t query) const {
+  return Attention<float>{.seq_q = int(seq_q), .seq_k = int(seq_k), .causal = causal}.visible_keys(
+      int(query));
+}
+
+std::int64_t AttentionShape::visible_pairs() const {
+  if (!causal) return seq_q * seq_k;
+  // The last query sees all keys, the one before it one less, and so on down to 1 or to the first query.
+  const std::int64_t seeing = std::min(seq_q, seq_k);
+  return seeing * seq_k - seeing * (seeing - 1) / 2;
+}
+
 std::optional<std::string> refuse(const AttentionShape& shape) {
   const std::pair<const char*, std::int64_t> lengths[] = {
       {"batch", shape.batch}, {"heads", shape.heads}, {"kv-heads", shape.kv_heads},
@@ -44,6 +57,29 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
   }
   if (!std::isfinite(shape.logit_scale()) || shape.logit_scale() <= 0) {
     return fmt::format("--scale is {}: must be a finite number above 0", shape.logit_scale());
+  }
+  // The elements of Q and of K in float64 must have addresses.
+  const std::int64_t longest = std::max(shape.heads * shape.seq_q, shape.kv_heads * shape.seq_k);
+  std::int64_t bytes = std::int64_t(sizeof(double));
+  if (__builtin_mul_overflow(bytes, shape.batch, &bytes) || __builtin_mul_overflow(bytes, longest, &bytes) ||
+      __builtin_mul_overflow(bytes, shape.head_dim, &bytes)) {
+    return fmt::format(
+        "--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}: more elements than have addresses",
+        shape.batch, shape.heads, shape.seq_q, shape.seq_k, shape.head_dim);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_unless(const AttentionShape& shape,
+                                         const std::vector<std::int64_t>& head_dims,
+                                         const std::vector<DType>& dtypes) {
+  if (std::find(head_dims.begin(), head_dims.end(), shape.head_dim) == head_dims.end()) {
+    return fmt::format("--head-dim is {}: must be one of {}", shape.head_dim, fmt::join(head_dims, ", "));
+  }
+  if (std::find(dtypes.begin(), dtypes.end(), shape.dtype) == dtypes.end()) {
+    std::vector<std::string_view> names;
+    for (const DType dtype : dtypes) names.push_back(name_of(dtype));
+    return fmt::format("--dtype is {}: this variant takes {}", name_of(shape.dtype), fmt::join(names, ", "));
   }
   return std::nullopt;
 }
@@ -62,8 +98,7 @@ Tensor logits(const AttentionShape& shape, const Tensor& q, const Tensor& k) {
     const std::int64_t head = block / blocks_per_head;  // counts through all batches
     const std::int64_t first_query = block % blocks_per_head * kQueries;
     const std::int64_t queries = std::min(kQueries, shape.seq_q - first_query);
-    const std::int64_t kv_head =
-        head / shape.heads * shape.kv_heads + head % shape.heads / (shape.heads / shape.kv_heads);
+    const std::int64_t kv_head = shape.kv_head(head);
     const std::int64_t first_row = head * shape.seq_q + first_query;
 
     const Eigen::Map<const RowMajor<float>> q_block(q.data.data() + first_row * shape.head_dim, queries,
@@ -76,8 +111,7 @@ Tensor logits(const AttentionShape& shape, const Tensor& q, const Tensor& k) {
 
     if (!shape.causal) return;
     for (std::int64_t query = 0; query < queries; ++query) {
-      const std::int64_t visible = first_query + query + 1 + shape.seq_k - shape.seq_q;
-      const std::int64_t hidden = shape.seq_k - std::clamp<std::int64_t>(visible, 0, shape.seq_k);
+      const std::int64_t hidden = shape.seq_k - shape.visible_keys(first_query + query);
       x_block.row(query).tail(hidden).setConstant(-std::numeric_limits<float>::infinity());
     }
   };

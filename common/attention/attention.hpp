@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "attention/tensor.hpp"
 
@@ -22,12 +23,29 @@ struct AttentionShape {
   bool causal = false;                         ///< query i sees key j only when j <= i + seq_k - seq_q
   std::optional<double> scale = std::nullopt;  ///< 1/sqrt(head_dim) where none is given
 
+  DType dtype = DType::kFloat32;  ///< of Q, K, V and O in device memory
+
   /// The factor of Q K^T.
   double logit_scale() const;
+
+  /// Which head of K and V a head of Q reads, both counted through all batches.
+  std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
+
+  /// How many keys a query sees: keys 0, 1, ... up to this number less one.
+  std::int64_t visible_keys(std::int64_t query) const;
+
+  /// The sum of visible_keys() over the queries of one head.
+  std::int64_t visible_pairs() const;
 };
 
 /// Nothing if the shape can be computed, else what is wrong, naming the option and what would be right.
 std::optional<std::string> refuse(const AttentionShape& shape);
+
+/// Nothing if the head dimension and the element type are among those that a variant was compiled for, else what
+/// would be right.
+std::optional<std::string> refuse_unless(const AttentionShape& shape,
+                                         const std::vector<std::int64_t>& head_dims,
+                                         const std::vector<DType>& dtypes);
 
 /// scale * Q K^T, summed in float64 on all cores; -inf where the mask hides a key.
 ///

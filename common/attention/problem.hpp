@@ -1,5 +1,5 @@
 /// @file
-/// What the harness asks of a problem: the concept that Softmax fulfils and that attention will.
+/// What the harness asks of a problem: the concept that Softmax and AttentionForward fulfil.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "attention/inputs.hpp"
 #include "attention/tensor.hpp"
+#include "attention/tolerance.hpp"
 
 namespace fa {
 
@@ -25,22 +27,24 @@ namespace fa {
 /// | `kName`                   | the name in reports                                                       |
 /// | `refuse(shape)`           | why the shape cannot be computed, naming the option; nothing if it can    |
 /// | `inputs`, `outputs`       | the tensors of that shape, in the order of the kernel's arguments         |
+/// | `random_inputs(shape,..)` | inputs of a distribution, by name                                         |
 /// | `bind(shape, buffers)`    | `Args` from device addresses by tensor name                               |
 /// | `reference(shape, in)`    | the outputs in float64                                                    |
-/// | `tolerances(shape)`       | the largest relative L2 error of each output                              |
+/// | `tolerances(shape)`       | the largest error of each output                                          |
 /// | `flops(shape)`            | operations that the TFLOP/s column counts; 0 for none                     |
 /// | `describe(shape)`         | the sizes by name, as reports show them                                   |
 template <class P>
 concept Problem = std::default_initializable<typename P::Shape> &&
     requires(const typename P::Shape& shape, const TensorMap& inputs,
-             const std::map<std::string, void*>& buffers) {
+             const std::map<std::string, void*>& buffers, Init init, std::uint64_t seed) {
   { P::kName } -> std::convertible_to<std::string_view>;
   { P::refuse(shape) } -> std::same_as<std::optional<std::string>>;
   { P::inputs(shape) } -> std::same_as<std::vector<TensorSpec>>;
   { P::outputs(shape) } -> std::same_as<std::vector<TensorSpec>>;
+  { P::random_inputs(shape, init, seed) } -> std::same_as<TensorMap>;
   { P::bind(shape, buffers) } -> std::same_as<typename P::Args>;
   { P::reference(shape, inputs) } -> std::same_as<Reference>;
-  { P::tolerances(shape) } -> std::same_as<std::map<std::string, double>>;
+  { P::tolerances(shape) } -> std::same_as<Tolerances>;
   { P::flops(shape) } -> std::same_as<double>;
   { P::describe(shape) } -> std::same_as<std::vector<std::pair<std::string, std::int64_t>>>;
 };

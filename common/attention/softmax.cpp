@@ -42,6 +42,10 @@ std::vector<TensorSpec> Softmax::outputs(const Shape& shape) {
   return {{.name = "y", .shape = {shape.rows, shape.cols}}};
 }
 
+TensorMap Softmax::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
+  return random_tensors(inputs(shape), init, seed);
+}
+
 Softmax::Args Softmax::bind(const Shape& shape, const std::map<std::string, void*>& buffers) {
   return {.x = static_cast<const float*>(buffers.at("x")),
           .y = static_cast<float*>(buffers.at("y")),
@@ -78,10 +82,10 @@ Reference Softmax::reference(const Shape& shape, const TensorMap& inputs) {
   return {{"y", std::move(y)}};
 }
 
-std::map<std::string, double> Softmax::tolerances(const Shape& shape) {
+Tolerances Softmax::tolerances(const Shape& shape) {
   // exp() and the quotient are off by a few times 2^-24. A sum that one thread makes in order wanders off by
   // up to 0.8e-7 * sqrt(cols): the worst of 60 rows of random numbers, from 33 to a million columns.
-  return {{"y", std::max(1e-6, 1e-7 * std::sqrt(double(shape.cols)))}};
+  return {{"y", {Measure::kRelL2, std::max(1e-6, 1e-7 * std::sqrt(double(shape.cols)))}}};
 }
 
 double Softmax::flops(const Shape& /*shape*/) { return 0; }

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "attention/inputs.hpp"
 #include "attention/tensor.hpp"
+#include "attention/tolerance.hpp"
 #include "attention/traffic.hpp"
 
 namespace fa {
@@ -43,6 +45,8 @@ struct Softmax {
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);
 
+  static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);
+
   /// @param buffers  device addresses of all inputs and outputs, by name
   static Args bind(const Shape& shape, const std::map<std::string, void*>& buffers);
 
@@ -51,7 +55,7 @@ struct Softmax {
 
   /// Largest relative L2 error that an fp32 kernel may have in each output: 1e-6, and more for rows of more than
   /// 100 columns, so that a thread may add up a whole row.
-  static std::map<std::string, double> tolerances(const Shape& shape);
+  static Tolerances tolerances(const Shape& shape);
 
   /// Floating-point operations that the TFLOP/s column counts; 0: the problem is bound by bytes, show none.
   static double flops(const Shape& shape);

@@ -75,4 +75,18 @@ void name_allocation(const void* pointer, const std::string& name);
 /// Makes reads of these bytes a defect until something writes them.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
 
+// For a library routine that the simulator answers on the host, where a GPU would run a kernel.
+
+/// Counts and checks one read of each byte of a range, under the name of its allocation: bytes, sectors, and one
+/// request for each 512 bytes, which is what the 32 lanes of a warp can ask for at once.
+///
+/// Outside an allocation, and where nothing has been written, it is a defect.
+///
+/// @param routine  what the report says has read: "cublasSgemmStridedBatched"
+/// @return  whether the host may read there: all of the range is in one allocation
+bool account_read(const void* pointer, std::size_t bytes, const std::string& routine);
+
+/// The same for a write of each byte, which then counts as written.
+bool account_write(const void* pointer, std::size_t bytes, const std::string& routine);
+
 }  // namespace gpusim

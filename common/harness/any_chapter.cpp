@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "harness/attention_options.hpp"
 #include "harness/backend.hpp"
 #include "harness/chapter.hpp"
 #include "harness/host_memory.hpp"
@@ -32,6 +34,11 @@ class TypedRun final : public ChapterRun {
         throw UsageError(fmt::format("--variant {} cannot run this: {}", variant.name, *reason));
       }
     }
+    workspace_bytes_ = 0;
+    for (const std::size_t index : variants) {  // one at a time has its workspace
+      const std::size_t bytes = total_bytes(workspace_of(chapter_.variants[index], given_.shape));
+      workspace_bytes_ = std::max(workspace_bytes_, bytes);
+    }
     checked_ = checked;
     require_host_memory(given_.options, host_bytes());
   }
@@ -47,7 +54,8 @@ class TypedRun final : public ChapterRun {
 
   void require_device_memory() const override {
     const std::size_t free = free_device_bytes();
-    const std::size_t needed = total_bytes(P::inputs(given_.shape)) + total_bytes(P::outputs(given_.shape));
+    const std::size_t needed =
+        total_bytes(P::inputs(given_.shape)) + total_bytes(P::outputs(given_.shape)) + workspace_bytes_;
     if (needed > free) {
       throw DeviceError(fmt::format("{}: needs {} of device memory, {} are free: choose smaller sizes",
                                     given_.options, in_bytes(double(needed)), in_bytes(double(free))));
@@ -72,7 +80,7 @@ class TypedRun final : public ChapterRun {
   /// Host memory for one variant at a time: inputs, outputs, their reference, and the device's where it is
   /// the host's.
   double host_bytes() const {
-    double bytes = 0;
+    double bytes = double(workspace_bytes_) * backend::host_bytes_per_device_byte();
     for (const TensorSpec& input : P::inputs(given_.shape)) {
       bytes += double(input.elements()) * sizeof(float);
       bytes += double(input.bytes()) * backend::host_bytes_per_device_byte();
@@ -87,6 +95,7 @@ class TypedRun final : public ChapterRun {
   const Chapter<P>& chapter_;
   ProblemOptions<P> options_;
   GivenProblem<P> given_;
+  std::size_t workspace_bytes_ = 0;  ///< the largest of the variants that will run
   bool checked_ = true;
   TensorMap inputs_;
   Reference reference_;
@@ -132,5 +141,7 @@ const Chapter<P>& chapter_of(const AnyChapter& chapter) {
 // The problems of common/attention.
 template AnyChapter::AnyChapter(Chapter<Softmax>);
 template const Chapter<Softmax>& chapter_of(const AnyChapter&);
+template AnyChapter::AnyChapter(Chapter<AttentionForward>);
+template const Chapter<AttentionForward>& chapter_of(const AnyChapter&);
 
 }  // namespace fa

@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "attention/attention_forward.hpp"
 #include "attention/softmax.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
 
 namespace fa {
 
-/// One kernel of a chapter. @tparam P  the problem it solves (fa::Softmax, ...)
+/// One kernel of a chapter. @tparam P  the problem it solves (fa::Softmax, fa::AttentionForward, ...)
 template <class P>
 struct Variant {
   std::string name;     ///< as given to --variant
@@ -30,6 +31,10 @@ struct Variant {
 
   /// Why a shape cannot be run by this variant, naming the option and what would be right; empty if it can.
   std::function<std::optional<std::string>(const typename P::Shape&)> refuse{};  // `= {}` crashes g++ 12 here
+
+  /// Tensors that the kernels leave in HBM for one another (S and P of standard attention, ...); empty if there
+  /// are none. The launch finds their addresses by name, and the formula counts their bytes.
+  std::function<std::vector<TensorSpec>(const typename P::Shape&)> workspace{};
 
   /// Why this variant is declared to give wrong numbers on these inputs; empty if it must be right.
   std::function<std::optional<std::string>(const typename P::Shape&, const TensorMap& inputs)>

@@ -106,12 +106,12 @@ bool Check::passed() const {
   return std::all_of(tensors.begin(), tensors.end(), [](const auto& tensor) { return tensor.second.passed; });
 }
 
-TensorCheck compare(const Tensor& got, const std::vector<double>& expected, double tolerance) {
+TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance) {
   if (got.data.size() != expected.size()) {
     throw std::invalid_argument(
         fmt::format("{} elements to compare with {}", got.data.size(), expected.size()));
   }
-  TensorCheck check{.tolerance = tolerance};
+  TensorCheck check{.measure = tolerance.measure, .tolerance = tolerance.limit};
   double squared_error = 0, squared_norm = 0;
   for (std::size_t element = 0; element < expected.size(); ++element) {
     const double error = distance(got.data[element], expected[element]);
@@ -120,15 +120,18 @@ TensorCheck compare(const Tensor& got, const std::vector<double>& expected, doub
     if (!(error <= check.max_abs)) check.max_abs = std::isnan(check.max_abs) ? check.max_abs : error;
   }
   check.rel_l2 = squared_error == 0 ? 0 : std::sqrt(squared_error / squared_norm);
-  check.passed = check.rel_l2 <= tolerance;  // false for NaN
+  check.passed = check.error() <= tolerance.limit;  // false for NaN
   if (check.passed) return check;
 
   std::vector<std::size_t> wrong;
   const double mean_square = squared_norm / double(expected.size());
+  const auto may_be_off_by = [&](double value) {
+    if (tolerance.measure == Measure::kMaxAbs) return tolerance.limit;
+    const double square = std::isfinite(value) ? value * value : 0;
+    return tolerance.limit * std::sqrt((square + mean_square) / 2);
+  };
   for (std::size_t element = 0; element < expected.size(); ++element) {
-    const double error = distance(got.data[element], expected[element]);
-    const double square = std::isfinite(expected[element]) ? expected[element] * expected[element] : 0;
-    if (error <= tolerance * std::sqrt((square + mean_square) / 2)) continue;
+    if (distance(got.data[element], expected[element]) <= may_be_off_by(expected[element])) continue;
     wrong.push_back(element);
   }
   check.wrong_elements = std::int64_t(wrong.size());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention/tensor.hpp"
+#include "attention/tolerance.hpp"
 
 namespace fa {
 
@@ -44,12 +45,16 @@ struct WrongPattern {
 struct TensorCheck {
   double rel_l2 =
       0;  ///< |got - expected| / |expected|, Euclidean norms; NaN or inf if an element is so wrongly
-  double max_abs = 0;    ///< the largest |got - expected|
-  double tolerance = 0;  ///< what rel_l2 may be
+  double max_abs = 0;                 ///< the largest |got - expected|
+  Measure measure = Measure::kRelL2;  ///< which of the two decides
+  double tolerance = 0;               ///< and what it may be
   bool passed = false;
   std::int64_t wrong_elements = 0;                         ///< 0 when passed
   std::optional<WrongElement> first_wrong = std::nullopt;  ///< in row-major order
   std::optional<WrongPattern> pattern = std::nullopt;      ///< of all of them
+
+  /// The error that decides.
+  double error() const { return measure == Measure::kRelL2 ? rel_l2 : max_abs; }
 };
 
 /// All outputs of a variant.
@@ -64,11 +69,11 @@ struct Check {
 /// A NaN is right only where the reference has a NaN, an infinity only where it has the same one; such
 /// elements then count as exact. If all reference elements are 0, the relative error is 0 or infinite.
 ///
-/// When the check fails, an element counts as wrong if it is off by more than tolerance * sqrt((e^2 + r^2) /
-/// 2), e being its expected value and r the root mean square of all of them: if no element were, rel_l2 could
-/// not exceed the tolerance.
+/// When the check fails, the elements that are too far off count as wrong. For kMaxAbs that is more than the
+/// limit; for kRelL2 more than limit * sqrt((e^2 + r^2) / 2), e being the element's expected value and r the
+/// root mean square of all of them: if no element were, rel_l2 could not exceed the limit.
 ///
 /// @throws std::invalid_argument  if the numbers of elements differ
-TensorCheck compare(const Tensor& got, const std::vector<double>& expected, double tolerance);
+TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance);
 
 }  // namespace fa

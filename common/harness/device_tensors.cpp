@@ -3,39 +3,55 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
 #include <stdexcept>
 #include <utility>
+
+#include "attention/half.hpp"
 
 namespace fa {
 namespace {
 
-/// Host tensors hold fp32, and are copied as they are.
-void require_fp32(const TensorSpec& spec) {
-  if (spec.dtype == DType::kFloat32) return;
-  throw std::invalid_argument(
-      fmt::format("{} is {}: the harness copies fp32 only", spec.name, name_of(spec.dtype)));
+void upload(const std::vector<float>& values, DType dtype, DeviceBuffer& buffer) {
+  if (dtype == DType::kFloat32) {
+    buffer.upload(values.data());
+  } else {
+    buffer.upload(narrow(values, dtype).data());
+  }
+}
+
+std::vector<float> download(const DeviceBuffer& buffer, const TensorSpec& spec) {
+  const auto elements = std::size_t(spec.elements());
+  if (spec.dtype == DType::kFloat32) {
+    std::vector<float> values(elements);
+    buffer.download(values.data());
+    return values;
+  }
+  std::vector<std::uint16_t> bits(elements);
+  buffer.download(bits.data());
+  return widen(bits, spec.dtype);
 }
 
 }  // namespace
 
 DeviceTensors::DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<TensorSpec> outputs,
-                             const TensorMap& values)
+                             const std::vector<TensorSpec>& workspace, const TensorMap& values)
     : outputs_(std::move(outputs)) {
   for (const TensorSpec& spec : inputs) {
-    require_fp32(spec);
     const auto value = values.find(spec.name);
     if (value == values.end()) throw std::invalid_argument("no input " + spec.name);
     if (value->second.shape != spec.shape || value->second.data.size() != std::size_t(spec.elements())) {
       throw std::invalid_argument(
           fmt::format("input {} has shape {}, should have {}", spec.name, value->second.shape, spec.shape));
     }
-    const auto buffer = buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.bytes())).first;
-    buffer->second.upload(value->second.data.data());
+    upload(value->second.data, spec.dtype, add_buffer(spec));
   }
-  for (const TensorSpec& spec : outputs_) {
-    require_fp32(spec);
-    buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.bytes())).first->second.poison();
-  }
+  for (const TensorSpec& spec : outputs_) add_buffer(spec).poison();
+  for (const TensorSpec& spec : workspace) add_buffer(spec).poison();
+}
+
+DeviceBuffer& DeviceTensors::add_buffer(const TensorSpec& spec) {
+  return buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.bytes())).first->second;
 }
 
 std::map<std::string, void*> DeviceTensors::addresses() const {
@@ -47,9 +63,7 @@ std::map<std::string, void*> DeviceTensors::addresses() const {
 TensorMap DeviceTensors::download_outputs() const {
   TensorMap values;
   for (const TensorSpec& spec : outputs_) {
-    Tensor value{.shape = spec.shape, .data = std::vector<float>(std::size_t(spec.elements()))};
-    buffers_.at(spec.name).download(value.data.data());
-    values.emplace(spec.name, std::move(value));
+    values.emplace(spec.name, Tensor{.shape = spec.shape, .data = download(buffers_.at(spec.name), spec)});
   }
   return values;
 }

@@ -1,5 +1,5 @@
 /// @file
-/// The inputs and outputs of a problem in device memory.
+/// The tensors of a run in device memory.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,25 @@
 
 namespace fa {
 
-/// One buffer for each input, filled, and one for each output, poisoned so that what a kernel forgets to
-/// write is a NaN. The buffers carry the names of the tensors. fp32 only so far.
+/// One buffer for each input, filled, and one for each output and each tensor of the workspace, poisoned so that
+/// what a kernel forgets to write is a NaN. The buffers carry the names of the tensors, and hold elements of
+/// their types: fp32 values of the host are rounded to nearest on the way in, and widened on the way out.
 class DeviceTensors {
  public:
   /// @throws DeviceError  if there is not enough memory
   /// @throws std::invalid_argument  if an input is missing or has another shape than its spec
   DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<TensorSpec> outputs,
-                const TensorMap& values);
+                const std::vector<TensorSpec>& workspace, const TensorMap& values);
 
-  /// Device addresses of all inputs and outputs, by name.
+  /// Device addresses of all tensors, by name.
   std::map<std::string, void*> addresses() const;
 
   /// The outputs as they are now.
   TensorMap download_outputs() const;
 
  private:
+  DeviceBuffer& add_buffer(const TensorSpec& spec);
+
   std::vector<TensorSpec> outputs_;
   std::map<std::string, DeviceBuffer> buffers_;
 };

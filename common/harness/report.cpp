@@ -49,10 +49,11 @@ std::string count_cell(std::int64_t count) {
   return count < 1'000'000 ? std::to_string(count) : with_prefix(double(count));
 }
 
-/// The output that is closest to its tolerance, or furthest beyond it.
+/// The output whose relative error is closest to its tolerance, or furthest beyond it.
 const TensorCheck* worst(const VariantResult& result) {
   if (!result.check || result.check->tensors.empty()) return nullptr;
   const auto badness = [](const auto& tensor) {
+    if (tensor.second.measure != Measure::kRelL2) return -1.0;
     const double ratio = tensor.second.rel_l2 / tensor.second.tolerance;
     return std::isnan(ratio) ? HUGE_VAL : ratio;
   };
@@ -79,6 +80,10 @@ const std::vector<Column>& columns() {
        [](const VariantResult& r) {
          const TensorCheck* check = worst(r);
          return check ? Cell(scientific(check->rel_l2) + "/" + scientific(check->tolerance)) : std::nullopt;
+       }},
+      {"work-", "space",
+       [](const VariantResult& r) {
+         return r.workspace_bytes > 0 ? Cell(bytes_cell(std::int64_t(r.workspace_bytes))) : std::nullopt;
        }},
       {"HBM bytes", "predicted",
        [](const VariantResult& r) { return Cell(bytes_cell(r.predicted.bytes())); }},
@@ -180,6 +185,25 @@ void print_defects(std::ostream& out, const VariantResult& result) {
   }
 }
 
+/// "softmax", "rows=64", ..., "seed=0,", "on", "simulator".
+std::vector<std::string> describe_problem(const Report& report) {
+  std::vector<std::string> words = {report.problem.name};
+  for (const auto& [name, length] : report.problem.sizes) words.push_back(fmt::format("{}={}", name, length));
+  for (const auto& [name, value] : report.problem.inputs) {
+    if (const double* number = std::get_if<double>(&value)) {
+      words.push_back(fmt::format("{}={:.4g}", name, *number));
+    } else if (const bool* flag = std::get_if<bool>(&value)) {
+      if (*flag) words.push_back(name);
+    } else {
+      words.push_back(std::visit(
+          [&option = name](const auto& known) { return fmt::format("{}={}", option, known); }, value));
+    }
+  }
+  words.back() += ',';
+  words.push_back("on " + report.device);
+  return words;
+}
+
 // ---- JSON
 
 Json to_json(const WrongPattern& pattern) {
@@ -200,7 +224,10 @@ Json to_json(const WrongPattern& pattern) {
 }
 
 Json to_json(const TensorCheck& check) {
-  Json json = {{"rel_l2", check.rel_l2}, {"max_abs", check.max_abs}, {"tolerance", check.tolerance}};
+  Json json = {{"rel_l2", check.rel_l2},
+               {"max_abs", check.max_abs},
+               {"measure", name_of(check.measure)},
+               {"tolerance", check.tolerance}};
   if (check.first_wrong) {
     json["wrong_elements"] = check.wrong_elements;
     json["first_wrong"] = {{"index", check.first_wrong->index},
@@ -233,6 +260,7 @@ Json to_json(const Traffic& traffic) {
 Json to_json(const VariantResult& result) {
   Json json = {{"name", result.name}};
   if (result.failure) json["failure"] = *result.failure;
+  json["workspace_bytes"] = result.workspace_bytes;
   if (result.check) json["check"] = to_json(*result.check, result.known_failure);
   json["traffic"]["predicted"] = to_json(result.predicted);
   if (result.counted) {
@@ -272,16 +300,8 @@ bool Report::ok() const {
 }
 
 void print(std::ostream& out, const Report& report) {
-  fmt::print(out, "{}: {}\n{}", report.chapter, report.title, report.problem.name);
-  for (const auto& [name, length] : report.problem.sizes) fmt::print(out, " {}={}", name, length);
-  for (const auto& [name, value] : report.problem.inputs) {
-    if (const double* number = std::get_if<double>(&value)) {
-      fmt::print(out, " {}={:.4g}", name, *number);
-    } else {
-      std::visit([&, &option = name](const auto& known) { fmt::print(out, " {}={}", option, known); }, value);
-    }
-  }
-  fmt::print(out, ", on {}\n\n", report.device);
+  fmt::print(out, "{}: {}\n{}\n\n", report.chapter, report.title,
+             in_lines(describe_problem(report), kWidest));
   print_table(out, report.variants);
   if (report.copy_gb_per_s) {
     fmt::print(out, "\ncopy from device to device, in the same run: {:.4g} GB/s read and written\n",

@@ -16,7 +16,8 @@
 namespace fa {
 
 /// Where inputs come from, by option: {"init", "normal"}, {"seed", 0}, or {"x", "x.npy"}.
-using InputSource = std::vector<std::pair<std::string, std::variant<std::string, std::uint64_t, double>>>;
+using InputSource =
+    std::vector<std::pair<std::string, std::variant<std::string, std::uint64_t, double, bool>>>;
 
 /// The problem of a run, as reports show it.
 struct ProblemReport {

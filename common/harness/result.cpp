@@ -84,7 +84,8 @@ std::string VariantResult::complaint() const {
 
 std::string describe_wrong(const std::string& tensor, const TensorCheck& check, std::size_t elements) {
   const std::string error =
-      fmt::format("rel. L2 error {}, limit {}", scientific(check.rel_l2), scientific(check.tolerance));
+      fmt::format("{} error {}, limit {}", check.measure == Measure::kRelL2 ? "rel. L2" : "largest",
+                  scientific(check.error()), scientific(check.tolerance));
   if (!check.first_wrong) return fmt::format("{} is wrong ({})", tensor, error);
   // Poisoned memory is a NaN with the sign bit set; that is not worth a sign.
   const auto number = [](double value) { return std::isnan(value) ? "nan" : fmt::format("{:.6g}", value); };

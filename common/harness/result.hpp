@@ -69,7 +69,8 @@ struct VariantResult {
   std::optional<std::string> failure = std::nullopt;  ///< why the kernel did not run to its end
   std::optional<Check> check = std::nullopt;          ///< absent with --no-check
   std::optional<std::string> known_failure =
-      std::nullopt;  ///< why the variant is declared to be wrong on these inputs
+      std::nullopt;                 ///< why the variant is declared to be wrong on these inputs
+  std::size_t workspace_bytes = 0;  ///< of the tensors that its kernels keep in HBM between them
   Traffic predicted = {};
   std::optional<Counters> counted = std::nullopt;
   std::vector<Defect> defects = {};

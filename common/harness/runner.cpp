@@ -16,6 +16,8 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
     if (backend::is_device_missing(error.code)) throw DeviceError(error.what());
     cudaGetLastError();  // the failure has been dealt with
     result.failure = error.what();
+  } catch (const std::runtime_error& error) {  // of a library that the launch calls
+    result.failure = error.what();
   }
   backend::Observation seen = backend::take_observation();
   result.counted = std::move(seen.counters);
@@ -23,8 +25,7 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
   if (!result.failure) result.outputs = tensors.download_outputs();
 }
 
-Check check_outputs(const TensorMap& outputs, const Reference& reference,
-                    const std::map<std::string, double>& tolerances) {
+Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances) {
   Check check;
   for (const auto& [name, output] : outputs) {
     check.tensors[name] = compare(output, reference.at(name), tolerances.at(name));

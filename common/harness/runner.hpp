@@ -39,8 +39,7 @@ using Launch = std::function<void(cudaStream_t)>;
 void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result);
 
 /// Compares each output with its reference.
-Check check_outputs(const TensorMap& outputs, const Reference& reference,
-                    const std::map<std::string, double>& tolerances);
+Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances);
 
 /// How many sets of buffers the timed launches rotate through: so many that together they exceed twice the L2
 /// cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
@@ -48,6 +47,12 @@ std::size_t count_sets(std::size_t bytes_of_set, int launches);
 
 /// What follows from a time. @param bytes  all inputs and outputs once    @param flops  0: none are counted
 BenchResult evaluate(const Timing& time, std::size_t bytes, double flops, double copy_gb_per_s);
+
+/// The tensors that a variant needs in device memory besides inputs and outputs.
+template <Problem P>
+std::vector<TensorSpec> workspace_of(const Variant<P>& variant, const typename P::Shape& shape) {
+  return variant.workspace ? variant.workspace(shape) : std::vector<TensorSpec>();
+}
 
 /// Runs one variant once.
 ///
@@ -60,8 +65,10 @@ VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& sh
   if (variant.refuse) {
     if (const auto reason = variant.refuse(shape)) throw UsageError(*reason);
   }
-  VariantResult result{.name = variant.name, .predicted = variant.traffic(shape)};
-  const DeviceTensors tensors(P::inputs(shape), P::outputs(shape), inputs);
+  const std::vector<TensorSpec> workspace = workspace_of(variant, shape);
+  VariantResult result{
+      .name = variant.name, .workspace_bytes = total_bytes(workspace), .predicted = variant.traffic(shape)};
+  const DeviceTensors tensors(P::inputs(shape), P::outputs(shape), workspace, inputs);
   const typename P::Args args = P::bind(shape, tensors.addresses());
   execute([&](cudaStream_t stream) { variant.launch(args, stream); }, tensors, result);
   if (result.failure || !reference) return result;
@@ -77,11 +84,12 @@ template <Problem P>
 BenchResult bench_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                           int repeats, double copy_gb_per_s) {
   const std::vector<TensorSpec> ins = P::inputs(shape), outs = P::outputs(shape);
+  const std::vector<TensorSpec> workspace = workspace_of(variant, shape);
   const std::size_t bytes = total_bytes(ins) + total_bytes(outs);
   std::vector<DeviceTensors> sets;
   std::vector<typename P::Args> args;
-  for (std::size_t missing = count_sets(bytes, repeats); missing > 0; --missing) {
-    sets.emplace_back(ins, outs, inputs);
+  for (std::size_t missing = count_sets(bytes + total_bytes(workspace), repeats); missing > 0; --missing) {
+    sets.emplace_back(ins, outs, workspace, inputs);
     args.push_back(P::bind(shape, sets.back().addresses()));
   }
   const Timing time = backend::time_launches(repeats, [&](int number, cudaStream_t stream) {
@@ -98,7 +106,7 @@ const Chapter<P>& chapter_of(const AnyChapter& chapter);
 /// Random inputs of a problem, by name.
 template <Problem P>
 TensorMap random_inputs(const typename P::Shape& shape, Init init, std::uint64_t seed = 0) {
-  return random_tensors(P::inputs(shape), init, seed);
+  return P::random_inputs(shape, init, seed);
 }
 
 /// Runs one variant of a chapter once and checks its outputs.

@@ -1,16 +1,12 @@
 #include "harness/softmax_options.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "attention/attention.hpp"
-#include "attention/inputs.hpp"
-#include "harness/npy.hpp"
 #include "harness/options.hpp"
 
 namespace fa {
@@ -18,19 +14,6 @@ namespace {
 
 /// Small enough for the simulator, and a multiple of no tile.
 constexpr Softmax::Shape kDefault = {.rows = 64, .cols = 1000};
-
-/// Reads the file of an option; the message of a failure then starts with the option.
-Tensor read_file(const std::string& option, const std::string& path, const std::vector<Axis>& axes) {
-  try {
-    return read_npy(path, axes);
-  } catch (const NpyError& error) {
-    throw UsageError(fmt::format("{} {}", option, error.what()));
-  }
-}
-
-void require(const std::optional<std::string>& reason) {
-  if (reason) throw UsageError(*reason);
-}
 
 }  // namespace
 
@@ -42,13 +25,10 @@ void ProblemOptions<Softmax>::add_to(CLI::App& app) {
   in_group(
       add_whole_number(app, "--cols", cols_,
                        fmt::format("columns of x, over which each sum runs (default {})", kDefault.cols)));
-  in_group(add_text(app, "--init", init_,
-                    "what x is filled with: standard normal numbers (the default),\n"
-                    "uniform ones in [-1, 1), or normal ones of which one in 32 is near\n"
-                    "+-100, where exp() overflows"))
-      ->option_text(fmt::format("{}", fmt::join(kInitNames, "|")));
-  in_group(add_whole_number(app, "--seed", seed_,
-                            "of the random numbers (default 0), which are the same everywhere"));
+  random_.add_to(app, group,
+                 "what x is filled with: standard normal numbers (the default),\n"
+                 "uniform ones in [-1, 1), or normal ones of which one in 32 is near\n"
+                 "+-100, where exp() overflows");
   in_group(add_text(app, "--x", x_,
                     "read x from a .npy file: float32 or float16, C order,\n"
                     "[rows, cols]"))
@@ -76,15 +56,12 @@ GivenProblem<Softmax> ProblemOptions<Softmax>::read() const {
 
 GivenProblem<Softmax> ProblemOptions<Softmax>::random() const {
   const Softmax::Shape shape{.rows = rows_.value_or(kDefault.rows), .cols = cols_.value_or(kDefault.cols)};
-  const std::string init_name = init_.value_or(std::string(name_of(Init::kNormal)));
-  const std::optional<Init> init = init_of(init_name);
-  if (!init)
-    throw UsageError(fmt::format("--init '{}': must be one of {}", init_name, fmt::join(kInitNames, ", ")));
-  const std::uint64_t seed = seed_.value_or(0);
+  const Init init = random_.init();
+  const std::uint64_t seed = random_.seed();
   return {.shape = shape,
           .options = fmt::format("--rows {} --cols {}", shape.rows, shape.cols),
-          .inputs = {{"init", init_name}, {"seed", seed}},
-          .make_inputs = [=] { return random_tensors(Softmax::inputs(shape), *init, seed); }};
+          .inputs = random_.source(),
+          .make_inputs = [=] { return Softmax::random_inputs(shape, init, seed); }};
 }
 
 GivenProblem<Softmax> ProblemOptions<Softmax>::matrix_from_file() const {
@@ -120,17 +97,11 @@ GivenProblem<Softmax> ProblemOptions<Softmax>::logits_from_files() const {
           }};
 }
 
-void ProblemOptions<Softmax>::refuse_random_options(const std::string& given) const {
-  const std::pair<const char*, bool> options[] = {{"--rows", rows_.has_value()},
-                                                  {"--cols", cols_.has_value()},
-                                                  {"--init", init_.has_value()},
-                                                  {"--seed", seed_.has_value()}};
-  for (const auto& [option, is_given] : options) {
-    if (is_given) {
-      throw UsageError(
-          fmt::format("{} cannot be given with {}: the file decides; leave it out", option, given));
-    }
-  }
+void ProblemOptions<Softmax>::refuse_random_options(const std::string& file) const {
+  refuse_beside_file(file, {{"--rows", rows_.has_value()},
+                            {"--cols", cols_.has_value()},
+                            {"--init", random_.has_init()},
+                            {"--seed", random_.has_seed()}});
 }
 
 }  // namespace fa

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "attention/softmax.hpp"
+#include "harness/input_options.hpp"
 #include "harness/problem_options.hpp"
 
 namespace fa {
@@ -24,11 +25,10 @@ class ProblemOptions<Softmax> {
   GivenProblem<Softmax> logits_from_files() const;
 
   /// @throws UsageError  if an option is given that only goes with random numbers
-  void refuse_random_options(const std::string& given) const;
+  void refuse_random_options(const std::string& file) const;
 
   std::optional<std::int64_t> rows_, cols_;
-  std::optional<std::string> init_;
-  std::optional<std::uint64_t> seed_;
+  RandomOptions random_;
   std::optional<std::string> x_, q_, k_;
   std::optional<double> scale_;
 };

@@ -18,6 +18,24 @@ std::string with_prefix(double value) {
   return fmt::format("{:.3g}{}", value, kPrefixes[prefix]);
 }
 
+std::string in_lines(const std::vector<std::string>& words, std::size_t width) {
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string& word : words) {
+    if (column == 0) {
+      column = word.size();
+    } else if (column + 1 + word.size() <= width) {
+      text += ' ';
+      column += 1 + word.size();
+    } else {
+      text += "\n  ";
+      column = 2 + word.size();
+    }
+    text += word;
+  }
+  return text;
+}
+
 std::string scientific(double value) {
   if (std::isnan(value)) return "nan";  // whatever its sign bit
   if (value == 0 || std::isinf(value)) return fmt::format("{}", value);

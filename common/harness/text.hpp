@@ -2,7 +2,9 @@
 /// Numbers as people read them.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 namespace fa {
 
@@ -14,6 +16,10 @@ inline std::string in_bytes(double bytes) {
   const std::string text = with_prefix(bytes);
   return text.find(' ') == std::string::npos ? text + " B" : text + "B";
 }
+
+/// Words with a space between them, in lines of at most `width` columns; all lines but the first begin with two
+/// spaces. A word that is longer has a line to itself.
+std::string in_lines(const std::vector<std::string>& words, std::size_t width);
 
 /// Two significant digits, short: "3.1e-7", "2e-6", "0", "nan".
 std::string scientific(double value);

@@ -17,6 +17,7 @@ STYLE = r"""
   --ok: #1a7f4b; --bad: #c62f2f; --warn: #a86500;
   --tensor-0: #2f6fb7; --tensor-1: #d1701a; --tensor-2: #2c8f6d; --tensor-3: #a4479c;
   --tensor-4: #8a6d1c; --tensor-5: #4b5fc4; --tensor-6: #b8405e; --tensor-7: #5b7f1f;
+  --tensor-8: #1f8296; --tensor-9: #7a5a45; --tensor-10: #6d6f7a; --tensor-11: #95356b;
 }
 @media (prefers-color-scheme: dark) {
   :root {
@@ -24,6 +25,7 @@ STYLE = r"""
     --ok: #4cc38a; --bad: #f2726f; --warn: #e6b04d;
     --tensor-0: #6aa8ea; --tensor-1: #f29b4e; --tensor-2: #5cc9a2; --tensor-3: #d98ad2;
     --tensor-4: #d3b35a; --tensor-5: #97a5ff; --tensor-6: #f0849f; --tensor-7: #a6cf62;
+    --tensor-8: #63c5da; --tensor-9: #c7a28a; --tensor-10: #b4b6c2; --tensor-11: #e58bc0;
   }
 }
 * { box-sizing: border-box; }
@@ -75,6 +77,7 @@ VERDICT_WORDS = {
 HEADINGS = (
     "variant",
     "relative error / tolerance",
+    "workspace",
     "HBM predicted",
     "HBM counted",
     "ratio",

@@ -26,7 +26,7 @@ matplotlib.use("svg")
 
 # What matplotlib is given, and the CSS variable that the page has for it.
 INK, MUTED, GRID, OK, BAD, WARN = (f"#0000{n:02x}" for n in range(1, 7))
-TENSORS = tuple(f"#0000{n:02x}" for n in range(0x10, 0x18))
+TENSORS = tuple(f"#0000{n:02x}" for n in range(0x10, 0x1C))
 VARIABLES = {
     INK: "--ink",
     MUTED: "--muted",

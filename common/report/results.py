@@ -16,7 +16,7 @@ SECTOR_BYTES = 32
 
 @dataclass
 class Error:
-    """The worst output of a variant: the one whose error is largest against its tolerance."""
+    """The worst output of a variant: the one whose relative error is largest against its tolerance."""
 
     tensor: str
     rel_l2: float
@@ -87,6 +87,7 @@ class Row:
     counted: Traffic | None
     shared: Shared | None
     defects: list[dict] | None  # None where the backend does not look for any
+    workspace_bytes: int = 0  # of tensors in HBM that are neither input nor output
     verdict: str = UNCHECKED  # or OK, FAIL, DECLARED
     ratio: float | None = None  # counted bytes, of those of the variant before it
 
@@ -132,6 +133,7 @@ def _error(check: dict | None) -> Error | None:
     errors = [
         Error(name, _number(t.get("rel_l2")), float(t["tolerance"]))
         for name, t in tensors.items()
+        if t.get("measure", "rel_l2") == "rel_l2"  # others only count for the verdict
     ]
     return max(errors, key=lambda error: error.share, default=None)
 
@@ -183,6 +185,7 @@ def _row(chapter: str, variant: dict) -> Row:
         counted=_traffic(traffic.get("counted")),
         shared=_shared(variant.get("shared")),
         defects=variant.get("defects"),
+        workspace_bytes=variant.get("workspace_bytes", 0),
     )
     row.verdict = _verdict(row, check)
     return row

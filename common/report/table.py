@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from .results import DECLARED, FAIL, OK, Chapter, Row, human, scientific
 
 WIDTH = 100
 HOW_TO_READ = "counted = predicted: the formula holds. ratio < 1: fewer bytes than the variant above."
 
+Column = tuple[str, str, str]
+
 # Two lines of headings, and "<" or ">" for the side on which the cells are aligned.
-COLUMNS = (
+COLUMNS: tuple[Column, ...] = (
     ("", "variant", "<"),
     ("relative error", "/ tolerance", ">"),
+    ("work-", "space", ">"),
     ("HBM bytes", "predicted", ">"),
     ("", "counted", ">"),
     ("", "ratio", ">"),
-    ("sector", "efficiency", ">"),
-    ("bank", "conflicts", ">"),
-    ("", "defects", ">"),
+    ("sector", "use", ">"),
+    ("bank", "confl.", ">"),
+    ("de-", "fects", ">"),
     ("", "verdict", "<"),
 )
+WORKSPACE = 2  # the column that is left out where no variant has any
 VERDICT_STYLES = {OK: "green", FAIL: "red", DECLARED: "yellow"}
 INDENT = "   "
 LONGEST_NAME = 15  # with every other cell at its longest, the line is 100 columns wide
@@ -43,6 +47,7 @@ def cells(row: Row) -> list[str]:
         known(
             row.error, lambda e: f"{scientific(e.rel_l2)} / {scientific(e.tolerance)}"
         ),
+        human(row.workspace_bytes, "B") if row.workspace_bytes else "-",
         known(row.predicted, lambda t: human(t.bytes, "B")),
         known(row.counted, lambda t: human(t.bytes, "B")),
         known(row.ratio, lambda ratio: f"{ratio:.2f}" if ratio < 100 else human(ratio)),
@@ -55,9 +60,9 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def _line(texts: list[str], widths: list[int]) -> str:
-    columns = zip(texts, widths, COLUMNS, strict=True)
-    return " ".join(f"{text:{align}{width}}" for text, width, (*_, align) in columns)
+def _line(texts: list[str], widths: list[int], columns: list[Column]) -> str:
+    aligned = zip(texts, widths, columns, strict=True)
+    return " ".join(f"{text:{align}{width}}" for text, width, (*_, align) in aligned)
 
 
 def _notes(chapters: list[Chapter]) -> list[str]:
@@ -84,19 +89,26 @@ def render(chapters: list[Chapter], paint: Paint) -> str:
 
     @param paint  (text, style) -> text, in colour if the terminal has any
     """
-    body = [[(row, cells(row)) for row in chapter.rows] for chapter in chapters]
-    every = [texts for rows in body for _, texts in rows]
-    head = [[column[0] for column in COLUMNS], [column[1] for column in COLUMNS]]
-    widths = [max(map(len, column)) for column in zip(*head, *every, strict=True)]
+    some_workspace = any(row.workspace_bytes for c in chapters for row in c.rows)
 
-    lines = [paint(_line(texts, widths).rstrip(), "bold") for texts in head]
+    def shown(every: Iterable) -> list:
+        return [x for i, x in enumerate(every) if i != WORKSPACE or some_workspace]
+
+    columns = shown(COLUMNS)
+    body = [[(row, shown(cells(row))) for row in chapter.rows] for chapter in chapters]
+    texts_of_all = [texts for rows in body for _, texts in rows]
+    head = [[column[0] for column in columns], [column[1] for column in columns]]
+    widths = [max(map(len, c)) for c in zip(*head, *texts_of_all, strict=True)]
+
+    lines = [paint(_line(texts, widths, columns).rstrip(), "bold") for texts in head]
     for chapter, rows in zip(chapters, body, strict=True):
         title = (
             f"{chapter.name} ({chapter.problem})" if chapter.problem else chapter.name
         )
-        lines.append(paint(textwrap.shorten(title, WIDTH, placeholder=" ..)"), "bold"))
+        title = textwrap.fill(title, WIDTH, subsequent_indent=INDENT)
+        lines.append(paint(title, "bold"))
         for row, texts in rows:
-            line = _line(texts, widths).rstrip()
+            line = _line(texts, widths, columns).rstrip()
             verdict = paint(row.verdict, VERDICT_STYLES.get(row.verdict, "plain"))
             lines.append(line.removesuffix(row.verdict) + verdict)
     return "\n".join(lines + _notes(chapters))

@@ -2,7 +2,7 @@
 
     test_barriers.py BUILD_DIR CHAPTER...
 
-For each __syncthreads() in the chapter's kernels and in the headers of common/device that they include, builds
+For each __syncthreads() in the chapter's kernels and in the functions of common/device that they call, builds
 the chapter without that one barrier and runs all its variants: it must exit with status 1, and report a race
 between two source lines, of which at least one is in the file that lost the barrier.
 """
@@ -16,10 +16,23 @@ from os import cpu_count
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common"))
+sys.path[:0] = [str(ROOT / "common"), str(ROOT / "docs")]
 
 from learn import project, trials
+from lessons import items_of
 
+# By the problem of a chapter: shapes of which at least one misses each barrier.
+SHAPES = {
+    "Softmax": (
+        "--rows 5 --cols 1000",
+        "--rows 2 --cols 70001",  # longer than what fits on the chip
+    ),
+    "AttentionForward": (
+        "--seq-q 70 --seq-k 100 --head-dim 32",
+        "--seq-q 20 --seq-k 800 --head-dim 32",  # more keys than shared memory holds
+    ),
+}
+PROBLEM = re.compile(r"Chapter<(\w+)>")
 BARRIER = re.compile(r"__syncthreads\(\);")
 RACE = re.compile(r"Race reported between .* at (\S+):(\d+) and .* at (\S+):(\d+)")
 
@@ -38,13 +51,27 @@ def included(kernel: Path) -> list[Path]:
 
 
 def barriers(chapter: str) -> list[tuple[Path, int]]:
-    """File and line number of each barrier."""
-    return [
-        (path, number)
-        for path in included(ROOT / "chapters" / chapter / "kernel.cuh")
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-        if BARRIER.search(line.split("//")[0])
-    ]
+    """File and line number of each barrier, those aside in functions of a header that the kernels do not call."""
+    kernel = ROOT / "chapters" / chapter / "kernel.cuh"
+    calls = set(re.findall(r"\w+", kernel.read_text()))
+    found = []
+    for path in included(kernel):
+        source = path.read_text()
+        lines = source.splitlines()
+        for item in items_of(source):
+            if path == kernel or item.name in calls:
+                found += [
+                    (path, number + 1)
+                    for number in range(item.begin, item.end)
+                    if BARRIER.search(lines[number].split("//")[0])
+                ]
+    return found
+
+
+def shapes(chapter: str) -> tuple[str, ...]:
+    """The options of the runs that have to miss each barrier of a chapter."""
+    description = (ROOT / "chapters" / chapter / "chapter.cu").read_text()
+    return SHAPES[PROBLEM.search(description)[1]]
 
 
 def check(build: Path, chapter: str, file: Path, number: int) -> str:
@@ -58,13 +85,9 @@ def check(build: Path, chapter: str, file: Path, number: int) -> str:
     with tempfile.TemporaryDirectory() as name:
         program = bench.program({include: "\n".join(lines) + "\n"}, Path(name))
 
-        # 70001 columns: longer than what fits on the chip.
-        for shape in (
-            ["--rows", "5", "--cols", "1000"],
-            ["--rows", "2", "--cols", "70001"],
-        ):
+        for shape in shapes(chapter):
             run = subprocess.run(
-                [program, "--variant", "all", *shape],
+                [program, "--variant", "all", *shape.split()],
                 check=False,
                 capture_output=True,
                 text=True,

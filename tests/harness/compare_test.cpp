@@ -18,7 +18,7 @@ using Index = std::vector<std::int64_t>;
 
 TensorCheck compare_row(std::vector<float> got, const std::vector<double>& expected,
                         double tolerance = kTolerance) {
-  return compare({{1, std::int64_t(got.size())}, std::move(got)}, expected, tolerance);
+  return compare({{1, std::int64_t(got.size())}, std::move(got)}, expected, {Measure::kRelL2, tolerance});
 }
 
 TEST(Compare, EqualIsExact) {
@@ -45,7 +45,7 @@ TEST(Compare, FindsTheFirstWrongElement) {
   const std::vector<double> expected(24, 1);
   got.data[17] = 2;
   got.data[23] = 5;
-  const TensorCheck check = compare(got, expected, kTolerance);
+  const TensorCheck check = compare(got, expected, {Measure::kRelL2, kTolerance});
   EXPECT_FALSE(check.passed);
   EXPECT_EQ(check.wrong_elements, 2);
   ASSERT_TRUE(check.first_wrong);
@@ -66,6 +66,33 @@ TEST(Compare, WhateverFailsHasAWrongElement) {
   const TensorCheck check = compare_row({1.0011f, 1.0011f, 1.0011f}, {1, 1, 1}, 1e-3);
   EXPECT_FALSE(check.passed);
   EXPECT_EQ(check.wrong_elements, 3);
+}
+
+TEST(Compare, LargestErrorCanDecide) {
+  const Tensor got{{1, 3}, {100, -kInf, 2.001f}};
+  const std::vector<double> expected = {100, -double(kInf), 2};
+  const TensorCheck check = compare(got, expected, {Measure::kMaxAbs, 1e-4});
+  EXPECT_FALSE(check.passed);
+  EXPECT_NEAR(check.error(), 1e-3, 1e-7);
+  EXPECT_EQ(check.wrong_elements, 1);
+  ASSERT_TRUE(check.first_wrong);
+  EXPECT_EQ(check.first_wrong->index, (Index{0, 2}));
+  EXPECT_TRUE(compare(got, expected, {Measure::kMaxAbs, 1.1e-3}).passed);
+  EXPECT_TRUE(compare(got, expected, {Measure::kRelL2, 1e-4}).passed);  // 1e-3 of 100
+}
+
+TEST(Compare, LargestErrorOfInfinityAndNaN) {
+  const Tolerance tolerance{Measure::kMaxAbs, 1e30};
+  EXPECT_TRUE(compare({{1}, {-kInf}}, {-double(kInf)}, tolerance).passed);
+  for (const auto& [got, expected] : {std::pair{-kInf, 1.0},
+                                      {1.0f, -double(kInf)},
+                                      {kInf, -double(kInf)},
+                                      {kNaN, 1.0},
+                                      {kNaN, -double(kInf)}}) {
+    const TensorCheck check = compare({{1}, {got}}, {expected}, tolerance);
+    EXPECT_FALSE(check.passed) << got << ' ' << expected;
+    EXPECT_EQ(check.wrong_elements, 1);
+  }
 }
 
 TEST(Compare, NaNNeverPasses) {

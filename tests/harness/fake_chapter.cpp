@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ void forgets(const Softmax::Args& args, cudaStream_t) {
 
 void refused(const Softmax::Args&, cudaStream_t) { FA_CUDA_CHECK(cudaErrorInvalidConfiguration); }
 
+void library(const Softmax::Args&, cudaStream_t) { throw std::runtime_error("the library failed"); }
+
 /// No kernel runs, so no bytes move.
 Traffic nothing(const Softmax::Shape&) { return {}; }
 
@@ -67,6 +70,7 @@ AnyChapter fake_chapter() {
            .traffic = nothing,
            .known_failure = several_rows},
           {.name = "refused", .summary = "the device refuses it", .launch = refused, .traffic = nothing},
+          {.name = "library", .summary = "a library refuses it", .launch = library, .traffic = nothing},
           {.name = "narrow",
            .summary = "few columns only",
            .launch = right,

@@ -13,6 +13,7 @@ namespace fa {
 /// | `forgets`  | leaves the last element of y unwritten                              |
 /// | `declared` | like `wrong`, with a known failure where there is more than one row |
 /// | `refused`  | fails the way a launch that the device refuses does                 |
+/// | `library`  | fails the way a library call does                                   |
 /// | `narrow`   | refuses more than 8 columns, else right                             |
 /// | `lies`     | right, but its formula predicts 4 bytes read of x                   |
 /// | `right`    | is right, and the last                                              |

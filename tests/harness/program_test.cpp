@@ -12,6 +12,7 @@
 #include "fake_chapter.hpp"
 #include "harness/backend.hpp"
 #include "harness/npy.hpp"
+#include "run_chapter.hpp"
 #include "temporary_folder.hpp"
 
 namespace fa {
@@ -19,19 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int status;
-  std::string out, err;
-};
-
-Outcome run(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "/some/folder/ch99_fake");
-  std::vector<const char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  std::ostringstream out, err;
-  const int status = run_program(fake_chapter(), int(argv.size()), argv.data(), out, err);
-  return {status, out.str(), err.str()};
-}
+Outcome run(const std::vector<std::string>& arguments) { return run_chapter(fake_chapter(), arguments); }
 
 Tensor random(std::vector<std::int64_t> shape) {
   return random_tensor({.name = "t", .shape = std::move(shape)}, Init::kNormal, 1);
@@ -39,28 +28,9 @@ Tensor random(std::vector<std::int64_t> shape) {
 
 // ---- what needs no device
 
-class Refusal : public ::testing::Test {
+class Refusal : public RefusalTest {
  protected:
-  /// Exit status 2, one line on standard error, nothing on standard output, no file made.
-  void expect(const std::vector<std::string>& arguments, const std::string& line) {
-    const std::ptrdiff_t entries = folder_.entries();
-    const Outcome outcome = run(arguments);
-    EXPECT_EQ(outcome.status, 2) << line;
-    EXPECT_EQ(outcome.err, "error: " + line + "\n");
-    EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(folder_.entries(), entries);
-  }
-
-  /// The same where the library words the line: it must be one, and name the option.
-  void expect_mention(const std::vector<std::string>& arguments, const std::string& option) {
-    const Outcome outcome = run(arguments);
-    EXPECT_EQ(outcome.status, 2);
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_NE(outcome.err.find(option), std::string::npos) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
-  }
-
-  TemporaryFolder folder_;
+  Refusal() : RefusalTest(fake_chapter()) {}
 };
 
 TEST_F(Refusal, UnknownOptions) {
@@ -75,7 +45,7 @@ TEST_F(Refusal, UnknownOptions) {
 
 TEST_F(Refusal, Variants) {
   const std::string known =
-      "must be all, or one or more of wrong, forgets, declared, refused, narrow, lies, right";
+      "must be all, or one or more of wrong, forgets, declared, refused, library, narrow, lies, right";
   expect({"--variant", "fast"}, "--variant 'fast': " + known);
   expect({"--variant", "right,fast"}, "--variant 'fast': " + known);
   expect({"--variant", "all,right"}, "--variant 'all': " + known);
@@ -219,6 +189,7 @@ TEST(CommandLine, ListNamesTheVariants) {
             "  forgets   one element is not written\n"
             "  declared  wrong, but says so\n"
             "  refused   the device refuses it\n"
+            "  library   a library refuses it\n"
             "  narrow    few columns only\n"
             "  lies      its formula is wrong\n"
             "  right     as it should be\n");
@@ -268,11 +239,11 @@ TEST_F(Program, RunsVariantsInTheOrderGiven) {
 }
 
 TEST_F(Program, AllRunsAll) {
-  EXPECT_EQ(json_of({"--variant", "all", "--cols", "7"}, 1)["variants"].size(), 7u);
+  EXPECT_EQ(json_of({"--variant", "all", "--cols", "7"}, 1)["variants"].size(), 8u);
 }
 
 TEST_F(Program, AWrongResultExitsWith1) {
-  for (const char* variant : {"wrong", "forgets", "refused", "right,wrong", "wrong,right"}) {
+  for (const char* variant : {"wrong", "forgets", "refused", "library", "right,wrong", "wrong,right"}) {
     const Outcome outcome = run({"--variant", variant});
     EXPECT_EQ(outcome.status, 1) << variant;
     EXPECT_EQ(outcome.err, "");

@@ -73,6 +73,52 @@ std::size_t widest_line(const std::string& text) {
 TEST(Table, FitsOneHundredColumns) {
   EXPECT_LE(widest_line(printed(report_of({counted("row_per_thread_"), counted("b")}))), 100u);
   EXPECT_LE(widest_line(printed(report_of({timed("row_per_thread_"), timed("b")}))), 100u);
+  VariantResult with_workspace = counted("three_kernels");
+  with_workspace.workspace_bytes = 888'888'888;
+  EXPECT_LE(widest_line(printed(report_of({with_workspace}))), 100u);
+  Report attention = report_of({counted("b")});
+  attention.problem = {
+      .name = "attention",
+      .sizes = {{"batch", 128}, {"heads", 128}, {"kv_heads", 128}, {"seq_q", 131072}, {"seq_k", 131072}},
+      .inputs = {{"dtype", "fp32"}, {"causal", true}, {"scale", 0.17677669}, {"q", "/a/folder/q.npy"}}};
+  EXPECT_LE(widest_line(printed(attention)), 100u);
+}
+
+TEST(Table, ShowsTheWorkspaceIfAVariantHasOne) {
+  VariantResult standard = counted("standard");
+  standard.workspace_bytes = 2'097'152;
+  const std::string text = printed(report_of({standard, counted("online")}));
+  EXPECT_NE(text.find("work-"), std::string::npos) << text;
+  EXPECT_NE(text.find(" 2097152 "), std::string::npos) << text;
+  EXPECT_EQ(printed(report_of({counted("online")})).find("work-"), std::string::npos);
+}
+
+TEST(Table, ShowsARelativeErrorAndSaysWhichOneDecides) {
+  VariantResult result = counted("online");
+  TensorCheck& lse = result.check->tensors["lse"];
+  lse = {.rel_l2 = 0.5, .max_abs = 0.25, .measure = Measure::kMaxAbs, .tolerance = 1e-4, .passed = false};
+  lse.first_wrong = {{0, 2}, -1.0f, -0.75};
+  lse.wrong_elements = 1;
+  result.outputs["lse"] = {{1, 3}, {0, 0, 0}};
+  const std::string text = printed(report_of({result}));
+  EXPECT_NE(text.find("1.2e-7/3.2e-6"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("lse[0, 2] is -1, should be -0.75 (1 of 3 are wrong; largest error 2.5e-1, limit 1e-4)"),
+      std::string::npos)
+      << text;
+  const Json json = Json::parse(to_json(report_of({result})));
+  EXPECT_EQ(json["variants"][0]["check"]["tensors"]["lse"]["measure"], "max_abs");
+}
+
+TEST(Table, NamesAFlagOnlyWhereItIsSet) {
+  Report report = report_of({counted("b")});
+  report.problem.inputs = {{"causal", true}, {"seed", std::uint64_t(7)}};
+  EXPECT_NE(printed(report).find("cols=1000 causal seed=7, on simulator"), std::string::npos)
+      << printed(report);
+  EXPECT_EQ(Json::parse(to_json(report))["problem"]["causal"], true);
+  report.problem.inputs[0].second = false;
+  EXPECT_NE(printed(report).find("cols=1000 seed=7, on simulator"), std::string::npos) << printed(report);
+  EXPECT_EQ(Json::parse(to_json(report))["problem"]["causal"], false);
 }
 
 TEST(Table, ShowsWhatIsKnown) {
@@ -157,8 +203,9 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
     "chapter": "02_online_softmax", "backend": "sim", "device": "simulator",
     "problem": {"name": "softmax", "rows": 64, "cols": 1000, "init": "normal", "seed": 7},
     "variants": [{
-      "name": "racy",
-      "check": {"passed": true, "tensors": {"y": {"rel_l2": 1.23e-7, "max_abs": 1e-8, "tolerance": 3.2e-6}}},
+      "name": "racy", "workspace_bytes": 0,
+      "check": {"passed": true, "tensors": {"y": {"rel_l2": 1.23e-7, "max_abs": 1e-8,
+                                                  "measure": "rel_l2", "tolerance": 3.2e-6}}},
       "traffic": {
         "predicted": {"read_bytes": 888888888, "write_bytes": 11111111, "tensors": {
           "x": {"read_bytes": 888888888, "write_bytes": 0}, "y": {"read_bytes": 0, "write_bytes": 11111111}}},
@@ -174,7 +221,8 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
 
 TEST(Json, LeavesOutWhatIsNotKnown) {
   const Json json = Json::parse(to_json(report_of({VariantResult{.name = "plain"}})));
-  EXPECT_EQ(json["variants"][0], Json::parse(R"({"name": "plain", "traffic": {"predicted": {
+  EXPECT_EQ(json["variants"][0],
+            Json::parse(R"({"name": "plain", "workspace_bytes": 0, "traffic": {"predicted": {
     "read_bytes": 0, "write_bytes": 0, "tensors": {}}}})"));
   EXPECT_FALSE(json.contains("copy_gb_per_s"));
 }

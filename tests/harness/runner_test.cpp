@@ -83,6 +83,12 @@ TEST_F(Runner, LaunchThatTheDeviceRefusesIsAResult) {
   EXPECT_TRUE(run("right").ok());
 }
 
+TEST_F(Runner, FailureOfALibraryIsAResult) {
+  const VariantResult result = run("library");
+  EXPECT_EQ(result.verdict(), Verdict::kDidNotRun);
+  EXPECT_EQ(result.complaint(), "did not run to its end: the library failed");
+}
+
 TEST_F(Runner, PredictedMustEqualCounted) {
   const VariantResult result = run("lies");
   if (!counts_) {
@@ -165,7 +171,7 @@ TEST(Counters, SectorEfficiency) {
 
 TEST(ChapterOf, GivesTheDescriptionBack) {
   const AnyChapter chapter = fake_chapter();
-  EXPECT_EQ(chapter_of<Softmax>(chapter).variants.size(), 7u);
+  EXPECT_EQ(chapter_of<Softmax>(chapter).variants.size(), 8u);
   EXPECT_EQ(variant_names(chapter).back(), "right");
   EXPECT_EQ(chapter.program().title(), "Known mistakes");
   EXPECT_THROW(AnyChapter(Chapter<Softmax>{.name = "n", .title = "t", .variants = {}}),

@@ -29,5 +29,14 @@ TEST(Text, Scientific) {
   EXPECT_EQ(scientific(HUGE_VAL), "inf");
 }
 
+TEST(InLines, BreaksBeforeTheWordThatDoesNotFit) {
+  EXPECT_EQ(in_lines({}, 10), "");
+  EXPECT_EQ(in_lines({"one"}, 10), "one");
+  EXPECT_EQ(in_lines({"one", "two", "for"}, 11), "one two for");
+  EXPECT_EQ(in_lines({"one", "two", "four", "fives"}, 11), "one two\n  four\n  fives");
+  EXPECT_EQ(in_lines({"one", "two", "four", "five"}, 11), "one two\n  four five");
+  EXPECT_EQ(in_lines({"a word longer", "b"}, 5), "a word longer\n  b");
+}
+
 }  // namespace
 }  // namespace fa

@@ -75,6 +75,7 @@ class TableTest(unittest.TestCase):
             [
                 "row_per_thread",
                 "1.3e-07 / 2e-06",
+                "-",
                 "10.1 MB",
                 "10.1 MB",
                 "1.33",
@@ -84,19 +85,19 @@ class TableTest(unittest.TestCase):
                 "ok",
             ],
         )
-        self.assertEqual(rows[3][6], "46.9 k")  # conflicts: wavefronts minus ideal
-        self.assertEqual(rows[4][4], "0.75")  # the ratio goes on in the next chapter
-        self.assertEqual((rows[0][1], rows[0][8]), ("nan / 2e-06", "declared"))
+        self.assertEqual(rows[3][7], "46.9 k")  # conflicts: wavefronts minus ideal
+        self.assertEqual(rows[4][5], "0.75")  # the ratio goes on in the next chapter
+        self.assertEqual((rows[0][1], rows[0][9]), ("nan / 2e-06", "declared"))
 
     def test_what_a_gpu_cannot_count_is_a_dash(self):
         rows = self.cells(fixtures.safe_softmax("cuda"))
-        self.assertEqual(rows[1][2:], ["10.1 MB", "-", "-", "-", "-", "-", "ok"])
+        self.assertEqual(rows[1][3:], ["10.1 MB", "-", "-", "-", "-", "-", "ok"])
 
     def test_ratio_needs_the_same_problem(self):
         other = fixtures.online_softmax()
         other["problem"] = {"rows": 1, "cols": 1}
         rows = self.cells(fixtures.safe_softmax(), other)
-        self.assertEqual(rows[4][4], "-")
+        self.assertEqual(rows[4][5], "-")
 
     def test_nan_is_the_worst_error_and_never_passes(self):
         run = fixtures.chapter("03_x", [fixtures.variant("v", 1)])
@@ -104,6 +105,28 @@ class TableTest(unittest.TestCase):
         tensors["nan"] = {"rel_l2": None, "max_abs": None, "tolerance": 1.0}
         row = results.read([run])[0].rows[0]
         self.assertEqual(row.error.tensor, "nan")
+
+    def test_an_output_that_is_judged_by_its_largest_error_only_decides(self):
+        run = fixtures.chapter("03_x", [fixtures.variant("v", 1)])
+        check = run["variants"][0]["check"]
+        check["tensors"]["lse"] = {
+            "rel_l2": 0.5,
+            "max_abs": 0.25,
+            "measure": "max_abs",
+            "tolerance": 1e-4,
+        }
+        check["passed"] = False
+        row = results.read([run])[0].rows[0]
+        self.assertEqual(row.error.tensor, "y")
+        self.assertEqual(row.verdict, results.FAIL)
+
+    def test_the_workspace_has_a_column_where_a_variant_has_one(self):
+        run = fixtures.safe_softmax()
+        self.assertNotIn("work-", table.render(results.read([run]), plain))
+        run["variants"][1]["workspace_bytes"] = 5_033_376
+        text = table.render(results.read([run]), plain)
+        self.assertRegex(text, r"row_per_thread +1.3e-07 / 2e-06 5.03 MB +10.1 MB")
+        self.assertRegex(text, r"row_per_warp +\S+ / 2e-06 +- ")
 
     def test_verdicts(self):
         cases = {
@@ -130,6 +153,7 @@ class TableTest(unittest.TestCase):
     def test_never_wider_than_100_columns(self):
         long = fixtures.variant("a_name_that_is_much_too_long_for_the_table", 999_999)
         long["defects"] = [fixtures.RACE] * 99_999
+        long["workspace_bytes"] = 1_234_567_890
         long["check"]["known_failure"] = "a long reason " * 20
         long["shared"]["load_wavefronts"] = 10**14
         long["check"]["tensors"]["y"].update(rel_l2=1.26e-07, tolerance=1.5e-06)

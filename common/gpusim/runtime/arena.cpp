@@ -141,6 +141,21 @@ std::string Arena::place_of(std::uintptr_t address) const {
                             : place_in(nearest->name, nearest->begin, nearest->end, address);
 }
 
+std::size_t Arena::written_prefix(std::uintptr_t address, std::size_t bytes) const {
+  for (std::size_t i = 0; i < bytes;) {
+    const std::uintptr_t byte = address + i;
+    const std::uint8_t state = *initialized(byte);
+    if (byte % 4 == 0 && state == 0xf) {
+      i += 4;
+    } else if (state >> (byte % 4) & 1) {
+      ++i;
+    } else {
+      return i;
+    }
+  }
+  return bytes;
+}
+
 void Arena::mark(std::uintptr_t address, std::size_t bytes, bool initialized_now) {
   for (std::uintptr_t a = address; a < address + bytes;) {
     if (a % 4 == 0 && address + bytes - a >= 4) {

@@ -53,6 +53,8 @@ class Arena {
   /// One byte per word: bit b is set when byte b of the word has been written.
   std::uint8_t* initialized(std::uintptr_t address) const { return &init_[(address - base_) >> 2]; }
   void mark(std::uintptr_t address, std::size_t bytes, bool initialized);
+  /// How many bytes from the address on have been written, up to `bytes`.
+  std::size_t written_prefix(std::uintptr_t address, std::size_t bytes) const;
 
   GridRaces& grid_races() { return grid_races_; }
 

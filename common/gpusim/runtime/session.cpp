@@ -118,10 +118,57 @@ void Session::settle_grid_races(const device::Launch& launch, std::uint32_t firs
   suspects_.clear();
 }
 
+bool Session::account(AccessKind kind, std::uintptr_t address, std::size_t bytes,
+                      const std::string& routine) {
+  constexpr std::uintptr_t kSectorBytes = 32, kRequestBytes = 512;
+  if (bytes == 0) return true;
+  const std::lock_guard lock(mutex_);
+  Arena& arena = Arena::instance();
+  const auto found = [&](DefectKind defect, const std::string& what, std::uintptr_t where,
+                         const std::string& why) {
+    const std::string message = what + " of size " + std::to_string(bytes) + " bytes by " + routine +
+                                "\n    address is " + arena.place_of(where) + why;
+    std::vector<Defect>& defects = report_.defects;
+    const auto same =
+        std::find_if(defects.begin(), defects.end(), [&](const Defect& d) { return d.message == message; });
+    if (same == defects.end()) {
+      defects.push_back({defect, message, 1});
+    } else {
+      ++same->count;
+    }
+  };
+
+  const bool is_read = kind == AccessKind::kRead;
+  const std::uint32_t id = arena.contains(address) ? arena.find(address, bytes) : 0;
+  if (id == 0) {
+    const std::uint32_t first = arena.contains(address) ? arena.find(address, 1) : 0;
+    found(DefectKind::kOutOfBounds, is_read ? "Invalid __global__ read" : "Invalid __global__ write",
+          first != 0 ? arena.allocation(first).end : address, "");
+    return false;
+  }
+  GlobalCounters& counters = report_.tensors[arena.allocation(id).name];
+  const auto sectors = std::int64_t((address + bytes - 1) / kSectorBytes - address / kSectorBytes + 1);
+  const auto requests = std::int64_t((bytes + kRequestBytes - 1) / kRequestBytes);
+  if (is_read) {
+    const std::size_t written = arena.written_prefix(address, bytes);
+    if (written < bytes) {
+      found(DefectKind::kUninitializedRead, "Uninitialized __global__ memory read", address + written,
+            ", which nothing has written");
+    }
+    counters += {.read_bytes = std::int64_t(bytes), .read_sectors = sectors, .read_requests = requests};
+  } else {
+    arena.mark(address, bytes, true);
+    counters += {.write_bytes = std::int64_t(bytes), .write_sectors = sectors, .write_requests = requests};
+  }
+  return true;
+}
+
 Report Session::take() {
   const std::lock_guard lock(mutex_);
   Report report = std::exchange(report_, {});
-  if (!findings_.empty()) report.defects = findings_.describe();
+  if (!findings_.empty()) {
+    for (Defect& defect : findings_.describe()) report.defects.push_back(std::move(defect));
+  }
   findings_ = {};
   return report;
 }
@@ -152,6 +199,16 @@ void name_allocation(const void* pointer, const std::string& name) {
 
 void mark_uninitialized(const void* pointer, std::size_t bytes) {
   Arena::instance().mark(reinterpret_cast<std::uintptr_t>(pointer), bytes, false);
+}
+
+bool account_read(const void* pointer, std::size_t bytes, const std::string& routine) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return Session::instance().account(AccessKind::kRead, address, bytes, routine);
+}
+
+bool account_write(const void* pointer, std::size_t bytes, const std::string& routine) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return Session::instance().account(AccessKind::kWrite, address, bytes, routine);
 }
 
 }  // namespace gpusim

@@ -21,13 +21,15 @@ class Session {
   void absorb(Tally& tally);
   /// After the last block of a launch: finds the races between them. @param first_block  the number of the first
   void settle_grid_races(const device::Launch& launch, std::uint32_t first_block);
+  /// An access of the host in the name of a kernel. @return false if it is outside an allocation
+  bool account(AccessKind kind, std::uintptr_t address, std::size_t bytes, const std::string& routine);
   Report take();
 
  private:
   Session();
 
   std::mutex mutex_;
-  Report report_;
+  Report report_;  ///< its defects: those of account(); the others are in findings_
   Findings findings_;
   std::vector<std::uintptr_t> suspects_;
 };

@@ -1,0 +1,175 @@
+/// @file
+/// Chapter 04 as the harness sees it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/head_dims.cuh"
+#include "device/launch.cuh"
+#include "harness/chapter.hpp"
+#include "kernel.cuh"
+
+namespace fa {
+namespace {
+
+using Shape = AttentionForward::Shape;
+using Args = AttentionForward::Args;
+using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
+
+/// How a variant cuts the problem for some head dimension.
+struct Tiles {
+  int Br;                    ///< queries of a tile
+  int Bc;                    ///< keys of a tile
+  std::size_t shared_bytes;  ///< of a block
+};
+
+/// One block for each head of each batch.
+unsigned blocks_for(const Args& a) { return unsigned(a.batch) * unsigned(a.heads); }
+
+// --- thread_per_row and cooperative ---------------------------------------------------------------
+
+template <int kPad>
+Tiles row_tiles(std::int64_t head_dim) {
+  return with_head_dim(head_dim, [](auto d) {
+    using Tile = RowTiles<d, kPad>;
+    return Tiles{Tile::Br, Tile::Bc, sizeof(float) * Tile::kFloats};
+  });
+}
+
+constexpr int kUnpadded = 0, kPadded = 1;
+
+void launch_thread_per_row(const Args& a, cudaStream_t stream) {
+  with_head_dim(a.head_dim, [&](auto d) {
+    using Tile = RowTiles<d, kUnpadded>;
+    launch(thread_per_row_attention<Tile>, blocks_for(a), Tile::Br, sizeof(float) * Tile::kFloats, stream,
+           a.as<float>(), a.buffer<float>("m"), a.buffer<float>("l"));
+  });
+}
+
+void launch_cooperative(const Args& a, cudaStream_t stream) {
+  with_head_dim(a.head_dim, [&](auto d) {
+    using Tile = RowTiles<d, kPadded>;
+    launch(cooperative_attention<Tile>, blocks_for(a), Tile::Br, sizeof(float) * Tile::kFloats, stream,
+           a.as<float>(), a.buffer<float>("m"), a.buffer<float>("l"));
+  });
+}
+
+// --- warp_per_rows --------------------------------------------------------------------------------
+
+constexpr int kAsManyAsFit = std::numeric_limits<int>::max();
+
+/// The shared memory that a block may have: the M of the paper.
+std::size_t shared_limit() {
+  int device = 0, bytes = 0;
+  FA_CUDA_CHECK(cudaGetDevice(&device));
+  FA_CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return std::size_t(bytes);
+}
+
+/// A key tile of `wanted` keys, or of as many as shared memory holds, but at least of one slice.
+Tiles warp_tiles(std::int64_t head_dim, int wanted) {
+  return with_head_dim(head_dim, [wanted](auto d) {
+    using Tile = WarpTiles<d>;
+    const int own = Tile::kWarps * Tile::kFloatsPerWarp;
+    const int fit = (int(shared_limit() / sizeof(float)) - own) / Tile::kFloatsPerKey;
+    const int slices = std::max(1, std::min(wanted, fit) / Tile::kSlice);
+    const int keys = slices * Tile::kSlice;
+    return Tiles{Tile::Br, keys, sizeof(float) * (own + keys * Tile::kFloatsPerKey)};
+  });
+}
+
+template <int kWantedKeys>
+void launch_warp_per_rows(const Args& a, cudaStream_t stream) {
+  with_head_dim(a.head_dim, [&](auto d) {
+    using Tile = WarpTiles<d>;
+    const Tiles tiles = warp_tiles(d, kWantedKeys);
+    launch(warp_per_rows_attention<Tile>, blocks_for(a), Tile::kThreads, tiles.shared_bytes, stream,
+           a.as<float>(), a.buffer<float>("m"), a.buffer<float>("l"), tiles.Bc);
+  });
+}
+
+// --- what they ask of HBM -------------------------------------------------------------------------
+
+/// The queries whose tiles a key tile visits, of one head.
+std::int64_t visited_queries(const Shape& shape, const Tiles& tiles, std::int64_t first_key) {
+  if (!shape.causal || first_key == 0) return shape.seq_q;
+  const std::int64_t blind = std::max<std::int64_t>(0, first_key - (shape.seq_k - shape.seq_q));
+  return shape.seq_q - blind / tiles.Br * tiles.Br;
+}
+
+/// K and V are read once per head of Q. A visit of a row reads q, and reads and writes o, m and l; the first
+/// visit only writes these. LSE reads m and l once more.
+Traffic traffic_of(const Shape& shape, const Tiles& tiles) {
+  std::int64_t visits = 0;  // of rows
+  for (std::int64_t first_key = 0; first_key < shape.seq_k; first_key += tiles.Bc) {
+    visits += visited_queries(shape, tiles, first_key);
+  }
+  const std::int64_t number =
+      shape.batch * shape.heads * std::int64_t(sizeof(float));  // of one element per head
+  const std::int64_t row = number * shape.head_dim, rows = shape.seq_q;
+  const TensorTraffic statistics = {.read_bytes = number * visits, .write_bytes = number * visits};
+  return {.tensors = {{"q", {.read_bytes = row * visits}},
+                      {"k", {.read_bytes = row * shape.seq_k}},
+                      {"v", {.read_bytes = row * shape.seq_k}},
+                      {"o", {.read_bytes = row * (visits - rows), .write_bytes = row * visits}},
+                      {"m", statistics},
+                      {"l", statistics},
+                      {"lse", {.write_bytes = number * rows}}}};
+}
+
+std::vector<TensorSpec> statistics_of_rows(const Shape& shape) {
+  return {{.name = "m", .shape = {shape.batch, shape.heads, shape.seq_q}},
+          {.name = "l", .shape = {shape.batch, shape.heads, shape.seq_q}}};
+}
+
+std::optional<std::string> refuse_shape(const Shape& shape,
+                                        const std::function<Tiles(std::int64_t)>& tiles_for) {
+  if (const auto reason = refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32})) return reason;
+  const std::size_t needed = tiles_for(shape.head_dim).shared_bytes, limit = shared_limit();
+  if (needed <= limit) return std::nullopt;
+  return "--head-dim is " + std::to_string(shape.head_dim) + ": a block needs " + std::to_string(needed) +
+         " bytes of shared memory, and this device has " + std::to_string(limit);
+}
+
+/// A variant whose tiles, which depend on the head dimension, decide its traffic and what it refuses.
+Step step(const char* name, const char* summary, void (*launch)(const Args&, cudaStream_t),
+          const std::function<Tiles(std::int64_t)>& tiles_for) {
+  return Step{.name = name,
+              .summary = summary,
+              .launch = launch,
+              .traffic = [=](const Shape& shape) { return traffic_of(shape, tiles_for(shape.head_dim)); },
+              .refuse = [=](const Shape& shape) { return refuse_shape(shape, tiles_for); },
+              .workspace = statistics_of_rows};
+}
+
+/// warp_per_rows with key tiles of kWantedKeys keys, or as many as fit.
+template <int kWantedKeys>
+Step warp_step(const char* name, const char* summary) {
+  return step(name, summary, launch_warp_per_rows<kWantedKeys>,
+              [](std::int64_t head_dim) { return warp_tiles(head_dim, kWantedKeys); });
+}
+
+}  // namespace
+
+AnyChapter describe_chapter() {
+  return Chapter<AttentionForward>{
+      .name = "04_tiled_v1",
+      .title = "FlashAttention v1: key tiles on the chip, queries pass by",
+      .variants = {
+          step("thread_per_row", "tiles of 32 x 32, a thread per query row: 32 rows at a time, one warp",
+               launch_thread_per_row, row_tiles<kUnpadded>),
+          step("cooperative", "all threads load and store tiles together, rows padded by a float",
+               launch_cooperative, row_tiles<kPadded>),
+          warp_step<32>("warp_per_rows", "a warp per 8 rows: scores and output in registers, 8 or 16 warps"),
+          warp_step<64>("bc_64", "key tiles of 64 keys: half of the visits"),
+          warp_step<128>("bc_128", "key tiles of 128 keys, or what shared memory holds"),
+          warp_step<kAsManyAsFit>("bc_max", "key tiles as large as shared memory"),
+      }};
+}
+
+}  // namespace fa

@@ -1,0 +1,428 @@
+/// @file
+/// FlashAttention v1: tiles of K and V wait on the chip while the queries come by.
+///
+/// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim]; LSE, m and l are
+/// [batch, heads, seq_q]; all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads.
+/// A row that sees no key has O = 0 and LSE = -inf.
+///
+/// A key that is hidden from a row, but not from all rows of its tile, has the weight 0 there. If its value
+/// is NaN or infinite, 0 times that is NaN.
+///
+/// All kernels are Algorithm 1 of Dao et al. 2022, one block for each head of each batch. Lines are quoted
+/// from there. Only O = 0, m = -inf and l = 0 (line 2) are not written to HBM: the visit of the first key
+/// tile takes them as given.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+
+#include "device/attention.cuh"
+#include "device/math.cuh"
+#include "device/max_sum.cuh"
+#include "device/reduce.cuh"
+
+namespace fa {
+
+// --- what the three kernels share ------------------------------------------------------------------
+
+/// The head of one batch that a block computes.
+struct Head {
+  const float* q;  ///< [seq_q, head_dim]
+  const float* k;  ///< [seq_k, head_dim]
+  const float* v;  ///< [seq_k, head_dim]
+  float* o;        ///< [seq_q, head_dim]
+  float* m;        ///< [seq_q], maximum of the scores so far
+  float* l;        ///< [seq_q], sum of exp(score - m) so far
+  float* lse;      ///< [seq_q]
+};
+
+template <int kHeadDim>
+__device__ __forceinline__ Head head_of_block(const Attention<float>& a, float* m, float* l) {
+  const int head = blockIdx.x;  // counts through all batches, and so does kv_head(head)
+  const size_t query = size_t(head) * a.seq_q, key = size_t(a.kv_head(head)) * a.seq_k;
+  return {a.q + query * kHeadDim,
+          a.k + key * kHeadDim,
+          a.v + key * kHeadDim,
+          a.o + query * kHeadDim,
+          m + query,
+          l + query,
+          a.lse + query};
+}
+
+/// The first query tile that the key tile from first_key on has to visit, as its first query: tiles before it
+/// see none of the keys. The first key tile visits all, because that visit is what sets O, m and l.
+template <int Br>
+__device__ __forceinline__ int first_visited(const Attention<float>& a, int first_key) {
+  if (first_key == 0 || !a.causal) return 0;
+  const int first_query = first_key - (a.seq_k - a.seq_q);  // the first that sees first_key
+  return max(first_query, 0) / Br * Br;
+}
+
+/// What a visit makes of a row: O becomes keep * O + add * (P V of this tile).
+struct Update {
+  MaxSum all;
+  float keep;
+  float add;
+};
+
+/// Lines 11 and 12: the row's statistics and factors, from those before the visit and those of the tile.
+__device__ __forceinline__ Update update(MaxSum before, MaxSum tile) {
+  // EXERCISE 1: O is divided by before.l, P V by nothing. Find the factors that make the new O of them.
+  // HINT 1: O * before.l and P V are sums of exp(score - maximum) * v, each against its own maximum.
+  // HINT 1: merge() has the new m and l. O * before.l gets the factor exp(before.m - m), P V exp(tile.m - m).
+  // HINT 1: keep = before.l * expf(before.m - all.m) * inv_l, add = expf(tile.m - all.m) * inv_l.
+  const MaxSum all = merge(before, tile);
+  const float inv_l = inverse_or_zero(all.l);
+  return {all, before.l * expf(before.m - all.m) * inv_l, expf(tile.m - all.m) * inv_l};
+  // STUB:   return {merge(before, tile), 0.5f, 0.5f * inverse_or_zero(tile.l)};
+}
+
+/// After the last key tile: LSE from the final m and l. All threads of the block.
+__device__ __forceinline__ void store_lse(const Attention<float>& a, const Head& head) {
+  for (int query = threadIdx.x; query < a.seq_q; query += blockDim.x) {
+    head.lse[query] = log_sum_exp({head.m[query], head.l[query]});
+  }
+}
+
+// --- a thread for each row --------------------------------------------------------------------------
+
+/// How `thread_per_row` and `cooperative` cut the problem.
+///
+/// @tparam kPad  floats behind each row of a tile in shared memory
+template <int kHeadDimension, int kPad>
+struct RowTiles {
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int Br = 32;                    ///< queries of a tile: one for each thread
+  static constexpr int Bc = 32;                    ///< keys of a tile
+  static constexpr int kStride = kHeadDim + kPad;  ///< from one row of sQ, sK or sV to the next
+  static constexpr int kScoreStride = Bc + kPad;   ///< from one row of sS to the next
+  static constexpr int kFloats = (Br + 2 * Bc) * kStride + Br * kScoreStride + Br;  ///< of shared memory
+};
+
+/// Lines 9 and 10 for one row: its scores against the tile's keys, then P = exp(score - maximum) in their
+/// place.
+///
+/// @param sQ  the row of scale * Q          @param sK  the key tile
+/// @param sP  where the row of P goes       @param seen  keys 0 .. seen - 1 of the tile are visible
+template <class Tile>
+__device__ __forceinline__ MaxSum probabilities(const float* sQ, const float* sK, float* sP, int seen) {
+  MaxSum tile = {-FLT_MAX, 0.0f};
+  for (int key = 0; key < Tile::Bc; ++key) {
+    float s = 0.0f;
+    for (int col = 0; col < Tile::kHeadDim; ++col) s += sQ[col] * sK[key * Tile::kStride + col];
+    // EXERCISE 2: Leave keys out that this row does not see, or that lie behind the last one.
+    // HINT 2: A score that is out must not change the maximum, and its exp() must be 0.
+    // HINT 2: It is out for key >= seen. Then it is -INFINITY, as a masked logit was in chapter 01.
+    if (key >= seen) s = -INFINITY;
+    // STUB:   if (seen <= 0) s = -INFINITY;
+    sP[key] = s;
+    tile.m = fmaxf(tile.m, s);
+  }
+  for (int key = 0; key < Tile::Bc; ++key) {
+    sP[key] = expf(sP[key] - tile.m);
+    tile.l += sP[key];
+  }
+  return tile;
+}
+
+/// One element of P V. @param sP  a row of P     @param sV  a column of the value tile
+template <class Tile>
+__device__ __forceinline__ float weighted_sum(const float* sP, const float* sV) {
+  float sum = 0.0f;
+  for (int key = 0; key < Tile::Bc; ++key) sum += sP[key] * sV[key * Tile::kStride];
+  return sum;
+}
+
+/// FlashAttention v1 with a thread for each query row: what one writes first.
+///
+///   grid    batch * heads
+///   block   Tile::Br = 32: a single warp
+///   shared  4 * Tile::kFloats bytes: tiles of Q, K, V and S
+///   HBM     reads K and V once. Each visit of a row by a key tile reads q and, but for the first visit, o, m
+///           and l; and writes o, m and l. LSE reads m and l once more: traffic_of() in chapter.cu. With
+///           Tc = ceil(seq_k / Bc), no mask and one head, that is
+///           (2 * seq_k * d + seq_q * (3 * Tc - 1) * d + seq_q * (4 * Tc + 1)) * 4 bytes
+///
+/// Threads that each have a row read and write 32 rows at a time, in HBM as in shared memory.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<float> a, float* m, float* l) {
+  constexpr int d = Tile::kHeadDim;
+  const Head head = head_of_block<d>(a, m, l);
+  const int row = threadIdx.x;  // of every tile
+
+  extern __shared__ float4 smem[];
+  float* sK = reinterpret_cast<float*>(smem);
+  float* sV = sK + Tile::Bc * Tile::kStride;
+  float* sQ = sV + Tile::Bc * Tile::kStride + row * Tile::kStride;  // this thread's row
+  float* sP = sV + (Tile::Bc + Tile::Br) * Tile::kStride + row * Tile::kScoreStride;
+
+  for (int first_key = 0; first_key < a.seq_k; first_key += Tile::Bc) {
+    const bool has_key = first_key + row < a.seq_k;
+    for (int col = 0; col < d; ++col) {
+      const size_t at = size_t(first_key + row) * d + col;
+      sK[row * Tile::kStride + col] = has_key ? head.k[at] : 0.0f;
+      sV[row * Tile::kStride + col] = has_key ? head.v[at] : 0.0f;
+    }
+    __syncthreads();  // every row of the key tile is there
+
+    for (int first = first_visited<Tile::Br>(a, first_key); first < a.seq_q; first += Tile::Br) {
+      const int query = first + row;
+      if (query >= a.seq_q) continue;
+      for (int col = 0; col < d; ++col) sQ[col] = a.scale * head.q[size_t(query) * d + col];
+      const MaxSum tile = probabilities<Tile>(sQ, sK, sP, a.visible_keys(query) - first_key);
+
+      const bool is_first = first_key == 0;
+      const MaxSum before = is_first ? MaxSum{-FLT_MAX, 0.0f} : MaxSum{head.m[query], head.l[query]};
+      const Update step = update(before, tile);
+      for (int col = 0; col < d; ++col) {
+        float& o = head.o[size_t(query) * d + col];
+        const float kept = is_first ? 0.0f : step.keep * o;
+        o = kept + step.add * weighted_sum<Tile>(sP, sV + col);
+      }
+      head.m[query] = step.all.m;
+      head.l[query] = step.all.l;
+    }
+    __syncthreads();  // every thread is done with the key tile: its place is free
+  }
+  store_lse(a, head);
+}
+
+// --- the threads of a tile together ------------------------------------------------------------------
+
+/// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, times `factor`.
+/// Rows from `end` on become zeros.
+///
+/// @tparam kThreads  threads that copy together, a warp or a block: their numbers are threadIdx.x % kThreads
+/// @tparam kStride   floats from one row in shared memory to the next
+template <int kThreads, int kHeadDim, int kStride>
+__device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, int first, int rows, int end,
+                                          float factor = 1.0f) {
+  // EXERCISE 3: Copy the tile so that in each step neighbouring threads copy neighbouring columns of a row.
+  // HINT 3: Count the rows * kHeadDim elements of the tile row by row, and deal them out in this order.
+  // HINT 3: Thread i takes elements i, i + kThreads, ... Element n is in row n / kHeadDim.
+  // HINT 3: sTile[row * kStride + col] is factor * gMatrix[(first + row) * kHeadDim + col], or 0.
+  for (int n = threadIdx.x % kThreads; n < rows * kHeadDim; n += kThreads) {
+    const int row = n / kHeadDim, col = n % kHeadDim;
+    const bool inside = first + row < end;
+    sTile[row * kStride + col] = inside ? factor * gMatrix[size_t(first + row) * kHeadDim + col] : 0.0f;
+  }
+  // STUB:   for (int n = threadIdx.x % kThreads; n < rows * kStride; n += kThreads) {
+  // STUB:     sTile[n] = first < end ? factor * gMatrix[0] : 0.0f;
+  // STUB:   }
+}
+
+/// FlashAttention v1 with tiles that all threads load and store together.
+///
+/// One change: who moves what. 32 neighbouring threads move 32 neighbouring columns of one row. The rows of
+/// the tiles are one float longer than they need to be, so that 32 threads that read the same column of 32
+/// rows find it in 32 banks. The row of P V goes to where the row of Q was, and from there to HBM.
+///
+///   grid    batch * heads
+///   block   Tile::Br = 32
+///   shared  4 * Tile::kFloats bytes: tiles of Q, K, V and S, and a factor for each row
+///   HBM     as thread_per_row
+template <class Tile>
+__global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<float> a, float* m, float* l) {
+  constexpr int d = Tile::kHeadDim;
+  const Head head = head_of_block<d>(a, m, l);
+  const int row = threadIdx.x;
+
+  extern __shared__ float4 smem[];
+  float* sK = reinterpret_cast<float*>(smem);
+  float* sV = sK + Tile::Bc * Tile::kStride;
+  float* sQ = sV + Tile::Bc * Tile::kStride;
+  float* sS = sQ + Tile::Br * Tile::kStride;
+  float* sKeep = sS + Tile::Br * Tile::kScoreStride;
+  float* sP = sS + row * Tile::kScoreStride;  // this thread's row
+
+  for (int first_key = 0; first_key < a.seq_k; first_key += Tile::Bc) {
+    load_tile<Tile::Br, d, Tile::kStride>(sK, head.k, first_key, Tile::Bc, a.seq_k);
+    load_tile<Tile::Br, d, Tile::kStride>(sV, head.v, first_key, Tile::Bc, a.seq_k);
+
+    for (int first = first_visited<Tile::Br>(a, first_key); first < a.seq_q; first += Tile::Br) {
+      load_tile<Tile::Br, d, Tile::kStride>(sQ, head.q, first, Tile::Br, a.seq_q, a.scale);
+      __syncthreads();  // every row of the tiles is there
+
+      const int query = first + row;
+      float* sRow = sQ + row * Tile::kStride;
+      const MaxSum tile = probabilities<Tile>(sRow, sK, sP, a.visible_keys(query) - first_key);
+      const bool is_first = first_key == 0, has_row = query < a.seq_q;
+      const MaxSum before =
+          is_first || !has_row ? MaxSum{-FLT_MAX, 0.0f} : MaxSum{head.m[query], head.l[query]};
+      const Update step = update(before, tile);
+      for (int col = 0; col < d; ++col) sRow[col] = step.add * weighted_sum<Tile>(sP, sV + col);
+      sKeep[row] = step.keep;
+      if (has_row) {
+        head.m[query] = step.all.m;
+        head.l[query] = step.all.l;
+      }
+      __syncthreads();  // every row of P V is there, and nobody reads the tiles of K and V any more
+
+      for (int n = threadIdx.x; n < min(Tile::Br, a.seq_q - first) * d; n += Tile::Br) {
+        float& o = head.o[size_t(first) * d + n];
+        const float kept = is_first ? 0.0f : sKeep[n / d] * o;
+        o = kept + sQ[n / d * Tile::kStride + n % d];
+      }
+    }
+  }
+  store_lse(a, head);
+}
+
+// --- a warp for several rows -------------------------------------------------------------------------
+
+/// How `warp_per_rows` cuts the problem. The number of keys in a tile, Bc, is given at run time: a multiple
+/// of kSlice, as large as shared memory allows.
+template <int kHeadDimension>
+struct WarpTiles {
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kWarps = kHeadDim <= 64 ? 16 : 8;  ///< each visits query tiles of its own
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int Br = 8;       ///< queries of a tile: what a lane loads of K and V serves so many
+  static constexpr int kSlice = 32;  ///< keys that a warp takes at a time: one for each lane
+  static constexpr int kCols = kHeadDim / 32;    ///< columns of O that a lane holds of each row
+  static constexpr int kKStride = kHeadDim + 4;  ///< 8 lanes that read 16 bytes of 8 keys find 32 banks
+  static constexpr int kFloatsPerKey = kKStride + kHeadDim;  ///< of shared memory: a row of K and one of V
+  static constexpr int kFloatsPerWarp = Br * (kHeadDim + kSlice);  ///< its tile of Q, and a slice of P
+};
+
+/// 16 aligned bytes of shared memory.
+__device__ __forceinline__ float4 quad(const float* s) { return *reinterpret_cast<const float4*>(s); }
+
+/// The slice's scores: rS[r] = q_r.k, for this lane's key and all rows of the warp.
+///
+/// A quad of the key is loaded once and multiplied with Br quads of queries; each of these is the same for
+/// all lanes, one broadcast.
+template <class Tile>
+__device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Br], const float* sQ, const float* sKey) {
+  for (int r = 0; r < Tile::Br; ++r) rS[r] = 0.0f;
+  for (int col = 0; col < Tile::kHeadDim; col += 4) {
+    const float4 k = quad(sKey + col);
+    for (int r = 0; r < Tile::Br; ++r) {
+      const float4 q = quad(sQ + r * Tile::kHeadDim + col);
+      rS[r] += q.x * k.x + q.y * k.y + q.z * k.z + q.w * k.w;
+    }
+  }
+}
+
+/// Adds P V of the slice: rO[r][c] is column lane + 32 * c of row r.
+template <class Tile>
+__device__ __forceinline__ void multiply_pv(float (&rO)[Tile::Br][Tile::kCols], const float* sP,
+                                            const float* sV) {
+  const int lane = threadIdx.x % 32;
+  for (int key = 0; key < Tile::kSlice; key += 4) {
+    float4 p[Tile::Br];
+    for (int r = 0; r < Tile::Br; ++r) p[r] = quad(sP + r * Tile::kSlice + key);
+    for (int c = 0; c < Tile::kCols; ++c) {
+      const float* v = sV + key * Tile::kHeadDim + lane + 32 * c;
+      const float v0 = v[0], v1 = v[Tile::kHeadDim], v2 = v[2 * Tile::kHeadDim], v3 = v[3 * Tile::kHeadDim];
+      for (int r = 0; r < Tile::Br; ++r) rO[r][c] += p[r].x * v0 + p[r].y * v1 + p[r].z * v2 + p[r].w * v3;
+    }
+  }
+}
+
+/// FlashAttention v1 with scores and output in registers.
+///
+/// One change: a warp has a query tile to itself, and every value that it loads from shared memory is used
+/// for several rows. Warps share nothing but the key tile, so there is no barrier between visits. A warp
+/// takes the tile in slices of 32 keys, with the recurrence of chapter 03 in between; O in HBM is read and
+/// written once for the whole tile.
+///
+///   grid    batch * heads
+///   block   Tile::kThreads
+///   shared  4 * (Bc * kFloatsPerKey + kWarps * kFloatsPerWarp) bytes: the key tile; Q and P of each warp
+///   HBM     as thread_per_row, with this Bc and Br
+///
+/// @param Bc  keys of a tile, a multiple of Tile::kSlice
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads)
+    warp_per_rows_attention(Attention<float> a, float* m, float* l, int Bc) {
+  constexpr int d = Tile::kHeadDim, Br = Tile::Br;
+  const Head head = head_of_block<d>(a, m, l);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+  extern __shared__ float4 smem[];
+  float* sK = reinterpret_cast<float*>(smem);
+  float* sV = sK + Bc * Tile::kKStride;
+  float* sQ = sV + Bc * d + warp * Tile::kFloatsPerWarp;  // this warp's, as is sP
+  float* sP = sQ + Br * d;
+
+  for (int first_key = 0; first_key < a.seq_k; first_key += Bc) {
+    const int keys = min(Bc, a.seq_k - first_key);
+    const int loaded = (keys + Tile::kSlice - 1) / Tile::kSlice * Tile::kSlice;
+    load_tile<Tile::kThreads, d, Tile::kKStride>(sK, head.k, first_key, loaded, a.seq_k);
+    load_tile<Tile::kThreads, d, d>(sV, head.v, first_key, loaded, a.seq_k);
+    __syncthreads();  // every row of the key tile is there
+
+    const int first_of_block = first_visited<Br>(a, first_key);
+    for (int first = first_of_block + warp * Br; first < a.seq_q; first += Tile::kWarps * Br) {
+      load_tile<32, d, d>(sQ, head.q, first, Br, a.seq_q, a.scale);
+      __syncwarp();  // every row of the query tile is there
+
+      float rM[Br], rL[Br];  // of the rows: the maximum, and this lane's part of the sum
+      float rO[Br][Tile::kCols];
+      for (int r = 0; r < Br; ++r) {
+        rM[r] = -FLT_MAX;
+        rL[r] = 0.0f;
+        for (int c = 0; c < Tile::kCols; ++c) rO[r][c] = 0.0f;
+      }
+
+      // Lines 9 and 10. The last row sees the most keys; slices behind them are left out.
+      const int last_query = min(first + Br, a.seq_q) - 1;
+      const int seen_by_last = min(keys, a.visible_keys(last_query) - first_key);
+      for (int slice = 0; slice < seen_by_last; slice += Tile::kSlice) {
+        float rS[Br];
+        multiply_qk<Tile>(rS, sQ, sK + (slice + lane) * Tile::kKStride);
+        const int key = first_key + slice + lane;
+        for (int r = 0; r < Br; ++r) {
+          const float s = key < a.visible_keys(first + r) ? rS[r] : -INFINITY;
+          // EXERCISE 4: Take the lane's score into the row's maximum, the lane's part of the sum, and of o.
+          // HINT 4: It is the recurrence of chapter 03, but the maximum grows by 32 keys at a time.
+          // HINT 4: The new maximum is the same in all lanes: warp_reduce() of the scores, then fmaxf().
+          // HINT 4: rL[r] and all rO[r][c] get the factor exp(old - new), rL[r] also p. P V comes below.
+          const float m_new = fmaxf(rM[r], warp_reduce(s, [](float x, float y) { return fmaxf(x, y); }));
+          const float correction = expf(rM[r] - m_new), p = expf(s - m_new);
+          rM[r] = m_new;
+          rL[r] = rL[r] * correction + p;
+          for (int c = 0; c < Tile::kCols; ++c) rO[r][c] *= correction;
+          // STUB:   rM[r] = fmaxf(rM[r], s);
+          // STUB:   const float p = expf(s - rM[r]);
+          // STUB:   rL[r] += p;
+          sP[r * Tile::kSlice + lane] = p;
+        }
+        __syncwarp();  // the slice of P is there
+        multiply_pv<Tile>(rO, sP, sV + slice * d);
+        __syncwarp();  // every lane has read it
+      }
+
+      // Lines 11 to 13. Lane r keeps the statistics of row r.
+      const int query_of_lane = first + lane;
+      const bool has_row = lane < Br && query_of_lane < a.seq_q;
+      const bool is_first = first_key == 0;
+      MaxSum stats = {-FLT_MAX, 0.0f};
+      if (has_row && !is_first) stats = {head.m[query_of_lane], head.l[query_of_lane]};
+      for (int r = 0; r < Br; ++r) {
+        const MaxSum before = {__shfl_sync(0xffffffffu, stats.m, r), __shfl_sync(0xffffffffu, stats.l, r)};
+        const MaxSum tile = {rM[r], warp_reduce(rL[r], [](float x, float y) { return x + y; })};
+        const Update step = update(before, tile);
+        if (lane == r) stats = step.all;
+        if (first + r >= a.seq_q) continue;  // all lanes
+        for (int c = 0; c < Tile::kCols; ++c) {
+          float& o = head.o[size_t(first + r) * d + lane + 32 * c];
+          const float kept = is_first ? 0.0f : step.keep * o;
+          o = kept + step.add * rO[r][c];
+        }
+      }
+      if (has_row) {
+        head.m[query_of_lane] = stats.m;
+        head.l[query_of_lane] = stats.l;
+      }
+    }
+    __syncthreads();  // every warp is done with the key tile; m and l of all rows are written
+  }
+  store_lse(a, head);
+}
+
+}  // namespace fa

@@ -1,0 +1,151 @@
+#include "attention/attention_forward.hpp"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "attention/half.hpp"
+#include "attention/parallel.hpp"
+#include "attention/problem.hpp"
+
+namespace fa {
+
+static_assert(Problem<AttentionForward>);
+
+namespace {
+
+template <class T>
+using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// Turns the logits of a row into probabilities.
+/// @return  the log of the sum of their exponentials: -inf without any, NaN if one of them is NaN or +inf
+template <class Row>
+double softmax_in_place(Row x) {
+  double max = -kInf;
+  for (const double logit : x) {
+    if (std::isnan(logit) || logit == kInf) {
+      x.setConstant(kNaN);
+      return kNaN;
+    }
+    max = std::max(max, logit);
+  }
+  if (max == -kInf) {
+    x.setZero();
+    return -kInf;
+  }
+  double sum = 0;
+  for (double& value : x) sum += value = std::exp(value - max);
+  x /= sum;
+  return max + std::log(sum);
+}
+
+}  // namespace
+
+std::vector<TensorSpec> AttentionForward::inputs(const Shape& shape) {
+  const std::vector<std::int64_t> keys = {shape.batch, shape.kv_heads, shape.seq_k, shape.head_dim};
+  return {
+      {.name = "q", .shape = {shape.batch, shape.heads, shape.seq_q, shape.head_dim}, .dtype = shape.dtype},
+      {.name = "k", .shape = keys, .dtype = shape.dtype},
+      {.name = "v", .shape = keys, .dtype = shape.dtype}};
+}
+
+std::vector<TensorSpec> AttentionForward::outputs(const Shape& shape) {
+  return {
+      {.name = "o", .shape = {shape.batch, shape.heads, shape.seq_q, shape.head_dim}, .dtype = shape.dtype},
+      {.name = "lse", .shape = {shape.batch, shape.heads, shape.seq_q}}};
+}
+
+TensorMap AttentionForward::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
+  if (init != Init::kOutliers) return random_tensors(inputs(shape), init, seed);
+  TensorMap tensors = random_tensors(inputs(shape), Init::kNormal, seed);
+  Tensor& k = tensors.at("k");
+  k = random_tensor({.name = "k", .shape = k.shape}, Init::kOutliers, seed);
+  for (float& x : k.data) x *= 0.75f;
+  return tensors;
+}
+
+AttentionForward::Args AttentionForward::bind(const Shape& shape,
+                                              const std::map<std::string, void*>& buffers) {
+  return {.batch = int(shape.batch),
+          .heads = int(shape.heads),
+          .kv_heads = int(shape.kv_heads),
+          .seq_q = int(shape.seq_q),
+          .seq_k = int(shape.seq_k),
+          .head_dim = int(shape.head_dim),
+          .scale = float(shape.logit_scale()),
+          .causal = shape.causal,
+          .dtype = shape.dtype,
+          .buffers = buffers};
+}
+
+Reference AttentionForward::reference(const Shape& shape, const TensorMap& inputs) {
+  const std::vector<float> q = rounded_to(shape.dtype, inputs.at("q").data);
+  const std::vector<float> k = rounded_to(shape.dtype, inputs.at("k").data);
+  const std::vector<float> v = rounded_to(shape.dtype, inputs.at("v").data);
+  std::vector<double> o(q.size());
+  std::vector<double> lse(std::size_t(shape.batch * shape.heads * shape.seq_q));
+
+  // A block of queries of one head against the keys that the last of them sees, which are the most. Nothing is
+  // larger than kQueries * seq_k elements.
+  constexpr std::int64_t kQueries = 64;
+  const std::int64_t blocks_per_head = (shape.seq_q + kQueries - 1) / kQueries;
+  const auto attend = [&](std::int64_t block) {
+    const std::int64_t head = block / blocks_per_head;  // counts through all batches
+    const std::int64_t first_query = block % blocks_per_head * kQueries;
+    const std::int64_t queries = std::min(kQueries, shape.seq_q - first_query);
+    const std::int64_t keys = shape.visible_keys(first_query + queries - 1);
+    const std::int64_t first_row = head * shape.seq_q + first_query;
+    const std::int64_t first_key = shape.kv_head(head) * shape.seq_k;
+
+    using Map = Eigen::Map<const RowMajor<float>>;
+    const RowMajor<double> q_block =
+        Map(q.data() + first_row * shape.head_dim, queries, shape.head_dim).cast<double>();
+    const RowMajor<double> k_head =
+        Map(k.data() + first_key * shape.head_dim, keys, shape.head_dim).cast<double>();
+    const RowMajor<double> v_head =
+        Map(v.data() + first_key * shape.head_dim, keys, shape.head_dim).cast<double>();
+    Eigen::Map<RowMajor<double>> o_block(o.data() + first_row * shape.head_dim, queries, shape.head_dim);
+
+    RowMajor<double> p = shape.logit_scale() * (q_block * k_head.transpose());
+    for (std::int64_t query = 0; query < queries; ++query) {
+      const std::int64_t visible = shape.visible_keys(first_query + query);
+      lse[std::size_t(first_row + query)] = softmax_in_place(p.row(query).head(visible));
+      o_block.row(query).noalias() = p.row(query).head(visible) * v_head.topRows(visible);
+    }
+  };
+  parallel_for(shape.batch * shape.heads * blocks_per_head, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) attend(block);
+  });
+  return {{"o", std::move(o)}, {"lse", std::move(lse)}};
+}
+
+Tolerances AttentionForward::tolerances(const Shape& shape) {
+  const auto limits = [](double o, double lse) {
+    return Tolerances{{"o", {Measure::kRelL2, o}}, {"lse", {Measure::kMaxAbs, lse}}};
+  };
+  // In 16 bits, what standard attention needs on normal inputs. With u, half a unit in the last place of 1: it rounds
+  // logits of up to 8 by 8 u, and P and O by u each.
+  constexpr double kFloat16 = 0x1p-11, kBFloat16 = 0x1p-8;
+  switch (shape.dtype) {
+    case DType::kFloat32: break;
+    case DType::kFloat16: return limits(2 * kFloat16, 8 * kFloat16);
+    case DType::kBFloat16: return limits(2 * kBFloat16, 8 * kBFloat16);
+  }
+  return limits(1e-5, 1e-4);
+}
+
+double AttentionForward::flops(const Shape& shape) {
+  return 4.0 * double(shape.batch) * double(shape.heads) * double(shape.visible_pairs()) *
+         double(shape.head_dim);
+}
+
+std::vector<std::pair<std::string, std::int64_t>> AttentionForward::describe(const Shape& shape) {
+  return {{"batch", shape.batch}, {"heads", shape.heads}, {"kv_heads", shape.kv_heads},
+          {"seq_q", shape.seq_q}, {"seq_k", shape.seq_k}, {"head_dim", shape.head_dim}};
+}
+
+}  // namespace fa

@@ -1,0 +1,35 @@
+/// @file
+/// Standard attention: what FlashAttention is measured against.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention/attention_forward.hpp"
+#include "attention/tensor.hpp"
+#include "attention/traffic.hpp"
+
+/// Three kernels with two matrices of [batch, heads, seq_q, seq_k] in HBM between them (Dao et al. 2022,
+/// algorithm 0): S = scale * Q K^T by cuBLAS, P = softmax(S) by the row, O = P V by cuBLAS.
+///
+/// S and P have the element type of Q. fp32 is fp32 throughout, without TF32; fp16 and bf16 are summed in fp32.
+/// Any head_dim. The four functions are what a Variant<AttentionForward> asks for.
+namespace fa::standard_attention {
+
+/// Nothing if the shape can be computed, else what is wrong, naming the option.
+std::optional<std::string> refuse(const AttentionShape& shape);
+
+/// S and P, under the names "s" and "p".
+std::vector<TensorSpec> workspace(const AttentionShape& shape);
+
+/// Bytes, of the GEMMs the least that they can move: each operand read once, each result written once.
+Traffic traffic(const AttentionShape& shape);
+
+/// Enqueues the three kernels.
+/// @throws CudaError  @throws std::runtime_error  if cuBLAS fails
+void launch(const AttentionForward::Args& args, cudaStream_t stream);
+
+}  // namespace fa::standard_attention

@@ -1,0 +1,143 @@
+#include "harness/attention_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "harness/options.hpp"
+
+namespace fa {
+namespace {
+
+constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+
+/// Small enough for the simulator, and a multiple of no tile.
+constexpr std::int64_t kDefaultBatch = 1, kDefaultHeads = 2, kDefaultSeq = 100, kDefaultHeadDim = 64;
+
+std::vector<std::string_view> dtype_names() {
+  std::vector<std::string_view> names;
+  for (const DType dtype : kDTypes) names.push_back(name_of(dtype));
+  return names;
+}
+
+/// What the inputs alone do not say, for the report.
+void describe_rest(const AttentionForward::Shape& shape, InputSource& source) {
+  source.insert(source.begin(), {{"dtype", std::string(name_of(shape.dtype))},
+                                 {"causal", shape.causal},
+                                 {"scale", shape.logit_scale()}});
+}
+
+}  // namespace
+
+void ProblemOptions<AttentionForward>::add_to(CLI::App& app) {
+  const std::string group = "Problem";
+  const auto length = [&](const char* name, std::optional<std::int64_t>& target, const std::string& help) {
+    add_whole_number(app, name, target, help)->group(group);
+  };
+  length("--batch", batch_, fmt::format("independent sequences (default {})", kDefaultBatch));
+  length("--heads", heads_, fmt::format("heads of Q and O (default {})", kDefaultHeads));
+  length("--kv-heads", kv_heads_, "heads of K and V, a divisor of --heads (default: the same)");
+  length("--seq-q", seq_q_, fmt::format("queries (default {})", kDefaultSeq));
+  length("--seq-k", seq_k_, "keys (default: as many as queries)");
+  length("--head-dim", head_dim_,
+         fmt::format("elements of a query and of a key (default {})", kDefaultHeadDim));
+  add_text(app, "--dtype", dtype_, "element type of Q, K, V and O (default fp32)")
+      ->option_text(fmt::format("{}", fmt::join(dtype_names(), "|")))
+      ->group(group);
+  app.add_flag("--causal", causal_, "query i sees key j only when j <= i + seq_k - seq_q")->group(group);
+  add_number(app, "--scale", scale_, "factor of Q K^T (default 1/sqrt(head_dim))")->group(group);
+  random_.add_to(app, group,
+                 "what Q, K and V are filled with: standard normal numbers (the\n"
+                 "default), uniform ones in [-1, 1), or normal ones with outliers: one\n"
+                 "element of K in 32 is near +-75, and logits reach about +-80");
+  const auto file = [&](const char* name, std::optional<std::string>& target, const char* help) {
+    add_text(app, name, target, help)->option_text("FILE")->group(group);
+  };
+  file("--q", q_,
+       "read Q from a .npy file: float32 or float16, C order,\n"
+       "[batch, heads, seq_q, head_dim]");
+  file("--k", k_, "the keys of --q, [batch, kv_heads, seq_k, head_dim]");
+  file("--v", v_, "the values of --k, of the same shape");
+}
+
+GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::read() const {
+  const std::pair<const char*, const std::optional<std::string>&> files[] = {
+      {"--q", q_}, {"--k", k_}, {"--v", v_}};
+  for (const auto& [given, file] : files) {
+    for (const auto& [missing, other] : files) {
+      if (file && !other) throw UsageError(fmt::format("{0} needs {1}: add {1} FILE", given, missing));
+    }
+  }
+  GivenProblem<AttentionForward> given = q_ ? from_files() : random();
+  require(AttentionForward::refuse(given.shape));
+  describe_rest(given.shape, given.inputs);
+  return given;
+}
+
+DType ProblemOptions<AttentionForward>::dtype() const {
+  if (!dtype_) return DType::kFloat32;
+  for (const DType dtype : kDTypes) {
+    if (*dtype_ == name_of(dtype)) return dtype;
+  }
+  throw UsageError(fmt::format("--dtype '{}': must be one of {}", *dtype_, fmt::join(dtype_names(), ", ")));
+}
+
+GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::random() const {
+  const std::int64_t heads = heads_.value_or(kDefaultHeads), seq_q = seq_q_.value_or(kDefaultSeq);
+  const AttentionShape shape{.batch = batch_.value_or(kDefaultBatch),
+                             .heads = heads,
+                             .kv_heads = kv_heads_.value_or(heads),
+                             .seq_q = seq_q,
+                             .seq_k = seq_k_.value_or(seq_q),
+                             .head_dim = head_dim_.value_or(kDefaultHeadDim),
+                             .causal = causal_,
+                             .scale = scale_,
+                             .dtype = dtype()};
+  const Init init = random_.init();
+  const std::uint64_t seed = random_.seed();
+  return {.shape = shape,
+          .options = fmt::format("--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}", shape.batch,
+                                 shape.heads, shape.seq_q, shape.seq_k, shape.head_dim),
+          .inputs = random_.source(),
+          .make_inputs = [=] { return AttentionForward::random_inputs(shape, init, seed); }};
+}
+
+GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::from_files() const {
+  refuse_beside_file("--q", {{"--batch", batch_.has_value()},
+                             {"--heads", heads_.has_value()},
+                             {"--kv-heads", kv_heads_.has_value()},
+                             {"--seq-q", seq_q_.has_value()},
+                             {"--seq-k", seq_k_.has_value()},
+                             {"--head-dim", head_dim_.has_value()},
+                             {"--init", random_.has_init()},
+                             {"--seed", random_.has_seed()}});
+  Tensor q = read_file("--q", *q_, {{"batch", {}}, {"heads", {}}, {"seq_q", {}}, {"head_dim", {}}});
+  Tensor k = read_file("--k", *k_,
+                       {{"batch", q.shape[0]}, {"kv_heads", {}}, {"seq_k", {}}, {"head_dim", q.shape[3]}});
+  Tensor v = read_file(
+      "--v", *v_,
+      {{"batch", k.shape[0]}, {"kv_heads", k.shape[1]}, {"seq_k", k.shape[2]}, {"head_dim", k.shape[3]}});
+  const AttentionShape shape{.batch = q.shape[0],
+                             .heads = q.shape[1],
+                             .kv_heads = k.shape[1],
+                             .seq_q = q.shape[2],
+                             .seq_k = k.shape[2],
+                             .head_dim = q.shape[3],
+                             .causal = causal_,
+                             .scale = scale_,
+                             .dtype = dtype()};
+  const auto inputs = std::make_shared<TensorMap>();
+  inputs->emplace("q", std::move(q));
+  inputs->emplace("k", std::move(k));
+  inputs->emplace("v", std::move(v));
+  return {.shape = shape,
+          .options = fmt::format("--q {} --k {} --v {}", *q_, *k_, *v_),
+          .inputs = {{"q", *q_}, {"k", *k_}, {"v", *v_}},
+          .make_inputs = [inputs] { return std::move(*inputs); }};
+}
+
+}  // namespace fa

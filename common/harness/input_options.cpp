@@ -1,0 +1,52 @@
+#include "harness/input_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "harness/options.hpp"
+
+namespace fa {
+
+void RandomOptions::add_to(CLI::App& app, const std::string& group, const std::string& filled_with) {
+  add_text(app, "--init", init_, filled_with)
+      ->option_text(fmt::format("{}", fmt::join(kInitNames, "|")))
+      ->group(group);
+  add_whole_number(app, "--seed", seed_, "of the random numbers (default 0), which are the same everywhere")
+      ->group(group);
+}
+
+Init RandomOptions::init() const {
+  const std::string name = init_.value_or(std::string(name_of(Init::kNormal)));
+  if (const std::optional<Init> init = init_of(name)) return *init;
+  throw UsageError(fmt::format("--init '{}': must be one of {}", name, fmt::join(kInitNames, ", ")));
+}
+
+InputSource RandomOptions::source() const {
+  return {{"init", std::string(name_of(init()))}, {"seed", seed()}};
+}
+
+Tensor read_file(const std::string& option, const std::string& path, const std::vector<Axis>& axes) {
+  try {
+    return read_npy(path, axes);
+  } catch (const NpyError& error) {
+    throw UsageError(fmt::format("{} {}", option, error.what()));
+  }
+}
+
+void require(const std::optional<std::string>& reason) {
+  if (reason) throw UsageError(*reason);
+}
+
+void refuse_beside_file(const std::string& file,
+                        std::initializer_list<std::pair<const char*, bool>> options) {
+  for (const auto& [option, is_given] : options) {
+    if (is_given) {
+      throw UsageError(
+          fmt::format("{} cannot be given with {}: the file decides; leave it out", option, file));
+    }
+  }
+}
+
+}  // namespace fa

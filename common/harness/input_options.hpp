@@ -1,0 +1,55 @@
+/// @file
+/// What the options of all problems have in common: random numbers, input files, refusals.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attention/inputs.hpp"
+#include "attention/tensor.hpp"
+#include "harness/npy.hpp"
+#include "harness/report.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace fa {
+
+/// --init and --seed.
+class RandomOptions {
+ public:
+  /// @param filled_with  the help of --init: what the words mean for this problem
+  void add_to(CLI::App& app, const std::string& group, const std::string& filled_with);
+
+  /// @throws UsageError  if the word is not one of kInitNames
+  Init init() const;
+  std::uint64_t seed() const { return seed_.value_or(0); }
+
+  /// Both, as reports show them. @throws UsageError  as init()
+  InputSource source() const;
+
+  bool has_init() const { return init_.has_value(); }
+  bool has_seed() const { return seed_.has_value(); }
+
+ private:
+  std::optional<std::string> init_;
+  std::optional<std::uint64_t> seed_;
+};
+
+/// Reads the file of an option. @throws UsageError  starting with the option, if it cannot be used
+Tensor read_file(const std::string& option, const std::string& path, const std::vector<Axis>& axes);
+
+/// @throws UsageError  if there is a reason to refuse
+void require(const std::optional<std::string>& reason);
+
+/// @param file     an option that was given and decides sizes and numbers: "--x"
+/// @param options  others, and whether they were given
+/// @throws UsageError  if one of them was
+void refuse_beside_file(const std::string& file, std::initializer_list<std::pair<const char*, bool>> options);
+
+}  // namespace fa

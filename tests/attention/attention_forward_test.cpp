@@ -1,0 +1,210 @@
+#include "attention/attention_forward.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "attention/half.hpp"
+
+namespace fa {
+namespace {
+
+using Shape = AttentionForward::Shape;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+/// Attention by its definition, one query at a time.
+Reference by_definition(const Shape& shape, const TensorMap& inputs) {
+  const auto at = [&](const char* name, std::int64_t batch, std::int64_t head, std::int64_t row,
+                      std::int64_t d) {
+    const Tensor& tensor = inputs.at(name);
+    return double(tensor.data[std::size_t(
+        ((batch * tensor.shape[1] + head) * tensor.shape[2] + row) * tensor.shape[3] + d)]);
+  };
+  Reference reference;
+  for (std::int64_t batch = 0; batch < shape.batch; ++batch) {
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+      const std::int64_t kv_head = head * shape.kv_heads / shape.heads;
+      for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+        std::vector<double> logits;
+        for (std::int64_t key = 0; key < shape.seq_k; ++key) {
+          if (shape.causal && key > query + shape.seq_k - shape.seq_q) break;
+          double dot = 0;
+          for (std::int64_t d = 0; d < shape.head_dim; ++d) {
+            dot += at("q", batch, head, query, d) * at("k", batch, kv_head, key, d);
+          }
+          logits.push_back(dot * shape.scale.value_or(1 / std::sqrt(double(shape.head_dim))));
+        }
+        const double max = logits.empty() ? 0 : *std::max_element(logits.begin(), logits.end());
+        double sum = 0;
+        for (const double logit : logits) sum += std::exp(logit - max);
+        reference["lse"].push_back(logits.empty() ? -kInf : max + std::log(sum));
+        for (std::int64_t d = 0; d < shape.head_dim; ++d) {
+          double o = 0;
+          for (std::size_t key = 0; key < logits.size(); ++key) {
+            o += std::exp(logits[key] - max) / sum * at("v", batch, kv_head, std::int64_t(key), d);
+          }
+          reference["o"].push_back(o);
+        }
+      }
+    }
+  }
+  return reference;
+}
+
+void expect_equal(const std::vector<double>& got, const std::vector<double>& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (std::isinf(expected[i])) {
+      ASSERT_EQ(got[i], expected[i]) << i;
+    } else {
+      ASSERT_NEAR(got[i], expected[i], tolerance) << i;
+    }
+  }
+}
+
+void expect_by_definition(const Shape& shape, Init init = Init::kNormal) {
+  const TensorMap inputs = AttentionForward::random_inputs(shape, init, 3);
+  const Reference reference = AttentionForward::reference(shape, inputs);
+  const Reference expected = by_definition(shape, inputs);
+  expect_equal(reference.at("o"), expected.at("o"), 1e-12);
+  expect_equal(reference.at("lse"), expected.at("lse"), 1e-12);
+}
+
+TEST(AttentionReference, FollowsTheDefinition) {
+  expect_by_definition({});
+  expect_by_definition({.seq_q = 3, .seq_k = 5, .head_dim = 7});
+  expect_by_definition({.seq_q = 65, .seq_k = 130, .head_dim = 32});
+  expect_by_definition({.seq_q = 129, .seq_k = 1, .head_dim = 4, .scale = 0.3});
+  expect_by_definition({.batch = 2, .heads = 3, .kv_heads = 3, .seq_q = 5, .seq_k = 6, .head_dim = 8});
+  expect_by_definition({.seq_q = 70, .seq_k = 90, .head_dim = 64}, Init::kOutliers);
+}
+
+TEST(AttentionReference, GroupedQueriesShareKeysAndValues) {
+  expect_by_definition({.batch = 2, .heads = 6, .kv_heads = 2, .seq_q = 7, .seq_k = 9, .head_dim = 8});
+  expect_by_definition({.batch = 3, .heads = 4, .kv_heads = 1, .seq_q = 7, .seq_k = 9, .head_dim = 8});
+}
+
+TEST(AttentionReference, TheMaskIsAlignedAtTheLastQueryAndTheLastKey) {
+  for (const auto& [queries, keys] :
+       {std::pair{100, 100}, {1, 70}, {65, 100}, {100, 65}, {130, 1}, {200, 3}}) {
+    expect_by_definition({.seq_q = queries, .seq_k = keys, .head_dim = 8, .causal = true});
+  }
+}
+
+TEST(AttentionReference, AQueryThatSeesNoKeyIsZero) {
+  const Shape shape{.seq_q = 3, .seq_k = 1, .head_dim = 4, .causal = true};
+  const Reference reference =
+      AttentionForward::reference(shape, AttentionForward::random_inputs(shape, Init::kNormal, 1));
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(reference.at("o")[i], 0);
+  EXPECT_EQ(reference.at("lse")[0], -kInf);
+  EXPECT_EQ(reference.at("lse")[1], -kInf);
+  EXPECT_TRUE(std::isfinite(reference.at("lse")[2]));
+}
+
+TEST(AttentionReference, InputsAreRoundedToTheTypeOfTheDevice) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    const Shape shape{.seq_q = 5, .seq_k = 9, .head_dim = 8, .dtype = dtype};
+    const TensorMap inputs = AttentionForward::random_inputs(shape, Init::kNormal, 3);
+    TensorMap rounded = inputs;
+    for (auto& [name, tensor] : rounded) tensor.data = rounded_to(dtype, tensor.data);
+    const Reference reference = AttentionForward::reference(shape, inputs);
+    expect_equal(reference.at("o"), by_definition(shape, rounded).at("o"), 1e-12);
+    expect_equal(reference.at("lse"), by_definition(shape, rounded).at("lse"), 1e-12);
+  }
+}
+
+/// Which queries of a causal 4 x 4 attention are NaN, as "0101", if one element is set.
+std::string nan_rows(const char* tensor, std::size_t row, float value) {
+  const Shape shape{.seq_q = 4, .seq_k = 4, .head_dim = 2, .causal = true};
+  TensorMap inputs = AttentionForward::random_inputs(shape, Init::kUniform, 2);
+  for (float& q : inputs.at("q").data) q = std::abs(q);  // so that an infinite key gives a logit of that sign
+  inputs.at(tensor).data[2 * row] = value;
+  const Reference reference = AttentionForward::reference(shape, inputs);
+  std::string rows;
+  for (std::size_t query = 0; query < 4; ++query) {
+    const bool o = std::isnan(reference.at("o")[2 * query]);
+    const bool lse = std::isnan(reference.at("lse")[query]);
+    rows += !o ? '0' : lse ? '1' : 'o';
+  }
+  return rows;
+}
+
+TEST(AttentionReference, NaNAndInfinityReachTheQueriesThatSeeThem) {
+  EXPECT_EQ(nan_rows("q", 1, kNaN), "0100");
+  EXPECT_EQ(nan_rows("k", 2, kNaN), "0011");
+  EXPECT_EQ(nan_rows("k", 2, float(kInf)), "0011");
+  EXPECT_EQ(nan_rows("k", 2, -float(kInf)), "0000");  // a logit of -inf: probability 0
+  EXPECT_EQ(nan_rows("v", 3, kNaN), "000o");          // no logit knows of V
+}
+
+TEST(AttentionReference, OnlyMinusInfinityIsLikeNoKey) {
+  const Shape shape{.seq_q = 1, .seq_k = 2, .head_dim = 1};
+  const float minus_inf = -float(kInf);
+  const Reference reference =
+      AttentionForward::reference(shape, {{"q", {{1, 1, 1, 1}, {1.0f}}},
+                                          {"k", {{1, 1, 2, 1}, {minus_inf, minus_inf}}},
+                                          {"v", {{1, 1, 2, 1}, {2.0f, 3.0f}}}});
+  EXPECT_EQ(reference.at("o")[0], 0);
+  EXPECT_EQ(reference.at("lse")[0], -kInf);
+}
+
+TEST(AttentionInputs, OutliersMakeLogitsOfAboutEighty) {
+  for (const std::int64_t head_dim : {32, 64, 128, 256}) {
+    const Shape shape{.seq_q = 100, .seq_k = 100, .head_dim = head_dim};
+    const TensorMap inputs = AttentionForward::random_inputs(shape, Init::kOutliers, 1);
+    const Tensor x = logits(shape, inputs.at("q"), inputs.at("k"));
+    double square = 0;
+    for (const float value : x.data) square += double(value) * value;
+    const auto [lowest, highest] = std::minmax_element(x.data.begin(), x.data.end());
+    EXPECT_NEAR(std::sqrt(square / double(x.data.size())), 13, 2.5) << head_dim;
+    EXPECT_GT(*highest, 50) << head_dim;
+    EXPECT_LT(*highest, 90) << head_dim;
+    EXPECT_LT(*lowest, -50) << head_dim;
+    EXPECT_GT(*lowest, -90) << head_dim;
+    EXPECT_LT(std::abs(*std::max_element(inputs.at("v").data.begin(), inputs.at("v").data.end())), 7);
+  }
+}
+
+TEST(AttentionForward, CountsTheOperationsOfVisibleKeys) {
+  EXPECT_EQ(AttentionForward::flops({.seq_q = 3, .seq_k = 5, .head_dim = 7}), 4.0 * 3 * 5 * 7);
+  EXPECT_EQ(
+      AttentionForward::flops(
+          {.batch = 2, .heads = 3, .kv_heads = 1, .seq_q = 4, .seq_k = 4, .head_dim = 8, .causal = true}),
+      4.0 * 2 * 3 * (1 + 2 + 3 + 4) * 8);
+}
+
+TEST(AttentionShape, PairsAreTheSumOfTheKeysOfEachQuery) {
+  for (const bool causal : {false, true}) {
+    for (const auto& [queries, keys] : {std::pair{1, 1}, {4, 4}, {3, 7}, {7, 3}, {1, 9}, {9, 1}}) {
+      const Shape shape{.seq_q = queries, .seq_k = keys, .causal = causal};
+      std::int64_t sum = 0;
+      for (std::int64_t query = 0; query < queries; ++query) sum += shape.visible_keys(query);
+      EXPECT_EQ(shape.visible_pairs(), sum) << queries << ' ' << keys << ' ' << causal;
+    }
+  }
+}
+
+TEST(AttentionShape, RefusesLengthsThatHaveNoAddresses) {
+  const std::int64_t most = std::numeric_limits<int>::max();
+  EXPECT_FALSE(refuse({.seq_q = most, .seq_k = most, .head_dim = 256}));
+  const Shape shape{
+      .batch = most, .heads = most, .kv_heads = most, .seq_q = most, .seq_k = 1, .head_dim = 64};
+  ASSERT_TRUE(refuse(shape));
+  EXPECT_EQ(refuse(shape)->find("--batch 2147483647 --heads 2147483647 --seq-q 2147483647"), 0u)
+      << *refuse(shape);
+}
+
+TEST(AttentionShape, RefusesWhatAVariantWasNotCompiledFor) {
+  const Shape shape{.head_dim = 64, .dtype = DType::kFloat16};
+  EXPECT_EQ(refuse_unless(shape, {32, 64}, {DType::kFloat16, DType::kBFloat16}), std::nullopt);
+  EXPECT_EQ(refuse_unless(shape, {32, 128}, {DType::kFloat16}), "--head-dim is 64: must be one of 32, 128");
+  EXPECT_EQ(refuse_unless(shape, {64}, {DType::kFloat32}), "--dtype is fp16: this variant takes fp32");
+}
+
+}  // namespace
+}  // namespace fa

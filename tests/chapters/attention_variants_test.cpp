@@ -1,0 +1,172 @@
+// Every variant of a chapter on the forward pass, on every kind of shape and input: O and LSE right, no defects,
+// and exactly the bytes of its formula. Linked once with each of these chapters.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harness/npy.hpp"
+#include "harness/runner.hpp"
+
+namespace fa {
+namespace {
+
+using Shape = AttentionForward::Shape;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+const AnyChapter& chapter() {
+  static const AnyChapter instance = describe_chapter();
+  return instance;
+}
+
+std::string text(const Shape& shape) {
+  std::string words;
+  for (const auto& [name, length] : AttentionForward::describe(shape))
+    words += name + " " + std::to_string(length) + " ";
+  return words + (shape.causal ? "causal" : "");
+}
+
+class AttentionVariant : public testing::TestWithParam<std::string> {
+ protected:
+  static VariantResult run_on(const Shape& shape, const TensorMap& inputs) {
+    return run<AttentionForward>(chapter(), GetParam(), shape, inputs);
+  }
+  static void expect_right(const Shape& shape, Init init = Init::kNormal, std::uint64_t seed = 1) {
+    EXPECT_EQ(run_on(shape, random_inputs<AttentionForward>(shape, init, seed)).complaint(), "")
+        << text(shape);
+  }
+};
+
+TEST_P(AttentionVariant, IsRightOnAlignedAndRaggedShapes) {
+  for (const auto& [queries, keys] :
+       {std::pair{1, 1}, {2, 3}, {1, 130}, {130, 1}, {64, 64}, {65, 63}, {31, 100}, {33, 129}}) {
+    expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 32});
+  }
+}
+
+TEST_P(AttentionVariant, IsRightForEveryHeadDimension) {
+  for (const std::int64_t head_dim : {32, 64, 128, 256}) {
+    expect_right({.seq_q = 34, .seq_k = 70, .head_dim = head_dim, .causal = head_dim == 128});
+  }
+}
+
+TEST_P(AttentionVariant, IsRightUnderACausalMask) {
+  for (const int seq : {1, 2, 31, 64, 65, 100, 129}) {
+    expect_right({.seq_q = seq, .seq_k = seq, .head_dim = 32, .causal = true});
+  }
+}
+
+// The mask is aligned at the last query and the last key.
+TEST_P(AttentionVariant, IsRightUnderACausalMaskOfUnequalLengths) {
+  for (const auto& [queries, keys] : {std::pair{1, 70}, {5, 133}, {65, 100}, {63, 64}}) {
+    expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 32, .causal = true});
+  }
+}
+
+TEST_P(AttentionVariant, GivesZeroAndMinusInfinityWhereAQuerySeesNoKey) {
+  for (const auto& [queries, keys] : {std::pair{2, 1}, {100, 30}, {130, 65}, {64, 63}}) {
+    const Shape shape{
+        .heads = 2, .kv_heads = 2, .seq_q = queries, .seq_k = keys, .head_dim = 32, .causal = true};
+    const VariantResult result = run_on(shape, random_inputs<AttentionForward>(shape, Init::kNormal, 2));
+    ASSERT_EQ(result.complaint(), "") << text(shape);
+    EXPECT_EQ(result.outputs.at("lse").data[0], -kInf);
+    for (int d = 0; d < 32; ++d) EXPECT_EQ(result.outputs.at("o").data[std::size_t(d)], 0.0f);
+  }
+}
+
+TEST_P(AttentionVariant, IsRightForSeveralBatchesAndHeads) {
+  expect_right({.batch = 3, .heads = 2, .kv_heads = 2, .seq_q = 33, .seq_k = 40, .head_dim = 32});
+  expect_right(
+      {.batch = 2, .heads = 3, .kv_heads = 3, .seq_q = 34, .seq_k = 34, .head_dim = 32, .causal = true});
+}
+
+TEST_P(AttentionVariant, IsRightForGroupedQueries) {
+  expect_right({.batch = 2, .heads = 6, .kv_heads = 2, .seq_q = 33, .seq_k = 37, .head_dim = 32});
+  expect_right({.heads = 4, .kv_heads = 1, .seq_q = 40, .seq_k = 66, .head_dim = 32, .causal = true});
+}
+
+TEST_P(AttentionVariant, TakesAGivenScale) {
+  expect_right({.seq_q = 33, .seq_k = 65, .head_dim = 32, .scale = 0.7});
+  expect_right({.seq_q = 20, .seq_k = 65, .head_dim = 64, .scale = 1e-3});
+}
+
+TEST_P(AttentionVariant, IsRightOnRandomShapes) {
+  std::mt19937 random(30);
+  const auto up_to = [&](std::uint32_t most) { return std::int64_t(1 + random() % most); };
+  for (int i = 0; i < 12; ++i) {
+    const std::int64_t kv_heads = up_to(2);
+    expect_right({.batch = up_to(2),
+                  .heads = kv_heads * up_to(2),
+                  .kv_heads = kv_heads,
+                  .seq_q = up_to(70),
+                  .seq_k = up_to(70),
+                  .head_dim = i % 3 == 0 ? 64 : 32,
+                  .causal = i % 2 == 0},
+                 i % 4 == 0 ? Init::kUniform : Init::kNormal, random());
+  }
+}
+
+// Logits reach about +-80: sums and maxima change by many orders of magnitude from tile to tile.
+TEST_P(AttentionVariant, IsRightOnOutliers) {
+  expect_right({.seq_q = 65, .seq_k = 130, .head_dim = 64}, Init::kOutliers, 3);
+  expect_right({.seq_q = 70, .seq_k = 70, .head_dim = 32, .causal = true}, Init::kOutliers, 4);
+}
+
+// The first tokens of the first heads of the bundled input.
+TEST_P(AttentionVariant, IsRightOnTheRealInput) {
+  Shape shape{.heads = 3, .kv_heads = 3, .seq_q = 70, .seq_k = 70, .head_dim = 32};
+  TensorMap inputs;
+  for (const char* name : {"q", "k", "v"}) {
+    const Tensor all = read_npy(std::string(FA_SOURCE_DIR) + "/data/" + name + ".npy",
+                                {{"batch", 1}, {"heads", {}}, {"seq", {}}, {"head_dim", shape.head_dim}});
+    Tensor part{.shape = {1, shape.heads, shape.seq_q, shape.head_dim}, .data = {}};
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+      const auto first = all.data.begin() + head * all.shape[2] * shape.head_dim;
+      part.data.insert(part.data.end(), first, first + shape.seq_q * shape.head_dim);
+    }
+    inputs.emplace(name, std::move(part));
+  }
+  for (const bool causal : {false, true}) {
+    shape.causal = causal;
+    EXPECT_EQ(run_on(shape, inputs).complaint(), "") << text(shape);
+  }
+}
+
+TEST_P(AttentionVariant, PassesNaNOnToItsQueryAndNoOther) {
+  const Shape shape{.seq_q = 40, .seq_k = 50, .head_dim = 32};
+  TensorMap inputs = random_inputs<AttentionForward>(shape, Init::kNormal, 5);
+  inputs.at("q").data[7 * 32 + 3] = kNaN;
+  const VariantResult result = run_on(shape, inputs);
+  for (std::size_t query = 0; query < 40; ++query) {
+    EXPECT_EQ(std::isnan(result.outputs.at("lse").data[query]), query == 7) << query;
+    for (std::size_t d = 0; d < 32; ++d) {
+      ASSERT_EQ(std::isnan(result.outputs.at("o").data[query * 32 + d]), query == 7) << query << ' ' << d;
+    }
+  }
+}
+
+TEST_P(AttentionVariant, RefusesWhatItWasNotCompiledFor) {
+  for (const std::int64_t head_dim : {1, 40, 512}) {
+    const Shape shape{.seq_q = 2, .seq_k = 2, .head_dim = head_dim};
+    const TensorMap inputs = random_inputs<AttentionForward>(shape, Init::kNormal);
+    try {
+      const VariantResult result = run_on(shape, inputs);
+      EXPECT_EQ(result.complaint(), "") << head_dim;  // a variant may take any
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "--head-dim is " + std::to_string(head_dim) + ": must be one of 32, 64, 128, 256");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, AttentionVariant, testing::ValuesIn(variant_names(chapter())),
+                         [](const auto& variant) { return variant.param; });
+
+}  // namespace
+}  // namespace fa
