@@ -142,7 +142,7 @@ WrongPattern pattern_of(F change) {
   for (std::int64_t element = 0; element < 24; ++element) {
     change(element / 8, element % 8, got.data[std::size_t(element)]);
   }
-  return compare(got, std::vector<double>(24, 1), kTolerance).pattern.value();
+  return compare(got, std::vector<double>(24, 1), {Measure::kRelL2, kTolerance}).pattern.value();
 }
 
 TEST(Pattern, IndicesAlongEachAxis) {
