@@ -74,10 +74,9 @@ __device__ __forceinline__ QueryTile tile_of_block(const Attention<float>& a) {
   const unsigned head = a.causal ? blockIdx.x % heads : blockIdx.x / tiles;
   const unsigned tile = a.causal ? tiles - 1 - blockIdx.x / heads : blockIdx.x % tiles;
   const int first = int(tile) * Tiles::Br, rows = min(Tiles::Br, a.seq_q - first);
-  // EXERCISE 1: How many keys does the tile have to go through? No key may be left out that one of its rows
-  // EXERCISE 1: sees, and none may be read that no row sees.
-  // HINT 1: a.visible_keys(query) says how many keys a query sees, from key 0 on.
-  // HINT 1: Later queries see more. Which query is the last of the tile, in a ragged one as well?
+  // EXERCISE 1: Find how many keys the tile has to go through: all that a row of it sees, and no others.
+  // HINT 1: a.visible_keys(query) says how many keys a query sees, from key 0 on. Later queries see more.
+  // HINT 1: The tile has `rows` queries, from `first` on. Which of them is the last?
   const int keys = a.visible_keys(first + rows - 1);
   // STUB:   const int keys = 1;
   const size_t query = size_t(head) * a.seq_q + first, key = size_t(a.kv_head(int(head))) * a.seq_k;
@@ -327,10 +326,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
   // A step: what there is to do with the slice in sSlice. Afterwards the next slice is there.
   const auto step = [&](auto multiply_slice) {
-    // EXERCISE 4: Do it, and bring the next slice. With Tile::kAhead it is loaded before and stored behind.
+    // EXERCISE 4: Multiply, and bring the next slice. With Tile::kAhead, begin to load it before you multiply.
     // HINT 4: slices.load() begins to load. A thread waits for its numbers where it uses them, in store().
-    // HINT 4: With kAhead, sNext is a place of its own, and the two change roles. Without, it is sSlice.
-    // HINT 4: A barrier must stand between the last use of a place and the store, and between store and use.
+    // HINT 4: A barrier has to stand between the last use of a place and the next store to it. With kAhead,
+    // HINT 4: sNext has not been in use since the barrier of the step before. Without, it is sSlice itself.
+    // HINT 4: After slices.store(sNext) there is a barrier in any case. Then sNext and sSlice change roles.
     if constexpr (Tile::kAhead) slices.load();
     multiply_slice();
     if constexpr (!Tile::kAhead) {
@@ -343,6 +343,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     sSlice = sNext;
     sNext = done;
     // STUB:     multiply_slice();
+    // STUB:     __syncthreads();
+    // STUB:     slices.store(sSlice);  // what was never loaded
+    // STUB:     __syncthreads();
   };
 
   float m[kRows], l[kRows];  // of the rows: the maximum, and this lane's part of the sum
@@ -372,7 +375,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         }
       }
     }
-    // STUB:     if (first_key >= a.visible_keys(tile.first)) rS[0][0] = -INFINITY;
+    // STUB:     if (first_key + Bc > tile.keys) rS[0][0] = -INFINITY;
 
     for (int r = 0; r < kRows; ++r) {
       float m_new = m[r];
