@@ -258,25 +258,31 @@ __device__ __forceinline__ void load_quads(float (&r)[kCount], const float* s) {
   }
 }
 
-/// C += A^T B for the rows and columns of a lane: kDepth outer products of a column of kRows and a row of
-/// kCols. For 8 x 8 of them, 4 loads of 16 bytes feed 64 multiply-adds.
+/// C += A^T B for the rows and columns of a lane: kDepth outer products of kRows and kCols numbers. For 8 x 8 of
+/// them, 4 loads of 16 bytes feed 64 multiply-adds. With Tile::kAhead a line is loaded while the one before it
+/// is multiplied; what comes behind the last is the first once more, and not used.
 ///
 /// @param sA  [kDepth, kStrideA], at the first row of the lane
 /// @param sB  [kDepth, kStrideB], at its first column
 template <class Tile, int kDepth, int kStrideA, int kStrideB, int kCols>
 __device__ __forceinline__ void multiply(float (&rC)[Tile::kRows][kCols], const float* sA, const float* sB) {
+  constexpr int kLead = Tile::kAhead ? 1 : 0;
+  float rA[2][Tile::kRows], rB[2][kCols];
+  const auto load_line = [&](int n) {
+    load_quads<Tile::kRowLanes>(rA[n % 2], sA + n % kDepth * kStrideA);
+    load_quads<Tile::kColLanes>(rB[n % 2], sB + n % kDepth * kStrideB);
+  };
+  if (Tile::kAhead) load_line(0);
 #pragma unroll 8
   for (int n = 0; n < kDepth; ++n) {
-    // EXERCISE 3: Add outer product n. Load each number from shared memory only once.
-    // HINT 3: Line n of A has the kRows numbers rA, line n of B the kCols numbers rB: rC[r][c] += rA[r] * rB[c].
-    // HINT 3: load_quads<Tile::kRowLanes>(rA, sA + n * kStrideA), and rB likewise, with Tile::kColLanes.
-    float rA[Tile::kRows], rB[kCols];
-    load_quads<Tile::kRowLanes>(rA, sA + n * kStrideA);
-    load_quads<Tile::kColLanes>(rB, sB + n * kStrideB);
+    load_line(n + kLead);
+    // EXERCISE 3: Add the outer product of line n: each of its kRows numbers times each of its kCols numbers.
+    // HINT 3: Which of the two places has line n, which one n + 1? See load_line().
+    // HINT 3: rC[r][c] += rA[n % 2][r] * rB[n % 2][c], for all r and c.
     for (int r = 0; r < Tile::kRows; ++r) {
-      for (int c = 0; c < kCols; ++c) rC[r][c] += rA[r] * rB[c];
+      for (int c = 0; c < kCols; ++c) rC[r][c] += rA[n % 2][r] * rB[n % 2][c];
     }
-    // STUB:     rC[0][0] += sA[n * kStrideA] * sB[n * kStrideB];
+    // STUB:     rC[0][0] += rA[n % 2][0] * rB[n % 2][0];
   }
 }
 
@@ -302,8 +308,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const QueryTile tile = tile_of_block<Tile>(a);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first_row = warp * Tile::kRowsOfWarp;
-  // Lanes 2i and 2i + 1 have the same rows, lanes i and i + 2 the same columns. So 16 lanes can load quads in
-  // one wavefront, be they of rows or of columns.
+  // lane ^ 1 has the same rows, lane ^ 2 the same columns. So 16 lanes load their quads of rows in one
+  // wavefront, and their quads of columns.
   const int row_lane = lane / 2 % kRowLanes, col_lane = lane % 2 + lane / (2 * kRowLanes) * 2;
 
   extern __shared__ float4 smem[];
