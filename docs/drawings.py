@@ -245,9 +245,97 @@ def visits() -> str:
     return svg.render("The order of visits")
 
 
+# --- chapter 05 -----------------------------------------------------------------------------------
+
+
+def shares() -> str:
+    """Which part of the scores and of O each of two warps has, in sliced_k and in sliced_q."""
+    svg, cell = Svg(), 3
+    rows, keys, cols, gap = 32, 64, 64, 44
+
+    def tile(x, y, width, parts, text):
+        for warp, (left, top, right, bottom) in parts:
+            w, h = (right - left) * cell, (bottom - top) * cell
+            svg.box(x + left * cell, y + top * cell, w, h, WARPS[warp], 0.28)
+        svg.box(x, y, width * cell, rows * cell)
+        svg.text(x + width * cell / 2, y - 6, text, 11, "middle")
+
+    for number, name in enumerate(("sliced_k", "sliced_q")):
+        x, y = number * (keys + cols + 2 * gap) * cell / 1.3, 40
+        svg.text(x, 12, name, bold=True)
+        if name == "sliced_k":
+            scores = [(0, (0, 0, keys // 2, rows)), (1, (keys // 2, 0, keys, rows))]
+            shift = 8
+            svg.text(x, y + rows * cell + 18, "A row is in both warps.", 11)
+            svg.text(x, y + rows * cell + 34, "Each has a sum for all of O.", 11)
+        else:
+            scores = [(0, (0, 0, keys, rows // 2)), (1, (0, rows // 2, keys, rows))]
+            shift = 0
+            svg.text(x, y + rows * cell + 18, "A row is in one warp.", 11)
+            svg.text(x, y + rows * cell + 34, "Each has half of O.", 11)
+        tile(x, y, keys, scores, "scores: 64 keys")
+        right = x + keys * cell + 24
+        if shift:
+            for warp in (0, 1):
+                at = (right + warp * shift, y + warp * shift)
+                svg.box(*at, cols * cell, rows * cell, WARPS[warp], 0.28)
+            svg.text(
+                right + cols * cell / 2, y - 6, "O: 64 columns, twice", 11, "middle"
+            )
+        else:
+            parts = [(0, (0, 0, cols, rows // 2)), (1, (0, rows // 2, cols, rows))]
+            tile(right, y, cols, parts, "O: 64 columns")
+    x, y = 0, 40 + rows * cell + 54
+    for warp in (0, 1):
+        svg.box(x, y - 9, 10, 10, WARPS[warp], 0.28)
+        svg.text(x + 15, y, f"warp {warp}", 11)
+        x += 66
+    return svg.render("Who has which part of the scores and of O")
+
+
+def outer() -> str:
+    """What a lane of register_tiled has of the scores of its warp, for head_dim 64."""
+    rows, keys, row_lanes, col_lanes, mine = 32, 64, 4, 8, 5
+    cell, left, top = 9, 74, 56
+
+    def lane_of(row: int, key: int) -> int:
+        """The inverse of place(), and of row_lane and col_lane."""
+        row_lane, col_lane = row // 4 % row_lanes, key // 4 % col_lanes
+        return col_lane % 2 + 2 * row_lane + col_lane // 2 * 2 * row_lanes
+
+    svg = Svg()
+    for row in range(0, rows, 4):
+        for key in range(0, keys, 4):
+            lane = lane_of(row, key)
+            x, y = left + key * cell, top + row * cell
+            shade = 0.9 if lane == mine else 0.1
+            svg.box(x, y, 4 * cell, 4 * cell, WARPS[1 if lane == mine else 0], shade)
+            svg.text(x + 2 * cell, y + 2 * cell + 4, str(lane), 11, "middle")
+    for row in range(0, rows, 4):
+        has = any(lane_of(row, key) == mine for key in range(0, keys, 4))
+        y = top + row * cell
+        svg.box(left - 22, y, 12, 4 * cell, WARPS[2 if has else 0], 0.6 if has else 0.1)
+    for key in range(0, keys, 4):
+        has = any(lane_of(row, key) == mine for row in range(0, rows, 4))
+        x = left + key * cell
+        svg.box(x, top - 22, 4 * cell, 12, WARPS[2 if has else 0], 0.6 if has else 0.1)
+    svg.text(0, top + 14, "a line", 11)
+    svg.text(0, top + 28, "of Q:", 11)
+    svg.text(0, top + 42, "32 rows", 11)
+    svg.text(left, top - 30, "a line of K: 64 keys", 11)
+    y = top + rows * cell + 20
+    note = f"Each number is a lane, and has 4 x 4 scores there. Lane {mine} (orange) loads the four green quads, 16 numbers,"
+    svg.text(left, y, note, 11)
+    svg.text(left, y + 16, "and adds all 8 x 8 products of them to its scores.", 11)
+    svg.width = max(svg.width, left + 700)
+    return svg.render("The outer product of a lane")
+
+
 DRAWINGS: dict[str, Callable[[], str]] = {
     "mappings": mappings,
     "places": places,
     "lanes": lanes,
     "visits": visits,
+    "shares": shares,
+    "outer": outer,
 }

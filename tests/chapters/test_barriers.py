@@ -4,7 +4,7 @@
 
 For each __syncthreads() in the chapter's kernels and in the functions of common/device that they call, builds
 the chapter without that one barrier and runs all its variants: it must exit with status 1, and report a race
-between two source lines, of which at least one is in the file that lost the barrier.
+between two source lines, of which at least one is in the file that lost the barrier or in a header that it includes.
 """
 
 import re
@@ -93,9 +93,8 @@ def check(build: Path, chapter: str, file: Path, number: int) -> str:
                 text=True,
             )
             races = RACE.findall(run.stdout + run.stderr)
-            if run.returncode == 1 and any(
-                file.name in (race[0], race[2]) for race in races
-            ):
+            near = {path.name for path in included(file)}
+            if run.returncode == 1 and any({race[0], race[2]} & near for race in races):
                 print(
                     f"{chapter}: without the barrier at {place}: {len(races)} races, "
                     f"{races[0][0]}:{races[0][1]} and {races[0][2]}:{races[0][3]}"

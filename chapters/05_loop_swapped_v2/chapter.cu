@@ -1,0 +1,101 @@
+/// @file
+/// Chapter 05 as the harness sees it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "device/head_dims.cuh"
+#include "device/launch.cuh"
+#include "harness/chapter.hpp"
+#include "kernel.cuh"
+
+namespace fa {
+namespace {
+
+using Shape = AttentionForward::Shape;
+using Args = AttentionForward::Args;
+using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
+
+// The policies of the variants, for some head dimension. Each changes one thing.
+template <int d>
+using SlicedK = Sliced<SmallTiles<d>, true>;
+template <int d>
+using SlicedQ = Sliced<SmallTiles<d>, false>;
+template <int d>
+using OuterProducts = RegisterTiles<SmallTiles<d>, false>;
+template <int d>
+using LargeOuterProducts = RegisterTiles<LargeTiles<d>, false>;
+template <int d>
+using RegisterTiled = RegisterTiles<LargeTiles<d>, true>;
+
+template <class Tiles, bool kSplitKeys>
+void (*kernel_of(Sliced<Tiles, kSplitKeys>))(Attention<float>) {
+  return sliced_attention<Sliced<Tiles, kSplitKeys>>;
+}
+
+template <class Tiles, bool kAhead>
+void (*kernel_of(RegisterTiles<Tiles, kAhead>))(Attention<float>) {
+  return register_tiled_attention<RegisterTiles<Tiles, kAhead>>;
+}
+
+std::optional<std::string> refuse_shape(const Shape& shape) {
+  return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
+}
+
+/// Q, O and LSE once. K and V once for each query tile, as far as its last row sees them.
+Traffic traffic_of(const Shape& shape, std::int64_t Br) {
+  std::int64_t keys = 0;  // that are read, by all tiles of a head
+  for (std::int64_t first = 0; first < shape.seq_q; first += Br) {
+    keys += shape.visible_keys(std::min(first + Br, shape.seq_q) - 1);
+  }
+  const std::int64_t number =
+      shape.batch * shape.heads * std::int64_t(sizeof(float));  // of one element per head
+  const std::int64_t row = number * shape.head_dim;
+  return {.tensors = {{"q", {.read_bytes = row * shape.seq_q}},
+                      {"k", {.read_bytes = row * keys}},
+                      {"v", {.read_bytes = row * keys}},
+                      {"o", {.write_bytes = row * shape.seq_q}},
+                      {"lse", {.write_bytes = number * shape.seq_q}}}};
+}
+
+/// One block for each query tile of each head of each batch.
+template <template <int> class Tile>
+Step step(const char* name, const char* summary) {
+  return Step{.name = name,
+              .summary = summary,
+              .launch =
+                  [](const Args& a, cudaStream_t stream) {
+                    with_head_dim(a.head_dim, [&](auto d) {
+                      using Policy = Tile<d>;
+                      const unsigned tiles = unsigned((a.seq_q - 1) / Policy::Br + 1);
+                      launch(kernel_of(Policy()), tiles * unsigned(a.batch) * unsigned(a.heads),
+                             Policy::kThreads, sizeof(float) * Policy::kFloats, stream, a.as<float>());
+                    });
+                  },
+              .traffic =
+                  [](const Shape& shape) {
+                    return with_head_dim(shape.head_dim,
+                                         [&](auto d) { return traffic_of(shape, Tile<d>::Br); });
+                  },
+              .refuse = refuse_shape};
+}
+
+}  // namespace
+
+AnyChapter describe_chapter() {
+  return Chapter<AttentionForward>{
+      .name = "05_loop_swapped_v2",
+      .title = "FlashAttention v2: queries stay with their O, keys come by",
+      .variants = {
+          step<SlicedK>("sliced_k", "warps split the keys of a tile: every row is shared by all of them"),
+          step<SlicedQ>("sliced_q", "warps split the queries: no row is shared"),
+          step<OuterProducts>("outer_products",
+                              "a lane holds an outer product of rows and keys, and of rows and columns"),
+          step<LargeOuterProducts>("large_tiles", "128 queries in a tile: K and V are read less often"),
+          step<RegisterTiled>("register_tiled", "what comes next is loaded while the lanes multiply"),
+      }};
+}
+
+}  // namespace fa
