@@ -22,8 +22,7 @@ struct AttentionShape {
   std::int64_t head_dim = 1;
   bool causal = false;                         ///< query i sees key j only when j <= i + seq_k - seq_q
   std::optional<double> scale = std::nullopt;  ///< 1/sqrt(head_dim) where none is given
-
-  DType dtype = DType::kFloat32;  ///< of Q, K, V and O in device memory
+  DType dtype = DType::kFloat32;               ///< of Q, K, V and O in device memory
 
   /// The factor of Q K^T.
   double logit_scale() const;

@@ -30,6 +30,15 @@ struct alignas(kCount * sizeof(T)) Pack {
   T x[kCount];
 };
 
+/// The logits of the keys key .. key + kPack - 1, and -inf for those that the query does not see.
+template <int kPack, class T>
+__device__ __forceinline__ Pack<float, kPack> load_logits(const T* s, int key, int visible) {
+  const Pack<T, kPack> in = *reinterpret_cast<const Pack<T, kPack>*>(s + key);
+  Pack<float, kPack> logits;
+  for (int i = 0; i < kPack; ++i) logits.x[i] = key + i < visible ? float(in.x[i]) : -INFINITY;
+  return logits;
+}
+
 }  // namespace
 
 /// P = softmax(S) over the keys that a query sees, 0 for the others; and LSE. Chapter 02's softmax with a block on
@@ -46,6 +55,7 @@ struct alignas(kCount * sizeof(T)) Pack {
 template <class T, int kPack>
 __global__ void __launch_bounds__(kBlockThreads)
     masked_softmax(Attention<T> a, const T* __restrict__ s, T* __restrict__ p, int keys_on_chip) {
+  constexpr int kStep = kPack * kBlockThreads;  // keys that the block takes at a time
   extern __shared__ float4 smem[];
   float* sX = reinterpret_cast<float*>(smem);  // each thread reads what it has written itself: no barrier
   __shared__ MaxSum sPartial[kWarps];
@@ -56,36 +66,32 @@ __global__ void __launch_bounds__(kBlockThreads)
 
   // Pass 1: maximum and sum. A pack has its maximum first, so that an element costs one exp() and not two.
   MaxSum mine = {-FLT_MAX, 0.0f};
-  for (int key = kPack * threadIdx.x; key < visible; key += kPack * kBlockThreads) {
-    const Pack<T, kPack> in = *reinterpret_cast<const Pack<T, kPack>*>(s + key);
-    Pack<float, kPack> x;
+  for (int first = 0; first < visible; first += kStep) {
+    const int key = first + kPack * int(threadIdx.x);
+    if (key >= visible) continue;
+    const Pack<float, kPack> logits = load_logits<kPack>(s, key, visible);
     MaxSum pack = {-FLT_MAX, 0.0f};
-    for (int i = 0; i < kPack; ++i) {
-      x.x[i] = key + i < visible ? float(in.x[i]) : -INFINITY;
-      pack.m = fmaxf(pack.m, x.x[i]);
-    }
-    for (int i = 0; i < kPack; ++i) pack.l += expf(x.x[i] - pack.m);
+    for (int i = 0; i < kPack; ++i) pack.m = fmaxf(pack.m, logits.x[i]);
+    for (int i = 0; i < kPack; ++i) pack.l += expf(logits.x[i] - pack.m);
     mine = merge(mine, pack);
-    if (key < keys_on_chip) *reinterpret_cast<Pack<float, kPack>*>(sX + key) = x;
+    if (key < keys_on_chip) *reinterpret_cast<Pack<float, kPack>*>(sX + key) = logits;
   }
   const MaxSum all = block_reduce(mine, merge, sPartial);
   if (threadIdx.x == 0) a.lse[row] = all.m + logf(all.l);  // log(0) = -inf where the query sees no key
 
   // Pass 2: the probabilities.
   const float inv_l = inverse_or_zero(all.l);
-  for (int key = kPack * threadIdx.x; key < a.seq_k; key += kPack * kBlockThreads) {
-    Pack<T, kPack> out = {};
+  for (int first = 0; first < a.seq_k; first += kStep) {
+    const int key = first + kPack * int(threadIdx.x);
+    if (key >= a.seq_k) continue;
+    Pack<T, kPack> probabilities = {};
     if (key < visible) {
-      Pack<float, kPack> x;
-      if (key < keys_on_chip) {
-        x = *reinterpret_cast<const Pack<float, kPack>*>(sX + key);
-      } else {
-        const Pack<T, kPack> in = *reinterpret_cast<const Pack<T, kPack>*>(s + key);
-        for (int i = 0; i < kPack; ++i) x.x[i] = key + i < visible ? float(in.x[i]) : -INFINITY;
-      }
-      for (int i = 0; i < kPack; ++i) out.x[i] = T(expf(x.x[i] - all.m) * inv_l);
+      const bool on_chip = key < keys_on_chip;
+      const Pack<float, kPack> logits = on_chip ? *reinterpret_cast<const Pack<float, kPack>*>(sX + key)
+                                                : load_logits<kPack>(s, key, visible);
+      for (int i = 0; i < kPack; ++i) probabilities.x[i] = T(expf(logits.x[i] - all.m) * inv_l);
     }
-    *reinterpret_cast<Pack<T, kPack>*>(p + key) = out;
+    *reinterpret_cast<Pack<T, kPack>*>(p + key) = probabilities;
   }
 }
 
@@ -179,14 +185,19 @@ void launch_as(const AttentionForward::Args& args, cudaStream_t stream) {
 }  // namespace
 
 std::optional<std::string> standard_attention::refuse(const AttentionShape& shape) {
-  const std::int64_t rows_of_head = shape.seq_q;  // one block of the softmax for each row of all heads
-  std::int64_t rows = shape.batch;
-  if (__builtin_mul_overflow(rows, shape.heads, &rows) || __builtin_mul_overflow(rows, rows_of_head, &rows) ||
+  const auto text = [](std::int64_t number) { return std::to_string(number); };
+  std::int64_t rows = shape.batch;  // of all heads: the softmax has a block for each
+  if (__builtin_mul_overflow(rows, shape.heads, &rows) || __builtin_mul_overflow(rows, shape.seq_q, &rows) ||
       rows > INT_MAX) {
-    return "--batch " + std::to_string(shape.batch) + " times --heads " + std::to_string(shape.heads) +
-           " times --seq-q " + std::to_string(shape.seq_q) + ": must be at most " + std::to_string(INT_MAX);
+    return "--batch " + text(shape.batch) + " times --heads " + text(shape.heads) + " times --seq-q " +
+           text(shape.seq_q) + ": must be at most " + text(INT_MAX) + " for standard attention";
   }
-  return std::nullopt;  // and at most INT_MAX keys: S has an addressable size
+  constexpr std::int64_t kMostKeys = 1 << 29;  // and so the bytes of S and P together fit 63 bits
+  if (shape.seq_k > kMostKeys) {
+    return "--seq-k is " + text(shape.seq_k) + ": must be at most " + text(kMostKeys) +
+           " for standard attention";
+  }
+  return std::nullopt;
 }
 
 std::vector<TensorSpec> standard_attention::workspace(const AttentionShape& shape) {

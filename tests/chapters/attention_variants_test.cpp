@@ -45,14 +45,16 @@ class AttentionVariant : public testing::TestWithParam<std::string> {
 
 TEST_P(AttentionVariant, IsRightOnAlignedAndRaggedShapes) {
   for (const auto& [queries, keys] :
-       {std::pair{1, 1}, {2, 3}, {1, 130}, {130, 1}, {64, 64}, {65, 63}, {31, 100}, {33, 129}}) {
+       {std::pair{1, 1}, {2, 3}, {1, 130}, {130, 1}, {64, 64}, {65, 63}, {31, 100}, {33, 129}, {130, 131}}) {
     expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 32});
   }
 }
 
 TEST_P(AttentionVariant, IsRightForEveryHeadDimension) {
   for (const std::int64_t head_dim : {32, 64, 128, 256}) {
-    expect_right({.seq_q = 34, .seq_k = 70, .head_dim = head_dim, .causal = head_dim == 128});
+    for (const bool causal : {false, true}) {
+      expect_right({.seq_q = 34, .seq_k = 70, .head_dim = head_dim, .causal = causal});
+    }
   }
 }
 
@@ -151,17 +153,22 @@ TEST_P(AttentionVariant, PassesNaNOnToItsQueryAndNoOther) {
   }
 }
 
-TEST_P(AttentionVariant, RefusesWhatItWasNotCompiledFor) {
-  for (const std::int64_t head_dim : {1, 40, 512}) {
-    const Shape shape{.seq_q = 2, .seq_k = 2, .head_dim = head_dim};
-    const TensorMap inputs = random_inputs<AttentionForward>(shape, Init::kNormal);
+// What a variant was not compiled for it refuses in so many words; what it does not refuse it computes.
+TEST_P(AttentionVariant, IsRightOrRefuses) {
+  const auto expect_right_or = [&](const std::string& refusal, const Shape& shape) {
     try {
-      const VariantResult result = run_on(shape, inputs);
-      EXPECT_EQ(result.complaint(), "") << head_dim;  // a variant may take any
+      expect_right(shape);
     } catch (const UsageError& error) {
-      EXPECT_EQ(std::string(error.what()),
-                "--head-dim is " + std::to_string(head_dim) + ": must be one of 32, 64, 128, 256");
+      EXPECT_EQ(std::string(error.what()).find(refusal), 0u) << error.what();
     }
+  };
+  for (const std::int64_t head_dim : {1, 40, 512}) {
+    expect_right_or("--head-dim is " + std::to_string(head_dim) + ": must be one of ",
+                    {.seq_q = 2, .seq_k = 2, .head_dim = head_dim});
+  }
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    expect_right_or("--dtype is " + std::string(name_of(dtype)) + ": this variant takes ",
+                    {.seq_q = 33, .seq_k = 70, .head_dim = 64, .causal = true, .dtype = dtype});
   }
 }
 

@@ -111,9 +111,13 @@ TEST_F(StandardAttention, PassesNaNOnToItsQueryAndNoOther) {
 TEST(StandardAttentionShape, RefusesMoreRowsThanAGridHas) {
   EXPECT_EQ(standard_attention::refuse({.batch = 4, .heads = 8, .kv_heads = 8, .seq_q = 1 << 20}),
             std::nullopt);
-  EXPECT_EQ(standard_attention::refuse({.batch = 4, .heads = 8, .kv_heads = 8, .seq_q = 1 << 27}),
-            "--batch 4 times --heads 8 times --seq-q 134217728: must be at most 2147483647");
+  EXPECT_EQ(
+      standard_attention::refuse({.batch = 4, .heads = 8, .kv_heads = 8, .seq_q = 1 << 27}),
+      "--batch 4 times --heads 8 times --seq-q 134217728: must be at most 2147483647 for standard attention");
   EXPECT_TRUE(standard_attention::refuse({.batch = INT_MAX, .heads = INT_MAX, .seq_q = INT_MAX}));
+  EXPECT_EQ(standard_attention::refuse({.seq_q = INT_MAX, .seq_k = 1 << 29}), std::nullopt);
+  EXPECT_EQ(standard_attention::refuse({.seq_k = INT_MAX}),
+            "--seq-k is 2147483647: must be at most 536870912 for standard attention");
 }
 
 }  // namespace

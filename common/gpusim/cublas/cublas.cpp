@@ -75,8 +75,10 @@ cublasStatus_t gemm(const char* routine, cublasHandle_t handle, cublasOperation_
   const auto write = [&](T* first, std::size_t bytes) {
     return gpusim::account_write(first, bytes, routine);
   };
-  const bool reads_inside = in_a.each_range(batch, read) & in_b.each_range(batch, read);
-  if (!out.each_range(batch, write) || !reads_inside) return CUBLAS_STATUS_EXECUTION_FAILED;
+  const bool a_inside = in_a.each_range(batch, read);  // all three are told, even if one is outside
+  const bool b_inside = in_b.each_range(batch, read);
+  const bool c_inside = out.each_range(batch, write);
+  if (!a_inside || !b_inside || !c_inside) return CUBLAS_STATUS_EXECUTION_FAILED;
 
   using Float = Eigen::MatrixXf;
   for (std::int64_t matrix = 0; matrix < batch; ++matrix) {
