@@ -4,12 +4,11 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include <type_traits>
 
 #include "device/head_dims.cuh"
 #include "device/launch.cuh"
@@ -23,72 +22,58 @@ using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
 
-// --- the variants: how each cuts the problem, for an element type and a head dimension ------------------
+// --- the variants: a kernel each, and how it cuts the problem ---------------------------------------
 
-struct Mma {
-  template <class T, int d>
-  using Tile = MmaTiles<T, d, RowMajor, false, NaturalExp>;
-};
-struct PaddedRows {
-  template <class T, int d>
-  using Tile = MmaTiles<T, d, Padded, false, NaturalExp>;
-};
-struct SwizzledRows {
-  template <class T, int d>
-  using Tile = MmaTiles<T, d, Swizzled, false, NaturalExp>;
-};
-struct QInRegisters {
-  template <class T, int d>
-  using Tile = MmaTiles<T, d, Swizzled, true, NaturalExp>;
-};
-struct Exp2 {
-  template <class T, int d>
-  using Tile = MmaTiles<T, d, Swizzled, true, FoldedExp2>;
+/// What the steps on the way are compiled for: what the lesson shows, which keeps the build short.
+struct LessonSizes {
+  static constexpr std::array kHeadDims = {64, 128};
+  static constexpr std::array kTypes = {DType::kBFloat16};
 };
 
-/// What a variant is compiled for. The steps on the way are for what the lesson shows, which keeps the build short.
-struct Supported {
-  std::vector<std::int64_t> head_dims;
-  std::vector<DType> dtypes;
+template <template <int> class Layout, bool kQInRegisters, class Exp>
+struct MmaStep : LessonSizes {
+  template <class T, int d>
+  using Tile = MmaTiles<T, d, Layout, kQInRegisters, Exp>;
+  template <class Tile>
+  static constexpr auto kKernel = mma_attention<Tile>;
 };
-template <class Step>
-Supported supported_by() {
-  return {{64, 128}, {DType::kBFloat16}};
-}
-template <>
-Supported supported_by<Exp2>() {
-  return {{32, 64, 128}, {DType::kFloat16, DType::kBFloat16}};
-}
+using Mma = MmaStep<RowMajor, false, NaturalExp>;
+using PaddedRows = MmaStep<Padded, false, NaturalExp>;
+using SwizzledRows = MmaStep<Swizzled, false, NaturalExp>;
+using QInRegisters = MmaStep<Swizzled, true, NaturalExp>;
+struct Exp2 : MmaStep<Swizzled, true, FoldedExp2> {
+  static constexpr std::array kHeadDims = {32, 64, 128};
+  static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
+};
 
-template <class Tile>
-void launch_tile(const Args& a, cudaStream_t stream) {
-  const dim3 grid((a.seq_q + Tile::Br - 1) / Tile::Br, a.batch * a.heads);
-  const std::size_t shared_bytes = sizeof(typename Tile::T) * Tile::kElements;
-  launch(mma_attention<Tile>, grid, Tile::kThreads, shared_bytes, stream, a.as<typename Tile::T>());
+struct Wmma : LessonSizes {
+  template <class T, int d>
+  using Tile = WmmaTiles<T, d>;
+  template <class Tile>
+  static constexpr auto kKernel = wmma_attention<Tile>;
+};
+
+template <std::size_t kCount, class T>
+constexpr bool contains(const std::array<T, kCount>& values, T value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-template <class Step>
+template <class Choice, DType kType>
+void launch_as(const Args& a, cudaStream_t stream) {
+  using T = std::conditional_t<kType == DType::kFloat16, __half, __nv_bfloat16>;
+  with_head_dim(a.head_dim, [&](auto d) {
+    if constexpr (contains(Choice::kHeadDims, int(d)) && contains(Choice::kTypes, kType)) {
+      using Tile = typename Choice::template Tile<T, d>;
+      const dim3 grid(unsigned((a.seq_q + Tile::Br - 1) / Tile::Br), unsigned(a.batch) * unsigned(a.heads));
+      launch(Choice::template kKernel<Tile>, grid, Tile::kThreads, Tile::kSharedBytes, stream, a.as<T>());
+    }
+  });
+}
+
+template <class Choice>
 void launch_step(const Args& a, cudaStream_t stream) {
-  switch (a.head_dim) {
-    case 64: return launch_tile<typename Step::template Tile<__nv_bfloat16, 64>>(a, stream);
-    case 128: return launch_tile<typename Step::template Tile<__nv_bfloat16, 128>>(a, stream);
-  }
-  throw std::invalid_argument("no kernel for head_dim " + std::to_string(a.head_dim));
-}
-
-template <class T>
-void launch_exp2_as(const Args& a, cudaStream_t stream) {
-  switch (a.head_dim) {
-    case 32: return launch_tile<Exp2::Tile<T, 32>>(a, stream);
-    case 64: return launch_tile<Exp2::Tile<T, 64>>(a, stream);
-    case 128: return launch_tile<Exp2::Tile<T, 128>>(a, stream);
-  }
-  throw std::invalid_argument("no kernel for head_dim " + std::to_string(a.head_dim));
-}
-template <>
-void launch_step<Exp2>(const Args& a, cudaStream_t stream) {
-  return a.dtype == DType::kFloat16 ? launch_exp2_as<__half>(a, stream)
-                                    : launch_exp2_as<__nv_bfloat16>(a, stream);
+  if (a.dtype == DType::kFloat16) return launch_as<Choice, DType::kFloat16>(a, stream);
+  return launch_as<Choice, DType::kBFloat16>(a, stream);
 }
 
 // --- what they ask of HBM -------------------------------------------------------------------------
@@ -111,16 +96,16 @@ Traffic traffic_of(const Shape& shape, int Br) {
 
 template <class Choice>
 Step step(const char* name, const char* summary) {
-  return Step{.name = name,
-              .summary = summary,
-              .launch = launch_step<Choice>,
-              .traffic = [](const Shape& shape) {
-                return traffic_of(shape, Choice::template Tile<__nv_bfloat16, 64>::Br);
-              },
-              .refuse = [](const Shape& shape) -> std::optional<std::string> {
-                const Supported supported = supported_by<Choice>();
-                return refuse_unless(shape, supported.head_dims, supported.dtypes);
-              }};
+  return Step{
+      .name = name,
+      .summary = summary,
+      .launch = launch_step<Choice>,
+      .traffic =
+          [](const Shape& shape) { return traffic_of(shape, Choice::template Tile<__nv_bfloat16, 64>::Br); },
+      .refuse = [](const Shape& shape) -> std::optional<std::string> {
+        return refuse_unless(shape, {Choice::kHeadDims.begin(), Choice::kHeadDims.end()},
+                             {Choice::kTypes.begin(), Choice::kTypes.end()});
+      }};
 }
 
 }  // namespace
@@ -130,6 +115,7 @@ AnyChapter describe_chapter() {
       .name = "06_tensor_core_mma",
       .title = "Tensor cores: the products as mma of 16-bit fragments",
       .variants = {
+          step<Wmma>("wmma", "the portable nvcuda::wmma: S and P pass through shared memory"),
           step<Mma>("mma", "fragments in registers: S never leaves them; tiles row after row"),
           step<PaddedRows>("padded", "16 bytes between the rows of a tile"),
           step<SwizzledRows>("swizzled", "no padding: 16-byte chunks of a row change places by XOR"),

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <mma.h>
 
 #include <cmath>
 #include <cstddef>
@@ -54,16 +55,17 @@ struct MmaTiles {
   using Exp = Exponential;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr bool kQInRegisters = kQInRegisters_;
-  static constexpr int kWarps = kWarps_;    ///< more warps, more queries: Br grows by warps
+  static constexpr int kWarps = kWarps_;  ///< more warps, more queries: Br grows by warps
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int Br = 16 * kWarps;    ///< queries of a block, 16 for each warp: the rows of one mma
   static constexpr int Bc = 64;             ///< keys of a tile: Bc grows by registers of each warp
   static constexpr int kBlocks = kBlocks_;  ///< that share a multiprocessor and its registers
-  static constexpr int kKTile = Bc * Rows::kStride;   ///< elements of shared memory
+  static constexpr int kKTile = Bc * Rows::kStride;  ///< elements of shared memory
   static constexpr int kQTile = Br * Rows::kStride;
   /// Q that moves to registers leaves its place to K and V.
-  static constexpr int kElements = kQInRegisters ? (kQTile > 2 * kKTile ? kQTile : 2 * kKTile)
-                                                 : kQTile + 2 * kKTile;
+  static constexpr int kElements =
+      kQInRegisters ? (kQTile > 2 * kKTile ? kQTile : 2 * kKTile) : kQTile + 2 * kKTile;
+  static constexpr int kSharedBytes = int(sizeof(T)) * kElements;
 };
 
 // --- tiles from HBM to shared memory ---------------------------------------------------------------
@@ -99,7 +101,157 @@ struct TileCopy {
   }
 };
 
-// --- products --------------------------------------------------------------------------------------
+/// The part of the problem that a block computes: one query tile of one head.
+template <class Tile>
+struct Block {
+  using T = typename Tile::T;
+  const T* gK;  ///< [seq_k, head_dim]
+  const T* gV;  ///< [seq_k, head_dim]
+  const T* gQ;  ///< [seq_q, head_dim]
+  T* gO;        ///< [seq_q, head_dim]
+  float* gLse;  ///< [seq_q]
+  int first_query;
+  int seen_by_last;  ///< keys that the last query of the tile sees, which are the most
+
+  __device__ __forceinline__ explicit Block(const Attention<T>& a) {
+    const int head = blockIdx.y;  // counts through all batches, and so does kv_head(head)
+    const size_t query = size_t(head) * a.seq_q, key = size_t(a.kv_head(head)) * a.seq_k;
+    gK = a.k + key * Tile::kHeadDim;
+    gV = a.v + key * Tile::kHeadDim;
+    gQ = a.q + query * Tile::kHeadDim;
+    gO = a.o + query * Tile::kHeadDim;
+    gLse = a.lse + query;
+    first_query = blockIdx.x * Tile::Br;
+    seen_by_last = a.visible_keys(min(first_query + Tile::Br, a.seq_q) - 1);
+  }
+};
+
+// --- wmma: the portable way ------------------------------------------------------------------------
+
+/// How `wmma` cuts the problem: as `mma` does, with a tile of S for each warp in shared memory.
+template <class Element, int kHeadDimension>
+struct WmmaTiles : MmaTiles<Element, kHeadDimension, RowMajor, false, NaturalExp> {
+  using Base = MmaTiles<Element, kHeadDimension, RowMajor, false, NaturalExp>;
+  static constexpr int kScoreStride = Base::Bc + 4;              ///< floats from one row of S to the next
+  static constexpr int kFloatsPerWarp = 16 * kScoreStride + 16;  ///< S, in its place P; a factor for each row
+  static constexpr int kSharedBytes = Base::kSharedBytes + int(sizeof(float)) * Base::kWarps * kFloatsPerWarp;
+};
+
+/// f[row, col] *= sFactor[row]. Which element a lane holds is not told, but it is the same in all accumulators: the
+/// factors are loaded as a matrix whose columns, 0 elements apart, are all sFactor.
+template <class Accumulator>
+__device__ __forceinline__ void scale_rows(Accumulator& f, const float* sFactor) {
+  Accumulator factor;
+  nvcuda::wmma::load_matrix_sync(factor, sFactor, 0, nvcuda::wmma::mem_col_major);
+  for (int i = 0; i < f.num_elements; ++i) f.x[i] *= factor.x[i];
+}
+
+/// FlashAttention v2 with nvcuda::wmma, which hides who holds which element. So a softmax by rows has to go through
+/// shared memory: S out, P and the correction of each row in.
+///
+///   grid, block, HBM  as mma_attention
+///   shared            Tile::kSharedBytes: tiles of Q, K and V, and for each warp S and factors
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads) wmma_attention(Attention<typename Tile::T> a) {
+  namespace wmma = nvcuda::wmma;
+  using T = typename Tile::T;
+  using Accumulator = wmma::fragment<wmma::accumulator, 16, 16, 16, float>;
+  constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kStride = Tile::Rows::kStride;
+  const Block<Tile> block(a);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+  extern __shared__ float4 smem[];
+  T* sQ = reinterpret_cast<T*>(smem);
+  T* sK = sQ + Tile::kQTile;
+  T* sV = sK + Tile::kKTile;
+  float* sS = reinterpret_cast<float*>(sV + Tile::kKTile) + warp * Tile::kFloatsPerWarp;  // of this warp
+  float* sFactor = sS + 16 * Tile::kScoreStride;
+  float* sRow = sS + lane / 2 * Tile::kScoreStride;  // two lanes share a row: even and odd columns
+  T* sP = reinterpret_cast<T*>(sS);
+
+  TileCopy<Tile, Tile::Br> query_tile;
+  query_tile.load(block.gQ, block.first_query, a.seq_q);
+  query_tile.store(sQ);
+  TileCopy<Tile, Bc> key_tile;
+  key_tile.load(block.gK, 0, block.seen_by_last);
+  key_tile.store(sK);
+  __syncthreads();  // Q and the first key tile are there
+
+  const int query = block.first_query + warp * 16 + lane / 2;
+  float m = -INFINITY, l = 0.0f;  // of the row; l: this lane's columns
+  Accumulator rO[d / 16];
+  for (int n = 0; n < d / 16; ++n) wmma::fill_fragment(rO[n], 0.0f);
+  for (int first_key = 0; first_key < block.seen_by_last; first_key += Bc) {
+    TileCopy<Tile, Bc> value_tile;
+    value_tile.load(block.gV, first_key, block.seen_by_last);
+    for (int n = 0; n < Bc; n += 16) {
+      Accumulator s;
+      wmma::fill_fragment(s, 0.0f);
+      for (int col = 0; col < d; col += 16) {
+        wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> q;
+        wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::col_major> k;
+        wmma::load_matrix_sync(q, sQ + warp * 16 * kStride + col, kStride);
+        wmma::load_matrix_sync(k, sK + n * kStride + col, kStride);
+        wmma::mma_sync(s, q, k, s);
+      }
+      wmma::store_matrix_sync(sS + n, s, Tile::kScoreStride, wmma::mem_row_major);
+    }
+    value_tile.store(sV);
+    key_tile.load(block.gK, first_key + Bc, block.seen_by_last);
+    __syncwarp();  // all of S is there
+
+    const int seen = a.visible_keys(query) - first_key;
+    float rP[Bc / 2];
+    float m_new = m;
+    for (int i = 0; i < Bc / 2; ++i) {
+      const int col = 2 * i + lane % 2;
+      rP[i] = col < seen ? sRow[col] * a.scale : -INFINITY;
+      m_new = fmaxf(m_new, rP[i]);
+    }
+    m_new = warp_reduce<2>(m_new, [](float x, float y) { return fmaxf(x, y); });
+    const float base = m_new == -INFINITY ? 0.0f : m_new;
+    const float correction = expf(m - base);
+    m = m_new;
+    l *= correction;
+    if (lane % 2 == 0) sFactor[lane / 2] = correction;
+    __syncwarp();  // S is read: P takes its place
+    for (int i = 0; i < Bc / 2; ++i) {
+      const float p = expf(rP[i] - base);
+      l += p;
+      sP[lane / 2 * 2 * Tile::kScoreStride + 2 * i + lane % 2] = T(p);
+    }
+    __syncthreads();  // P and the value tile are there, and no warp reads the key tile any more
+    for (int n = 0; n < d / 16; ++n) scale_rows(rO[n], sFactor);
+    for (int key = 0; key < Bc; key += 16) {
+      wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> p;
+      wmma::load_matrix_sync(p, sP + key, 2 * Tile::kScoreStride);
+      for (int n = 0; n < d / 16; ++n) {
+        wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::row_major> v;
+        wmma::load_matrix_sync(v, sV + key * kStride + 16 * n, kStride);
+        wmma::mma_sync(rO[n], p, v, rO[n]);
+      }
+    }
+    key_tile.store(sK);
+    __syncthreads();  // the next key tile is there, and no warp reads P or the value tile any more
+  }
+
+  l = warp_reduce<2>(l, [](float x, float y) { return x + y; });
+  if (lane % 2 == 0) sFactor[lane / 2] = inverse_or_zero(l);
+  if (lane % 2 == 0 && query < a.seq_q) block.gLse[query] = l == 0.0f ? -INFINITY : m + logf(l);
+  __syncwarp();  // all factors are there
+  for (int n = 0; n < d / 16; ++n) {
+    scale_rows(rO[n], sFactor);
+    wmma::store_matrix_sync(sS, rO[n], Tile::kScoreStride, wmma::mem_row_major);
+    __syncwarp();  // 16 columns of O are there: each lane has 8 of them
+    const float* sHalf = sRow + lane % 2 * 8;
+    const uint4 o = make_uint4(pack<T>(sHalf[0], sHalf[1]), pack<T>(sHalf[2], sHalf[3]),
+                               pack<T>(sHalf[4], sHalf[5]), pack<T>(sHalf[6], sHalf[7]));
+    if (query < a.seq_q) *reinterpret_cast<uint4*>(block.gO + size_t(query) * d + 16 * n + lane % 2 * 8) = o;
+    __syncwarp();  // they are read
+  }
+}
+
+// --- mma: the products -----------------------------------------------------------------------------
 
 /// A warp's 16 rows of Q, as fragments A: 16 columns each.
 template <class Tile>
@@ -233,7 +385,7 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
 ///
 ///   grid    x: ceil(seq_q / Br), y: batch * heads
 ///   block   Tile::kThreads
-///   shared  2 * Tile::kElements bytes: tiles of K and V, and one of Q unless it takes their place
+///   shared  Tile::kSharedBytes: tiles of K and V, and one of Q unless it takes their place
 ///   HBM     reads Q once; of K and V, for each block, the keys that its last query sees; writes O and LSE
 ///           once. traffic_of() in chapter.cu
 ///
@@ -243,13 +395,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     mma_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  const Block<Tile> block(a);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int head = blockIdx.y;  // counts through all batches, and so does kv_head(head)
-  const T* gQ = a.q + size_t(head) * a.seq_q * d;
-  const T* gK = a.k + size_t(a.kv_head(head)) * a.seq_k * d;
-  const T* gV = a.v + size_t(a.kv_head(head)) * a.seq_k * d;
-  const int first_query = blockIdx.x * Br;
-  const int seen_by_last = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
 
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
@@ -257,28 +404,28 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   T* sV = sK + Tile::kKTile;
 
   TileCopy<Tile, Br> query_tile;
-  query_tile.load(gQ, first_query, a.seq_q);
+  query_tile.load(block.gQ, block.first_query, a.seq_q);
   query_tile.store(sQ);
   TileCopy<Tile, Bc> key_tile;
-  key_tile.load(gK, 0, seen_by_last);
+  key_tile.load(block.gK, 0, block.seen_by_last);
   __syncthreads();  // every row of Q is there
   QueryFragments<Tile> rQ(sQ + warp * 16 * Tile::Rows::kStride);
   if (Tile::kQInRegisters) __syncthreads();  // every warp has its fragments: K may take their place
   key_tile.store(sK);
   __syncthreads();  // the first key tile is there
 
-  const int row = first_query + warp * 16 + lane / 4;  // and row + 8
-  const int seen_by_all = a.visible_keys(first_query + warp * 16);  // by the first row of the warp
+  const int row = block.first_query + warp * 16 + lane / 4;               // and row + 8
+  const int seen_by_all = a.visible_keys(block.first_query + warp * 16);  // by the first row of the warp
   const float factor = Tile::Exp::factor(a.scale);
   RowStatistics stats;
   float rO[d / 8][4] = {};
-  for (int first_key = 0; first_key < seen_by_last; first_key += Bc) {
+  for (int first_key = 0; first_key < block.seen_by_last; first_key += Bc) {
     TileCopy<Tile, Bc> value_tile;
-    value_tile.load(gV, first_key, seen_by_last);
+    value_tile.load(block.gV, first_key, block.seen_by_last);
     float rS[Bc / 8][4];
     multiply_qk<Tile>(rS, rQ, sK);
     value_tile.store(sV);
-    key_tile.load(gK, first_key + Bc, seen_by_last);
+    key_tile.load(block.gK, first_key + Bc, block.seen_by_last);
     if (first_key + Bc > seen_by_all) {  // the whole warp
       mask(rS, {a.visible_keys(row) - first_key, a.visible_keys(row + 8) - first_key});
     }
@@ -289,19 +436,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     __syncthreads();  // the next key tile is there, and no warp reads the value tile any more
   }
 
-  T* gO = a.o + size_t(head) * a.seq_q * d;
-  float* gLse = a.lse + size_t(head) * a.seq_q;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float l = warp_reduce<4>(stats.l[half], [](float x, float y) { return x + y; });
     const float inv_l = inverse_or_zero(l);
     const int query = row + 8 * half;
     if (query >= a.seq_q) continue;
-    if (lane % 4 == 0) gLse[query] = l == 0.0f ? -INFINITY : stats.m[half] * a.scale + logf(l);
+    if (lane % 4 == 0) block.gLse[query] = l == 0.0f ? -INFINITY : stats.m[half] * a.scale + logf(l);
 #pragma unroll
     for (int n = 0; n < d / 8; ++n) {
       const int col = 8 * n + element_of_c(lane, 0).col;
-      *reinterpret_cast<std::uint32_t*>(gO + size_t(query) * d + col) =
+      *reinterpret_cast<std::uint32_t*>(block.gO + size_t(query) * d + col) =
           pack<T>(rO[n][2 * half] * inv_l, rO[n][2 * half + 1] * inv_l);
     }
   }
