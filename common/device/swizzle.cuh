@@ -39,12 +39,15 @@ struct Swizzled {
   static constexpr int kRowsPerLine = kCols < 64 ? 64 / kCols : 1;
 
   __host__ __device__ static constexpr int offset(int row, int col) {
-    return (row * kStride + col) ^ (row / kRowsPerLine % 8 * 8);
+    // XOR before the rows are added, so that rows 8 * kRowsPerLine apart differ by a constant for the compiler as well.
+    const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
+    return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
   }
   /// From the offset of an element to that of another, `rows` further down and `cols` to the right: one XOR and one
-  /// addition, both with constants. `rows` is a multiple of 8 * kRowsPerLine, `cols` of 16, the first column less than 16.
+  /// addition, both with constants. `rows` is a multiple of 8 * kRowsPerLine, `cols` of 16, the first column less than
+  /// 16. Lines behind the first have the same four XORs: d = 128 needs 4 registers for addresses, not 8.
   __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
-    return (at ^ cols) + rows * kStride;
+    return (at ^ cols % 64) + cols / 64 * 64 + rows * kStride;
   }
 };
 
