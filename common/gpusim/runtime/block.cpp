@@ -290,15 +290,17 @@ void BlockRunner::resolve_warp(int warp) {
     const std::uint32_t needed = leader.mask & w.live;
     if ((needed & (1u << std::countr_zero(rest))) == 0)
       continue;  // names others but not itself: never completes
+    const device::WarpOp op = leader.op;
     std::array<void*, kWarpSize> operands{};
-    bool complete = true;
+    const bool needs_all = op >= device::WarpOp::kMatrixLoad;
+    bool complete = !needs_all || needed == leader.mask;  // also those lanes that have ended
     for (std::uint32_t m = needed; m != 0; m &= m - 1) {
       const Thread& t = lanes[std::countr_zero(m)];
       complete &= t.state == State::kWarpSync && t.mask == leader.mask && t.op == leader.op;
+      complete &= !needs_all || t.sync_pc == leader.sync_pc;
       operands[std::countr_zero(m)] = t.operand;
     }
     if (!complete) continue;
-    const device::WarpOp op = leader.op;
     if (leader.resolve != nullptr) leader.resolve(operands.data());
     for (std::uint32_t m = needed; m != 0; m &= m - 1) lanes[std::countr_zero(m)].state = State::kReady;
     switch (op) {
@@ -308,6 +310,7 @@ void BlockRunner::resolve_warp(int warp) {
         break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote: ++tally.ops.votes; break;
+      case device::WarpOp::kMatrixLoad: break;  // counted as the read of shared memory that it is
       case device::WarpOp::kMma: ++tally.ops.mma; break;
     }
     idle_rounds_ = 0;
@@ -475,6 +478,15 @@ void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operan
   t.operand = operand;
   t.resolve = resolve;
   suspend();
+}
+
+void BlockRunner::read_matrix_row(const void* row, const void* pc) {
+  constexpr std::size_t kRow = 16;
+  if (!is_shared(row)) {
+    trap(DefectKind::kOutOfBounds, Space::kShared, reinterpret_cast<std::uintptr_t>(row), kRow,
+         AccessKind::kRead, pc);
+  }
+  access<AccessKind::kRead, kRow>(row, pc);
 }
 
 void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc,

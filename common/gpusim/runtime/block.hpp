@@ -96,6 +96,8 @@ class BlockRunner {
   int sync_threads(int value, const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
+  /// A lane's part of an ldmatrix: the address has to be in shared memory.
+  void read_matrix_row(const void* row, const void* pc);
   void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,
                   const void* pc);
   void copy_commit();

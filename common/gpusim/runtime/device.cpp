@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/session.hpp"
 
 namespace gpusim {
@@ -188,6 +189,17 @@ unsigned ballot(unsigned mask, bool vote) {
   BallotOperand operand{vote, 0};
   current_runner->warp_rendezvous(mask, WarpOp::kVote, &operand, &resolve_ballot, GPUSIM_CALLER);
   return operand.result;
+}
+
+void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t* registers) {
+  if (current_runner->lane() < 8 * matrices) current_runner->read_matrix_row(row, GPUSIM_CALLER);
+  MatrixOperand operand{row, matrices, transposed, registers};
+  current_runner->warp_rendezvous(~0u, WarpOp::kMatrixLoad, &operand, &resolve_load_matrices, GPUSIM_CALLER);
+}
+
+void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c) {
+  MmaOperand operand{type, d, a, b, c};
+  current_runner->warp_rendezvous(~0u, WarpOp::kMma, &operand, &resolve_mma, GPUSIM_CALLER);
 }
 
 std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how) {

@@ -10,6 +10,9 @@
 #include "device_functions.h"
 #include "vector_types.h"
 
+/// Defined by the simulator, and by it only.
+#define GPUSIM 1
+
 #define __host__
 #define __device__
 #define __global__ __attribute__((flatten))  // the hooks miss struct operands of calls

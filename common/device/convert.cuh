@@ -1,0 +1,32 @@
+/// @file
+/// Two floats as two numbers of 16 bits in one register. Taught by chapter 06.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace fa {
+
+/// Both rounded to the nearest number of type T: __half or __nv_bfloat16. `low` takes the lower 16 bits, where a
+/// fragment and an array in memory have the element that comes first.
+template <class T>
+__device__ __forceinline__ std::uint32_t pack(float low, float high) {
+  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
+  std::uint32_t bits;
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    bits = std::uint32_t(__half_as_ushort(__low2half(pair))) |
+           std::uint32_t(__half_as_ushort(__high2half(pair))) << 16;
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    bits = std::uint32_t(__bfloat16_as_ushort(__low2bfloat16(pair))) |
+           std::uint32_t(__bfloat16_as_ushort(__high2bfloat16(pair))) << 16;
+  }
+  return bits;
+}
+
+}  // namespace fa

@@ -1,0 +1,28 @@
+/// @file
+/// Copies from global to shared memory that run while the thread goes on: cp.async. Taught by chapter 07.
+#pragma once
+
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+namespace fa {
+
+/// Starts the copy of 16 aligned bytes, past the registers and the L1 cache.
+__device__ __forceinline__ void cp_async_16(void* s, const void* g) { __pipeline_memcpy_async(s, g, 16); }
+
+/// The same if `inside`; else nothing is read, and the 16 bytes become zeros.
+__device__ __forceinline__ void cp_async_16_or_zero(void* s, const void* g, bool inside) {
+  __pipeline_memcpy_async(s, g, 16, inside ? 0 : 16);
+}
+
+/// Ends a group: the copies that this thread has started since the group before. It may be empty.
+__device__ __forceinline__ void cp_async_commit() { __pipeline_commit(); }
+
+/// Waits until at most kPending groups of this thread, the youngest, are still on their way. Other threads see what
+/// has landed after a barrier.
+template <int kPending>
+__device__ __forceinline__ void cp_async_wait() {
+  __pipeline_wait_prior(kPending);
+}
+
+}  // namespace fa

@@ -1,0 +1,54 @@
+/// @file
+/// The tensor core's instruction and its operands. Taught by chapter 06.
+///
+/// mma.m16n8k16: D = A B + C, with A 16 x 16 and B 16 x 8 in 16 bits, C and D 16 x 8 in fp32. Each of the three is a
+/// fragment: dealt out to the registers of the 32 lanes. With lane = 4 * g + t, register i of
+///
+///   A   holds row g + 8 * (i % 2), columns 2 * t + 8 * (i / 2) and the next
+///   B   holds column g, rows 2 * t + 8 * i and the next
+///   C   holds row g + 8 * (i / 2), column 2 * t + i % 2
+///
+/// Two elements of 16 bits share a register, the first in the lower half.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "device/ptx.cuh"
+
+namespace fa {
+
+/// Where in its matrix an element is.
+struct Coord {
+  int row, col;
+};
+
+/// Element i of 8 that a lane holds of A: 16 x 16.
+__host__ __device__ constexpr Coord element_of_a(int lane, int i) {
+  return {lane / 4 + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4)};
+}
+/// Element i of 4 that a lane holds of B: 16 x 8.
+__host__ __device__ constexpr Coord element_of_b(int lane, int i) {
+  return {lane % 4 * 2 + i % 2 + 8 * (i / 2), lane / 4};
+}
+/// Element i of 4 that a lane holds of C and D: 16 x 8.
+__host__ __device__ constexpr Coord element_of_c(int lane, int i) {
+  return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
+}
+
+/// c += a * b. All 32 lanes execute it together. @tparam T  of a and b: __half or __nv_bfloat16
+template <class T>
+__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
+  if constexpr (std::is_same_v<T, __half>) {
+    ptx::mma_m16n8k16_f16(c, a, b);
+  } else {
+    ptx::mma_m16n8k16_bf16(c, a, b);
+  }
+}
+
+}  // namespace fa

@@ -1,0 +1,73 @@
+/// @file
+/// Instructions for which CUDA C++ has no function. Taught by chapter 06.
+///
+/// The one place where code for a GPU and for the simulator part: the simulator brings functions of the same names.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#ifdef GPUSIM
+#include <gpusim_ptx.h>
+namespace fa {
+namespace ptx = gpusim::ptx;
+}
+#else
+
+namespace fa::ptx {
+
+/// ldmatrix: loads kMatrices matrices of 8 x 8 elements of 16 bits from shared memory. All 32 lanes execute it.
+///
+/// @param row  lane 8 * m + r: row r of matrix m, 16 aligned bytes of shared memory
+template <bool kTransposed, int kMatrices>
+__device__ __forceinline__ void ldmatrix(std::uint32_t (&r)[kMatrices], const void* row) {
+  static_assert(kMatrices == 1 || kMatrices == 2 || kMatrices == 4);
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
+  if constexpr (kMatrices == 1 && !kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+                 : "=r"(r[0]) : "r"(address) : "memory");
+  } else if constexpr (kMatrices == 1) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];"
+                 : "=r"(r[0]) : "r"(address) : "memory");
+  } else if constexpr (kMatrices == 2 && !kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1]) : "r"(address) : "memory");
+  } else if constexpr (kMatrices == 2) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1]) : "r"(address) : "memory");
+  } else if constexpr (!kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+  }
+}
+
+/// mma: c += a * b, with a 16 x 16, b 16 x 8 and c 16 x 8. All 32 lanes execute it.
+__device__ __forceinline__ void mma_m16n8k16_f16(float (&c)[4], const std::uint32_t (&a)[4],
+                                                 const std::uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const std::uint32_t (&a)[4],
+                                                  const std::uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// 2^x in one instruction, with a relative error of up to 2^-22; results below 2^-126 become 0.
+__device__ __forceinline__ float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+}  // namespace fa::ptx
+
+#endif

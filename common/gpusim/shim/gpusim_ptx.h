@@ -1,0 +1,33 @@
+/// @file
+/// Instructions that CUDA C++ knows as inline PTX only, as functions with what they would be called there.
+/// A kernel's headers include this where GPUSIM is defined, and have the PTX elsewhere.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "cuda_runtime.h"
+
+namespace gpusim::ptx {
+
+/// ldmatrix.sync.aligned.m8n8.x{kMatrices}[.trans].shared.b16
+template <bool kTransposed, int kMatrices>
+GPUSIM_INLINE void ldmatrix(std::uint32_t (&registers)[kMatrices], const void* row) {
+  static_assert(kMatrices == 1 || kMatrices == 2 || kMatrices == 4);
+  device::load_matrices(row, kMatrices, kTransposed, registers);
+}
+
+/// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: c += a * b
+GPUSIM_INLINE void mma_m16n8k16_f16(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  device::mma_m16n8k16(device::MmaType::kFloat16, c, a, b, c);
+}
+/// mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32: c += a * b
+GPUSIM_INLINE void mma_m16n8k16_bf16(float (&c)[4], const std::uint32_t (&a)[4],
+                                     const std::uint32_t (&b)[2]) {
+  device::mma_m16n8k16(device::MmaType::kBFloat16, c, a, b, c);
+}
+
+/// ex2.approx.ftz.f32
+GPUSIM_INLINE float exp2_approx(float x) { return __builtin_exp2f(x); }
+
+}  // namespace gpusim::ptx
