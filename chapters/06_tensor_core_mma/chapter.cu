@@ -35,7 +35,9 @@ struct MmaStep : LessonSizes {
   template <class T, int d>
   using Tile = MmaTiles<T, d, Layout, kQInRegisters, Exp>;
   template <class Tile>
-  static constexpr auto kKernel = mma_attention<Tile>;
+  static auto kernel() {
+    return mma_attention<Tile>;
+  }
 };
 using Mma = MmaStep<RowMajor, false, NaturalExp>;
 using PaddedRows = MmaStep<Padded, false, NaturalExp>;
@@ -50,7 +52,9 @@ struct Wmma : LessonSizes {
   template <class T, int d>
   using Tile = WmmaTiles<T, d>;
   template <class Tile>
-  static constexpr auto kKernel = wmma_attention<Tile>;
+  static auto kernel() {
+    return wmma_attention<Tile>;
+  }
 };
 
 template <std::size_t kCount, class T>
@@ -64,8 +68,9 @@ void launch_as(const Args& a, cudaStream_t stream) {
   with_head_dim(a.head_dim, [&](auto d) {
     if constexpr (contains(Choice::kHeadDims, int(d)) && contains(Choice::kTypes, kType)) {
       using Tile = typename Choice::template Tile<T, d>;
-      const dim3 grid(unsigned((a.seq_q + Tile::Br - 1) / Tile::Br), unsigned(a.batch) * unsigned(a.heads));
-      launch(Choice::template kKernel<Tile>, grid, Tile::kThreads, Tile::kSharedBytes, stream, a.as<T>());
+      const dim3 grid(unsigned((a.seq_q + Tile::Br - 1) / Tile::Br), unsigned(a.heads / a.kv_heads),
+                      unsigned(a.batch) * unsigned(a.kv_heads));
+      launch(Choice::template kernel<Tile>(), grid, Tile::kThreads, Tile::kSharedBytes, stream, a.as<T>());
     }
   });
 }

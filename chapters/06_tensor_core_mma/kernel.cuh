@@ -81,14 +81,14 @@ struct TileCopy {
 
   uint4 chunks[kChunks];
 
-  /// Rows [first, first + kRows) of the matrix; zeros from row `end` on, which are not read.
-  __device__ __forceinline__ void load(const T* gMatrix, int first, int end) {
-    const int row = first + threadIdx.x * kChunk / Tile::kHeadDim;
-    const T* g = gMatrix + size_t(row) * Tile::kHeadDim + threadIdx.x * kChunk % Tile::kHeadDim;
+  /// The first kRows rows behind gTile, of which only `rows` exist: those behind them are zeros.
+  __device__ __forceinline__ void load(const T* gTile, int rows) {
+    const int row = threadIdx.x * kChunk / Tile::kHeadDim;
+    const T* g = gTile + threadIdx.x * kChunk;
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
       chunks[i] = make_uint4(0, 0, 0, 0);
-      if (row + i * kStep < end) chunks[i] = *reinterpret_cast<const uint4*>(g + i * kStep * Tile::kHeadDim);
+      if (row + i * kStep < rows) chunks[i] = *reinterpret_cast<const uint4*>(g + i * kStep * Tile::kHeadDim);
     }
   }
 
@@ -101,29 +101,31 @@ struct TileCopy {
   }
 };
 
-/// The part of the problem that a block computes: one query tile of one head.
+/// The part of the problem that a block computes: one query tile of one head. Addresses are worked out where they
+/// are needed, which is cheaper than registers that keep them.
 template <class Tile>
 struct Block {
   using T = typename Tile::T;
-  const T* gK;  ///< [seq_k, head_dim]
-  const T* gV;  ///< [seq_k, head_dim]
-  const T* gQ;  ///< [seq_q, head_dim]
-  T* gO;        ///< [seq_q, head_dim]
-  float* gLse;  ///< [seq_q]
-  int first_query;
-  int seen_by_last;  ///< keys that the last query of the tile sees, which are the most
+  const Attention<T>& a;
 
-  __device__ __forceinline__ explicit Block(const Attention<T>& a) {
-    const int head = blockIdx.y;  // counts through all batches, and so does kv_head(head)
-    const size_t query = size_t(head) * a.seq_q, key = size_t(a.kv_head(head)) * a.seq_k;
-    gK = a.k + key * Tile::kHeadDim;
-    gV = a.v + key * Tile::kHeadDim;
-    gQ = a.q + query * Tile::kHeadDim;
-    gO = a.o + query * Tile::kHeadDim;
-    gLse = a.lse + query;
-    first_query = blockIdx.x * Tile::Br;
-    seen_by_last = a.visible_keys(min(first_query + Tile::Br, a.seq_q) - 1);
+  // Both count through all batches. gridDim.y neighbouring heads of Q share one of K and V.
+  __device__ __forceinline__ unsigned kv_head() const { return blockIdx.z; }
+  __device__ __forceinline__ unsigned head() const { return blockIdx.z * gridDim.y + blockIdx.y; }
+  __device__ __forceinline__ int first_query() const { return blockIdx.x * Tile::Br; }
+  /// How many keys the last query of the tile sees, which are the most.
+  __device__ __forceinline__ int seen_by_last() const {
+    return a.visible_keys(min(first_query() + Tile::Br, a.seq_q) - 1);
   }
+  __device__ __forceinline__ size_t query_row() const { return size_t(head()) * a.seq_q; }
+  __device__ __forceinline__ size_t key_row() const { return size_t(kv_head()) * a.seq_k; }
+
+  __device__ __forceinline__ const T* gQ() const {
+    return a.q + query_row() * Tile::kHeadDim;
+  }                                                                                            ///< [seq_q, d]
+  __device__ __forceinline__ const T* gK() const { return a.k + key_row() * Tile::kHeadDim; }  ///< [seq_k, d]
+  __device__ __forceinline__ const T* gV() const { return a.v + key_row() * Tile::kHeadDim; }  ///< [seq_k, d]
+  __device__ __forceinline__ T* gO() const { return a.o + query_row() * Tile::kHeadDim; }      ///< [seq_q, d]
+  __device__ __forceinline__ float* gLse() const { return a.lse + query_row(); }               ///< [seq_q]
 };
 
 // --- wmma: the portable way ------------------------------------------------------------------------
@@ -152,12 +154,13 @@ __device__ __forceinline__ void scale_rows(Accumulator& f, const float* sFactor)
 ///   grid, block, HBM  as mma_attention
 ///   shared            Tile::kSharedBytes: tiles of Q, K and V, and for each warp S and factors
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads) wmma_attention(Attention<typename Tile::T> a) {
+__global__ void __launch_bounds__(Tile::kThreads, 1) wmma_attention(Attention<typename Tile::T> a) {
   namespace wmma = nvcuda::wmma;
   using T = typename Tile::T;
   using Accumulator = wmma::fragment<wmma::accumulator, 16, 16, 16, float>;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kStride = Tile::Rows::kStride;
-  const Block<Tile> block(a);
+  const Block<Tile> block{a};
+  const int first_query = block.first_query(), seen_by_last = block.seen_by_last();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
   extern __shared__ float4 smem[];
@@ -170,20 +173,20 @@ __global__ void __launch_bounds__(Tile::kThreads) wmma_attention(Attention<typen
   T* sP = reinterpret_cast<T*>(sS);
 
   TileCopy<Tile, Tile::Br> query_tile;
-  query_tile.load(block.gQ, block.first_query, a.seq_q);
+  query_tile.load(block.gQ() + size_t(first_query) * d, a.seq_q - first_query);
   query_tile.store(sQ);
   TileCopy<Tile, Bc> key_tile;
-  key_tile.load(block.gK, 0, block.seen_by_last);
+  key_tile.load(block.gK(), seen_by_last);
   key_tile.store(sK);
   __syncthreads();  // Q and the first key tile are there
 
-  const int query = block.first_query + warp * 16 + lane / 2;
+  const int query = first_query + warp * 16 + lane / 2;
   float m = -INFINITY, l = 0.0f;  // of the row; l: this lane's columns
   Accumulator rO[d / 16];
   for (int n = 0; n < d / 16; ++n) wmma::fill_fragment(rO[n], 0.0f);
-  for (int first_key = 0; first_key < block.seen_by_last; first_key += Bc) {
+  for (int first_key = 0; first_key < seen_by_last; first_key += Bc) {
     TileCopy<Tile, Bc> value_tile;
-    value_tile.load(block.gV, first_key, block.seen_by_last);
+    value_tile.load(block.gV() + size_t(first_key) * d, seen_by_last - first_key);
     for (int n = 0; n < Bc; n += 16) {
       Accumulator s;
       wmma::fill_fragment(s, 0.0f);
@@ -197,7 +200,7 @@ __global__ void __launch_bounds__(Tile::kThreads) wmma_attention(Attention<typen
       wmma::store_matrix_sync(sS + n, s, Tile::kScoreStride, wmma::mem_row_major);
     }
     value_tile.store(sV);
-    key_tile.load(block.gK, first_key + Bc, block.seen_by_last);
+    key_tile.load(block.gK() + size_t(first_key + Bc) * d, seen_by_last - first_key - Bc);
     __syncwarp();  // all of S is there
 
     const int seen = a.visible_keys(query) - first_key;
@@ -237,7 +240,7 @@ __global__ void __launch_bounds__(Tile::kThreads) wmma_attention(Attention<typen
 
   l = warp_reduce<2>(l, [](float x, float y) { return x + y; });
   if (lane % 2 == 0) sFactor[lane / 2] = inverse_or_zero(l);
-  if (lane % 2 == 0 && query < a.seq_q) block.gLse[query] = l == 0.0f ? -INFINITY : m + logf(l);
+  if (lane % 2 == 0 && query < a.seq_q) block.gLse()[query] = l == 0.0f ? -INFINITY : m + logf(l);
   __syncwarp();  // all factors are there
   for (int n = 0; n < d / 16; ++n) {
     scale_rows(rO[n], sFactor);
@@ -246,7 +249,8 @@ __global__ void __launch_bounds__(Tile::kThreads) wmma_attention(Attention<typen
     const float* sHalf = sRow + lane % 2 * 8;
     const uint4 o = make_uint4(pack<T>(sHalf[0], sHalf[1]), pack<T>(sHalf[2], sHalf[3]),
                                pack<T>(sHalf[4], sHalf[5]), pack<T>(sHalf[6], sHalf[7]));
-    if (query < a.seq_q) *reinterpret_cast<uint4*>(block.gO + size_t(query) * d + 16 * n + lane % 2 * 8) = o;
+    if (query < a.seq_q)
+      *reinterpret_cast<uint4*>(block.gO() + size_t(query) * d + 16 * n + lane % 2 * 8) = o;
     __syncwarp();  // they are read
   }
 }
@@ -257,13 +261,13 @@ __global__ void __launch_bounds__(Tile::kThreads) wmma_attention(Attention<typen
 template <class Tile>
 struct QueryFragments {
   static constexpr int kSteps = Tile::kHeadDim / 16;
-  const typename Tile::T* sQ;  ///< of the warp
-  int at;                      ///< where this lane's row begins
+  const typename Tile::T* sQ;
+  int at;  ///< where the row begins whose address this lane gives
   std::uint32_t registers[Tile::kQInRegisters ? kSteps : 1][4];
 
-  __device__ __forceinline__ explicit QueryFragments(const typename Tile::T* sWarp) : sQ(sWarp) {
+  __device__ __forceinline__ explicit QueryFragments(const typename Tile::T* sTile) : sQ(sTile) {
     const Coord from = row_for_a(threadIdx.x % 32);
-    at = Tile::Rows::offset(from.row, from.col);
+    at = Tile::Rows::offset(threadIdx.x / 32 * 16 + from.row, from.col);
     if constexpr (Tile::kQInRegisters) {
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
@@ -271,16 +275,20 @@ struct QueryFragments {
     }
   }
 
-  __device__ __forceinline__ const std::uint32_t (&operator[](int step))[4] {
-    if constexpr (Tile::kQInRegisters) return registers[step];
-    ldmatrix(registers[0], sQ + Tile::Rows::advance(at, 0, 16 * step));
-    return registers[0];
+  /// The fragment of columns 16 * step to 16 * step + 15.
+  __device__ __forceinline__ void get(std::uint32_t (&q)[4], int step) const {
+    if constexpr (Tile::kQInRegisters) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) q[i] = registers[step][i];
+    } else {
+      ldmatrix(q, sQ + Tile::Rows::advance(at, 0, 16 * step));
+    }
   }
 };
 
 /// S = Q K^T for the warp's 16 queries and the tile's keys. rS[n] is the fragment C of keys 8 n to 8 n + 7.
 template <class Tile>
-__device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], QueryFragments<Tile>& rQ,
+__device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], const QueryFragments<Tile>& rQ,
                                             const typename Tile::T* sK) {
   const Coord from = row_for_b(threadIdx.x % 32);
   const int at = Tile::Rows::offset(from.row, from.col);
@@ -291,7 +299,8 @@ __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], QueryF
   }
 #pragma unroll
   for (int step = 0; step < Tile::kHeadDim / 16; ++step) {
-    const auto& q = rQ[step];
+    std::uint32_t q[4];
+    rQ.get(q, step);
 #pragma unroll
     for (int n = 0; n < Tile::Bc / 8; n += 2) {
       std::uint32_t k[4];  // B = K^T, so a row of K is a column of B: 16 keys, 16 columns
@@ -383,7 +392,7 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
 
 /// FlashAttention v2, Algorithm 1 of Dao 2023, with mma: a block for each query tile, a warp for 16 of its rows.
 ///
-///   grid    x: ceil(seq_q / Br), y: batch * heads
+///   grid    x: ceil(seq_q / Br), y: heads / kv_heads, z: batch * kv_heads
 ///   block   Tile::kThreads
 ///   shared  Tile::kSharedBytes: tiles of K and V, and one of Q unless it takes their place
 ///   HBM     reads Q once; of K and V, for each block, the keys that its last query sees; writes O and LSE
@@ -395,7 +404,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     mma_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
-  const Block<Tile> block(a);
+  const Block<Tile> block{a};
+  const int first_query = block.first_query(), seen_by_last = block.seen_by_last();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
   extern __shared__ float4 smem[];
@@ -404,31 +414,29 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   T* sV = sK + Tile::kKTile;
 
   TileCopy<Tile, Br> query_tile;
-  query_tile.load(block.gQ, block.first_query, a.seq_q);
+  query_tile.load(block.gQ() + size_t(first_query) * d, a.seq_q - first_query);
   query_tile.store(sQ);
   TileCopy<Tile, Bc> key_tile;
-  key_tile.load(block.gK, 0, block.seen_by_last);
+  key_tile.load(block.gK(), seen_by_last);
   __syncthreads();  // every row of Q is there
-  QueryFragments<Tile> rQ(sQ + warp * 16 * Tile::Rows::kStride);
+  const QueryFragments<Tile> rQ(sQ);
   if (Tile::kQInRegisters) __syncthreads();  // every warp has its fragments: K may take their place
   key_tile.store(sK);
   __syncthreads();  // the first key tile is there
 
-  const int row = block.first_query + warp * 16 + lane / 4;               // and row + 8
-  const int seen_by_all = a.visible_keys(block.first_query + warp * 16);  // by the first row of the warp
+  const int row = first_query + warp * 16 + lane / 4;  // and row + 8
+  const int seen[2] = {a.visible_keys(row), a.visible_keys(row + 8)};
   const float factor = Tile::Exp::factor(a.scale);
   RowStatistics stats;
   float rO[d / 8][4] = {};
-  for (int first_key = 0; first_key < block.seen_by_last; first_key += Bc) {
+  for (int first_key = 0; first_key < seen_by_last; first_key += Bc) {
     TileCopy<Tile, Bc> value_tile;
-    value_tile.load(block.gV, first_key, block.seen_by_last);
+    value_tile.load(block.gV() + size_t(first_key) * d, seen_by_last - first_key);
     float rS[Bc / 8][4];
     multiply_qk<Tile>(rS, rQ, sK);
     value_tile.store(sV);
-    key_tile.load(block.gK, first_key + Bc, block.seen_by_last);
-    if (first_key + Bc > seen_by_all) {  // the whole warp
-      mask(rS, {a.visible_keys(row) - first_key, a.visible_keys(row + 8) - first_key});
-    }
+    key_tile.load(block.gK() + size_t(first_key + Bc) * d, seen_by_last - first_key - Bc);
+    if (first_key + Bc > seen[0]) mask(rS, {seen[0] - first_key, seen[1] - first_key});
     online_softmax<typename Tile::Exp>(rS, rO, stats, factor);
     __syncthreads();  // the value tile is there, and no warp reads the key tile any more
     multiply_pv<Tile>(rO, rS, sV);
@@ -442,11 +450,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     const float inv_l = inverse_or_zero(l);
     const int query = row + 8 * half;
     if (query >= a.seq_q) continue;
-    if (lane % 4 == 0) block.gLse[query] = l == 0.0f ? -INFINITY : stats.m[half] * a.scale + logf(l);
+    if (lane % 4 == 0) block.gLse()[query] = l == 0.0f ? -INFINITY : stats.m[half] * a.scale + logf(l);
 #pragma unroll
     for (int n = 0; n < d / 8; ++n) {
       const int col = 8 * n + element_of_c(lane, 0).col;
-      *reinterpret_cast<std::uint32_t*>(block.gO + size_t(query) * d + col) =
+      *reinterpret_cast<std::uint32_t*>(block.gO() + size_t(query) * d + col) =
           pack<T>(rO[n][2 * half] * inv_l, rO[n][2 * half + 1] * inv_l);
     }
   }

@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 namespace fa {
@@ -19,12 +20,10 @@ __device__ __forceinline__ std::uint32_t pack(float low, float high) {
   std::uint32_t bits;
   if constexpr (std::is_same_v<T, __half>) {
     const __half2 pair = __floats2half2_rn(low, high);
-    bits = std::uint32_t(__half_as_ushort(__low2half(pair))) |
-           std::uint32_t(__half_as_ushort(__high2half(pair))) << 16;
+    memcpy(&bits, &pair, sizeof bits);
   } else {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    bits = std::uint32_t(__bfloat16_as_ushort(__low2bfloat16(pair))) |
-           std::uint32_t(__bfloat16_as_ushort(__high2bfloat16(pair))) << 16;
+    memcpy(&bits, &pair, sizeof bits);
   }
   return bits;
 }

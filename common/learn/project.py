@@ -59,11 +59,10 @@ class Chapter:
 
 
 def chapters() -> list[Chapter]:
-    """Every chapter, in order."""
+    """Every chapter that has a lesson, in order."""
     return [
-        Chapter(path)
-        for path in sorted(ROOT.glob("chapters/[0-9][0-9]_*"))
-        if path.is_dir()
+        Chapter(lesson.parent)
+        for lesson in sorted(ROOT.glob("chapters/[0-9][0-9]_*/README.md"))
     ]
 
 
