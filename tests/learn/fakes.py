@@ -157,6 +157,7 @@ class Tree:
         presets = [{"name": "base", "hidden": True}, {"name": "sim"}, {"name": "cuda"}]
         self._write("CMakePresets.json", json.dumps({"configurePresets": presets}))
         self._write("chapters/01_safe_softmax/README.md", "# 01 Safe softmax\n")
+        self._write("chapters/02_online_softmax/README.md", "")
         self._write("chapters/02_online_softmax/kernel.cuh", "")
         self.set_results(fixtures.safe_softmax())
         self.set_results(fixtures.online_softmax())

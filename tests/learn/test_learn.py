@@ -213,6 +213,7 @@ class RunTest(LearnTest):
         attention = fixtures.chapter("03_attention", [fixtures.variant("v", 1)])
         self.tree.set_results(attention)
         (self.tree.root / "chapters/03_attention").mkdir()
+        (self.tree.root / "chapters/03_attention/README.md").touch()
         self.assert_well(self.tree.learn("run", "02", "3"))
         data = self.tree.root / "data"
         softmax = self.tree.calls("ch02_online_softmax")[0]
