@@ -14,6 +14,7 @@
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
+#include "wmma.cuh"
 
 namespace fa {
 namespace {
@@ -26,7 +27,7 @@ using Step = Variant<AttentionForward>;  // named with each variant below: g++ 1
 
 /// What the steps on the way are compiled for: what the lesson shows, which keeps the build short.
 struct LessonSizes {
-  static constexpr std::array kHeadDims = {64, 128};
+  static constexpr std::array kHeadDims = {32, 64, 128};
   static constexpr std::array kTypes = {DType::kBFloat16};
 };
 
@@ -44,13 +45,12 @@ using PaddedRows = MmaStep<Padded, false, NaturalExp>;
 using SwizzledRows = MmaStep<Swizzled, false, NaturalExp>;
 using QInRegisters = MmaStep<Swizzled, true, NaturalExp>;
 struct Exp2 : MmaStep<Swizzled, true, FoldedExp2> {
-  static constexpr std::array kHeadDims = {32, 64, 128};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
 };
 
 struct Wmma : LessonSizes {
   template <class T, int d>
-  using Tile = WmmaTiles<T, d>;
+  using Tile = WmmaTiles<T, d, RowMajor>;
   template <class Tile>
   static auto kernel() {
     return wmma_attention<Tile>;
