@@ -245,6 +245,11 @@ class Workbench:
         if done.returncode != 0:
             raise CompileError(done.stderr or done.stdout)
 
+    @functools.cache
+    def solution(self, inputs: tuple[str, ...]) -> list[Attempt]:
+        """What the chapter's own program does."""
+        return run(self._build / "bin" / self._chapter.executable, inputs)
+
     def try_kernel(self, kernel: str, inputs: list[str]) -> list[Attempt]:
         """Builds the chapter with this kernel.cuh and runs it. CompileError if it cannot be built."""
         key = _digest(
