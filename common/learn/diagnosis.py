@@ -322,12 +322,12 @@ def _conflicts(attempts: list[Attempt], solution: Iterable[Attempt]) -> Finding 
         )
         if most is not None and own > most:
             headline = "is right, but meets more bank conflicts than the chapter's"
-            details = [
+            detail = (
                 f"shared memory takes {own + fewest} wavefronts where {fewest} would do: "
                 f"{own} bank conflicts, the chapter has {most}"
-            ]
+            )
             return Finding(
-                "conflicts", attempt.variant, attempt.arguments, headline, details
+                "conflicts", attempt.variant, attempt.arguments, headline, [detail]
             )
     return None
 

@@ -135,6 +135,11 @@ def run(
     return attempts
 
 
+@functools.cache
+def _run_once(program: Path, inputs: tuple[str, ...]) -> list[Attempt]:
+    return run(program, inputs)
+
+
 # --- other kernels in a chapter's program ---------------------------------------------------------
 
 
@@ -179,7 +184,10 @@ class Workbench:
     def __init__(self, build: Path, chapter: Chapter):
         """@param build  where the chapter's program has been built, with Ninja and the simulator"""
         self._build, self._chapter = build, chapter
-        self._files = [chapter.path / "chapter.cu", *sorted(chapter.path.glob("*.cuh"))]
+        # A file in trials/ takes the place of the chapter's of that name: less to compile.
+        self._files = [chapter.path / "chapter.cu"]
+        self._files += sorted(chapter.path.glob("*.cuh"))
+        self._files += sorted(chapter.path.glob("trials/*.cuh"))
         lines = ninja_commands(build, chapter.executable)
         source = str(chapter.path / "chapter.cu")
         self._compile = next(line for line in lines if source in line)
@@ -245,10 +253,9 @@ class Workbench:
         if done.returncode != 0:
             raise CompileError(done.stderr or done.stdout)
 
-    @functools.cache
     def solution(self, inputs: tuple[str, ...]) -> list[Attempt]:
         """What the chapter's own program does."""
-        return run(self._build / "bin" / self._chapter.executable, inputs)
+        return _run_once(self._build / "bin" / self._chapter.executable, inputs)
 
     def try_kernel(self, kernel: str, inputs: list[str]) -> list[Attempt]:
         """Builds the chapter with this kernel.cuh and runs it. CompileError if it cannot be built."""
