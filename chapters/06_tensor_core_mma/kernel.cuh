@@ -331,7 +331,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   __syncthreads();  // the first key tile is there
   // STUB:   return;
 
-  const int row = first_query + warp * 16 + lane / 4;  // and row + 8
+  const int row = first_query + warp * 16 + element_of_c(lane, 0).row;  // and row + 8
   const int seen[2] = {a.visible_keys(row), a.visible_keys(row + 8)};
   const float factor = Tile::Exp::factor(a.scale);
   RowStatistics stats;
