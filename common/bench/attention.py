@@ -102,7 +102,11 @@ LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 PLANS = {
     "fp32": Plan(
         fp32(
-            (8, 16, 1024, 64), (4, 16, 4096, 64), (32, 8, 1024, 128), (32, 8, 1024, 256)
+            (8, 16, 1024, 64),
+            (4, 16, 4096, 64),
+            (32, 8, 1024, 128),
+            (32, 8, 256, 256),
+            (32, 8, 1024, 256),
         ),
         FINALS_FP32,
         ["memory-efficient", "unfused"],
@@ -339,14 +343,16 @@ def main() -> int:
         print("bench: PyTorch finds no GPU", file=sys.stderr)
         return 3
     torch.manual_seed(0)
+    machine = device()
     result = {
-        "device": device(),
+        "device": machine.get("name"),
+        "machine": machine,
         "gemm_fp32_tflops": matrix_product(torch.float32),
         "gemm_bf16_tflops": matrix_product(torch.bfloat16),
         "timings": [],
     }
     print(
-        f"{result['device'].get('name')}: cuBLAS 8192^3 fp32 {result['gemm_fp32_tflops']:.1f},"
+        f"{result['device']}: cuBLAS 8192^3 fp32 {result['gemm_fp32_tflops']:.1f},"
         f" bf16 {result['gemm_bf16_tflops']:.1f} TFLOP/s",
         flush=True,
     )
@@ -360,7 +366,7 @@ def main() -> int:
             result["timings"] += [{"plan": name, **row} for row in rows]
             show(point, rows)
             torch.cuda.empty_cache()
-    result["device_after"] = device()
+    result["machine_after"] = device()
     if options.json:
         partial = options.json.with_suffix(".partial")
         partial.write_text(json.dumps(result, indent=1) + "\n")

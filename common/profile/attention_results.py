@@ -80,8 +80,9 @@ def main() -> int:
         print(
             f"{what}, simulator against Nsight Compute: {worst:.2%} apart at most, {len(compared)} runs"
         )
-    device = result["device"]["name"]
-    gpu = re.search(r"[A-Z]+\d+\w*", device)  # H100 of "NVIDIA H100 80GB HBM3"
+    gpu = re.search(
+        r"[A-Z]+\d+\w*", result["device"]
+    )  # H100 of "NVIDIA H100 80GB HBM3"
     sectors.write(
         f"attention_{gpu[0].lower() if gpu else 'gpu'}.json",
         {**result, "sectors": compared},
