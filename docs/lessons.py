@@ -30,8 +30,7 @@ KIND and ARGUMENTS are one of
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the form that
         common/profile/softmax_results.py writes. Where there is none yet, the block says so
-    results: FILE tflops PLAN
-    results: FILE ms PLAN
+    results: FILE tflops|ms PLAN [CHAPTER]
     results: FILE counters CHAPTER N
         the same for files of common/profile/attention_results.py: a plan of common/bench/attention.py, or what the
         simulator and Nsight Compute count of a chapter's variants on the N-th of its problems
@@ -423,8 +422,9 @@ RESULTS = {
     r"sectors (\w+) (\d+)x(\d+)": lambda data, chapter, rows, cols: measured.sectors(
         data, chapter, int(rows), int(cols)
     ),
-    r"tflops (\w+)": lambda data, plan: measured.tflops(data, plan, "tflops"),
-    r"ms (\w+)": lambda data, plan: measured.tflops(data, plan, "ms"),
+    r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
+        data, plan, chapter, unit
+    ),
     r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
         data, chapter, int(number)
     ),

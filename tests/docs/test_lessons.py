@@ -393,7 +393,10 @@ class AttentionResults(InATree):
         self.assertIn("| `mine` | 4,000 | 4,001 | 20 | 20 | 10 | 10 |", text)
 
     def test_what_it_refuses(self):
-        self.refuse("results: gpu.json tflops q", "no timings of the plan q")
+        self.refuse(
+            "results: gpu.json tflops q", "no timings of a chapter in the plan q"
+        )
+        self.refuse("results: gpu.json ms p 09_y", "no timings of 09_y in the plan p")
         self.refuse("results: gpu.json counters 05_x 2", "no problem 2 of 05_x")
         self.refuse("results: gpu.json counters 09_y 1", "no problem 1 of 09_y")
 
