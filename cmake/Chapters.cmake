@@ -5,10 +5,17 @@ function(fa_kernels target)
   endif()
 endfunction()
 
+# The chapters as shared libraries: cmake --build --preset cuda --target chapter_libraries
+if(FA_BACKEND STREQUAL cuda)
+  add_custom_target(chapter_libraries)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+endif()
+
 # fa_add_chapter(): in chapters/NN_name/CMakeLists.txt. Makes
 #   chNN_name          the executable
 #   chNN_name_kernels  what it shares with its test: chapter.cu and the kernels that it includes
 #   test_chNN_name     tests/chapters/chapter_test.cpp, on what the chapter declares
+#   libchNN_name.so    on a GPU, and not in `all`: the kernels for programs with tensors of their own (common/bench)
 # and where a learner has begun the chapter (./learn start NN)
 #   chNN_name_exercise   the same with exercises/NN_name/kernel.cuh; not in `all`, where its errors would stop others
 function(fa_add_chapter)
@@ -24,6 +31,14 @@ function(fa_add_chapter)
   add_executable(${name})
   target_link_libraries(${name} PRIVATE ${name}_kernels fa_main)
   set_property(GLOBAL APPEND PROPERTY FA_CHAPTERS ${folder})
+
+  if(FA_BACKEND STREQUAL cuda)
+    add_library(${name}_library MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/common/bench/library.cpp)
+    set_target_properties(${name}_library PROPERTIES
+      OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+    target_link_libraries(${name}_library PRIVATE ${name}_kernels fa_warnings)
+    add_dependencies(chapter_libraries ${name}_library)
+  endif()
 
   set(exercise ${PROJECT_SOURCE_DIR}/exercises/${folder})
   file(GLOB begun CONFIGURE_DEPENDS ${exercise}/kernel.cuh)

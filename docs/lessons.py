@@ -30,6 +30,10 @@ KIND and ARGUMENTS are one of
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the form that
         common/profile/softmax_results.py writes. Where there is none yet, the block says so
+    results: FILE tflops|ms PLAN [CHAPTER]
+    results: FILE counters CHAPTER N
+        the same for files of common/profile/attention_results.py: a plan of common/bench/attention.py, or what the
+        simulator and Nsight Compute count of a chapter's variants on the N-th of its problems
 
 The relative links and images of the files are checked as well.
 
@@ -53,6 +57,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import drawings
+import measured
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common"))
@@ -291,12 +296,6 @@ def make_output(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(fenced("\n".join([f"$ {arguments}", *lines]), "text"))
 
 
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table: the first column to the left, the others to the right."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
 def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
     rows = []
     for variant in json_of(tree, arguments)["variants"]:
@@ -313,7 +312,7 @@ def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
         )
     header = ["variant", "bytes predicted", "bytes counted"]
     header += ["requests", "sectors", "sectors per request"]
-    return Made(f"`{arguments} --json -`\n\n" + table(header, rows))
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
 def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
@@ -418,85 +417,39 @@ def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
     )
 
 
-def _speed(data: dict, chapter: str | None) -> str:
-    """GB/s of every variant (of one chapter), and of what is no chapter's: one column for each shape."""
-    copy: dict[str, float] = {}  # GB/s by shape
-    speed: dict[str, dict[str, float]] = {}  # GB/s by variant and shape
-    peers: dict[str, dict[str, float]] = {}
-    for timing in data["timings"]:
-        shape = f"{timing['rows']} x {timing['cols']}"
-        name = f"`{timing['variant']}`"
-        if timing["chapter"] is None:
-            peers.setdefault(name, {})[shape] = timing["gb_per_s"]
-            continue
-        copy[shape] = timing["gb_per_s"] / timing["share_of_copy"]
-        if chapter is None:
-            name = f"{timing['chapter'][:2]} {name}"
-        if chapter in (None, timing["chapter"]):
-            speed.setdefault(name, {})[shape] = timing["gb_per_s"]
-    if not speed:
-        raise BlockError(f"it has no timings of {chapter}")
-
-    def cell(speeds: dict[str, float], shape: str) -> str:
-        if shape not in speeds:
-            return "-"
-        return f"{speeds[shape]:.0f} ({speeds[shape] / copy[shape]:.0%})"
-
-    rows = [
-        [name, *(cell(speeds, shape) for shape in copy)]
-        for name, speeds in (speed | peers).items()
-    ]
-    rows.append(["copy", *(f"{gb_per_s:.0f}" for gb_per_s in copy.values())])
-    return f"{data['device']}:\n\n" + table(["GB/s (of copy)", *copy], rows)
-
-
-def _sectors(data: dict, chapter: str, rows: int, cols: int) -> str:
-    """Sectors of each variant, counted and measured, and what that was at the DRAM."""
-    runs = [
-        run
-        for run in data["sectors"]
-        if (run["chapter"], run["rows"], run["cols"]) == (chapter, rows, cols)
-    ]
-    if not runs:
-        raise BlockError(f"it has no sectors of {chapter} at {rows}x{cols}")
-    lines = []
-    for run in runs:
-        measured = run["measured"]
-        cells = [f"`{run['variant']}`"]
-        for key in ("read_sectors", "write_sectors"):
-            cells += [f"{run[key]:,}", f"{measured[key]:,}"]
-        for key in ("dram_read_bytes", "dram_write_bytes"):
-            cells.append(f"{measured[key] / (4 * rows * cols):.2f}")
-        lines.append(cells)
-    header = [f"{rows} x {cols}"]
-    header += ["load sectors, simulator", "ncu", "store sectors, simulator", "ncu"]
-    header += ["DRAM read / matrix", "DRAM written / matrix"]
-    return f"{data['device']}:\n\n" + table(header, lines)
-
-
+# What may stand behind the name of a file.
+RESULTS = {
+    r"speed(?: (\w+))?": measured.speed,
+    r"sectors (\w+) (\d+)x(\d+)": lambda data, chapter, rows, cols: measured.sectors(
+        data, chapter, int(rows), int(cols)
+    ),
+    r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
+        data, plan, chapter, unit
+    ),
+    r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
+        data, chapter, int(number)
+    ),
+}
 NOT_MEASURED = "*Not measured yet: there is no `docs/results/{}`.*"
 
 
 def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(
-        r"(\S+\.json) (?:speed(?: (\w+))?|sectors (\w+) (\d+)x(\d+))", arguments
-    )
-    if not match:
+    file, _, view = arguments.partition(" ")
+    for pattern, show in RESULTS.items():
+        if match := re.fullmatch(pattern, view):
+            break
+    else:
         raise BlockError(
-            "must be FILE speed [CHAPTER] or FILE sectors CHAPTER ROWSxCOLS"
+            "must be FILE and speed, sectors, tflops, ms or counters: see the top of docs/lessons.py"
         )
-    file, chapter, counted, rows, cols = match.groups()
     path = tree.root / "docs" / "results" / file
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if counted:
-            return Made(_sectors(data, counted, int(rows), int(cols)))
-        return Made(_speed(data, chapter))
+        return Made(show(json.loads(path.read_text(encoding="utf-8")), *match.groups()))
     except FileNotFoundError:
         return Made(NOT_MEASURED.format(file))
     except (ValueError, KeyError, TypeError) as error:
         raise BlockError(f"docs/results/{file} has another form: {error!r}") from None
-    except BlockError as error:
+    except measured.NoSuchMeasurement as error:
         raise BlockError(f"docs/results/{file}: {error}") from None
 
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -26,14 +27,8 @@ class TypedRun final : public ChapterRun {
   void add_options(CLI::App& app) override { options_.add_to(app); }
 
   void prepare(const std::vector<std::size_t>& variants, bool checked) override {
-    given_ = options_.read();
-    for (const std::size_t index : variants) {
-      const Variant<P>& variant = chapter_.variants[index];
-      if (!variant.refuse) continue;
-      if (const auto reason = variant.refuse(given_.shape)) {
-        throw UsageError(fmt::format("--variant {} cannot run this: {}", variant.name, *reason));
-      }
-    }
+    given_ = options_.read([&](const auto& shape) { return !refusal(variants, shape); });
+    if (const auto reason = refusal(variants, given_.shape)) throw UsageError(*reason);
     workspace_bytes_ = 0;
     for (const std::size_t index : variants) {  // one at a time has its workspace
       const std::size_t bytes = total_bytes(workspace_of(chapter_.variants[index], given_.shape));
@@ -77,6 +72,19 @@ class TypedRun final : public ChapterRun {
   }
 
  private:
+  /// What the first variant that cannot run a shape says about it.
+  std::optional<std::string> refusal(const std::vector<std::size_t>& variants,
+                                     const typename P::Shape& shape) const {
+    for (const std::size_t index : variants) {
+      const Variant<P>& variant = chapter_.variants[index];
+      if (!variant.refuse) continue;
+      if (const auto reason = variant.refuse(shape)) {
+        return fmt::format("--variant {} cannot run this: {}", variant.name, *reason);
+      }
+    }
+    return std::nullopt;
+  }
+
   /// Host memory for one variant at a time: inputs, outputs, their reference, and the device's where it is
   /// the host's.
   double host_bytes() const {

@@ -45,7 +45,9 @@ void ProblemOptions<AttentionForward>::add_to(CLI::App& app) {
   length("--seq-k", seq_k_, "keys (default: as many as queries)");
   length("--head-dim", head_dim_,
          fmt::format("elements of a query and of a key (default {})", kDefaultHeadDim));
-  add_text(app, "--dtype", dtype_, "element type of Q, K, V and O (default fp32)")
+  add_text(app, "--dtype", dtype_,
+           "element type of Q, K, V and O (default: fp32,\nor bf16 where it is fp16 and bf16 that a variant "
+           "takes)")
       ->option_text(fmt::format("{}", fmt::join(dtype_names(), "|")))
       ->group(group);
   app.add_flag("--causal", causal_, "query i sees key j only when j <= i + seq_k - seq_q")->group(group);
@@ -64,7 +66,8 @@ void ProblemOptions<AttentionForward>::add_to(CLI::App& app) {
   file("--v", v_, "the values of --k, of the same shape");
 }
 
-GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::read() const {
+GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::read(
+    const std::function<bool(const AttentionShape&)>& runs) const {
   const std::pair<const char*, const std::optional<std::string>&> files[] = {
       {"--q", q_}, {"--k", k_}, {"--v", v_}};
   for (const auto& [given, file] : files) {
@@ -74,6 +77,12 @@ GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::read() const {
   }
   GivenProblem<AttentionForward> given = q_ ? from_files() : random();
   require(AttentionForward::refuse(given.shape));
+  if (!dtype_) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      given.shape.dtype = dtype;
+      if (runs(given.shape)) break;
+    }
+  }
   describe_rest(given.shape, given.inputs);
   return given;
 }

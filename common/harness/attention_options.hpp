@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,13 +18,15 @@ template <>
 class ProblemOptions<AttentionForward> {
  public:
   void add_to(CLI::App& app);
-  GivenProblem<AttentionForward> read() const;
+  /// Without --dtype it is the first of fp32, bf16 and fp16 that runs.
+  GivenProblem<AttentionForward> read(const std::function<bool(const AttentionShape&)>& runs) const;
 
  private:
   GivenProblem<AttentionForward> random() const;
   GivenProblem<AttentionForward> from_files() const;
 
   /// @throws UsageError  if the word is not one of fp32, fp16, bf16
+  /// Without a word, fp32.
   DType dtype() const;
 
   std::optional<std::int64_t> batch_, heads_, kv_heads_, seq_q_, seq_k_, head_dim_;

@@ -34,8 +34,9 @@ class ProblemOptions;
 //   void add_to(CLI::App& app);
 //
 //   /// Checks the options and reads the files that they name.
+//   /// @param runs  whether all variants that were asked for run a shape: decides what a missing option becomes
 //   /// @throws UsageError  naming the option
-//   GivenProblem<P> read() const;
+//   GivenProblem<P> read(const std::function<bool(const typename P::Shape&)>& runs) const;
 // };
 
 }  // namespace fa

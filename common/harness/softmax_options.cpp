@@ -42,7 +42,7 @@ void ProblemOptions<Softmax>::add_to(CLI::App& app) {
   in_group(add_number(app, "--scale", scale_, "factor of these logits (default 1/sqrt(head_dim))"));
 }
 
-GivenProblem<Softmax> ProblemOptions<Softmax>::read() const {
+GivenProblem<Softmax> ProblemOptions<Softmax>::read(const std::function<bool(const Softmax::Shape&)>&) const {
   if (x_ && (q_ || k_))
     throw UsageError(fmt::format("{} cannot be given with --x: choose one input", q_ ? "--q" : "--k"));
   if (q_.has_value() != k_.has_value()) {

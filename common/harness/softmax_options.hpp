@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,7 +18,7 @@ template <>
 class ProblemOptions<Softmax> {
  public:
   void add_to(CLI::App& app);
-  GivenProblem<Softmax> read() const;
+  GivenProblem<Softmax> read(const std::function<bool(const Softmax::Shape&)>& runs) const;
 
  private:
   GivenProblem<Softmax> random() const;

@@ -356,10 +356,49 @@ class Results(InATree):
 
     def test_what_it_refuses(self):
         self.refuse("results: gpu.json sectors 01_x 5x8", "no sectors of 01_x at 5x8")
-        self.refuse("results: gpu.json colour", "must be FILE speed")
+        self.refuse("results: gpu.json colour", "must be FILE and speed")
         self.refuse("results: gpu.json speed 09_y", "no timings of 09_y")
         self.write("docs/results/gpu.json", "[]")
         self.refuse("results: gpu.json speed", "docs/results/gpu.json has another form")
+
+
+class AttentionResults(InATree):
+    def setUp(self):
+        super().setUp()
+        shape = {"batch": 1, "heads": 2, "seq": 8, "head_dim": 64, "causal": False}
+        mine = shape | {"plan": "p", "chapter": "05_x", "variant": "mine"}
+        mine |= {"median_ms": 2.0, "tflops": 30.04}
+        theirs = mine | {"chapter": None, "variant": "theirs", "median_ms": 3.0}
+        late = mine | {"causal": True, "median_ms": 0.12345}
+        run = {"chapter": "05_x", "variant": "mine", "heads": 2, "causal": True}
+        run |= {"read_sectors": 4000, "write_sectors": 20, "mma": 0}
+        run |= {"shared_load_wavefronts": 7, "shared_store_wavefronts": 3}
+        run["measured"] = run | {"read_sectors": 4001}
+        data = {"device": "H", "timings": [mine, theirs, late], "sectors": [run]}
+        self.write("docs/results/gpu.json", json.dumps(data))
+
+    def test_speed_beside_the_first_peer(self):
+        text = self.fill("results: gpu.json tflops p")
+        self.assertIn("H:\n\n| TFLOP/s (of theirs) | 05 `mine` | theirs |\n", text)
+        self.assertIn("| [1,2,8,64] | 30.0 (1.50) | 30.0 |\n", text)
+        self.assertIn("| [1,2,8,64] causal | 30.0 | - |", text)
+
+    def test_times(self):
+        text = self.fill("results: gpu.json ms p")
+        self.assertIn("| [1,2,8,64] causal | 0.123 | - |", text)
+
+    def test_counters(self):
+        text = self.fill("results: gpu.json counters 05_x 1")
+        self.assertIn("H, `--heads 2 --causal`:", text)
+        self.assertIn("| `mine` | 4,000 | 4,001 | 20 | 20 | 10 | 10 |", text)
+
+    def test_what_it_refuses(self):
+        self.refuse(
+            "results: gpu.json tflops q", "no timings of a chapter in the plan q"
+        )
+        self.refuse("results: gpu.json ms p 09_y", "no timings of 09_y in the plan p")
+        self.refuse("results: gpu.json counters 05_x 2", "no problem 2 of 05_x")
+        self.refuse("results: gpu.json counters 09_y 1", "no problem 1 of 09_y")
 
 
 class Drawings(InATree):

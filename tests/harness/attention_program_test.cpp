@@ -240,6 +240,31 @@ TEST_F(AttentionProgram, RunsTheDefaultProblem) {
     "init": "normal", "seed": 0})"));
 }
 
+TEST_F(AttentionProgram, WithoutATypeTakesOneThatAllVariantsTake) {
+  using Step = Variant<AttentionForward>;
+  const auto takes = [](const char* name, std::vector<DType> types) {
+    return Step{.name = name,
+                .summary = "",
+                .launch = [](const AttentionForward::Args&, cudaStream_t) {},
+                .traffic = nothing,
+                .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, {64}, types); }};
+  };
+  const DType kFp32 = DType::kFloat32, kFp16 = DType::kFloat16, kBf16 = DType::kBFloat16;
+  const AnyChapter chapter =
+      Chapter<AttentionForward>{.name = "99_types",
+                                .title = "",
+                                .variants = {takes("fp16", {kFp16}), takes("both", {kFp16, kBf16}),
+                                             takes("every", {kFp32, kFp16, kBf16})}};
+  const auto type_for = [&](const std::string& variants) {
+    const Outcome outcome = run_chapter(chapter, {"--variant", variants, "--no-check", "--json", "-"});
+    return Json::parse(outcome.out)["problem"]["dtype"].get<std::string>();
+  };
+  EXPECT_EQ(type_for("every"), "fp32");
+  EXPECT_EQ(type_for("both"), "bf16");
+  EXPECT_EQ(type_for("every,both"), "bf16");
+  EXPECT_EQ(type_for("all"), "fp16");
+}
+
 TEST_F(AttentionProgram, OptionsReachTheProblem) {
   const Json json =
       json_of({"--batch", "2", "--heads", "6", "--kv-heads", "3", "--seq-q", "5", "--seq-k", "3",

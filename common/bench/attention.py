@@ -1,0 +1,378 @@
+"""Times the attention kernels beside PyTorch's, in one process, on the same tensors, in turns.
+
+    attention.py [--points fp32,bf16,...] [--repeat R] [--json FILE]
+
+For each point of the grid every kernel is launched once per round, each round on another set of tensors, so that no
+kernel finds its inputs in the L2 cache or the GPU cooler than the others. Before that, its O is compared with
+float64 on two heads. Printed is the median, in TFLOP/s: 4 * batch * heads * seq^2 * head_dim, half of it when causal.
+
+Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
+Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except ImportError:
+    sys.exit("bench: PyTorch is not installed: it provides the kernels to compare with")
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from chapter_library import ChapterLibrary
+
+PEERS = {
+    "flash (FA2)": SDPBackend.FLASH_ATTENTION,
+    "cuDNN": SDPBackend.CUDNN_ATTENTION,
+    "memory-efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "unfused": SDPBackend.MATH,
+}
+# The largest error of a result in 16 bits, and in fp32: relative, in the L2 norm, of two heads.
+ERROR_LIMIT = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A problem to time."""
+
+    dtype: str
+    batch: int
+    heads: int
+    seq: int
+    head_dim: int
+    causal: bool
+
+    def __str__(self) -> str:
+        causal = "causal" if self.causal else "full"
+        return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{self.head_dim}] {causal}"
+
+    @property
+    def flops(self) -> float:
+        full = 4.0 * self.batch * self.heads * self.seq**2 * self.head_dim
+        return full / 2 if self.causal else full
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Points, and who runs on them. A chapter with None: all of its variants."""
+
+    points: list[Point]
+    ours: list[tuple[str, list[str] | None]]
+    peers: list[str]
+
+
+FINALS_FP32 = [
+    ("03_one_pass_attention", ["three_kernels"]),
+    ("04_tiled_v1", ["warp_per_rows"]),
+    ("05_loop_swapped_v2", ["register_tiled"]),
+]
+FINALS_16_BIT = [
+    ("06_tensor_core_mma", ["exp2"]),
+    ("07_multi_stage", ["final"]),
+]
+PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient"]
+
+
+def constant_tokens(head_dim: int, lengths: list[int]) -> list[Point]:
+    """The papers' grid: batch * seq = 16384, heads * head_dim = 2048, bf16."""
+    return [
+        Point("bf16", 16384 // seq, 2048 // head_dim, seq, head_dim, causal)
+        for seq in lengths
+        for causal in (False, True)
+    ]
+
+
+def fp32(*shapes: tuple[int, int, int, int]) -> list[Point]:
+    return [
+        Point("fp32", *shape, causal) for shape in shapes for causal in (False, True)
+    ]
+
+
+LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
+PLANS = {
+    "fp32": Plan(
+        fp32(
+            (8, 16, 1024, 64),
+            (4, 16, 4096, 64),
+            (32, 8, 1024, 128),
+            (32, 8, 256, 256),
+            (32, 8, 1024, 256),
+        ),
+        FINALS_FP32,
+        ["memory-efficient", "unfused"],
+    ),
+    "fp32_ladder": Plan(
+        [
+            Point("fp32", *shape, False)
+            for shape in ((8, 16, 1024, 64), (32, 8, 1024, 128))
+        ],
+        [
+            ("03_one_pass_attention", None),
+            ("04_tiled_v1", None),
+            ("05_loop_swapped_v2", None),
+        ],
+        ["memory-efficient"],
+    ),
+    "d64": Plan(constant_tokens(64, LENGTHS), FINALS_16_BIT, PEERS_16_BIT),
+    "d128": Plan(constant_tokens(128, LENGTHS), FINALS_16_BIT, PEERS_16_BIT),
+    "d256": Plan(constant_tokens(256, LENGTHS[1:]), FINALS_16_BIT[1:], PEERS_16_BIT),
+    "ladder": Plan(
+        constant_tokens(64, [4096]) + constant_tokens(128, [4096]),
+        [("06_tensor_core_mma", None), ("07_multi_stage", None)],
+        ["flash (FA2)", "cuDNN"],
+    ),
+    "fp16": Plan([Point("fp16", 32, 8, 1024, 128, False)], FINALS_16_BIT, PEERS_16_BIT),
+}
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def variants_of(chapter: str) -> list[str]:
+    """All variants of a chapter, from its program."""
+    root = Path(__file__).resolve().parents[2]
+    program = root / "build" / "cuda" / "bin" / f"ch{chapter}"
+    listed = subprocess.run(
+        [program, "--list"], check=True, capture_output=True, text=True
+    )
+    return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
+
+
+class Tensors:
+    """Sets of Q, K and V, together larger than twice the L2 cache."""
+
+    def __init__(self, point: Point, rounds: int):
+        shape = (point.batch, point.heads, point.seq, point.head_dim)
+        one_set = 3 * math.prod(shape) * DTYPES[point.dtype].itemsize
+        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        count = max(1, min(rounds, math.ceil(2 * l2 / one_set)))
+        self.sets = [
+            [
+                torch.randn(shape, dtype=DTYPES[point.dtype], device="cuda")
+                for _ in "qkv"
+            ]
+            for _ in range(count)
+        ]
+
+
+def peer(name: str, point: Point) -> Callable:
+    """A function of q, k and v that calls a backend of PyTorch."""
+
+    def call(q, k, v):
+        with sdpa_kernel(PEERS[name]):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, is_causal=point.causal
+            )
+
+    return call
+
+
+def contenders(
+    plan: Plan, point: Point, tensors: Tensors
+) -> Iterator[tuple[str | None, str, Callable[[int], torch.Tensor]]]:
+    """Chapter, name, and a function that launches on set number n and returns O."""
+    stream = torch.cuda.current_stream()
+    for chapter, names in plan.ours:
+        library = ChapterLibrary(chapter)
+        for name in names or variants_of(chapter):
+            try:
+                bound = [library.bind(name, *qkv, point.causal) for qkv in tensors.sets]
+            except RuntimeError as refusal:
+                print(f"  {chapter}/{name} does not run: {refusal}", file=sys.stderr)
+                continue
+
+            def launch(n, bound=bound):
+                bound[n % len(bound)].launch(stream)
+                return bound[n % len(bound)].o
+
+            yield chapter, name, launch
+    for name in plan.peers:
+        call = peer(name, point)
+
+        def launch_peer(n, call=call):
+            return call(*tensors.sets[n % len(tensors.sets)])
+
+        try:
+            launch_peer(0)
+        except RuntimeError as refusal:
+            reason = str(refusal).splitlines()[0]
+            print(f"  PyTorch's {name} does not run: {reason}", file=sys.stderr)
+            continue
+        yield None, name, launch_peer
+
+
+def exact(point: Point, qkv: list[torch.Tensor], batch: int, head: int) -> torch.Tensor:
+    """O of one head, in float64, some queries at a time."""
+    q, k, v = (t[batch, head].double() for t in qkv)
+    parts = []
+    for first in range(0, point.seq, 4096):
+        s = q[first : first + 4096] @ k.T * point.head_dim**-0.5
+        if point.causal:
+            query = torch.arange(first, first + s.shape[0], device=s.device)
+            s.masked_fill_(
+                torch.arange(point.seq, device=s.device) > query[:, None], -torch.inf
+            )
+        parts.append(torch.softmax(s, -1) @ v)
+    return torch.cat(parts)
+
+
+def error(point: Point, o: torch.Tensor, qkv: list[torch.Tensor]) -> float:
+    """The relative L2 error of the first and the last head; NaN if there is one."""
+    worst = 0.0
+    for batch, head in ((0, 0), (point.batch - 1, point.heads - 1)):
+        reference = exact(point, qkv, batch, head)
+        difference = (o[batch, head].double() - reference).norm() / reference.norm()
+        worst = max(worst, float(difference), key=lambda x: (math.isnan(x), x))
+    return worst
+
+
+def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
+    """Milliseconds of each launch in each round."""
+    for launch in launches:
+        launch(0)
+    torch.cuda.synchronize()
+    times: list[list[float]] = [[] for _ in launches]
+    for number in range(-2, rounds):  # two rounds to warm up
+        events = []
+        torch.cuda._sleep(
+            2_000_000
+        )  # about a millisecond, in which all launches are enqueued
+        for launch in launches:
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            launch(number % rounds)
+            after.record()
+            events.append((before, after))
+        torch.cuda.synchronize()
+        if number >= 0:
+            for samples, (before, after) in zip(times, events, strict=True):
+                samples.append(before.elapsed_time(after))
+    return times
+
+
+def run_point(plan: Plan, point: Point, rounds: int) -> list[dict]:
+    """The rows of a point."""
+    tensors = Tensors(point, rounds)
+    entries = list(contenders(plan, point, tensors))
+    errors = [error(point, launch(0), tensors.sets[0]) for _, _, launch in entries]
+    times = time_in_turns([launch for _, _, launch in entries], rounds)
+    rows = []
+    for (chapter, name, _), wrong, samples in zip(entries, errors, times, strict=True):
+        median = statistics.median(samples)
+        rows.append(
+            {
+                **asdict(point),
+                "chapter": chapter,
+                "variant": name,
+                "median_ms": median,
+                "min_ms": min(samples),
+                "max_ms": max(samples),
+                "rounds": rounds,
+                "tflops": point.flops / median / 1e9,
+                "rel_l2": wrong,
+                "right": wrong <= ERROR_LIMIT[DTYPES[point.dtype]],
+            }
+        )
+    return rows
+
+
+def device() -> dict:
+    """The machine, as results name it."""
+    query = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
+    answer = subprocess.run(
+        ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"],
+        check=False,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    values = [value.strip() for value in answer[0].split(",")] if answer else []
+    return dict(zip(query.split(","), values, strict=False)) | {
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }
+
+
+def matrix_product(dtype: torch.dtype, n: int = 8192) -> float:
+    """TFLOP/s of cuBLAS for an n x n x n product."""
+    a, b = (torch.randn(n, n, dtype=dtype, device="cuda") for _ in range(2))
+    samples = time_in_turns([lambda _: torch.mm(a, b)], 10)[0]
+    return 2 * n**3 / statistics.median(samples) / 1e9
+
+
+def show(point: Point, rows: list[dict]) -> None:
+    """A line for a point; FA2, or the first peer, is what the others are divided by."""
+    base = next((r for r in rows if r["chapter"] is None), None)
+    cells = []
+    for row in rows:
+        ratio = ""
+        if base and row is not base:
+            ratio = f" ({base['median_ms'] / row['median_ms']:.3f})"
+        wrong = "" if row["right"] else f" WRONG {row['rel_l2']:.1e}"
+        cells.append(f"{row['variant']} {row['tflops']:.1f}{ratio}{wrong}")
+    print(f"{point!s:34} {' | '.join(cells)}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n\n")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--points", default=",".join(PLANS), help=f"of {', '.join(PLANS)}"
+    )
+    parser.add_argument("--repeat", type=int, default=30, metavar="R", help="rounds")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    names = options.points.split(",")
+    if unknown := [name for name in names if name not in PLANS]:
+        print(
+            f"bench: --points {unknown[0]}: must be of {', '.join(PLANS)}",
+            file=sys.stderr,
+        )
+        return 2
+    if not torch.cuda.is_available():
+        print("bench: PyTorch finds no GPU", file=sys.stderr)
+        return 3
+    torch.manual_seed(0)
+    machine = device()
+    result = {
+        "device": machine.get("name"),
+        "machine": machine,
+        "gemm_fp32_tflops": matrix_product(torch.float32),
+        "gemm_bf16_tflops": matrix_product(torch.bfloat16),
+        "timings": [],
+    }
+    print(
+        f"{result['device']}: cuBLAS 8192^3 fp32 {result['gemm_fp32_tflops']:.1f},"
+        f" bf16 {result['gemm_bf16_tflops']:.1f} TFLOP/s",
+        flush=True,
+    )
+    for name in names:
+        for point in PLANS[name].points:
+            try:
+                rows = run_point(PLANS[name], point, options.repeat)
+            except FileNotFoundError as missing:
+                print(f"bench: {missing}", file=sys.stderr)
+                return 3
+            result["timings"] += [{"plan": name, **row} for row in rows]
+            show(point, rows)
+            torch.cuda.empty_cache()
+    result["machine_after"] = device()
+    if options.json:
+        partial = options.json.with_suffix(".partial")
+        partial.write_text(json.dumps(result, indent=1) + "\n")
+        partial.replace(options.json)
+    return 0 if all(row["right"] for row in result["timings"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Tables of docs/results/*.json for the lessons. docs/lessons.py names the forms of a block.
+
+Every function takes the parsed file and gives Markdown; NoSuchMeasurement if the file does not have it.
+"""
+
+from __future__ import annotations
+
+
+class NoSuchMeasurement(Exception):
+    """The file has no such measurement. The text says which."""
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table: the first column to the left, the others to the right."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def on_device(data: dict, header: list[str], rows: list[list[str]]) -> str:
+    return f"{data['device']}:\n\n" + table(header, rows)
+
+
+# --- softmax --------------------------------------------------------------------------------------
+
+
+def speed(data: dict, chapter: str | None) -> str:
+    """GB/s of every variant (of one chapter), and of what is no chapter's: one column for each shape."""
+    copy: dict[str, float] = {}  # GB/s by shape
+    speeds: dict[str, dict[str, float]] = {}  # GB/s by variant and shape
+    peers: dict[str, dict[str, float]] = {}
+    for timing in data["timings"]:
+        shape = f"{timing['rows']} x {timing['cols']}"
+        name = f"`{timing['variant']}`"
+        if timing["chapter"] is None:
+            peers.setdefault(name, {})[shape] = timing["gb_per_s"]
+            continue
+        copy[shape] = timing["gb_per_s"] / timing["share_of_copy"]
+        if chapter is None:
+            name = f"{timing['chapter'][:2]} {name}"
+        if chapter in (None, timing["chapter"]):
+            speeds.setdefault(name, {})[shape] = timing["gb_per_s"]
+    if not speeds:
+        raise NoSuchMeasurement(f"it has no timings of {chapter}")
+
+    def cell(of_shape: dict[str, float], shape: str) -> str:
+        if shape not in of_shape:
+            return "-"
+        return f"{of_shape[shape]:.0f} ({of_shape[shape] / copy[shape]:.0%})"
+
+    rows = [
+        [name, *(cell(of_shape, shape) for shape in copy)]
+        for name, of_shape in (speeds | peers).items()
+    ]
+    rows.append(["copy", *(f"{gb_per_s:.0f}" for gb_per_s in copy.values())])
+    return on_device(data, ["GB/s (of copy)", *copy], rows)
+
+
+def sectors(data: dict, chapter: str, rows: int, cols: int) -> str:
+    """Sectors of each variant, counted and measured, and what that was at the DRAM."""
+    runs = [
+        run
+        for run in data["sectors"]
+        if (run["chapter"], run["rows"], run["cols"]) == (chapter, rows, cols)
+    ]
+    if not runs:
+        raise NoSuchMeasurement(f"it has no sectors of {chapter} at {rows}x{cols}")
+    lines = []
+    for run in runs:
+        measured = run["measured"]
+        cells = [f"`{run['variant']}`"]
+        for key in ("read_sectors", "write_sectors"):
+            cells += [f"{run[key]:,}", f"{measured[key]:,}"]
+        for key in ("dram_read_bytes", "dram_write_bytes"):
+            cells.append(f"{measured[key] / (4 * rows * cols):.2f}")
+        lines.append(cells)
+    header = [f"{rows} x {cols}"]
+    header += ["load sectors, simulator", "ncu", "store sectors, simulator", "ncu"]
+    header += ["DRAM read / matrix", "DRAM written / matrix"]
+    return on_device(data, header, lines)
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+
+def _shape(timing: dict) -> str:
+    """[8,16,1024,64] causal"""
+    lengths = ",".join(
+        str(timing[key]) for key in ("batch", "heads", "seq", "head_dim")
+    )
+    return f"[{lengths}]" + (" causal" if timing["causal"] else "")
+
+
+def _kernel(timing: dict) -> str:
+    """05 `register_tiled`, or the name of what is no chapter's."""
+    if timing["chapter"] is None:
+        return timing["variant"]
+    return f"{timing['chapter'][:2]} `{timing['variant']}`"
+
+
+def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
+    """A plan of common/bench/attention.py: kernels by problems, whichever are more as rows.
+
+    @param chapter  whose kernels, beside those of no chapter; None: of all     @param unit  "tflops", or "ms"
+    """
+    timings = [
+        timing
+        for timing in data["timings"]
+        if timing["plan"] == plan
+        and (chapter is None or timing["chapter"] in (chapter, None))
+    ]
+    if not any(timing["chapter"] for timing in timings):
+        raise NoSuchMeasurement(
+            f"it has no timings of {chapter or 'a chapter'} in the plan {plan}"
+        )
+    shapes = list(dict.fromkeys(_shape(timing) for timing in timings))
+    kernels = list(dict.fromkeys(_kernel(timing) for timing in timings))
+    first_peer = next(
+        (_kernel(timing) for timing in timings if timing["chapter"] is None), None
+    )
+    by_place = {(_kernel(timing), _shape(timing)): timing for timing in timings}
+
+    def cell(kernel: str, shape: str) -> str:
+        timing = by_place.get((kernel, shape))
+        if timing is None:
+            return "-"
+        if unit == "ms":
+            return f"{timing['median_ms']:.3g}"
+        base = by_place.get((first_peer, shape))
+        ratio = (
+            f" ({base['median_ms'] / timing['median_ms']:.2f})"
+            if base and base is not timing
+            else ""
+        )
+        return f"{timing['tflops']:.1f}{ratio}"
+
+    corner = {"ms": "ms", "tflops": "TFLOP/s"}[unit]
+    if unit == "tflops" and first_peer:
+        corner += f" (of {first_peer})"
+    if len(kernels) > len(shapes):
+        rows = [
+            [kernel, *(cell(kernel, shape) for shape in shapes)] for kernel in kernels
+        ]
+        return on_device(data, [corner, *shapes], rows)
+    rows = [[shape, *(cell(kernel, shape) for kernel in kernels)] for shape in shapes]
+    return on_device(data, [corner, *kernels], rows)
+
+
+def counters(data: dict, chapter: str, number: int) -> str:
+    """What the simulator counted and Nsight Compute measured of a chapter's variants, on one of its problems."""
+    names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
+    problems: dict[tuple, list[dict]] = {}
+    for run in data["sectors"]:
+        if run["chapter"] == chapter:
+            problem = tuple((name, run[name]) for name in names if name in run)
+            problems.setdefault(problem, []).append(run)
+    if not 1 <= number <= len(problems):
+        raise NoSuchMeasurement(f"it has no problem {number} of {chapter}")
+    problem, runs = list(problems.items())[number - 1]
+    options = " ".join(
+        f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+        for name, value in problem
+        if value is not False
+    )
+    with_mma = any(run["mma"] for run in runs)
+    with_shared = any(run["shared_load_wavefronts"] for run in runs)
+
+    def pair(run: dict, *keys: str) -> list[str]:
+        return [
+            f"{sum(run[key] for key in keys):,}",
+            f"{sum(run['measured'].get(key, 0) for key in keys):,}",
+        ]
+
+    rows = []
+    for run in runs:
+        row = [f"`{run['variant']}`"]
+        row += pair(run, "read_sectors") + pair(run, "write_sectors")
+        if with_shared:
+            row += pair(run, "shared_load_wavefronts", "shared_store_wavefronts")
+        if with_mma:
+            row += pair(run, "mma")
+        rows.append(row)
+    header = ["", "load sectors, simulator", "ncu", "store sectors, simulator", "ncu"]
+    if with_shared:
+        header += ["shared wavefronts, simulator", "ncu"]
+    if with_mma:
+        header += ["mma, simulator", "ncu"]
+    return f"{data['device']}, `{options}`:\n\n" + table(header, rows)
