@@ -33,10 +33,11 @@ class Svg:
             f'fill-opacity="{opacity:g}" stroke="{line}" stroke-width="{thick:g}"/>'
         )
 
-    def text(self, x, y, text, size=12, anchor="start", bold=False):
+    def text(self, x, y, text, size=12, anchor="start", bold=False, colour=""):
         """A line of text. @param y  its base line"""
         self._reach(x, y + size / 3)
         weight = ' font-weight="bold"' if bold else ""
+        weight += f' fill="{colour}"' if colour else ""
         self.parts.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"{weight}>'
             f"{escape(text)}</text>"

@@ -20,12 +20,14 @@ KIND and ARGUMENTS are one of
         COMMAND and what it prints. It runs in the root and begins with build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
+    onchip: COMMAND
+        what each variant asks of shared memory and of tensor cores, from the same JSON
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
     race: CHAPTER N
         what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out
     drawing: NAME "TEXT"
-        a drawing of docs/drawings.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
+        a drawing of docs/drawings.py or docs/fragments.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the form that
@@ -57,6 +59,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import drawings
+import fragments
 import measured
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,6 +67,7 @@ sys.path.insert(0, str(ROOT / "common"))
 
 from learn import regions
 
+DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
@@ -315,6 +319,25 @@ def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
+def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        shared = variant.get("shared")
+        if not shared:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        taken, fewest = (
+            [shared[f"{access}_wavefronts{which}"] for access in ("load", "store")]
+            for which in ("", "_ideal")
+        )
+        cells = [shared["bytes_per_block"], taken[0], fewest[0], taken[1], fewest[1]]
+        cells += [sum(taken) - sum(fewest), variant["ops"]["mma"]]
+        rows.append([f"`{variant['name']}`", *(f"{cell:,}" for cell in cells)])
+    header = ["variant", "shared bytes of a block"]
+    header += ["load wavefronts", "fewest", "store wavefronts", "fewest"]
+    header += ["bank conflicts", "tensor instructions"]
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
 def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
     if arguments != "run":
         raise BlockError("must be learn: run")
@@ -407,14 +430,12 @@ def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
     if not match:
         raise BlockError('must be NAME "TEXT"')
     name, text = match.groups()
-    if name not in drawings.DRAWINGS:
-        known = ", ".join(drawings.DRAWINGS)
+    if name not in DRAWINGS:
+        known = ", ".join(DRAWINGS)
         raise BlockError(
             f"docs/drawings.py does not draw {name}: must be one of {known}"
         )
-    return Made(
-        f"![{text}]({name}.svg)", {folder / f"{name}.svg": drawings.DRAWINGS[name]()}
-    )
+    return Made(f"![{text}]({name}.svg)", {folder / f"{name}.svg": DRAWINGS[name]()})
 
 
 # What may stand behind the name of a file.
@@ -458,6 +479,7 @@ MAKERS = {
     "exercises": make_exercises,
     "output": make_output,
     "counters": make_counters,
+    "onchip": make_onchip,
     "learn": make_learn,
     "race": make_race,
     "drawing": make_drawing,

@@ -273,6 +273,18 @@ class Output(InATree):
         self.program(json.dumps({"variants": [variant]}))
         self.refuse("counters: build/sim/bin/ch01_x", "does not count")
 
+    def test_on_chip(self):
+        shared = {"bytes_per_block": 1024}
+        shared |= {"load_wavefronts": 80, "load_wavefronts_ideal": 10}
+        shared |= {"store_wavefronts": 7, "store_wavefronts_ideal": 5}
+        variant = {"name": "mine", "shared": shared, "ops": {"mma": 4096}}
+        self.program(json.dumps({"variants": [variant]}))
+        text = self.fill("onchip: build/sim/bin/ch01_x")
+        self.assertIn("| `mine` | 1,024 | 80 | 10 | 7 | 5 | 72 | 4,096 |", text)
+        lessons._run.cache_clear()
+        self.program(json.dumps({"variants": [{"name": "mine"}]}))
+        self.refuse("onchip: build/sim/bin/ch01_x", "does not count")
+
 
 class Race(InATree):
     """With stand-ins for ninja, the compiler and the linker: the program prints its kernel.cuh."""
