@@ -123,8 +123,8 @@ struct Swizzled {
     return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
     // STUB:     return line * kRowsPerLine * kStride + in_line;
   }
-  /// One XOR and one addition, both with constants. `rows` is a multiple of 8 * kRowsPerLine, `cols` of 16, and the
-  /// column at `at` less than 16.
+  /// One XOR and one addition, both with constants: lines 8 apart have the same last three bits. `rows` is a multiple
+  /// of 8 * kRowsPerLine, `cols` of 16, and the column at `at` less than 16.
   __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
     return (at ^ cols % 64) + cols / 64 * 64 + rows * kStride;
   }
@@ -222,12 +222,14 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
 struct NaturalExp {
   static __device__ __forceinline__ float factor(float scale) { return scale; }
   static __device__ __forceinline__ float exp(float x) { return expf(x); }
+  static __device__ __forceinline__ float log_of_exp(float x) { return x; }  ///< natural logarithm of exp(x)
 };
 
 /// exp(x) = 2^(x * log2 e): the multiplication moves into the scale, what is left is one instruction.
 struct FoldedExp2 {
   static __device__ __forceinline__ float factor(float scale) { return scale * 1.44269504f; }
   static __device__ __forceinline__ float exp(float x) { return ptx::exp2_approx(x); }
+  static __device__ __forceinline__ float log_of_exp(float x) { return x * 0.693147181f; }
 };
 
 /// A lane holds elements of two rows: registers 0 and 1 of each fragment C are of row lane / 4, 2 and 3 of the row
@@ -309,7 +311,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
   const Block<Tile> block{a};
   const int first_query = block.first_query(), seen_by_last = block.seen_by_last();
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % 32;
 
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
@@ -333,7 +335,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   __syncthreads();  // the first key tile is there
   // STUB:   return;
 
-  const int row = first_query + warp * 16 + element_of_c(lane, 0).row;  // and row + 8
+  const int row = first_query + int(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4);  // and row + 8
   const int seen[2] = {a.visible_keys(row), a.visible_keys(row + 8)};
   const float factor = Tile::Exp::factor(a.scale);
   RowStatistics stats;
@@ -359,7 +361,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     const float inv_l = inverse_or_zero(l);
     const int query = row + 8 * half;
     if (query >= a.seq_q) continue;
-    if (lane % 4 == 0) block.gLse()[query] = l == 0.0f ? -INFINITY : stats.m[half] * a.scale + logf(l);
+    if (lane % 4 == 0)
+      block.gLse()[query] = l == 0.0f ? -INFINITY : Tile::Exp::log_of_exp(stats.m[half] * factor) + logf(l);
 #pragma unroll
     for (int n = 0; n < d / 8; ++n) {
       const int col = 8 * n + element_of_c(lane, 0).col;
