@@ -43,11 +43,12 @@ function(fa_add_chapter)
   set(exercise ${PROJECT_SOURCE_DIR}/exercises/${folder})
   file(GLOB begun CONFIGURE_DEPENDS ${exercise}/kernel.cuh)
   if(begun)
-    # A copy of chapter.cu: it includes "kernel.cuh", which is looked for beside it first.
+    # A copy of chapter.cu: it includes "kernel.cuh", which is looked for beside it first. What else the chapter
+    # has is found in its own folder, and includes no kernel.cuh.
     set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
     configure_file(chapter.cu ${chapter_cu} COPYONLY)
     add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu})
-    target_include_directories(${name}_exercise_kernels PRIVATE ${exercise})
+    target_include_directories(${name}_exercise_kernels PRIVATE ${exercise} ${CMAKE_CURRENT_SOURCE_DIR})
     target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness)  # not fa_warnings: blanks leave much unused
     fa_kernels(${name}_exercise_kernels ${chapter_cu})
     add_executable(${name}_exercise EXCLUDE_FROM_ALL)

@@ -48,6 +48,7 @@ import functools
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -351,9 +352,9 @@ def build_without_barrier(tree: Tree, chapter: str, number: int, folder: Path) -
     at = barriers[number - 1]
     lines[at] = BARRIER.sub("", lines[at])
     (folder / "kernel.cuh").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "chapter.cu").write_text(
-        (source / "chapter.cu").read_text(encoding="utf-8")
-    )
+    for other in (source / "chapter.cu", *source.glob("*.cuh")):
+        if other != kernel:
+            shutil.copy(other, folder)
 
     listed = _run(
         ("ninja", "-C", str(tree.build), "-t", "commands", f"ch{chapter}"), tree.root
