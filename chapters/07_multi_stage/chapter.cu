@@ -14,6 +14,7 @@
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
+#include "sizes.cuh"
 
 namespace fa {
 namespace {
@@ -38,16 +39,6 @@ template <int d>
 using MaskedFirst = typename Ladder<d>::MaskedFirst;
 template <int d>
 using TwoRowsOfMma = typename Ladder<d>::TwoRowsOfMma;
-
-/// What the steps on the way are compiled for: what the lesson shows, which keeps the build short.
-struct LessonSizes {
-  static constexpr std::array kHeadDims = {64, 128};
-  static constexpr std::array kTypes = {DType::kBFloat16};
-};
-struct AllSizes {
-  static constexpr std::array kHeadDims = {32, 64, 128, 256};
-  static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
-};
 
 template <std::size_t kCount, class T>
 constexpr bool contains(const std::array<T, kCount>& values, T value) {
