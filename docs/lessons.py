@@ -20,6 +20,9 @@ KIND and ARGUMENTS are one of
         COMMAND and what it prints. It runs in the root and begins with build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
+    blocks: COMMAND
+        shared memory of a block of each variant, from the JSON of such a command, and how many blocks fit a
+        multiprocessor
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
     race: CHAPTER N
@@ -316,6 +319,24 @@ def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
+# Shared memory of a multiprocessor, and what the driver takes for itself from each block: CUDA C++ Programming Guide.
+SHARED_BYTES = {"A100": 164 * 1024, "H100": 228 * 1024}
+RESERVED_BYTES = 1024
+
+
+def make_blocks(tree: Tree, folder: Path, arguments: str) -> Made:
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        shared = variant.get("shared", {}).get("bytes_per_block")
+        if not shared:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        fit = [total // (shared + RESERVED_BYTES) for total in SHARED_BYTES.values()]
+        rows.append([f"`{variant['name']}`", f"{shared:,}", *map(str, fit)])
+    header = ["variant", "bytes of shared memory"]
+    header += [f"blocks that fit, {device}" for device in SHARED_BYTES]
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
 def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
     if arguments != "run":
         raise BlockError("must be learn: run")
@@ -458,6 +479,7 @@ MAKERS = {
     "exercises": make_exercises,
     "output": make_output,
     "counters": make_counters,
+    "blocks": make_blocks,
     "learn": make_learn,
     "race": make_race,
     "drawing": make_drawing,

@@ -12,11 +12,6 @@ struct LessonSizes {
   static constexpr std::array kHeadDims = {32};
   static constexpr std::array kTypes = {DType::kBFloat16};
 };
-
-/// With 128, where Q is not kept in registers.
-struct AllSizes {
-  static constexpr std::array kHeadDims = {32, 128};
-  static constexpr std::array kTypes = {DType::kBFloat16};
-};
+using AllSizes = LessonSizes;
 
 }  // namespace fa
