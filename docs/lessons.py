@@ -25,8 +25,9 @@ KIND and ARGUMENTS are one of
         multiprocessor
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
-    race: CHAPTER N
-        what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out
+    race: CHAPTER N [VARIANT]
+        what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out, of all
+        variants or of one
     drawing: NAME "TEXT"
         a drawing of docs/drawings.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
     results: FILE speed [CHAPTER]
@@ -406,14 +407,14 @@ def build_without_barrier(tree: Tree, chapter: str, number: int, folder: Path) -
 
 
 def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(r"(\w+) (\d+)", arguments)
+    match = re.fullmatch(r"(\w+) (\d+)(?: (\w+))?", arguments)
     if not match:
-        raise BlockError("must be CHAPTER N")
-    chapter, number = match[1], int(match[2])
+        raise BlockError("must be CHAPTER N [VARIANT]")
+    chapter, number, variant = match[1], int(match[2]), match[3] or "all"
     with tempfile.TemporaryDirectory() as name:
         program = build_without_barrier(tree, chapter, number, Path(name))
         done = subprocess.run(
-            [program, "--variant", "all"], check=False, capture_output=True, text=True
+            [program, "--variant", variant], check=False, capture_output=True, text=True
         )
     report = [line for line in done.stdout.splitlines() if line.startswith("=====")]
     if done.returncode != 1 or not report:

@@ -37,7 +37,7 @@ struct Ladder {
   struct OneStage : TileChoices {
     static constexpr int kWarps = 8, kWarpRows = 16, kStages = 1, kBlocks = d <= 64 ? 2 : 1;
     static constexpr bool kKeepQ = true, kMaskedFirst = false, kLongestFirst = false;
-    static constexpr float kSlack = -INFINITY;  // any new maximum
+    static constexpr float kSlack = -INFINITY;  // rescales in every step
   };
   struct TwoStages : OneStage {
     static constexpr int kStages = 2;

@@ -100,7 +100,7 @@ struct Accumulators {
 };
 
 /// The recurrence of chapter 03, but only where a maximum of the warp's rows grew by more than kSlack: else O
-/// and l stay sums against the old one. O / l is the same, and P at most 2^kSlack. With kSlack 0 it is as before.
+/// and l stay sums against the old one. O / l is the same, and P at most 2^kSlack.
 template <class Tile>
 __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
   float top[Tile::kLaneRows];  // of this lane's keys
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int tiles = (seen_by_block + Bc - 1) / Bc;
   // EXERCISE 4: Count the tiles, from key 0 on, that every row of the block sees to the end: those behind need a mask.
   // HINT 4: The block's first query sees the fewest keys: a.visible_keys(part.first_query).
-  // HINT 4: A tile that it sees in part is not among them. If it lies behind the last query, it counts as the last.
+  // HINT 4: A tile that it sees in part is not among them: round down.
   const int first_masked = min(a.visible_keys(part.first_query), seen_by_block) / Bc;
   // STUB:   const int first_masked = tiles;
 
@@ -345,7 +345,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multiply_pv<Tile>(acc, rS, sV + at, factor);
   };
   // EXERCISE 8: Visit all tiles. Backwards, those from first_masked on with a mask, and then the others without.
-  // HINT 8: Each tile: wait_and_send(), visit() for all of its slices, and `stage` moves on.
+  // HINT 8: Each tile: wait_and_send(), visit() for all of its slices, and `stage` moves on to Tile::behind(stage).
+  // HINT 8: visit(std::true_type(), key) looks for keys to hide in a slice, visit(std::false_type(), key) does not.
   // HINT 8: Forwards, first_masked plays no part: all tiles are visited with a mask.
   for (; kBackwards ? tile >= first_masked : tile < tiles; tile += kBackwards ? -1 : 1) {
     wait_and_send();

@@ -317,7 +317,7 @@ class Race(InATree):
         self.refuse("race: 01_x 3", "01_x/kernel.cuh has 2 barriers", "no barrier 3")
         self.refuse("race: 01_x 0", "no barrier 0")
         self.refuse("race: 09_y 1", "no chapters/09_y/kernel.cuh")
-        self.refuse("race: 01_x", "must be CHAPTER N")
+        self.refuse("race: 01_x", "must be CHAPTER N [VARIANT]")
         self.write("ld", "#!/bin/sh\necho '#!/bin/sh' > $3\nchmod +x $3\n", True)
         self.refuse("race: 01_x 1", "without barrier 1 reports nothing")
 
