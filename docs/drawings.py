@@ -4,9 +4,12 @@ read on white and on black.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from html import escape
+from pathlib import Path
 
+RESULTS = Path(__file__).resolve().parent / "results"
 GREY = "#7d8590"
 WARPS = ("#3b82f6", "#f97316", "#22a06b", "#a855f7")
 SECTOR = 8  # floats in the 32 bytes that memory hands over
@@ -30,10 +33,11 @@ class Svg:
             f'fill-opacity="{opacity:g}" stroke="{line}" stroke-width="{thick:g}"/>'
         )
 
-    def text(self, x, y, text, size=12, anchor="start", bold=False):
+    def text(self, x, y, text, size=12, anchor="start", bold=False, colour=""):
         """A line of text. @param y  its base line"""
         self._reach(x, y + size / 3)
         weight = ' font-weight="bold"' if bold else ""
+        weight += f' fill="{colour}"' if colour else ""
         self.parts.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"{weight}>'
             f"{escape(text)}</text>"
@@ -243,6 +247,30 @@ def visits() -> str:
     svg.text(x, y + 6, "Empty: the causal mask hides every pair in it", 11)
     svg.width = x + 400  # texts do not count
     return svg.render("The order of visits")
+
+
+def block_sizes() -> str:
+    """HBM bytes and time of chapter 04 against the key tile, as measured."""
+    measured = json.loads((RESULTS / "attention_h100.json").read_text())["block_sizes"]
+    rows, length, height = measured["variants"], 190, 22
+    svg = Svg()
+    panels = (
+        ("bytes", 1e9, "GB of HBM asked for", WARPS[0]),
+        ("median_ms", 1.0, "ms", WARPS[1]),
+    )
+    for panel, (key, unit, title, colour) in enumerate(panels):
+        left = 110 + panel * (length + 90)
+        svg.text(left, 14, title, 12, bold=True)
+        longest = max(row[key] for row in rows)
+        for number, row in enumerate(rows):
+            y = 24 + number * (height + 6)
+            width = length * row[key] / longest
+            svg.box(left, y, width, height, colour, 0.5)
+            svg.text(left + width + 6, y + 15, f"{row[key] / unit:.2f}", 12)
+    for number, row in enumerate(rows):
+        svg.text(102, 39 + number * (height + 6), row["variant"], 12, "end")
+    svg.width = 110 + 2 * (length + 90)  # texts do not count
+    return svg.render("Bytes and time against the block size")
 
 
 # --- chapter 05 -----------------------------------------------------------------------------------
@@ -489,6 +517,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "places": places,
     "lanes": lanes,
     "visits": visits,
+    "block_sizes": block_sizes,
     "shares": shares,
     "outer": outer,
     "pipeline": pipeline,

@@ -23,19 +23,20 @@ KIND and ARGUMENTS are one of
     blocks: COMMAND
         shared memory of a block of each variant, from the JSON of such a command, and how many blocks fit a
         multiprocessor
+    onchip: COMMAND
+        what each variant asks of shared memory and of tensor cores, from the same JSON
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
     race: CHAPTER N [VARIANT]
         what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out, of all
         variants or of one
     drawing: NAME "TEXT"
-        a drawing of docs/drawings.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
+        a drawing of docs/drawings.py or docs/fragments.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the form that
         common/profile/softmax_results.py writes. Where there is none yet, the block says so
-    results: FILE tflops PLAN
-    results: FILE ms PLAN
+    results: FILE tflops|ms PLAN [CHAPTER]
     results: FILE counters CHAPTER N
         the same for files of common/profile/attention_results.py: a plan of common/bench/attention.py, or what the
         simulator and Nsight Compute count of a chapter's variants on the N-th of its problems
@@ -62,6 +63,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import drawings
+import fragments
 import measured
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,6 +71,7 @@ sys.path.insert(0, str(ROOT / "common"))
 
 from learn import regions
 
+DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
@@ -338,6 +341,25 @@ def make_blocks(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
+def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        shared = variant.get("shared")
+        if not shared:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        taken, fewest = (
+            [shared[f"{access}_wavefronts{which}"] for access in ("load", "store")]
+            for which in ("", "_ideal")
+        )
+        cells = [shared["bytes_per_block"], taken[0], fewest[0], taken[1], fewest[1]]
+        cells += [sum(taken) - sum(fewest), variant["ops"]["mma"]]
+        rows.append([f"`{variant['name']}`", *(f"{cell:,}" for cell in cells)])
+    header = ["variant", "shared bytes of a block"]
+    header += ["load wavefronts", "fewest", "store wavefronts", "fewest"]
+    header += ["bank conflicts", "tensor instructions"]
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
 def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
     if arguments != "run":
         raise BlockError("must be learn: run")
@@ -430,14 +452,12 @@ def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
     if not match:
         raise BlockError('must be NAME "TEXT"')
     name, text = match.groups()
-    if name not in drawings.DRAWINGS:
-        known = ", ".join(drawings.DRAWINGS)
+    if name not in DRAWINGS:
+        known = ", ".join(DRAWINGS)
         raise BlockError(
             f"docs/drawings.py does not draw {name}: must be one of {known}"
         )
-    return Made(
-        f"![{text}]({name}.svg)", {folder / f"{name}.svg": drawings.DRAWINGS[name]()}
-    )
+    return Made(f"![{text}]({name}.svg)", {folder / f"{name}.svg": DRAWINGS[name]()})
 
 
 # What may stand behind the name of a file.
@@ -446,8 +466,9 @@ RESULTS = {
     r"sectors (\w+) (\d+)x(\d+)": lambda data, chapter, rows, cols: measured.sectors(
         data, chapter, int(rows), int(cols)
     ),
-    r"tflops (\w+)": lambda data, plan: measured.tflops(data, plan, "tflops"),
-    r"ms (\w+)": lambda data, plan: measured.tflops(data, plan, "ms"),
+    r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
+        data, plan, chapter, unit
+    ),
     r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
         data, chapter, int(number)
     ),
@@ -481,6 +502,7 @@ MAKERS = {
     "output": make_output,
     "counters": make_counters,
     "blocks": make_blocks,
+    "onchip": make_onchip,
     "learn": make_learn,
     "race": make_race,
     "drawing": make_drawing,

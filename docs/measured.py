@@ -97,14 +97,21 @@ def _kernel(timing: dict) -> str:
     return f"{timing['chapter'][:2]} `{timing['variant']}`"
 
 
-def tflops(data: dict, plan: str, unit: str) -> str:
+def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
     """A plan of common/bench/attention.py: kernels by problems, whichever are more as rows.
 
-    @param unit  "tflops", or "ms"
+    @param chapter  whose kernels, beside those of no chapter; None: of all     @param unit  "tflops", or "ms"
     """
-    timings = [timing for timing in data["timings"] if timing["plan"] == plan]
-    if not timings:
-        raise NoSuchMeasurement(f"it has no timings of the plan {plan}")
+    timings = [
+        timing
+        for timing in data["timings"]
+        if timing["plan"] == plan
+        and (chapter is None or timing["chapter"] in (chapter, None))
+    ]
+    if not any(timing["chapter"] for timing in timings):
+        raise NoSuchMeasurement(
+            f"it has no timings of {chapter or 'a chapter'} in the plan {plan}"
+        )
     shapes = list(dict.fromkeys(_shape(timing) for timing in timings))
     kernels = list(dict.fromkeys(_kernel(timing) for timing in timings))
     first_peer = next(

@@ -326,12 +326,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK is where Q lies, and Q is of all warps.
   // HINT 7: rQ is complete in this warp. In the others? They may still have to load theirs from sQ.
   // HINT 7: A barrier before key_tile.store(sK), where it takes the place of Q, and one behind it: who reads sK?
-  if (Tile::kQInRegisters) __syncthreads();  // every warp has its fragments: K may take their place
+  if (Tile::kQInRegisters) {
+    __syncthreads();  // every warp has its fragments: K may take their place
+  }
   key_tile.store(sK);
   __syncthreads();  // the first key tile is there
   // STUB:   return;
 
-  const int row = first_query + warp * 16 + lane / 4;  // and row + 8
+  const int row = first_query + warp * 16 + element_of_c(lane, 0).row;  // and row + 8
   const int seen[2] = {a.visible_keys(row), a.visible_keys(row + 8)};
   const float factor = Tile::Exp::factor(a.scale);
   RowStatistics stats;

@@ -44,6 +44,32 @@ PROBLEM = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
 WITHOUT = {"three_kernels"}
 
 
+# Figure 2 of the first FlashAttention paper: the same kernel with larger and larger key tiles.
+BLOCK_SIZES = ["warp_per_rows", "bc_64", "bc_128", "bc_max"]
+BLOCK_SIZES_PROBLEM = {"batch": 8, "heads": 16, "seq_q": 1024, "head_dim": 64}
+
+
+def block_sizes() -> dict:
+    """Bytes and times of chapter 04 against the block size."""
+    result = sectors.run_program(
+        "cuda",
+        "04_tiled_v1",
+        *("--variant", ",".join(BLOCK_SIZES), "--bench", "--no-check"),
+        *sectors.as_options(BLOCK_SIZES_PROBLEM),
+    )
+    rows = []
+    for variant in result["variants"]:
+        predicted = variant["traffic"]["predicted"]
+        rows.append(
+            {
+                "variant": variant["name"],
+                "bytes": predicted["read_bytes"] + predicted["write_bytes"],
+                "median_ms": variant["time_ms"]["median"],
+            }
+        )
+    return {"problem": BLOCK_SIZES_PROBLEM, "variants": rows}
+
+
 def time_all() -> dict:
     """What common/bench/attention.py measures."""
     bench = sectors.ROOT / "common" / "bench" / "attention.py"
@@ -66,7 +92,7 @@ def main() -> int:
         sectors.write("attention_simulator.json", {"runs": runs})
         return 0
     counted = json.loads((sectors.RESULTS / "attention_simulator.json").read_text())
-    result = time_all()
+    result = time_all() | {"block_sizes": block_sizes()}
     compared = sectors.compare(counted["runs"], PROBLEM)
     different = {
         what: sectors.largest_difference(compared, *names)

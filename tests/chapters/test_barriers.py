@@ -44,28 +44,34 @@ RACE = re.compile(r"Race reported between .* at (\S+):(\d+) and .* at (\S+):(\d+
 
 
 def included(kernel: Path) -> list[Path]:
-    """The kernel file and the headers of common/device that it reaches."""
+    """The kernel file, and the headers of common/device and of its own folder that it reaches."""
     files, queue = [], [kernel]
     while queue:
         path = queue.pop()
         if path in files or not path.exists():
             continue
         files.append(path)
-        for name in re.findall(r'#include "(device/[^"]+)"', path.read_text()):
+        text = path.read_text()
+        for name in re.findall(r'#include "(device/[^"]+)"', text):
             queue.append(ROOT / "common" / name)
+        for name in re.findall(r'#include "([^/"]+)"', text):
+            queue.append(path.parent / name)
     return files
 
 
 def barriers(chapter: str) -> list[tuple[Path, int]]:
     """File and line number of each barrier, those aside in functions of a header that the kernels do not call."""
-    kernel = ROOT / "chapters" / chapter / "kernel.cuh"
-    calls = set(re.findall(r"\w+", kernel.read_text()))
+    folder = ROOT / "chapters" / chapter
+    kernels = sorted(folder.glob("*.cuh"))
+    calls = {
+        word for kernel in kernels for word in re.findall(r"\w+", kernel.read_text())
+    }
     found = []
-    for path in included(kernel):
+    for path in dict.fromkeys(path for kernel in kernels for path in included(kernel)):
         source = path.read_text()
         lines = source.splitlines()
         for item in items_of(source):
-            if path == kernel or item.name in calls:
+            if path.parent == folder or item.name in calls:
                 found += [
                     (path, number + 1)
                     for number in range(item.begin, item.end)
@@ -85,10 +91,12 @@ def check(build: Path, chapter: str, file: Path, number: int) -> str:
     place = f"{file.name}:{number}"
     lines = file.read_text().splitlines()
     lines[number - 1] = BARRIER.sub("", lines[number - 1])
-    kernel = ROOT / "chapters" / chapter / "kernel.cuh"
-    include = "kernel.cuh" if file == kernel else str(file.relative_to(ROOT / "common"))
+    own = file.parent == ROOT / "chapters" / chapter
+    include = file.name if own else str(file.relative_to(ROOT / "common"))
     files = {include: "\n".join(lines) + "\n"}
-    sizes = kernel.with_name("sizes.cuh")  # all that the chapter is compiled for
+    sizes = (
+        ROOT / "chapters" / chapter / "sizes.cuh"
+    )  # all that the chapter is compiled for
     if sizes.exists():
         files["sizes.cuh"] = sizes.read_text()
     bench = trials.Workbench(build, project.select([chapter])[0])

@@ -282,6 +282,18 @@ class Output(InATree):
         self.program(json.dumps({"variants": [{"name": "mine"}]}))
         self.refuse("blocks: build/sim/bin/ch01_x", "does not count")
 
+    def test_on_chip(self):
+        shared = {"bytes_per_block": 1024}
+        shared |= {"load_wavefronts": 80, "load_wavefronts_ideal": 10}
+        shared |= {"store_wavefronts": 7, "store_wavefronts_ideal": 5}
+        variant = {"name": "mine", "shared": shared, "ops": {"mma": 4096}}
+        self.program(json.dumps({"variants": [variant]}))
+        text = self.fill("onchip: build/sim/bin/ch01_x")
+        self.assertIn("| `mine` | 1,024 | 80 | 10 | 7 | 5 | 72 | 4,096 |", text)
+        lessons._run.cache_clear()
+        self.program(json.dumps({"variants": [{"name": "mine"}]}))
+        self.refuse("onchip: build/sim/bin/ch01_x", "does not count")
+
 
 class Race(InATree):
     """With stand-ins for ninja, the compiler and the linker: the program prints its kernel.cuh."""
@@ -402,7 +414,10 @@ class AttentionResults(InATree):
         self.assertIn("| `mine` | 4,000 | 4,001 | 20 | 20 | 10 | 10 |", text)
 
     def test_what_it_refuses(self):
-        self.refuse("results: gpu.json tflops q", "no timings of the plan q")
+        self.refuse(
+            "results: gpu.json tflops q", "no timings of a chapter in the plan q"
+        )
+        self.refuse("results: gpu.json ms p 09_y", "no timings of 09_y in the plan p")
         self.refuse("results: gpu.json counters 05_x 2", "no problem 2 of 05_x")
         self.refuse("results: gpu.json counters 09_y 1", "no problem 1 of 09_y")
 
