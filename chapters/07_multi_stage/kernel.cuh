@@ -225,8 +225,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multi_stage_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kAhead = Tile::kAhead;
-  constexpr bool kBackwards =
-      Tile::kMaskedFirst;  // the ragged tile comes first, and all later ones are whole
+  constexpr bool kBackwards = Tile::kMaskedFirst;  // the ragged tile comes first: all others are whole
   const Part part = part_of_block<Tile>(a);
   const int warp_row = threadIdx.x / 32 * Tile::kWarpRows;
   const int first_query = part.first_query + warp_row;  // of the warp
