@@ -273,7 +273,7 @@ __device__ __forceinline__ void multiply(float (&rC)[Tile::kRows][kCols], const 
     load_quads<Tile::kColLanes>(rB[n % 2], sB + n % kDepth * kStrideB);
   };
   if (Tile::kAhead) load_line(0);
-#pragma unroll 8
+#pragma unroll(1024 / (Tile::kRows * kCols))  // so many lines are 1024 multiply-adds
   for (int n = 0; n < kDepth; ++n) {
     load_line(n + kLead);
     // EXERCISE 3: Add the outer product of line n: each of its kRows numbers times each of its kCols numbers.

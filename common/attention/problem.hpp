@@ -1,5 +1,5 @@
 /// @file
-/// What the harness asks of a problem: the concept that Softmax and AttentionForward fulfil.
+/// What the harness asks of a problem: the concept that Softmax, AttentionForward and AttentionBackward fulfil.
 #pragma once
 
 #include <concepts>

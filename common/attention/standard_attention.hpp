@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
@@ -33,3 +34,19 @@ Traffic traffic(const AttentionShape& shape);
 void launch(const AttentionForward::Args& args, cudaStream_t stream);
 
 }  // namespace fa::standard_attention
+
+/// The backward pass in the same way: P again, and dP and dS of its size beside it. Seven kernels: S, P, dV, dP, dS, dQ,
+/// dK. The functions are what a Variant<AttentionBackward> asks for; standard_attention::refuse() says which shapes.
+namespace fa::standard_backward {
+
+/// S, P, dP and dS, under the names "s", "p", "dp" and "ds"; and "lse".
+std::vector<TensorSpec> workspace(const AttentionShape& shape);
+
+/// Bytes, of the GEMMs the least that they can move.
+Traffic traffic(const AttentionShape& shape);
+
+/// Enqueues the seven kernels.
+/// @throws CudaError  @throws std::runtime_error  if cuBLAS fails
+void launch(const AttentionBackward::Args& args, cudaStream_t stream);
+
+}  // namespace fa::standard_backward

@@ -235,26 +235,28 @@ def error(point: Point, o: torch.Tensor, qkv: list[torch.Tensor]) -> float:
 
 
 def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
-    """Milliseconds of each launch in each round."""
+    """Milliseconds of each launch in each round. Every round begins with another one, because the first is slower."""
     for launch in launches:
         launch(0)
     torch.cuda.synchronize()
     times: list[list[float]] = [[] for _ in launches]
     for number in range(-2, rounds):  # two rounds to warm up
-        events = []
+        first = number % len(launches)
+        order = [*range(first, len(launches)), *range(first)]
+        events = {}
         torch.cuda._sleep(
             2_000_000
         )  # about a millisecond, in which all launches are enqueued
-        for launch in launches:
+        for entry in order:
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             before.record()
-            launch(number % rounds)
+            launches[entry](number % rounds)
             after.record()
-            events.append((before, after))
+            events[entry] = before, after
         torch.cuda.synchronize()
         if number >= 0:
-            for samples, (before, after) in zip(times, events, strict=True):
-                samples.append(before.elapsed_time(after))
+            for entry, (before, after) in events.items():
+                times[entry].append(before.elapsed_time(after))
     return times
 
 

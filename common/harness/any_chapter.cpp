@@ -151,5 +151,7 @@ template AnyChapter::AnyChapter(Chapter<Softmax>);
 template const Chapter<Softmax>& chapter_of(const AnyChapter&);
 template AnyChapter::AnyChapter(Chapter<AttentionForward>);
 template const Chapter<AttentionForward>& chapter_of(const AnyChapter&);
+template AnyChapter::AnyChapter(Chapter<AttentionBackward>);
+template const Chapter<AttentionBackward>& chapter_of(const AnyChapter&);
 
 }  // namespace fa

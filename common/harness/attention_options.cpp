@@ -24,8 +24,25 @@ std::vector<std::string_view> dtype_names() {
   return names;
 }
 
+/// The tensors that P reads, in the order of the command line.
+template <class P>
+std::vector<std::string> input_names() {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : P::inputs({})) names.push_back(spec.name);
+  return names;
+}
+
+/// What --name FILE holds.
+std::string help_for(const std::string& name) {
+  if (name == "q")
+    return "read Q from a .npy file: float32 or float16, C order,\n[batch, heads, seq_q, head_dim]";
+  if (name == "k") return "the keys of --q, [batch, kv_heads, seq_k, head_dim]";
+  if (name == "v") return "the values of --k, of the same shape";
+  return "the gradient of O, of the shape of --q";
+}
+
 /// What the inputs alone do not say, for the report.
-void describe_rest(const AttentionForward::Shape& shape, InputSource& source) {
+void describe_rest(const AttentionShape& shape, InputSource& source) {
   source.insert(source.begin(), {{"dtype", std::string(name_of(shape.dtype))},
                                  {"causal", shape.causal},
                                  {"scale", shape.logit_scale()}});
@@ -33,7 +50,8 @@ void describe_rest(const AttentionForward::Shape& shape, InputSource& source) {
 
 }  // namespace
 
-void ProblemOptions<AttentionForward>::add_to(CLI::App& app) {
+template <class P>
+void AttentionOptions<P>::add_to(CLI::App& app) {
   const std::string group = "Problem";
   const auto length = [&](const char* name, std::optional<std::int64_t>& target, const std::string& help) {
     add_whole_number(app, name, target, help)->group(group);
@@ -53,30 +71,26 @@ void ProblemOptions<AttentionForward>::add_to(CLI::App& app) {
   app.add_flag("--causal", causal_, "query i sees key j only when j <= i + seq_k - seq_q")->group(group);
   add_number(app, "--scale", scale_, "factor of Q K^T (default 1/sqrt(head_dim))")->group(group);
   random_.add_to(app, group,
-                 "what Q, K and V are filled with: standard normal numbers (the\n"
+                 "what the tensors are filled with: standard normal numbers (the\n"
                  "default), uniform ones in [-1, 1), or normal ones with outliers: one\n"
                  "element of K in 32 is near +-75, and logits reach about +-80");
-  const auto file = [&](const char* name, std::optional<std::string>& target, const char* help) {
-    add_text(app, name, target, help)->option_text("FILE")->group(group);
-  };
-  file("--q", q_,
-       "read Q from a .npy file: float32 or float16, C order,\n"
-       "[batch, heads, seq_q, head_dim]");
-  file("--k", k_, "the keys of --q, [batch, kv_heads, seq_k, head_dim]");
-  file("--v", v_, "the values of --k, of the same shape");
+  for (const std::string& name : input_names<P>()) {
+    add_text(app, "--" + name, files_[name], help_for(name))->option_text("FILE")->group(group);
+  }
 }
 
-GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::read(
-    const std::function<bool(const AttentionShape&)>& runs) const {
-  const std::pair<const char*, const std::optional<std::string>&> files[] = {
-      {"--q", q_}, {"--k", k_}, {"--v", v_}};
-  for (const auto& [given, file] : files) {
-    for (const auto& [missing, other] : files) {
-      if (file && !other) throw UsageError(fmt::format("{0} needs {1}: add {1} FILE", given, missing));
+template <class P>
+GivenProblem<P> AttentionOptions<P>::read(const std::function<bool(const AttentionShape&)>& runs) const {
+  const std::vector<std::string> names = input_names<P>();
+  for (const std::string& given : names) {
+    for (const std::string& missing : names) {
+      if (files_.at(given) && !files_.at(missing)) {
+        throw UsageError(fmt::format("--{0} needs --{1}: add --{1} FILE", given, missing));
+      }
     }
   }
-  GivenProblem<AttentionForward> given = q_ ? from_files() : random();
-  require(AttentionForward::refuse(given.shape));
+  GivenProblem<P> given = files_.at("q") ? from_files() : random();
+  require(P::refuse(given.shape));
   if (!dtype_) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       given.shape.dtype = dtype;
@@ -87,7 +101,8 @@ GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::read(
   return given;
 }
 
-DType ProblemOptions<AttentionForward>::dtype() const {
+template <class P>
+DType AttentionOptions<P>::dtype() const {
   if (!dtype_) return DType::kFloat32;
   for (const DType dtype : kDTypes) {
     if (*dtype_ == name_of(dtype)) return dtype;
@@ -95,7 +110,8 @@ DType ProblemOptions<AttentionForward>::dtype() const {
   throw UsageError(fmt::format("--dtype '{}': must be one of {}", *dtype_, fmt::join(dtype_names(), ", ")));
 }
 
-GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::random() const {
+template <class P>
+GivenProblem<P> AttentionOptions<P>::random() const {
   const std::int64_t heads = heads_.value_or(kDefaultHeads), seq_q = seq_q_.value_or(kDefaultSeq);
   const AttentionShape shape{.batch = batch_.value_or(kDefaultBatch),
                              .heads = heads,
@@ -112,10 +128,11 @@ GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::random() const 
           .options = fmt::format("--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}", shape.batch,
                                  shape.heads, shape.seq_q, shape.seq_k, shape.head_dim),
           .inputs = random_.source(),
-          .make_inputs = [=] { return AttentionForward::random_inputs(shape, init, seed); }};
+          .make_inputs = [=] { return P::random_inputs(shape, init, seed); }};
 }
 
-GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::from_files() const {
+template <class P>
+GivenProblem<P> AttentionOptions<P>::from_files() const {
   refuse_beside_file("--q", {{"--batch", batch_.has_value()},
                              {"--heads", heads_.has_value()},
                              {"--kv-heads", kv_heads_.has_value()},
@@ -124,12 +141,11 @@ GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::from_files() co
                              {"--head-dim", head_dim_.has_value()},
                              {"--init", random_.has_init()},
                              {"--seed", random_.has_seed()}});
-  Tensor q = read_file("--q", *q_, {{"batch", {}}, {"heads", {}}, {"seq_q", {}}, {"head_dim", {}}});
-  Tensor k = read_file("--k", *k_,
-                       {{"batch", q.shape[0]}, {"kv_heads", {}}, {"seq_k", {}}, {"head_dim", q.shape[3]}});
-  Tensor v = read_file(
-      "--v", *v_,
-      {{"batch", k.shape[0]}, {"kv_heads", k.shape[1]}, {"seq_k", k.shape[2]}, {"head_dim", k.shape[3]}});
+  const auto read = [&](const std::string& name, const std::vector<Axis>& axes) {
+    return read_file("--" + name, *files_.at(name), axes);
+  };
+  Tensor q = read("q", {{"batch", {}}, {"heads", {}}, {"seq_q", {}}, {"head_dim", {}}});
+  Tensor k = read("k", {{"batch", q.shape[0]}, {"kv_heads", {}}, {"seq_k", {}}, {"head_dim", q.shape[3]}});
   const AttentionShape shape{.batch = q.shape[0],
                              .heads = q.shape[1],
                              .kv_heads = k.shape[1],
@@ -140,13 +156,27 @@ GivenProblem<AttentionForward> ProblemOptions<AttentionForward>::from_files() co
                              .scale = scale_,
                              .dtype = dtype()};
   const auto inputs = std::make_shared<TensorMap>();
+  for (const TensorSpec& spec : P::inputs(shape)) {
+    if (spec.name == "q" || spec.name == "k") continue;
+    const Tensor& like = spec.name == "v" ? k : q;
+    const char* const heads = spec.name == "v" ? "kv_heads" : "heads";
+    const char* const seq = spec.name == "v" ? "seq_k" : "seq_q";
+    inputs->emplace(spec.name, read(spec.name, {{"batch", like.shape[0]},
+                                                {heads, like.shape[1]},
+                                                {seq, like.shape[2]},
+                                                {"head_dim", like.shape[3]}}));
+  }
   inputs->emplace("q", std::move(q));
   inputs->emplace("k", std::move(k));
-  inputs->emplace("v", std::move(v));
-  return {.shape = shape,
-          .options = fmt::format("--q {} --k {} --v {}", *q_, *k_, *v_),
-          .inputs = {{"q", *q_}, {"k", *k_}, {"v", *v_}},
-          .make_inputs = [inputs] { return std::move(*inputs); }};
+  GivenProblem<P> given{.shape = shape, .make_inputs = [inputs] { return std::move(*inputs); }};
+  for (const std::string& name : input_names<P>()) {
+    given.options += fmt::format("{}--{} {}", given.options.empty() ? "" : " ", name, *files_.at(name));
+    given.inputs.push_back({name, *files_.at(name)});
+  }
+  return given;
 }
+
+template class AttentionOptions<AttentionForward>;
+template class AttentionOptions<AttentionBackward>;
 
 }  // namespace fa

@@ -4,29 +4,32 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
+#include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
 #include "harness/input_options.hpp"
 #include "harness/problem_options.hpp"
 
 namespace fa {
 
-/// Sizes with random numbers, or Q, K and V from three files.
-template <>
-class ProblemOptions<AttentionForward> {
+/// Sizes with random numbers, or every input tensor from a file. @tparam P  AttentionForward or AttentionBackward
+template <class P>
+class AttentionOptions {
  public:
   void add_to(CLI::App& app);
+
   /// Without --dtype it is the first of fp32, bf16 and fp16 that runs.
-  GivenProblem<AttentionForward> read(const std::function<bool(const AttentionShape&)>& runs) const;
+  GivenProblem<P> read(const std::function<bool(const AttentionShape&)>& runs) const;
 
  private:
-  GivenProblem<AttentionForward> random() const;
-  GivenProblem<AttentionForward> from_files() const;
+  GivenProblem<P> random() const;
+  GivenProblem<P> from_files() const;
 
-  /// @throws UsageError  if the word is not one of fp32, fp16, bf16
   /// Without a word, fp32.
+  /// @throws UsageError  if the word is not one of fp32, fp16, bf16
   DType dtype() const;
 
   std::optional<std::int64_t> batch_, heads_, kv_heads_, seq_q_, seq_k_, head_dim_;
@@ -34,7 +37,12 @@ class ProblemOptions<AttentionForward> {
   bool causal_ = false;
   std::optional<double> scale_;
   RandomOptions random_;
-  std::optional<std::string> q_, k_, v_;
+  std::map<std::string, std::optional<std::string>> files_;  ///< by the name of the tensor
 };
+
+template <>
+class ProblemOptions<AttentionForward> : public AttentionOptions<AttentionForward> {};
+template <>
+class ProblemOptions<AttentionBackward> : public AttentionOptions<AttentionBackward> {};
 
 }  // namespace fa

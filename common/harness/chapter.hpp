@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
 #include "attention/softmax.hpp"
 #include "attention/tensor.hpp"

@@ -25,8 +25,9 @@ void upload(void* to, const std::vector<double>& values) {
   FA_CUDA_CHECK(cudaMemcpy(to, narrow.data(), narrow.size() * sizeof(float), cudaMemcpyHostToDevice));
 }
 
-/// fp32 attention by the reference.
-void compute(const AttentionForward::Args& args, cudaStream_t) {
+/// What the reference of P says, in fp32.
+template <class P>
+void compute_by_reference(const AttentionForward::Args& args, cudaStream_t) {
   const AttentionShape shape{.batch = args.batch,
                              .heads = args.heads,
                              .kv_heads = args.kv_heads,
@@ -36,15 +37,18 @@ void compute(const AttentionForward::Args& args, cudaStream_t) {
                              .causal = args.causal,
                              .scale = args.scale};
   TensorMap inputs;
-  for (const TensorSpec& spec : AttentionForward::inputs(shape)) {
+  for (const TensorSpec& spec : P::inputs(shape)) {
     Tensor tensor{.shape = spec.shape, .data = std::vector<float>(std::size_t(spec.elements()))};
     FA_CUDA_CHECK(
         cudaMemcpy(tensor.data.data(), args.buffer<float>(spec.name), spec.bytes(), cudaMemcpyDeviceToHost));
     inputs.emplace(spec.name, std::move(tensor));
   }
-  const Reference reference = AttentionForward::reference(shape, inputs);
-  upload(args.buffer<float>("o"), reference.at("o"));
-  upload(args.buffer<float>("lse"), reference.at("lse"));
+  for (const auto& [name, values] : P::reference(shape, inputs)) upload(args.buffer<float>(name), values);
+}
+
+/// fp32 attention.
+void compute(const AttentionForward::Args& args, cudaStream_t stream) {
+  compute_by_reference<AttentionForward>(args, stream);
 }
 
 /// Needs a matrix of logits, and leaves what comes out of `compute` as it is.
@@ -297,6 +301,40 @@ TEST_F(AttentionProgram, ReadsFilesAndWritesOAndLse) {
   const Tensor lse = read_npy(folder_ / "out/lse.npy", {{"", 2}, {"", 4}, {"", 5}});
   EXPECT_EQ(o.data, std::vector<float>(reference.at("o").begin(), reference.at("o").end()));
   EXPECT_EQ(lse.data, std::vector<float>(reference.at("lse").begin(), reference.at("lse").end()));
+}
+
+TEST_F(AttentionProgram, TheBackwardPassReadsTheGradientOfOAndWritesThoseOfItsInputs) {
+  const AnyChapter chapter = Chapter<AttentionBackward>{
+      .name = "99_backward",
+      .title = "Backward on the host",
+      .variants = {Variant<AttentionBackward>{.name = "host",
+                                              .summary = "",
+                                              .launch = compute_by_reference<AttentionBackward>,
+                                              .traffic = nothing}}};
+  const Tensor q = random({1, 4, 5, 32}), k = random({1, 2, 7, 32}), v = random({1, 2, 7, 32});
+  for (const auto& [name, tensor] : {std::pair{"q", &q}, {"k", &k}, {"v", &v}, {"do", &q}}) {
+    write_npy(folder_ / (std::string(name) + ".npy"), *tensor);
+  }
+  const std::vector<std::string> forward = {"--q", folder_ / "q.npy", "--k", folder_ / "k.npy",
+                                            "--v", folder_ / "v.npy"};
+  EXPECT_EQ(run_chapter(chapter, forward).err, "error: --q needs --do: add --do FILE\n");
+
+  std::vector<std::string> arguments = forward;
+  for (const std::string more : {"--do", "do.npy", "--out", "out"}) {
+    arguments.push_back(more.starts_with("--") ? more : std::string(folder_ / more));
+  }
+  const Outcome outcome = run_chapter(chapter, arguments);
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  AttentionShape shape{.heads = 4, .kv_heads = 2, .seq_q = 5, .seq_k = 7, .head_dim = 32};
+  shape.scale = float(shape.logit_scale());  // as a kernel gets it
+  const Reference expected = AttentionBackward::reference(shape, {{"q", q}, {"k", k}, {"v", v}, {"do", q}});
+  const Tensor dk = read_npy(folder_ / "out/dk.npy", {{"", 1}, {"", 2}, {"", 7}, {"", 32}});
+  EXPECT_EQ(dk.data, std::vector<float>(expected.at("dk").begin(), expected.at("dk").end()));
+  read_npy(folder_ / "out/dq.npy", {{"", 1}, {"", 4}, {"", 5}, {"", 32}});
+  read_npy(folder_ / "out/dv.npy", {{"", 1}, {"", 2}, {"", 7}, {"", 32}});
+
+  write_npy(folder_ / "do.npy", random({1, 4, 6, 32}));
+  EXPECT_EQ(run_chapter(chapter, arguments).status, 2);
 }
 
 TEST_F(AttentionProgram, ReportsTheWorkspaceOfEachVariant) {

@@ -108,6 +108,61 @@ TEST_F(StandardAttention, PassesNaNOnToItsQueryAndNoOther) {
   }
 }
 
+class StandardBackward : public StandardAttention {
+ protected:
+  static VariantResult run(const Shape& shape, Init init = Init::kNormal) {
+    Variant<AttentionBackward> variant;
+    variant.name = "standard";
+    variant.launch = standard_backward::launch;
+    variant.traffic = standard_backward::traffic;
+    variant.refuse = standard_attention::refuse;
+    variant.workspace = standard_backward::workspace;
+    const TensorMap inputs = random_inputs<AttentionBackward>(shape, init, 1);
+    const Reference reference = AttentionBackward::reference(shape, inputs);
+    return run_variant<AttentionBackward>(variant, shape, inputs, &reference);
+  }
+};
+
+TEST_F(StandardBackward, IsRightAndMovesTheBytesOfItsFormula) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    for (const bool causal : {false, true}) {
+      for (const auto& [queries, keys] :
+           {std::pair{1, 1}, {64, 64}, {33, 65}, {7, 100}, {100, 7}, {3, 1030}}) {
+        const VariantResult result = run({.batch = 2,
+                                          .heads = 2,
+                                          .kv_heads = 2,
+                                          .seq_q = queries,
+                                          .seq_k = keys,
+                                          .head_dim = 32,
+                                          .causal = causal,
+                                          .dtype = dtype});
+        EXPECT_EQ(result.complaint(), "")
+            << queries << " x " << keys << " " << name_of(dtype) << " " << causal;
+      }
+    }
+  }
+}
+
+TEST_F(StandardBackward, GroupedQueriesAddToTheirSharedKeysAndValues) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const VariantResult result =
+        run({.batch = 2, .heads = 6, .kv_heads = 2, .seq_q = 9, .seq_k = 13, .head_dim = 40, .dtype = dtype});
+    EXPECT_EQ(result.complaint(), "");
+  }
+}
+
+TEST_F(StandardBackward, IsRightOnOutliersAndWhereQueriesSeeNoKey) {
+  EXPECT_EQ(run({.heads = 2, .kv_heads = 2, .seq_q = 70, .seq_k = 130, .head_dim = 64}, Init::kOutliers)
+                .complaint(),
+            "");
+  EXPECT_EQ(run({.seq_q = 9, .seq_k = 5, .head_dim = 8, .causal = true}).complaint(), "");
+}
+
+// Longer than the part of a row that stays on the chip.
+TEST_F(StandardBackward, ReadsTheRestOfAVeryLongRowAgain) {
+  EXPECT_EQ(run({.seq_q = 2, .seq_k = 6400, .head_dim = 8, .causal = true}).complaint(), "");
+}
+
 TEST(StandardAttentionShape, RefusesMoreRowsThanAGridHas) {
   EXPECT_EQ(standard_attention::refuse({.batch = 4, .heads = 8, .kv_heads = 8, .seq_q = 1 << 20}),
             std::nullopt);

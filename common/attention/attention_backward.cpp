@@ -1,0 +1,161 @@
+#include "attention/attention_backward.hpp"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "attention/half.hpp"
+#include "attention/parallel.hpp"
+#include "attention/problem.hpp"
+
+namespace fa {
+
+static_assert(Problem<AttentionBackward>);
+
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// The tensors of a problem, and what is known of each row of scores.
+struct Backward {
+  const AttentionShape& shape;
+  std::vector<float> q, k, v, d_o;
+  std::vector<double> lse;  ///< [batch * heads * seq_q]
+  std::vector<double> d;    ///< [batch * heads * seq_q]: rowsum(dO * O)
+
+  /// Some rows of a tensor whose rows have head_dim elements.
+  Matrix rows(const std::vector<float>& tensor, std::int64_t first, std::int64_t count) const {
+    const float* data = tensor.data() + first * shape.head_dim;
+    return Eigen::Map<const FloatMatrix>(data, count, shape.head_dim).cast<double>();
+  }
+
+  /// P and dS for some queries of a head and some of its keys. Both are 0 where the mask hides the key.
+  std::pair<Matrix, Matrix> p_and_ds(std::int64_t head, std::int64_t first_query, const Matrix& q_rows,
+                                     const Matrix& d_o_rows, std::int64_t first_key, const Matrix& k_rows,
+                                     const Matrix& v_rows) const {
+    Matrix p = shape.logit_scale() * (q_rows * k_rows.transpose());
+    Matrix ds = d_o_rows * v_rows.transpose();
+    for (std::int64_t query = 0; query < p.rows(); ++query) {
+      const auto row = std::size_t(head * shape.seq_q + first_query + query);
+      const std::int64_t visible = shape.visible_keys(first_query + query) - first_key;
+      for (std::int64_t key = 0; key < p.cols(); ++key) {
+        const bool seen = key < visible;
+        p(query, key) = seen ? std::exp(p(query, key) - lse[row]) : 0;
+        ds(query, key) = seen ? p(query, key) * (ds(query, key) - d[row]) : 0;
+      }
+    }
+    return {std::move(p), std::move(ds)};
+  }
+};
+
+/// Calls body(number) for 0 .. count - 1, on all cores.
+template <class Body>
+void for_each(std::int64_t count, Body body) {
+  parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t number = begin; number < end; ++number) body(number);
+  });
+}
+
+constexpr std::int64_t kBlock = 64;  // queries or keys that are computed together
+
+std::int64_t blocks_of(std::int64_t length) { return (length + kBlock - 1) / kBlock; }
+
+Eigen::Map<Matrix> rows_of(std::vector<double>& tensor, std::int64_t first, std::int64_t count,
+                           std::int64_t head_dim) {
+  return {tensor.data() + first * head_dim, count, head_dim};
+}
+
+}  // namespace
+
+std::vector<TensorSpec> AttentionBackward::inputs(const Shape& shape) {
+  std::vector<TensorSpec> specs = AttentionForward::inputs(shape);
+  specs.push_back({.name = "do", .shape = specs[0].shape, .dtype = shape.dtype});
+  return specs;
+}
+
+std::vector<TensorSpec> AttentionBackward::outputs(const Shape& shape) {
+  std::vector<TensorSpec> specs = AttentionForward::inputs(shape);
+  for (TensorSpec& spec : specs) spec.name = "d" + spec.name;
+  return specs;
+}
+
+TensorMap AttentionBackward::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
+  TensorMap tensors = AttentionForward::random_inputs(shape, init, seed);
+  const TensorSpec d_o = inputs(shape).back();
+  tensors.emplace(d_o.name, random_tensor(d_o, init == Init::kOutliers ? Init::kNormal : init, seed));
+  return tensors;
+}
+
+Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inputs) {
+  Reference forward = AttentionForward::reference(shape, inputs);
+  Backward b{.shape = shape,
+             .q = rounded_to(shape.dtype, inputs.at("q").data),
+             .k = rounded_to(shape.dtype, inputs.at("k").data),
+             .v = rounded_to(shape.dtype, inputs.at("v").data),
+             .d_o = rounded_to(shape.dtype, inputs.at("do").data),
+             .lse = std::move(forward.at("lse"))};
+  const std::vector<double>& o = forward.at("o");
+  b.d.assign(b.lse.size(), 0.0);
+  for (std::size_t element = 0; element < o.size(); ++element) {
+    b.d[element / std::size_t(shape.head_dim)] += o[element] * b.d_o[element];
+  }
+
+  // Queries outside, keys inside: dQ.
+  const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
+  const std::int64_t query_blocks = blocks_of(shape.seq_q), key_blocks = blocks_of(shape.seq_k);
+  std::vector<double> dq(b.q.size(), 0.0), dk(b.k.size(), 0.0), dv(b.v.size(), 0.0);
+  for_each(heads * query_blocks, [&](std::int64_t number) {
+    const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
+    const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
+    const std::int64_t first_row = head * shape.seq_q + first_query;
+    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+    Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
+    const std::int64_t seen = shape.visible_keys(first_query + queries - 1);
+    for (std::int64_t first_key = 0; first_key < seen; first_key += kBlock) {
+      const std::int64_t key_row = shape.kv_head(head) * shape.seq_k + first_key;
+      const std::int64_t keys = std::min(kBlock, seen - first_key);
+      const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
+      const Matrix ds = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows).second;
+      dq_rows.noalias() += shape.logit_scale() * (ds * k_rows);
+    }
+  });
+
+  // Keys outside, the queries of all heads that share them inside: dK and dV.
+  for_each(shape.batch * shape.kv_heads * key_blocks, [&](std::int64_t number) {
+    const std::int64_t kv_head = number / key_blocks, first_key = number % key_blocks * kBlock;
+    const std::int64_t keys = std::min(kBlock, shape.seq_k - first_key);
+    const std::int64_t key_row = kv_head * shape.seq_k + first_key;
+    const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
+    Eigen::Map<Matrix> dk_rows = rows_of(dk, key_row, keys, shape.head_dim);
+    Eigen::Map<Matrix> dv_rows = rows_of(dv, key_row, keys, shape.head_dim);
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      for (std::int64_t first_query = 0; first_query < shape.seq_q; first_query += kBlock) {
+        const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
+        if (shape.visible_keys(first_query + queries - 1) <= first_key) continue;
+        const std::int64_t first_row = head * shape.seq_q + first_query;
+        const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+        const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
+        dv_rows.noalias() += p.transpose() * d_o_rows;
+        dk_rows.noalias() += shape.logit_scale() * (ds.transpose() * q_rows);
+      }
+    }
+  });
+  return {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
+}
+
+Tolerances AttentionBackward::tolerances(const Shape& shape) {
+  // In 16 bits, what standard backward needs on normal inputs: it rounds P, dP, dS and each gradient to half a unit
+  // in the last place of 1.
+  constexpr double kFloat16 = 0x1p-11, kBFloat16 = 0x1p-8;
+  double limit = 2e-5;
+  if (shape.dtype == DType::kFloat16) limit = 4 * kFloat16;
+  if (shape.dtype == DType::kBFloat16) limit = 4 * kBFloat16;
+  const Tolerance of_each{Measure::kRelL2, limit};
+  return {{"dq", of_each}, {"dk", of_each}, {"dv", of_each}};
+}
+
+double AttentionBackward::flops(const Shape& shape) { return 2.5 * AttentionForward::flops(shape); }
+
+}  // namespace fa

@@ -1,0 +1,61 @@
+/// @file
+/// The problem of chapter 08: the backward pass of attention.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attention/attention_forward.hpp"
+
+namespace fa {
+
+/// The gradients of a loss with respect to Q, K and V, given dO, its gradient with respect to O.
+///
+/// With P = softmax(scale * Q K^T), O = P V and D = rowsum(dO * O) (Dao et al. 2022, appendix B.2):
+///
+///   dV = P^T dO    dP = dO V^T    dS = P * (dP - D)    dQ = scale * dS K    dK = scale * dS^T Q
+///
+/// dK and dV are summed over the query heads that share a head of K and V. Shapes and types are those of Q, K and V;
+/// dO is as O. A query that sees no key has the gradient 0, and a key that no query sees.
+///
+/// O and LSE are no inputs: a chapter computes them itself, and keeps them in its workspace.
+/// The members are those that attention/problem.hpp asks for.
+struct AttentionBackward {
+  using Shape = AttentionShape;
+  using Args = AttentionForward::Args;  ///< buffers: q, k, v, do, dq, dk, dv and the variant's workspace
+
+  static constexpr std::string_view kName = "attention_backward";
+
+  static std::optional<std::string> refuse(const Shape& shape) { return fa::refuse(shape); }
+
+  static std::vector<TensorSpec> inputs(const Shape& shape);
+  static std::vector<TensorSpec> outputs(const Shape& shape);
+
+  /// Q, K and V as AttentionForward::random_inputs(), dO normal (uniform with Init::kUniform).
+  static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);
+
+  static Args bind(const Shape& shape, const std::map<std::string, void*>& buffers) {
+    return AttentionForward::bind(shape, buffers);
+  }
+
+  /// Gradients in float64, computed on all cores from inputs rounded to the shape's dtype. Memory grows with the
+  /// lengths, not with their product.
+  static Reference reference(const Shape& shape, const TensorMap& inputs);
+
+  /// Rel. L2 of each gradient: 2e-5 in fp32, more in 16 bits.
+  static Tolerances tolerances(const Shape& shape);
+
+  /// Five products of matrices where the forward pass has two: 10 * head_dim for each query and each key that it sees.
+  static double flops(const Shape& shape);
+
+  static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape) {
+    return AttentionForward::describe(shape);
+  }
+};
+
+}  // namespace fa

@@ -1,0 +1,117 @@
+#include "attention/attention_backward.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "attention/half.hpp"
+
+namespace fa {
+namespace {
+
+using Shape = AttentionBackward::Shape;
+
+/// Inputs that are multiples of 1/1024, so that a step of 1/128 up or down is exact in fp32.
+TensorMap steppable_inputs(const Shape& shape) {
+  TensorMap inputs = AttentionBackward::random_inputs(shape, Init::kNormal, 5);
+  for (auto& [name, tensor] : inputs) {
+    for (float& x : tensor.data) x = std::round(x * 1024.0f) / 1024.0f;
+  }
+  return inputs;
+}
+
+/// sum(dO * O): the loss whose gradient with respect to O is dO.
+double loss(const Shape& shape, const TensorMap& inputs) {
+  const Reference forward = AttentionForward::reference(shape, inputs);
+  double sum = 0;
+  for (std::size_t i = 0; i < forward.at("o").size(); ++i) {
+    sum += forward.at("o")[i] * double(inputs.at("do").data[i]);
+  }
+  return sum;
+}
+
+/// Compares every gradient with central differences of the float64 forward pass, of fourth order.
+void expect_differences(const Shape& shape) {
+  const TensorMap inputs = steppable_inputs(shape);
+  const Reference gradients = AttentionBackward::reference(shape, inputs);
+  constexpr float kStep = 0x1p-7f;
+  for (const std::string name : {"q", "k", "v"}) {
+    const std::vector<double>& gradient = gradients.at("d" + name);
+    ASSERT_EQ(gradient.size(), inputs.at(name).data.size());
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const auto loss_at = [&](int steps) {
+        TensorMap moved = inputs;
+        moved.at(name).data[i] += float(steps) * kStep;
+        return loss(shape, moved);
+      };
+      const double difference =
+          (8 * (loss_at(1) - loss_at(-1)) - (loss_at(2) - loss_at(-2))) / (12 * double(kStep));
+      ASSERT_NEAR(gradient[i], difference, 2e-7) << "d" << name << " " << i;
+    }
+  }
+}
+
+TEST(AttentionBackwardReference, IsTheDerivativeOfTheForwardPass) {
+  expect_differences({.seq_q = 3, .seq_k = 5, .head_dim = 4});
+  expect_differences(
+      {.batch = 2, .heads = 2, .kv_heads = 2, .seq_q = 4, .seq_k = 3, .head_dim = 2, .scale = 0.8});
+  expect_differences({.seq_q = 66, .seq_k = 70, .head_dim = 1});  // more than a block of either
+}
+
+TEST(AttentionBackwardReference, KeysAndValuesCollectFromAllHeadsThatShareThem) {
+  expect_differences({.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 3, .seq_k = 4, .head_dim = 2});
+  expect_differences({.heads = 3, .kv_heads = 1, .seq_q = 2, .seq_k = 5, .head_dim = 3, .causal = true});
+}
+
+TEST(AttentionBackwardReference, HiddenPairsAddNothing) {
+  expect_differences({.seq_q = 5, .seq_k = 5, .head_dim = 3, .causal = true});
+  expect_differences({.seq_q = 2, .seq_k = 6, .head_dim = 3, .causal = true});
+  expect_differences({.seq_q = 6, .seq_k = 2, .head_dim = 3, .causal = true});  // four queries see no key
+}
+
+TEST(AttentionBackwardReference, QueriesWithoutKeysAndKeysWithoutQueriesAreZero) {
+  const Shape shape{.seq_q = 4, .seq_k = 2, .head_dim = 2, .causal = true};
+  TensorMap inputs = AttentionBackward::random_inputs(shape, Init::kNormal, 1);
+  const Reference gradients = AttentionBackward::reference(shape, inputs);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(gradients.at("dq")[i], 0) << i;
+  for (const auto& [name, values] : gradients) {
+    for (const double value : values) EXPECT_TRUE(std::isfinite(value)) << name;
+  }
+}
+
+TEST(AttentionBackwardReference, WhatAHiddenKeyHoldsCountsNothing) {
+  const Shape shape{.seq_q = 3, .seq_k = 3, .head_dim = 2, .causal = true};
+  TensorMap inputs = AttentionBackward::random_inputs(shape, Init::kNormal, 1);
+  inputs.at("v").data[2 * 2] = std::numeric_limits<float>::infinity();  // only query 2 sees key 2
+  const Reference gradients = AttentionBackward::reference(shape, inputs);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(std::isfinite(gradients.at("dq")[i])) << i;
+  EXPECT_TRUE(std::isnan(gradients.at("dq")[4]));
+}
+
+TEST(AttentionBackwardReference, InputsAreRoundedToTheTypeOfTheDevice) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    const Shape shape{.seq_q = 4, .seq_k = 6, .head_dim = 4, .dtype = dtype};
+    const TensorMap inputs = AttentionBackward::random_inputs(shape, Init::kNormal, 3);
+    TensorMap rounded = inputs;
+    for (auto& [name, tensor] : rounded) tensor.data = rounded_to(dtype, tensor.data);
+    Shape fp32 = shape;
+    fp32.dtype = DType::kFloat32;
+    EXPECT_EQ(AttentionBackward::reference(shape, inputs), AttentionBackward::reference(fp32, rounded));
+  }
+}
+
+TEST(AttentionBackward, NamesItsTensorsAfterThoseOfTheForwardPass) {
+  const Shape shape{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 3, .seq_k = 5, .head_dim = 8};
+  std::string names;
+  for (const TensorSpec& spec : AttentionBackward::inputs(shape)) names += spec.name + " ";
+  for (const TensorSpec& spec : AttentionBackward::outputs(shape)) names += spec.name + " ";
+  EXPECT_EQ(names, "q k v do dq dk dv ");
+  EXPECT_EQ(AttentionBackward::inputs(shape)[3].shape, (std::vector<std::int64_t>{2, 4, 3, 8}));
+  EXPECT_EQ(AttentionBackward::outputs(shape)[1].shape, (std::vector<std::int64_t>{2, 2, 5, 8}));
+  EXPECT_EQ(AttentionBackward::flops({.seq_q = 3, .seq_k = 5, .head_dim = 7}), 10.0 * 3 * 5 * 7);
+}
+
+}  // namespace
+}  // namespace fa
