@@ -1,7 +1,13 @@
+option(FA_PTXAS_REPORT "Keep what ptxas says of each kernel: tests/chapters/check_spills.py reads it" OFF)
+
 # fa_kernels(<target> <source>...): compiles sources that hold kernels, for whichever backend.
 function(fa_kernels target)
   if(FA_BACKEND STREQUAL sim)
     gpusim_kernels(${target} SOURCES ${ARGN} DYNAMIC_SHARED fa::smem)
+  elseif(FA_PTXAS_REPORT)
+    target_compile_options(${target} PRIVATE -Xptxas=-v)
+    set_target_properties(${target} PROPERTIES
+      CUDA_COMPILER_LAUNCHER "python3;${PROJECT_SOURCE_DIR}/cmake/keep_report.py")
   endif()
 endfunction()
 

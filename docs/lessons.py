@@ -20,12 +20,16 @@ KIND and ARGUMENTS are one of
         COMMAND and what it prints. It runs in the root and begins with build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
+    blocks: COMMAND
+        shared memory of a block of each variant, from the JSON of such a command, and how many blocks fit a
+        multiprocessor
     onchip: COMMAND
         what each variant asks of shared memory and of tensor cores, from the same JSON
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
-    race: CHAPTER N
-        what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out
+    race: CHAPTER N [VARIANT]
+        what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out, of all
+        variants or of one
     drawing: NAME "TEXT"
         a drawing of docs/drawings.py or docs/fragments.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
     results: FILE speed [CHAPTER]
@@ -319,6 +323,24 @@ def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
+# Shared memory of a multiprocessor, and what the driver takes for itself from each block: CUDA C++ Programming Guide.
+SHARED_BYTES = {"A100": 164 * 1024, "H100": 228 * 1024}
+RESERVED_BYTES = 1024
+
+
+def make_blocks(tree: Tree, folder: Path, arguments: str) -> Made:
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        shared = variant.get("shared", {}).get("bytes_per_block")
+        if not shared:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        fit = [total // (shared + RESERVED_BYTES) for total in SHARED_BYTES.values()]
+        rows.append([f"`{variant['name']}`", f"{shared:,}", *map(str, fit)])
+    header = ["variant", "bytes of shared memory"]
+    header += [f"blocks that fit, {device}" for device in SHARED_BYTES]
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
 def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
     rows = []
     for variant in json_of(tree, arguments)["variants"]:
@@ -407,14 +429,14 @@ def build_without_barrier(tree: Tree, chapter: str, number: int, folder: Path) -
 
 
 def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(r"(\w+) (\d+)", arguments)
+    match = re.fullmatch(r"(\w+) (\d+)(?: (\w+))?", arguments)
     if not match:
-        raise BlockError("must be CHAPTER N")
-    chapter, number = match[1], int(match[2])
+        raise BlockError("must be CHAPTER N [VARIANT]")
+    chapter, number, variant = match[1], int(match[2]), match[3] or "all"
     with tempfile.TemporaryDirectory() as name:
         program = build_without_barrier(tree, chapter, number, Path(name))
         done = subprocess.run(
-            [program, "--variant", "all"], check=False, capture_output=True, text=True
+            [program, "--variant", variant], check=False, capture_output=True, text=True
         )
     report = [line for line in done.stdout.splitlines() if line.startswith("=====")]
     if done.returncode != 1 or not report:
@@ -479,6 +501,7 @@ MAKERS = {
     "exercises": make_exercises,
     "output": make_output,
     "counters": make_counters,
+    "blocks": make_blocks,
     "onchip": make_onchip,
     "learn": make_learn,
     "race": make_race,
