@@ -45,15 +45,27 @@ constexpr bool contains(const std::array<T, kCount>& values, T value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+/// Calls f with the tiles of a policy, as a type in std::type_identity: of `WhereItFits`, if the policy has one and
+/// the device the room for it.
+template <class T, class Choices, int d, class F>
+auto with_tiles(F f) {
+  if constexpr (requires { typename Choices::WhereItFits; }) {
+    using Large = MultiStageTiles<T, d, typename Choices::WhereItFits>;
+    if (Large::kSharedBytes <= shared_bytes_limit()) return f(std::type_identity<Large>());
+  }
+  return f(std::type_identity<MultiStageTiles<T, d, Choices>>());
+}
+
 template <template <int> class Choices, class Sizes, DType kType>
 void launch_as(const Args& a, cudaStream_t stream) {
   using T = std::conditional_t<kType == DType::kFloat16, __half, __nv_bfloat16>;
   with_head_dim(a.head_dim, [&](auto d) {
     if constexpr (contains(Sizes::kHeadDims, int(d)) && contains(Sizes::kTypes, kType)) {
-      using Tile = MultiStageTiles<T, d, Choices<d>>;
-      const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
-      launch(multi_stage_attention<Tile>, tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
-             Tile::kSharedBytes, stream, a.as<T>());
+      with_tiles<T, Choices<d>, d>([&]<class Tile>(std::type_identity<Tile>) {
+        const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
+        launch(multi_stage_attention<Tile>, tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
+               Tile::kSharedBytes, stream, a.as<T>());
+      });
     }
   });
 }
@@ -90,7 +102,8 @@ Step step(const char* name, const char* summary) {
               .traffic =
                   [](const Shape& shape) {
                     return with_head_dim(shape.head_dim, [&](auto d) {
-                      return traffic_of(shape, MultiStageTiles<__nv_bfloat16, d, Choices<d>>::Br);
+                      return with_tiles<__nv_bfloat16, Choices<d>, d>(
+                          [&]<class Tile>(std::type_identity<Tile>) { return traffic_of(shape, Tile::Br); });
                     });
                   },
               .refuse = [](const Shape& shape) -> std::optional<std::string> {

@@ -60,7 +60,7 @@ struct Ladder {
   };
 };
 
-/// The choices that were fastest on an H200, but for head_dim 32, which was not measured.
+/// The choices that were fastest on an H100 and an H200, but for head_dim 32, which was not measured.
 template <int d>
 struct FinalChoices : TileChoices {};
 template <>
@@ -73,6 +73,10 @@ struct FinalChoices<32> : FinalChoices<64> {};
 template <>
 struct FinalChoices<256> : TileChoices {  // O takes 128 registers for 16 rows
   static constexpr int kWarpRows = 16, Bc = 32, kSlice = 32;
+  /// Where a block may have 192 KiB: one block for two of the above, so that K and V come from L2 half as often.
+  struct WhereItFits : TileChoices {
+    static constexpr int kWarps = 8, kWarpRows = 16, kBlocks = 1;
+  };
 };
 
 /// What follows from the choices.
