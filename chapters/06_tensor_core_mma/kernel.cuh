@@ -67,7 +67,7 @@ static_assert(two_of_c_are_a());  // so that P never leaves the registers in whi
 ///
 /// Transposed, the same addresses load the tile as B: two fragments of 16 x 8, the left half in registers 0 and 1.
 __host__ __device__ constexpr Coord row_for_a(int lane) {
-  // EXERCISE 1: Say where row r of the quarter begins that belongs in register m of A, for lane = 8 * m + r.
+  // EXERCISE 1: Quarter m of the tile belongs in register m of A. Where does its row r begin, for lane = 8 * m + r?
   // HINT 1: Which rows and columns of A are in registers 0, 1, 2, 3? See element_of_a(lane, 2 * m).
   // HINT 1: The quarters are taken down, then to the right. Lanes 0 to 15 give the 16 rows of the left half.
   return {lane % 16, lane / 16 * 8};
@@ -116,7 +116,7 @@ struct Swizzled {
   __host__ __device__ static constexpr int offset(int row, int col) {
     const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
     // XOR before the rows are added: so rows 8 * kRowsPerLine apart differ by a constant for the compiler as well.
-    // EXERCISE 3: Move the chunks of a line so that 8 neighbouring rows have a column in 8 different chunks.
+    // EXERCISE 3: Move the chunks of a line by XOR, so that 8 neighbouring rows have a column in 8 different ones.
     // HINT 3: A chunk is 8 elements: bits 3 to 5 of in_line are its number. What differs in 8 neighbouring lines?
     // HINT 3: XOR with a number is a permutation. Which number of 0 to 7 can a line choose, and in which bits?
     // HINT 3: line % 8 differs, and line % 8 * 8 has it in bits 3 to 5: in_line ^ line % 8 * 8.
@@ -196,7 +196,7 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
 #pragma unroll
   for (int step = 0; step < Tile::Bc / 16; ++step) {
     // EXERCISE 4: Make the operand A of 16 keys from two fragments of P. Multiply it with V, 16 columns at a time.
-    // HINT 4: Which elements of rP[2 * step] and rP[2 * step + 1] has register i of A? See two_of_c_are_a().
+    // HINT 4: Which elements of rP[2 * step] and rP[2 * step + 1] does register i of A hold? See two_of_c_are_a().
     // HINT 4: Elements 2 * i and 2 * i + 1, counted through both fragments: pack<T>(low, high) makes one of two.
     // HINT 4: A row of V is a row of B, not a column as a row of K is. So it is ldmatrix_transposed() that loads it.
     // HINT 4: The 16 x 16 tile at sV + Tile::Rows::advance(at, 16 * step, 8 * n) is B for rO[n] and for rO[n + 1].
@@ -325,7 +325,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   key_tile.load(block.gK(), seen_by_last);
   __syncthreads();  // every row of Q is there
   const QueryFragments<Tile> rQ(sQ);
-  // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK is where Q lies, and Q is of all warps.
+  // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK is where Q lies, which other warps may still read.
   // HINT 7: rQ is complete in this warp. In the others? They may still have to load theirs from sQ.
   // HINT 7: A barrier before key_tile.store(sK), where it takes the place of Q, and one behind it: who reads sK?
   if (Tile::kQInRegisters) {

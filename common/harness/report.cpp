@@ -223,6 +223,12 @@ Json to_json(const WrongPattern& pattern) {
   return json;
 }
 
+/// JSON has no NaN and no infinity: they become the words "nan", "inf" and "-inf".
+Json number_or_word(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
 Json to_json(const TensorCheck& check) {
   Json json = {{"rel_l2", check.rel_l2},
                {"max_abs", check.max_abs},
@@ -231,8 +237,8 @@ Json to_json(const TensorCheck& check) {
   if (check.first_wrong) {
     json["wrong_elements"] = check.wrong_elements;
     json["first_wrong"] = {{"index", check.first_wrong->index},
-                           {"got", check.first_wrong->got},
-                           {"expected", check.first_wrong->expected}};
+                           {"got", number_or_word(check.first_wrong->got)},
+                           {"expected", number_or_word(check.first_wrong->expected)}};
   }
   if (check.pattern) {
     json["pattern"] = to_json(*check.pattern);

@@ -58,9 +58,9 @@ def _plural(word: str) -> str:
     return PLURALS.get(word, f"{word}s")
 
 
-def number(value: float | None) -> str:
-    """JSON has no NaN and no infinity: they arrive as null."""
-    return "nan" if value is None else f"{value:.6g}"
+def number(value: float | str) -> str:
+    """JSON has no NaN and no infinity: they arrive as words."""
+    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 # --- one attempt ----------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def _where(axis: dict, name: str) -> str | None:
         return f"{many} {first} to {last} of {length}"
     if axis["step"] > 1:
         return f"every {axis['step']}th {name} from {first} to {last}, of {length}"
-    return f"{count} of {length} {many}, the first {first}, the last {last}"
+    return f"in {count} of {length} {many}, of which {first} is the first and {last} the last"
 
 
 def pattern_in_words(check: dict) -> list[str]:
@@ -188,8 +188,11 @@ def pattern_in_words(check: dict) -> list[str]:
     return sentences
 
 
+WITHOUT_KEYS = "--causal and more queries than keys"  # some of which see no key
+
+
 def _values(arguments: str) -> dict[str, str]:
-    """ "--rows 3 --causal" as {"rows": "3", "causal": ""}"""
+    """ "--rows 3 --causal" as {"rows": "3", "causal": ""}, and what several of them mean together."""
     values, option = {}, ""
     for word in shlex.split(arguments):
         if word.startswith("--"):
@@ -197,11 +200,14 @@ def _values(arguments: str) -> dict[str, str]:
             values[option] = ""
         else:
             values[option] = word
+    queries, keys = (int(values.get(name, 0)) for name in ("seq-q", "seq-k"))
+    if "causal" in values and queries > keys > 0:
+        values[WITHOUT_KEYS] = ""
     return values
 
 
 def only_where(failing: list[str], passing: list[str]) -> list[str]:
-    """What the inputs that fail have, and those that pass have not. Where several sizes would do, nothing."""
+    """What the inputs that fail have, and those that pass have not: words, or a size if it is only one."""
     if not failing or not passing:
         return []
     bad, good = [_values(a) for a in failing], [_values(a) for a in passing]
@@ -217,7 +223,8 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
             )
         except (TypeError, ValueError):  # a word, a flag, or not given
             if len(wrong) == 1 and None not in wrong:
-                words.append(f"only with --{option} {wrong.pop()}".rstrip())
+                name = option if option == WITHOUT_KEYS else f"--{option}"
+                words.append(f"{name} {wrong.pop()}".rstrip())
             continue
         if min(bad_sizes) > max(good_sizes):
             text = f"right up to --{option} {max(good_sizes)}, wrong from {min(bad_sizes)} on"
@@ -225,7 +232,9 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
         elif max(bad_sizes) < min(good_sizes):
             text = f"wrong up to --{option} {max(bad_sizes)}, right from {min(good_sizes)} on"
             sizes.append(text)
-    return words or (sizes if len(sizes) == 1 else [])
+    if words:
+        return [f"only with {', or with '.join(words)}"]
+    return sizes if len(sizes) == 1 else []
 
 
 def _patterns(attempt: Attempt) -> list[str]:

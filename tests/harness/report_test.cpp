@@ -257,10 +257,14 @@ TEST(Json, KnownFailureIsInTheCheck) {
 TEST(Json, IsTextEvenWithNaNsAndFileNamesThatAreNotUtf8) {
   VariantResult wrong = counted("wrong");
   wrong.check->tensors["y"].rel_l2 = std::nan("");
+  wrong.check->tensors["y"].first_wrong = WrongElement{{0, 3}, std::nanf(""), -INFINITY};
   Report report = report_of({wrong});
   report.problem.inputs = {{"x", "\xff.npy"}};
   const Json json = Json::parse(to_json(report));
-  EXPECT_TRUE(json["variants"][0]["check"]["tensors"]["y"]["rel_l2"].is_null());
+  const Json& tensor = json["variants"][0]["check"]["tensors"]["y"];
+  EXPECT_TRUE(tensor["rel_l2"].is_null());
+  EXPECT_EQ(tensor["first_wrong"]["got"], "nan");
+  EXPECT_EQ(tensor["first_wrong"]["expected"], "-inf");
 }
 
 TEST(Report, IsOkWhenEveryVariantIs) {

@@ -176,7 +176,7 @@ def wrong(rows: dict, cols: dict, count: int = 3, **pattern) -> dict:
     base = {"unwritten": 0, "not_a_number": 0, "zeros": 0, "factor_per_line": False}
     y = {
         "wrong_elements": count,
-        "first_wrong": {"index": [1, 2], "got": None, "expected": 0.25},
+        "first_wrong": {"index": [1, 2], "got": "nan", "expected": 0.25},
         "pattern": {**base, "axes": [rows, cols], **pattern},
     }
     return {"check": {"passed": False, "tensors": {"y": y}}}
@@ -219,6 +219,14 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIn("only with --causal", causal)
         tile = self.said(attempt("--seq-k 64"), attempt("--seq-k 65", **bad))
         self.assertIn("right up to --seq-k 64, wrong from 65 on", tile)
+        rows = "--seq-q 9 --seq-k 5 --causal --init outliers"
+        several = self.said(
+            attempt("--seq-q 3 --seq-k 5 --causal"), attempt(rows, **bad)
+        )
+        self.assertIn(
+            "only with --init outliers, or with --causal and more queries than keys",
+            several,
+        )
         either = self.said(attempt("--a 1 --b 1"), attempt("--a 2 --b 2", **bad))
         self.assertNotIn("right up to", either)
 
