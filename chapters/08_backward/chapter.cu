@@ -1,5 +1,8 @@
 /// @file
 /// Chapter 08 as the harness sees it.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +16,7 @@
 #include "forward.hpp"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
+#include "mma.cuh"
 
 namespace fa {
 namespace {
@@ -79,6 +83,41 @@ void launch_fp32(const Args& a, cudaStream_t stream) {
     launch(key_gradients<Tile, kFused>, key_tiles, Tile::kThreads, kShared, stream, b);
     if (!kFused) launch(query_gradients<Tile>, query_tiles, Tile::kThreads, kShared, stream, b);
   });
+}
+
+// --- 16 bits ------------------------------------------------------------------------------------------
+
+template <class T, int kStages, bool kFused>
+void launch_mma_as(const Args& a, cudaStream_t stream) {
+  forward::launch(a, stream);
+  Backward<T> b = backward_of<T>(a);
+  with_dim(a.head_dim, [&](auto dim) {
+    using Keys = MmaKeyTiles<T, decltype(dim)::value, kStages, kFused>;
+    using Queries = MmaQueryTiles<T, decltype(dim)::value>;
+    const auto tiles_of = [](int length, std::size_t rows, int heads) {
+      return blocks_for(std::size_t(length), rows) * unsigned(heads);
+    };
+    const int heads = a.batch * a.heads;
+    launch_row_dots<T, dim>(b, stream);
+    if (kFused) {
+      b.dq_sum = a.buffer<float>("dq_sum");
+      launch_zeros(b.dq_sum, std::size_t(tiles_of(a.seq_q, Keys::Br, heads)) * Keys::kQueryTile, stream);
+    }
+    launch(mma_key_gradients<Keys>, tiles_of(a.seq_k, Keys::Bc, a.batch * a.kv_heads), Keys::kThreads,
+           Keys::kSharedBytes, stream, b);
+    if constexpr (kFused) {
+      launch(convert_dq<Keys>, tiles_of(a.seq_q, Keys::Br, heads), Keys::kThreads, 0, stream, b);
+    } else {
+      launch(mma_query_gradients<Queries>, tiles_of(a.seq_q, Queries::Br, heads), Queries::kThreads,
+             Queries::kSharedBytes, stream, b);
+    }
+  });
+}
+
+template <int kStages, bool kFused>
+void launch_mma(const Args& a, cudaStream_t stream) {
+  if (a.dtype == DType::kFloat16) return launch_mma_as<__half, kStages, kFused>(a, stream);
+  return launch_mma_as<__nv_bfloat16, kStages, kFused>(a, stream);
 }
 
 // --- what they ask of HBM -----------------------------------------------------------------------------
@@ -149,7 +188,7 @@ Traffic fp32_traffic(const Shape& shape) {
   return traffic;
 }
 
-std::vector<TensorSpec> fp32_workspace(const Shape& shape) {
+std::vector<TensorSpec> own_workspace(const Shape& shape) {
   std::vector<TensorSpec> specs = forward::workspace(shape);
   specs.push_back({.name = "d", .shape = {shape.batch, shape.heads, shape.seq_q}});
   return specs;
@@ -164,7 +203,49 @@ Step fp32_step(const char* name, const char* summary) {
               .refuse = [](const Shape& shape) -> std::optional<std::string> {
                 return refuse_unless(shape, {32, 64, 128}, {DType::kFloat32});
               },
-              .workspace = fp32_workspace};
+              .workspace = own_workspace};
+}
+
+using MmaTiles = MmaKeyTiles<__half, 64, 1, true>;  // Br and Bc are those of every head dimension
+
+/// The sums of dQ, in whole query tiles: rows of all heads.
+std::int64_t rows_of_sums(const Shape& shape) {
+  return shape.batch * shape.heads * ((shape.seq_q - 1) / MmaTiles::Br + 1) * MmaTiles::Br;
+}
+
+template <bool kFused>
+Traffic mma_traffic(const Shape& shape) {
+  Traffic traffic = shared_traffic(shape, MmaTiles::Br, MmaTiles::Bc);
+  if (!kFused) {
+    add_query_tiles(traffic, shape, MmaQueryTiles<__half, 64>::Br);
+    return traffic;
+  }
+  const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
+  const std::int64_t added = heads * rows_of_key_tiles(shape, MmaTiles::Br, MmaTiles::Bc);
+  const std::int64_t row = shape.head_dim * kFloat;
+  add(traffic, "dq_sum",
+      {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
+  add(traffic, "dq", {.write_bytes = q * shape.head_dim * std::int64_t(size_of(shape.dtype))});
+  return traffic;
+}
+
+template <int kStages, bool kFused>
+Step mma_step(const char* name, const char* summary) {
+  return Step{.name = name,
+              .summary = summary,
+              .launch = launch_mma<kStages, kFused>,
+              .traffic = mma_traffic<kFused>,
+              .refuse = [](const Shape& shape) -> std::optional<std::string> {
+                return refuse_unless(shape, {32, 64, 128}, {DType::kFloat16, DType::kBFloat16});
+              },
+              .workspace =
+                  [](const Shape& shape) {
+                    std::vector<TensorSpec> specs = own_workspace(shape);
+                    if (kFused) {
+                      specs.push_back({.name = "dq_sum", .shape = {rows_of_sums(shape), shape.head_dim}});
+                    }
+                    return specs;
+                  }};
 }
 
 }  // namespace
@@ -182,6 +263,10 @@ AnyChapter describe_chapter() {
                .workspace = standard_backward::workspace},
           fp32_step<false>("fp32_two_kernels", "P again on the chip: once by key tiles, once by query tiles"),
           fp32_step<true>("fp32_fused", "five products in place of seven: dQ by atomic additions"),
+          mma_step<1, true>("mma_fused", "tensor cores: S and dP transposed, P and dS in registers"),
+          mma_step<2, true>("mma_pipelined", "the next Q and dO are on their way while these are in use"),
+          mma_step<2, false>("mma_deterministic",
+                             "dQ in a kernel of its own: seven products, no atomic additions"),
       }};
 }
 
