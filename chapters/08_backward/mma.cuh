@@ -100,7 +100,7 @@ __device__ __forceinline__ void mma_nt(Fragments<Tile, Tile::kSlice>& rC, const 
       for (int i = 0; i < 4; ++i) rC[m][n][i] = 0.0f;
     }
   }
-#pragma unroll
+#pragma unroll 2  // all of them: addresses of 4 steps in registers, and 12 bytes spill at head_dim 64
   for (int step = 0; step < Tile::kHeadDim / 16; ++step) {
     std::uint32_t a[Tile::kRowTiles][4];
 #pragma unroll
