@@ -1,7 +1,13 @@
+option(FA_PTXAS_REPORT "Keep what ptxas says of each kernel: tests/chapters/check_spills.py reads it" OFF)
+
 # fa_kernels(<target> <source>...): compiles sources that hold kernels, for whichever backend.
 function(fa_kernels target)
   if(FA_BACKEND STREQUAL sim)
     gpusim_kernels(${target} SOURCES ${ARGN} DYNAMIC_SHARED fa::smem)
+  elseif(FA_PTXAS_REPORT)
+    target_compile_options(${target} PRIVATE -Xptxas=-v)
+    set_target_properties(${target} PROPERTIES
+      CUDA_COMPILER_LAUNCHER "python3;${PROJECT_SOURCE_DIR}/cmake/keep_report.py")
   endif()
 endfunction()
 
@@ -47,7 +53,8 @@ function(fa_add_chapter)
   set(exercise ${PROJECT_SOURCE_DIR}/exercises/${folder})
   file(GLOB begun CONFIGURE_DEPENDS ${exercise}/kernel.cuh)
   if(begun)
-    # A copy of chapter.cu: it includes "kernel.cuh", which is looked for beside it first.
+    # A copy of chapter.cu: it includes "kernel.cuh", which is looked for beside it first. What else the chapter
+    # has is found in its own folder, and includes no kernel.cuh.
     set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
     configure_file(chapter.cu ${chapter_cu} COPYONLY)
     add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu} ${arg_SOURCES})

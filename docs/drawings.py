@@ -33,10 +33,11 @@ class Svg:
             f'fill-opacity="{opacity:g}" stroke="{line}" stroke-width="{thick:g}"/>'
         )
 
-    def text(self, x, y, text, size=12, anchor="start", bold=False):
+    def text(self, x, y, text, size=12, anchor="start", bold=False, colour=""):
         """A line of text. @param y  its base line"""
         self._reach(x, y + size / 3)
         weight = ' font-weight="bold"' if bold else ""
+        weight += f' fill="{colour}"' if colour else ""
         self.parts.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"{weight}>'
             f"{escape(text)}</text>"
@@ -358,6 +359,159 @@ def outer() -> str:
     return svg.render("The outer product of a lane")
 
 
+# --- chapter 07 -----------------------------------------------------------------------------------
+
+
+class Flights:
+    """Copies and work of a block in time: what chapter 07's kernel does with its key tiles.
+
+    Work on a tile takes 1, a copy `latency`, and any number of copies is on its way at a time.
+    """
+
+    def __init__(self, latency: float) -> None:
+        self.latency = latency
+        self.now = 0.0
+        self.groups: list[float] = []  # when each group has landed, in order
+        self.copies: list[tuple[str, str, float, float]] = []  # what, place, from, to
+        self.work: list[tuple[str, str, float, float]] = []
+        self.waits: list[
+            tuple[float, int, int]
+        ] = []  # when, pending, unfinished groups
+
+    def send(self, *what: tuple[str, str]) -> None:
+        """Starts copies as a group, which may be empty. @param what  name and place of each"""
+        land = self.now + self.latency if what else self.now
+        self.copies += [(name, place, self.now, land) for name, place in what]
+        self.groups.append(max([land, *self.groups[-1:]]))
+
+    def wait(self, pending: int) -> None:
+        landed = self.groups[: len(self.groups) - pending]
+        self.now = max([self.now, *landed])
+        unfinished = sum(land > self.now for land in self.groups)
+        self.waits.append((self.now, pending, unfinished))
+
+    def use(self, name: str, place: str, time: float) -> None:
+        self.work.append((name, place, self.now, self.now + time))
+        self.now += time
+
+
+def staged(stages: int, tiles: int, latency: float) -> Flights:
+    """The loop of the kernel with kStages places for tiles."""
+    ahead = stages - 1
+    flights = Flights(latency)
+    for tile in range(ahead):
+        flights.send(*[(str(tile), str(tile))] * (tile < tiles))
+    for tile in range(tiles):
+        place = str(tile % stages)
+        if ahead == 0:
+            flights.send((str(tile), place))
+            flights.wait(0)
+        else:
+            flights.wait(ahead - 1)
+            later = tile + ahead
+            free = str((tile + ahead) % stages)
+            flights.send(*[(str(later), free)] * (later < tiles))
+        flights.use(str(tile), place, 1.0)
+    return flights
+
+
+def split(tiles: int, latency: float) -> Flights:
+    """The loop of the kernel with kSplitKv: one place for K, one for V."""
+    flights = Flights(latency)
+    flights.send(("K0", "K"))
+    for tile in range(tiles):
+        flights.wait(0)
+        flights.send((f"V{tile}", "V"))
+        flights.use(f"K{tile}", "K", 0.5)
+        flights.wait(0)
+        flights.send(*[(f"K{tile + 1}", "K")] * (tile + 1 < tiles))
+        flights.use(f"V{tile}", "V", 0.5)
+    return flights
+
+
+def pipeline() -> str:
+    """Copies and work of four variants of chapter 07 in time, where a copy takes as long as 1.5 tiles of work."""
+    tiles, latency, unit, row, left = 6, 1.5, 46, 22, 96
+    svg, y = Svg(), 0
+    variants = [
+        (f"stages_{n}", staged(n, tiles, latency), [str(place) for place in range(n)])
+        for n in (1, 2, 3)
+    ]
+    # Half of the bytes, in less time: but a latency does not halve.
+    variants.append(("split_kv", split(tiles, latency * 2 / 3), ["K", "V"]))
+    for name, flights, places in variants:
+        svg.text(0, y + 15, name, bold=True)
+        pending = flights.waits[-1][1]
+        svg.text(left, y + 14, f"waits leave {pending} group{'s' * (pending != 1)}", 11)
+        svg.text(left + flights.now * unit, y + 14, f"{flights.now:g}", 11, "end")
+        y += 20
+        for place in places:
+            svg.text(left - 8, y + 15, f"place {place}", 11, "end")
+            for what, at, begin, end in flights.copies:
+                if at == place:
+                    x = left + begin * unit
+                    svg.box(x, y, (end - begin) * unit, row - 4, WARPS[0], 0.18)
+                    svg.text(x + 5, y + 13, what, 10)
+            for what, at, begin, end in flights.work:
+                if at == place:
+                    x, width = left + begin * unit, (end - begin) * unit
+                    svg.box(x, y, width, row - 4, WARPS[1], 0.4)
+                    svg.text(x + width / 2, y + 13, what, 11, "middle")
+            y += row
+        y += 16
+    svg.box(left, y, 10, 10, WARPS[0], 0.18)
+    svg.text(
+        left + 16, y + 9, "on its way: from the copy's start until it has landed", 11
+    )
+    svg.box(left, y + 18, 10, 10, WARPS[1], 0.4)
+    text = "in use. Numbers are tiles; at the right, the time until all are done: a tile of work takes 1"
+    svg.text(left + 16, y + 27, text, 11)
+    svg.width = max(svg.width, left + 560)
+    return svg.render("Copies and work in time, by the number of stages")
+
+
+def walk() -> str:
+    """Which key tiles of a causal problem masked_first visits in which of its two loops."""
+    tiles, cell, left, top, query_rows, keys = 4, 15, 150, 40, 128, 64
+    columns = tiles * query_rows // keys
+    svg = Svg()
+    for query_tile in range(tiles):
+        y = top + query_tile * 2 * cell
+        svg.text(
+            left - 10, y + cell + 4, f"block of query tile {query_tile}", 11, "end"
+        )
+        first_row_sees, last_row_sees = (
+            query_tile * query_rows + 1,
+            (query_tile + 1) * query_rows,
+        )
+        count, first_masked = -(-last_row_sees // keys), first_row_sees // keys
+        for tile in range(columns):
+            x = left + tile * 2 * cell
+            colour = WARPS[1] if tile >= first_masked else WARPS[2]
+            svg.box(
+                x,
+                y,
+                2 * cell - 2,
+                2 * cell - 2,
+                colour if tile < count else "none",
+                0.35,
+            )
+            if tile < count:
+                svg.text(x + cell - 1, y + cell + 4, str(count - tile), 12, "middle")
+    svg.text(left, top - 10, f"key tiles of {keys}", 11)
+    x, y = left + columns * 2 * cell + 18, top + 14
+    for colour, words in (
+        (WARPS[1], "first loop: a score may have to be hidden"),
+        (WARPS[2], "second loop: every row sees every key"),
+    ):
+        svg.box(x, y - 9, 10, 10, colour, 0.35)
+        svg.text(x + 16, y, words, 11)
+        y += 20
+    svg.text(x, y + 4, "Numbers: the order in which a block visits", 11)
+    svg.width = x + 300
+    return svg.render("Masked tiles come first")
+
+
 DRAWINGS: dict[str, Callable[[], str]] = {
     "mappings": mappings,
     "places": places,
@@ -366,4 +520,6 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "block_sizes": block_sizes,
     "shares": shares,
     "outer": outer,
+    "pipeline": pipeline,
+    "walk": walk,
 }

@@ -20,12 +20,18 @@ KIND and ARGUMENTS are one of
         COMMAND and what it prints. It runs in the root and begins with build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
+    blocks: COMMAND
+        shared memory of a block of each variant, from the JSON of such a command, and how many blocks fit a
+        multiprocessor
+    onchip: COMMAND
+        what each variant asks of shared memory and of tensor cores, from the same JSON
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
-    race: CHAPTER N
-        what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out
+    race: CHAPTER N [VARIANT]
+        what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out, of all
+        variants or of one
     drawing: NAME "TEXT"
-        a drawing of docs/drawings.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
+        a drawing of docs/drawings.py or docs/fragments.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the form that
@@ -47,6 +53,7 @@ import functools
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,6 +63,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import drawings
+import fragments
 import measured
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,6 +71,7 @@ sys.path.insert(0, str(ROOT / "common"))
 
 from learn import regions
 
+DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
@@ -314,6 +323,43 @@ def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
+# Shared memory of a multiprocessor, and what the driver takes for itself from each block: CUDA C++ Programming Guide.
+SHARED_BYTES = {"A100": 164 * 1024, "H100": 228 * 1024}
+RESERVED_BYTES = 1024
+
+
+def make_blocks(tree: Tree, folder: Path, arguments: str) -> Made:
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        shared = variant.get("shared", {}).get("bytes_per_block")
+        if not shared:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        fit = [total // (shared + RESERVED_BYTES) for total in SHARED_BYTES.values()]
+        rows.append([f"`{variant['name']}`", f"{shared:,}", *map(str, fit)])
+    header = ["variant", "bytes of shared memory"]
+    header += [f"blocks that fit, {device}" for device in SHARED_BYTES]
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
+def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        shared = variant.get("shared")
+        if not shared:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        taken, fewest = (
+            [shared[f"{access}_wavefronts{which}"] for access in ("load", "store")]
+            for which in ("", "_ideal")
+        )
+        cells = [shared["bytes_per_block"], taken[0], fewest[0], taken[1], fewest[1]]
+        cells += [sum(taken) - sum(fewest), variant["ops"]["mma"]]
+        rows.append([f"`{variant['name']}`", *(f"{cell:,}" for cell in cells)])
+    header = ["variant", "shared bytes of a block"]
+    header += ["load wavefronts", "fewest", "store wavefronts", "fewest"]
+    header += ["bank conflicts", "tensor instructions"]
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
 def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
     if arguments != "run":
         raise BlockError("must be learn: run")
@@ -350,9 +396,9 @@ def build_without_barrier(tree: Tree, chapter: str, number: int, folder: Path) -
     at = barriers[number - 1]
     lines[at] = BARRIER.sub("", lines[at])
     (folder / "kernel.cuh").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "chapter.cu").write_text(
-        (source / "chapter.cu").read_text(encoding="utf-8")
-    )
+    for other in (source / "chapter.cu", *source.glob("*.cuh")):
+        if other != kernel:
+            shutil.copy(other, folder)
 
     listed = _run(
         ("ninja", "-C", str(tree.build), "-t", "commands", f"ch{chapter}"), tree.root
@@ -383,14 +429,14 @@ def build_without_barrier(tree: Tree, chapter: str, number: int, folder: Path) -
 
 
 def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(r"(\w+) (\d+)", arguments)
+    match = re.fullmatch(r"(\w+) (\d+)(?: (\w+))?", arguments)
     if not match:
-        raise BlockError("must be CHAPTER N")
-    chapter, number = match[1], int(match[2])
+        raise BlockError("must be CHAPTER N [VARIANT]")
+    chapter, number, variant = match[1], int(match[2]), match[3] or "all"
     with tempfile.TemporaryDirectory() as name:
         program = build_without_barrier(tree, chapter, number, Path(name))
         done = subprocess.run(
-            [program, "--variant", "all"], check=False, capture_output=True, text=True
+            [program, "--variant", variant], check=False, capture_output=True, text=True
         )
     report = [line for line in done.stdout.splitlines() if line.startswith("=====")]
     if done.returncode != 1 or not report:
@@ -406,14 +452,12 @@ def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
     if not match:
         raise BlockError('must be NAME "TEXT"')
     name, text = match.groups()
-    if name not in drawings.DRAWINGS:
-        known = ", ".join(drawings.DRAWINGS)
+    if name not in DRAWINGS:
+        known = ", ".join(DRAWINGS)
         raise BlockError(
             f"docs/drawings.py does not draw {name}: must be one of {known}"
         )
-    return Made(
-        f"![{text}]({name}.svg)", {folder / f"{name}.svg": drawings.DRAWINGS[name]()}
-    )
+    return Made(f"![{text}]({name}.svg)", {folder / f"{name}.svg": DRAWINGS[name]()})
 
 
 # What may stand behind the name of a file.
@@ -457,6 +501,8 @@ MAKERS = {
     "exercises": make_exercises,
     "output": make_output,
     "counters": make_counters,
+    "blocks": make_blocks,
+    "onchip": make_onchip,
     "learn": make_learn,
     "race": make_race,
     "drawing": make_drawing,

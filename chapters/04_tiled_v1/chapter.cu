@@ -63,20 +63,12 @@ void launch_cooperative(const Args& a, cudaStream_t stream) {
 
 constexpr int kAsManyAsFit = std::numeric_limits<int>::max();
 
-/// The shared memory that a block may have: the M of the paper.
-std::size_t shared_limit() {
-  int device = 0, bytes = 0;
-  FA_CUDA_CHECK(cudaGetDevice(&device));
-  FA_CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  return std::size_t(bytes);
-}
-
-/// A key tile of `wanted` keys, or of as many as shared memory holds, but at least of one slice.
+/// A key tile of `wanted` keys, or of as many as shared memory holds, the M of the paper, but at least of one slice.
 Tiles warp_tiles(std::int64_t head_dim, int wanted) {
   return with_head_dim(head_dim, [wanted](auto d) {
     using Tile = WarpTiles<d>;
     const int own = Tile::kWarps * Tile::kFloatsPerWarp;
-    const int fit = (int(shared_limit() / sizeof(float)) - own) / Tile::kFloatsPerKey;
+    const int fit = (int(shared_bytes_limit() / sizeof(float)) - own) / Tile::kFloatsPerKey;
     const int slices = std::max(1, std::min(wanted, fit) / Tile::kSlice);
     const int keys = slices * Tile::kSlice;
     return Tiles{Tile::Br, keys, sizeof(float) * (own + keys * Tile::kFloatsPerKey)};
@@ -130,7 +122,7 @@ std::vector<TensorSpec> statistics_of_rows(const Shape& shape) {
 std::optional<std::string> refuse_shape(const Shape& shape,
                                         const std::function<Tiles(std::int64_t)>& tiles_for) {
   if (const auto reason = refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32})) return reason;
-  const std::size_t needed = tiles_for(shape.head_dim).shared_bytes, limit = shared_limit();
+  const std::size_t needed = tiles_for(shape.head_dim).shared_bytes, limit = shared_bytes_limit();
   if (needed <= limit) return std::nullopt;
   return "--head-dim is " + std::to_string(shape.head_dim) + ": a block needs " + std::to_string(needed) +
          " bytes of shared memory, and this device has " + std::to_string(limit);

@@ -14,6 +14,8 @@
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
+#include "sizes.cuh"
+#include "wmma.cuh"
 
 namespace fa {
 namespace {
@@ -24,14 +26,8 @@ using Step = Variant<AttentionForward>;  // named with each variant below: g++ 1
 
 // --- the variants: a kernel each, and how it cuts the problem ---------------------------------------
 
-/// What the steps on the way are compiled for: what the lesson shows, which keeps the build short.
-struct LessonSizes {
-  static constexpr std::array kHeadDims = {64, 128};
-  static constexpr std::array kTypes = {DType::kBFloat16};
-};
-
-template <template <int> class Layout, bool kQInRegisters, class Exp>
-struct MmaStep : LessonSizes {
+template <template <int> class Layout, bool kQInRegisters, class Exp, class Sizes = LessonSizes>
+struct MmaStep : Sizes {
   template <class T, int d>
   using Tile = MmaTiles<T, d, Layout, kQInRegisters, Exp>;
   template <class Tile>
@@ -43,14 +39,11 @@ using Mma = MmaStep<RowMajor, false, NaturalExp>;
 using PaddedRows = MmaStep<Padded, false, NaturalExp>;
 using SwizzledRows = MmaStep<Swizzled, false, NaturalExp>;
 using QInRegisters = MmaStep<Swizzled, true, NaturalExp>;
-struct Exp2 : MmaStep<Swizzled, true, FoldedExp2> {
-  static constexpr std::array kHeadDims = {32, 64, 128};
-  static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
-};
+using Exp2 = MmaStep<Swizzled, true, FoldedExp2, AllSizes>;
 
 struct Wmma : LessonSizes {
   template <class T, int d>
-  using Tile = WmmaTiles<T, d>;
+  using Tile = WmmaTiles<T, d, RowMajor>;
   template <class Tile>
   static auto kernel() {
     return wmma_attention<Tile>;

@@ -7,10 +7,11 @@
 ///
 /// A key that is hidden from a row, but not from all rows of its tile, has the weight 0 there. If its value
 /// is NaN or infinite, 0 times that is NaN.
+///
+/// tiles.cuh has the sizes and the copies from HBM, wmma.cuh the portable kernel.
 #pragma once
 
 #include <cuda_runtime.h>
-#include <mma.h>
 
 #include <cmath>
 #include <cstddef>
@@ -18,244 +19,118 @@
 
 #include "device/attention.cuh"
 #include "device/convert.cuh"
-#include "device/ldmatrix.cuh"
 #include "device/math.cuh"
-#include "device/mma.cuh"
+#include "device/ptx.cuh"
 #include "device/reduce.cuh"
-#include "device/swizzle.cuh"
+#include "device/tensor_core.cuh"
+#include "tiles.cuh"
 
 namespace fa {
 
-// --- what the variants choose ----------------------------------------------------------------------
+// --- fragments: who holds which element --------------------------------------------------------------
 
-/// exp(x), as one writes it: a multiplication by log2 e, the split of the result into integer and fraction, 2 to
-/// the power of both.
-struct NaturalExp {
-  static __device__ __forceinline__ float factor(float scale) { return scale; }
-  static __device__ __forceinline__ float exp(float x) { return expf(x); }
+/// Where in its matrix an element is.
+struct Coord {
+  int row, col;
 };
 
-/// exp(x) = 2^(x * log2 e): the multiplication moves into the scale, what is left is one instruction.
-struct FoldedExp2 {
-  static __device__ __forceinline__ float factor(float scale) { return scale * 1.44269504f; }
-  static __device__ __forceinline__ float exp(float x) { return ptx::exp2_approx(x); }
-};
+// mma.m16n8k16: C += A B. The maps are the hardware's. Two elements of A or B share a register, the first of
+// them in its lower half; an element of C has a register of its own.
 
-/// How a kernel cuts the problem.
-///
-/// @tparam Element         __half or __nv_bfloat16
-/// @tparam Layout          of the tiles in shared memory: see device/swizzle.cuh
-/// @tparam kQInRegisters_  each warp loads its fragments of Q once, not for every key tile
-/// @tparam Exponential     NaturalExp or FoldedExp2
-template <class Element, int kHeadDimension, template <int> class Layout, bool kQInRegisters_,
-          class Exponential, int kWarps_ = 8, int kBlocks_ = kHeadDimension <= 64 ? 2 : 1>
-struct MmaTiles {
-  using T = Element;
-  using Rows = Layout<kHeadDimension>;
-  using Exp = Exponential;
-  static constexpr int kHeadDim = kHeadDimension;
-  static constexpr bool kQInRegisters = kQInRegisters_;
-  static constexpr int kWarps = kWarps_;  ///< more warps, more queries: Br grows by warps
-  static constexpr int kThreads = 32 * kWarps;
-  static constexpr int Br = 16 * kWarps;    ///< queries of a block, 16 for each warp: the rows of one mma
-  static constexpr int Bc = 64;             ///< keys of a tile: Bc grows by registers of each warp
-  static constexpr int kBlocks = kBlocks_;  ///< that share a multiprocessor and its registers
-  static constexpr int kKTile = Bc * Rows::kStride;  ///< elements of shared memory
-  static constexpr int kQTile = Br * Rows::kStride;
-  /// Q that moves to registers leaves its place to K and V.
-  static constexpr int kElements =
-      kQInRegisters ? (kQTile > 2 * kKTile ? kQTile : 2 * kKTile) : kQTile + 2 * kKTile;
-  static constexpr int kSharedBytes = int(sizeof(T)) * kElements;
-};
-
-// --- tiles from HBM to shared memory ---------------------------------------------------------------
-
-/// A thread's part of a tile on its way from HBM to shared memory: 16 bytes of each kStep-th row.
-template <class Tile, int kRows>
-struct TileCopy {
-  using T = typename Tile::T;
-  static constexpr int kChunk = 8;  ///< elements of 16 bytes
-  static constexpr int kStep = Tile::kThreads * kChunk / Tile::kHeadDim;
-  static constexpr int kChunks = kRows / kStep;
-  static_assert(kRows % kStep == 0 && kStep % 8 == 0);
-
-  uint4 chunks[kChunks];
-
-  /// The first kRows rows behind gTile, of which only `rows` exist: those behind them are zeros.
-  __device__ __forceinline__ void load(const T* gTile, int rows) {
-    const int row = threadIdx.x * kChunk / Tile::kHeadDim;
-    const T* g = gTile + threadIdx.x * kChunk;
-#pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-      chunks[i] = make_uint4(0, 0, 0, 0);
-      if (row + i * kStep < rows) chunks[i] = *reinterpret_cast<const uint4*>(g + i * kStep * Tile::kHeadDim);
-    }
-  }
-
-  __device__ __forceinline__ void store(T* sTile) const {
-    const int row = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
-    const int at = Tile::Rows::offset(row, col);
-#pragma unroll
-    for (int i = 0; i < kChunks; ++i)
-      *reinterpret_cast<uint4*>(sTile + Tile::Rows::advance(at, i * kStep, 0)) = chunks[i];
-  }
-};
-
-/// The part of the problem that a block computes: one query tile of one head. Addresses are worked out where they
-/// are needed, which is cheaper than registers that keep them.
-template <class Tile>
-struct Block {
-  using T = typename Tile::T;
-  const Attention<T>& a;
-
-  // Both count through all batches. gridDim.y neighbouring heads of Q share one of K and V.
-  __device__ __forceinline__ unsigned kv_head() const { return blockIdx.z; }
-  __device__ __forceinline__ unsigned head() const { return blockIdx.z * gridDim.y + blockIdx.y; }
-  __device__ __forceinline__ int first_query() const { return blockIdx.x * Tile::Br; }
-  /// How many keys the last query of the tile sees, which are the most.
-  __device__ __forceinline__ int seen_by_last() const {
-    return a.visible_keys(min(first_query() + Tile::Br, a.seq_q) - 1);
-  }
-  __device__ __forceinline__ size_t query_row() const { return size_t(head()) * a.seq_q; }
-  __device__ __forceinline__ size_t key_row() const { return size_t(kv_head()) * a.seq_k; }
-
-  __device__ __forceinline__ const T* gQ() const {
-    return a.q + query_row() * Tile::kHeadDim;
-  }                                                                                            ///< [seq_q, d]
-  __device__ __forceinline__ const T* gK() const { return a.k + key_row() * Tile::kHeadDim; }  ///< [seq_k, d]
-  __device__ __forceinline__ const T* gV() const { return a.v + key_row() * Tile::kHeadDim; }  ///< [seq_k, d]
-  __device__ __forceinline__ T* gO() const { return a.o + query_row() * Tile::kHeadDim; }      ///< [seq_q, d]
-  __device__ __forceinline__ float* gLse() const { return a.lse + query_row(); }               ///< [seq_q]
-};
-
-// --- wmma: the portable way ------------------------------------------------------------------------
-
-/// How `wmma` cuts the problem: as `mma` does, with a tile of S for each warp in shared memory.
-template <class Element, int kHeadDimension>
-struct WmmaTiles : MmaTiles<Element, kHeadDimension, RowMajor, false, NaturalExp> {
-  using Base = MmaTiles<Element, kHeadDimension, RowMajor, false, NaturalExp>;
-  static constexpr int kScoreStride = Base::Bc + 4;              ///< floats from one row of S to the next
-  static constexpr int kFloatsPerWarp = 16 * kScoreStride + 16;  ///< S, in its place P; a factor for each row
-  static constexpr int kSharedBytes = Base::kSharedBytes + int(sizeof(float)) * Base::kWarps * kFloatsPerWarp;
-};
-
-/// f[row, col] *= sFactor[row]. Which element a lane holds is not told, but it is the same in all accumulators: the
-/// factors are loaded as a matrix whose columns, 0 elements apart, are all sFactor.
-template <class Accumulator>
-__device__ __forceinline__ void scale_rows(Accumulator& f, const float* sFactor) {
-  Accumulator factor;
-  nvcuda::wmma::load_matrix_sync(factor, sFactor, 0, nvcuda::wmma::mem_col_major);
-  for (int i = 0; i < f.num_elements; ++i) f.x[i] *= factor.x[i];
+/// Element i of 4 that a lane holds of C: 16 x 8, fp32.
+__host__ __device__ constexpr Coord element_of_c(int lane, int i) {
+  return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
+}
+/// Element i of 8 that a lane holds of A: 16 x 16.
+__host__ __device__ constexpr Coord element_of_a(int lane, int i) {
+  return {lane / 4 + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4)};
+}
+/// Element i of 4 that a lane holds of B: 16 x 8.
+__host__ __device__ constexpr Coord element_of_b(int lane, int i) {
+  return {lane % 4 * 2 + i % 2 + 8 * (i / 2), lane / 4};
 }
 
-/// FlashAttention v2 with nvcuda::wmma, which hides who holds which element. So a softmax by rows has to go through
-/// shared memory: S out, P and the correction of each row in.
+/// Two fragments C side by side hold the elements of one fragment A, each lane the same ones in the same order.
+constexpr bool two_of_c_are_a() {
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int i = 0; i < 8; ++i) {
+      const Coord a = element_of_a(lane, i), c = element_of_c(lane, i % 4);
+      if (a.row != c.row || a.col != c.col + 8 * (i / 4)) return false;
+    }
+  }
+  return true;
+}
+static_assert(two_of_c_are_a());  // so that P never leaves the registers in which S was summed
+
+/// The element of a 16 x 16 tile whose address this lane gives, so that ldmatrix.x4 fills fragment A with the
+/// tile. ldmatrix puts matrix m into register m, and takes row r of it from lane 8 * m + r.
 ///
-///   grid, block, HBM  as mma_attention
-///   shared            Tile::kSharedBytes: tiles of Q, K and V, and for each warp S and factors
-template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, 1) wmma_attention(Attention<typename Tile::T> a) {
-  namespace wmma = nvcuda::wmma;
-  using T = typename Tile::T;
-  using Accumulator = wmma::fragment<wmma::accumulator, 16, 16, 16, float>;
-  constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kStride = Tile::Rows::kStride;
-  const Block<Tile> block{a};
-  const int first_query = block.first_query(), seen_by_last = block.seen_by_last();
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-
-  extern __shared__ float4 smem[];
-  T* sQ = reinterpret_cast<T*>(smem);
-  T* sK = sQ + Tile::kQTile;
-  T* sV = sK + Tile::kKTile;
-  float* sS = reinterpret_cast<float*>(sV + Tile::kKTile) + warp * Tile::kFloatsPerWarp;  // of this warp
-  float* sFactor = sS + 16 * Tile::kScoreStride;
-  float* sRow = sS + lane / 2 * Tile::kScoreStride;  // two lanes share a row: even and odd columns
-  T* sP = reinterpret_cast<T*>(sS);
-
-  TileCopy<Tile, Tile::Br> query_tile;
-  query_tile.load(block.gQ() + size_t(first_query) * d, a.seq_q - first_query);
-  query_tile.store(sQ);
-  TileCopy<Tile, Bc> key_tile;
-  key_tile.load(block.gK(), seen_by_last);
-  key_tile.store(sK);
-  __syncthreads();  // Q and the first key tile are there
-
-  const int query = first_query + warp * 16 + lane / 2;
-  float m = -INFINITY, l = 0.0f;  // of the row; l: this lane's columns
-  Accumulator rO[d / 16];
-  for (int n = 0; n < d / 16; ++n) wmma::fill_fragment(rO[n], 0.0f);
-  for (int first_key = 0; first_key < seen_by_last; first_key += Bc) {
-    TileCopy<Tile, Bc> value_tile;
-    value_tile.load(block.gV() + size_t(first_key) * d, seen_by_last - first_key);
-    for (int n = 0; n < Bc; n += 16) {
-      Accumulator s;
-      wmma::fill_fragment(s, 0.0f);
-      for (int col = 0; col < d; col += 16) {
-        wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> q;
-        wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::col_major> k;
-        wmma::load_matrix_sync(q, sQ + warp * 16 * kStride + col, kStride);
-        wmma::load_matrix_sync(k, sK + n * kStride + col, kStride);
-        wmma::mma_sync(s, q, k, s);
-      }
-      wmma::store_matrix_sync(sS + n, s, Tile::kScoreStride, wmma::mem_row_major);
-    }
-    value_tile.store(sV);
-    key_tile.load(block.gK() + size_t(first_key + Bc) * d, seen_by_last - first_key - Bc);
-    __syncwarp();  // all of S is there
-
-    const int seen = a.visible_keys(query) - first_key;
-    float rP[Bc / 2];
-    float m_new = m;
-    for (int i = 0; i < Bc / 2; ++i) {
-      const int col = 2 * i + lane % 2;
-      rP[i] = col < seen ? sRow[col] * a.scale : -INFINITY;
-      m_new = fmaxf(m_new, rP[i]);
-    }
-    m_new = warp_reduce<2>(m_new, [](float x, float y) { return fmaxf(x, y); });
-    const float base = m_new == -INFINITY ? 0.0f : m_new;
-    const float correction = expf(m - base);
-    m = m_new;
-    l *= correction;
-    if (lane % 2 == 0) sFactor[lane / 2] = correction;
-    __syncwarp();  // S is read: P takes its place
-    for (int i = 0; i < Bc / 2; ++i) {
-      const float p = expf(rP[i] - base);
-      l += p;
-      sP[lane / 2 * 2 * Tile::kScoreStride + 2 * i + lane % 2] = T(p);
-    }
-    __syncthreads();  // P and the value tile are there, and no warp reads the key tile any more
-    for (int n = 0; n < d / 16; ++n) scale_rows(rO[n], sFactor);
-    for (int key = 0; key < Bc; key += 16) {
-      wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> p;
-      wmma::load_matrix_sync(p, sP + key, 2 * Tile::kScoreStride);
-      for (int n = 0; n < d / 16; ++n) {
-        wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::row_major> v;
-        wmma::load_matrix_sync(v, sV + key * kStride + 16 * n, kStride);
-        wmma::mma_sync(rO[n], p, v, rO[n]);
-      }
-    }
-    key_tile.store(sK);
-    __syncthreads();  // the next key tile is there, and no warp reads P or the value tile any more
-  }
-
-  l = warp_reduce<2>(l, [](float x, float y) { return x + y; });
-  if (lane % 2 == 0) sFactor[lane / 2] = inverse_or_zero(l);
-  if (lane % 2 == 0 && query < a.seq_q) block.gLse()[query] = l == 0.0f ? -INFINITY : m + logf(l);
-  __syncwarp();  // all factors are there
-  for (int n = 0; n < d / 16; ++n) {
-    scale_rows(rO[n], sFactor);
-    wmma::store_matrix_sync(sS, rO[n], Tile::kScoreStride, wmma::mem_row_major);
-    __syncwarp();  // 16 columns of O are there: each lane has 8 of them
-    const float* sHalf = sRow + lane % 2 * 8;
-    const uint4 o = make_uint4(pack<T>(sHalf[0], sHalf[1]), pack<T>(sHalf[2], sHalf[3]),
-                               pack<T>(sHalf[4], sHalf[5]), pack<T>(sHalf[6], sHalf[7]));
-    if (query < a.seq_q)
-      *reinterpret_cast<uint4*>(block.gO() + size_t(query) * d + 16 * n + lane % 2 * 8) = o;
-    __syncwarp();  // they are read
-  }
+/// Transposed, the same addresses load the tile as B: two fragments of 16 x 8, the left half in registers 0 and 1.
+__host__ __device__ constexpr Coord row_for_a(int lane) {
+  // EXERCISE 1: Say where row r of the quarter begins that belongs in register m of A, for lane = 8 * m + r.
+  // HINT 1: Which rows and columns of A are in registers 0, 1, 2, 3? See element_of_a(lane, 2 * m).
+  // HINT 1: The quarters are taken down, then to the right. Lanes 0 to 15 give the 16 rows of the left half.
+  return {lane % 16, lane / 16 * 8};
+  // STUB:   return {lane % 8, 0};
 }
 
-// --- mma: the products -----------------------------------------------------------------------------
+/// The same for a tile that holds B^T, a column of B in each row. Registers 0 and 1 become B's fragment for the
+/// first 8 rows of the tile, registers 2 and 3 for the last.
+__host__ __device__ constexpr Coord row_for_b(int lane) {
+  // EXERCISE 2: Say it for a tile of B^T: its rows 0 to 7 belong in registers 0 and 1, rows 8 to 15 in 2 and 3.
+  // HINT 2: A row of the tile is a key, and 16 bytes of it 8 columns. A fragment B has 8 keys and 16 columns.
+  // HINT 2: To the right, then down: matrix m is in rows m / 2 * 8 and columns m % 2 * 8, where m = lane / 8.
+  return {lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8};
+  // STUB:   return {lane % 8, 0};
+}
+
+// --- layouts: where the rows of a tile lie in shared memory --------------------------------------------
+
+/// Element (row, col) of a tile of kCols columns lies at offset(row, col): row after row. advance() leads from
+/// there to another element, `rows` further down and `cols` to the right, both multiples of 16.
+template <int kCols>
+struct RowMajor {
+  static constexpr int kStride = kCols;
+  __host__ __device__ static constexpr int offset(int row, int col) { return row * kStride + col; }
+  __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
+    return at + rows * kStride + cols;
+  }
+};
+
+/// Rows with 16 unused bytes behind them: each begins four banks after the one before it.
+template <int kCols>
+struct Padded : RowMajor<kCols + 8> {};
+
+/// Rows whose 16-byte chunks have changed places: XOR, a permutation within each line of 128 bytes.
+///
+/// 128 bytes are the 32 banks, so three bits of an element's offset, 3 to 5, say in which 16 bytes of the banks it
+/// is. Rows of 128 bytes or more have the same bits there for the same column. XOR with the last three bits of the
+/// row makes them differ in any eight neighbouring rows. Shorter rows share a line of 128 bytes: there the number
+/// of the line takes the place of the row.
+template <int kCols>
+struct Swizzled {
+  static constexpr int kStride = kCols;
+  static_assert(kCols == 32 || kCols % 64 == 0, "rows of 64 bytes, or of whole lines of 128");
+  static constexpr int kRowsPerLine = kCols < 64 ? 64 / kCols : 1;
+
+  __host__ __device__ static constexpr int offset(int row, int col) {
+    const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
+    // XOR before the rows are added: so rows 8 * kRowsPerLine apart differ by a constant for the compiler as well.
+    // EXERCISE 3: Move the chunks of a line so that 8 neighbouring rows have a column in 8 different chunks.
+    // HINT 3: A chunk is 8 elements: bits 3 to 5 of in_line are its number. What differs in 8 neighbouring lines?
+    // HINT 3: XOR with a number is a permutation. Which number of 0 to 7 can a line choose, and in which bits?
+    // HINT 3: line % 8 differs, and line % 8 * 8 has it in bits 3 to 5: in_line ^ line % 8 * 8.
+    return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
+    // STUB:     return line * kRowsPerLine * kStride + in_line;
+  }
+  /// One XOR and one addition, both with constants: lines 8 apart have the same last three bits. `rows` is a multiple
+  /// of 8 * kRowsPerLine, `cols` of 16, and the column at `at` less than 16.
+  __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
+    return (at ^ cols % 64) + cols / 64 * 64 + rows * kStride;
+  }
+};
+
+// --- products ------------------------------------------------------------------------------------------
 
 /// A warp's 16 rows of Q, as fragments A: 16 columns each.
 template <class Tile>
@@ -320,22 +195,42 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
   const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
   for (int step = 0; step < Tile::Bc / 16; ++step) {
-    // Two fragments C, 16 x 8 each, are one fragment A, 16 x 16: the same lane holds the same elements.
+    // EXERCISE 4: Make the operand A of 16 keys from two fragments of P. Multiply it with V, 16 columns at a time.
+    // HINT 4: Which elements of rP[2 * step] and rP[2 * step + 1] has register i of A? See two_of_c_are_a().
+    // HINT 4: Elements 2 * i and 2 * i + 1, counted through both fragments: pack<T>(low, high) makes one of two.
+    // HINT 4: A row of V is a row of B, not a column as a row of K is. So it is ldmatrix_transposed() that loads it.
+    // HINT 4: The 16 x 16 tile at sV + Tile::Rows::advance(at, 16 * step, 8 * n) is B for rO[n] and for rO[n + 1].
     const float(&left)[4] = rP[2 * step];
     const float(&right)[4] = rP[2 * step + 1];
     const std::uint32_t p[4] = {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]),
                                 pack<T>(right[0], right[1]), pack<T>(right[2], right[3])};
 #pragma unroll
     for (int n = 0; n < Tile::kHeadDim / 8; n += 2) {
-      std::uint32_t v[4];  // B = V, and a row of V is a row of B: transposed on the way. 16 keys, 16 columns
+      std::uint32_t v[4];  // 16 keys, 16 columns
       ldmatrix_transposed(v, sV + Tile::Rows::advance(at, 16 * step, 8 * n));
       mma<T>(rO[n], p, {v[0], v[1]});
       mma<T>(rO[n + 1], p, {v[2], v[3]});
     }
+    // STUB:     for (int n = 0; n < Tile::kHeadDim / 8; ++n) rO[n][0] += rP[2 * step][0];
   }
 }
 
 // --- softmax in fragments --------------------------------------------------------------------------
+
+/// exp(x), as one writes it: a multiplication by log2 e, the split of the result into integer and fraction, 2 to
+/// the power of both.
+struct NaturalExp {
+  static __device__ __forceinline__ float factor(float scale) { return scale; }
+  static __device__ __forceinline__ float exp(float x) { return expf(x); }
+  static __device__ __forceinline__ float log_of_exp(float x) { return x; }  ///< natural logarithm of exp(x)
+};
+
+/// exp(x) = 2^(x * log2 e): the multiplication moves into the scale, what is left is one instruction.
+struct FoldedExp2 {
+  static __device__ __forceinline__ float factor(float scale) { return scale * 1.44269504f; }
+  static __device__ __forceinline__ float exp(float x) { return ptx::exp2_approx(x); }
+  static __device__ __forceinline__ float log_of_exp(float x) { return x * 0.693147181f; }
+};
 
 /// A lane holds elements of two rows: registers 0 and 1 of each fragment C are of row lane / 4, 2 and 3 of the row
 /// 8 further down. The four lanes 4 g to 4 g + 3 share these rows.
@@ -351,8 +246,12 @@ __device__ __forceinline__ void mask(float (&rS)[kFragments][4], const int (&see
   for (int n = 0; n < kFragments; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Coord element = element_of_c(threadIdx.x % 4, i);  // the column: 8 * n more
-      if (8 * n + element.col >= seen[i / 2]) rS[n][i] = -INFINITY;
+      // EXERCISE 5: Hide rS[n][i] if its row does not see its key.
+      // HINT 5: Register i is in row i / 2 of this lane's two. In which column of the tile is it?
+      // HINT 5: Fragment n begins at key 8 * n, and element_of_c(lane, i) says where in it the lane is.
+      const int key = 8 * n + element_of_c(threadIdx.x % 32, i).col;
+      if (key >= seen[i / 2]) rS[n][i] = -INFINITY;
+      // STUB:       if (seen[i / 2] <= 0) rS[n][i] = -INFINITY;
     }
   }
 }
@@ -363,6 +262,11 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
                                                RowStatistics& row, float factor) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
+    // EXERCISE 6: Bring P, O and l of this row to its new maximum. Its scores are in the registers of four lanes.
+    // HINT 6: This lane has registers 2 * half and 2 * half + 1 of all fragments. Whose maximum do all four need?
+    // HINT 6: warp_reduce<4>() reduces over lanes 4 g to 4 g + 3. Can the sum wait until the end, as in chapter 05?
+    // HINT 6: rS[n][i] becomes Exp::exp(rS[n][i] * factor - m * factor); m_old in place of rS gives the correction.
+    // HINT 6: A row that has seen no key has m = -inf: there, subtract 0.
     float m = row.m[half];
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) m = fmaxf(m, fmaxf(rS[n][2 * half], rS[n][2 * half + 1]));
@@ -385,6 +289,7 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
       rO[n][2 * half] *= correction;
       rO[n][2 * half + 1] *= correction;
     }
+    // STUB:     row.m[half] = row.l[half] = 1.0f;
   }
 }
 
@@ -406,7 +311,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
   const Block<Tile> block{a};
   const int first_query = block.first_query(), seen_by_last = block.seen_by_last();
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % 32;
 
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
@@ -420,11 +325,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   key_tile.load(block.gK(), seen_by_last);
   __syncthreads();  // every row of Q is there
   const QueryFragments<Tile> rQ(sQ);
-  if (Tile::kQInRegisters) __syncthreads();  // every warp has its fragments: K may take their place
+  // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK is where Q lies, and Q is of all warps.
+  // HINT 7: rQ is complete in this warp. In the others? They may still have to load theirs from sQ.
+  // HINT 7: A barrier before key_tile.store(sK), where it takes the place of Q, and one behind it: who reads sK?
+  if (Tile::kQInRegisters) {
+    __syncthreads();  // every warp has its fragments: K may take their place
+  }
   key_tile.store(sK);
   __syncthreads();  // the first key tile is there
+  // STUB:   return;
 
-  const int row = first_query + warp * 16 + lane / 4;  // and row + 8
+  const int row = first_query + int(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4);  // and row + 8
   const int seen[2] = {a.visible_keys(row), a.visible_keys(row + 8)};
   const float factor = Tile::Exp::factor(a.scale);
   RowStatistics stats;
@@ -450,7 +361,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     const float inv_l = inverse_or_zero(l);
     const int query = row + 8 * half;
     if (query >= a.seq_q) continue;
-    if (lane % 4 == 0) block.gLse()[query] = l == 0.0f ? -INFINITY : stats.m[half] * a.scale + logf(l);
+    if (lane % 4 == 0)
+      block.gLse()[query] = l == 0.0f ? -INFINITY : Tile::Exp::log_of_exp(stats.m[half] * factor) + logf(l);
 #pragma unroll
     for (int n = 0; n < d / 8; ++n) {
       const int col = 8 * n + element_of_c(lane, 0).col;

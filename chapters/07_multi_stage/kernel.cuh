@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "choices.cuh"
 #include "device/attention.cuh"
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
@@ -25,54 +26,9 @@
 #include "device/mma.cuh"
 #include "device/ptx.cuh"
 #include "device/reduce.cuh"
-#include "device/swizzle.cuh"
+#include "device/scores.cuh"
 
 namespace fa {
-
-// --- what a policy chooses -----------------------------------------------------------------------------
-
-/// How the kernel cuts the problem. A policy derives from it and replaces what it wants.
-struct TileChoices {
-  static constexpr int kWarps = 4;       ///< one for each scheduler of a multiprocessor
-  static constexpr int kWarpRows = 32;   ///< queries of a warp: a fragment of K or V feeds kWarpRows / 16 mma
-  static constexpr int Bc = 64;          ///< keys of a tile: loaded together, with one barrier
-  static constexpr int kSlice = 64;      ///< keys of a softmax step: their scores are in registers
-  static constexpr int kStages = 2;      ///< tiles of K and of V in shared memory
-  static constexpr bool kKeepQ = false;  ///< Q stays in registers; else each slice loads it again
-  static constexpr int kBlocks = 2;      ///< that share a multiprocessor and its registers
-  static constexpr float kSlack = 8.0f;  ///< growth of a maximum that leaves O as it is, in powers of 2
-  static constexpr int kCachedBytes = 16 << 20;  ///< of K and V that blocks in flight may use, to hit L2
-};
-
-/// The choices that were fastest on an H200, but for head_dim 32, which was not measured.
-template <int kHeadDim>
-struct FinalChoices : TileChoices {};  // 128: O takes 128 registers, S 64: no place for 64 of Q
-template <>
-struct FinalChoices<64> : TileChoices {  // O takes 64 registers, Q and S 32 each
-  static constexpr int Bc = 128, kSlice = 32;
-  static constexpr bool kKeepQ = true;
-};
-template <>
-struct FinalChoices<32> : FinalChoices<64> {};
-template <>
-struct FinalChoices<256> : TileChoices {  // O takes 128 registers for 16 rows
-  static constexpr int kWarpRows = 16, Bc = 32, kSlice = 32;
-};
-
-/// What follows from the choices.
-template <class Element, int kHeadDimension, class Choices = FinalChoices<kHeadDimension>>
-struct MultiStageTiles : Choices {
-  using T = Element;
-  using Rows = Swizzled<kHeadDimension>;
-  static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = Choices::kWarps * Choices::kWarpRows;
-  static constexpr int kThreads = 32 * Choices::kWarps;
-  static constexpr int kRowTiles = Choices::kWarpRows / 16;  ///< fragments of a warp, from top to bottom
-  static constexpr int kLaneRows = 2 * kRowTiles;  ///< rows of which a lane has elements: lane / 4 + 8 * i
-  static constexpr int kAhead = Choices::kStages - 1;   ///< tiles on their way while one is in use
-  static constexpr int kTile = Choices::Bc * kHeadDim;  ///< elements of shared memory
-  static constexpr int kSharedBytes = int(sizeof(T)) * (Br * kHeadDim + 2 * Choices::kStages * kTile);
-};
 
 // --- the part of a block -------------------------------------------------------------------------------
 
@@ -82,12 +38,12 @@ struct Part {
   int first_query;
 };
 
-/// Without a mask, head after head. With one, the longest tiles come first, so that short ones fill the gaps
-/// at the end; in groups of heads whose K and V fit the L2 cache together.
+/// Head after head, or under a mask the longest tiles first, so that short ones fill the gaps at the end; in groups of
+/// heads whose K and V fit the L2 cache together.
 template <class Tile>
 __device__ __forceinline__ Part part_of_block(const Attention<typename Tile::T>& a) {
   const int block = blockIdx.x, heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
-  if (!a.causal) return {block / tiles, block % tiles * Tile::Br};
+  if (!Tile::kLongestFirst || !a.causal) return {block / tiles, block % tiles * Tile::Br};
   const size_t bytes = 2 * sizeof(typename Tile::T) * size_t(a.seq_k) * Tile::kHeadDim;  // K and V of a head
   const int cached = int(max(size_t(1), min(size_t(heads), Tile::kCachedBytes / bytes)));
   const int groups = (heads + cached - 1) / cached, group = (heads + groups - 1) / groups;
@@ -110,9 +66,13 @@ struct TileCopy {
   template <int kRows>
   __device__ __forceinline__ void ragged(T* sTile, const T* gMatrix, int rows) const {
     for (int step = 0; step < kRows; step += kStep) {
+      // EXERCISE 1: Start this thread's copy of row step + row: 16 bytes from column col on, or zeros.
+      // HINT 1: gMatrix has rows of Tile::kHeadDim elements. An address behind the last row must not be made up.
+      // HINT 1: cp_async_16_or_zero(to, from, inside): `to` is sTile + Tile::Rows::offset(step + row, col).
       const bool inside = step + row < rows;
       const T* g = gMatrix + (inside ? size_t(step + row) * Tile::kHeadDim + col : 0);
       cp_async_16_or_zero(sTile + Tile::Rows::offset(step + row, col), g, inside);
+      // STUB:       cp_async_16_or_zero(sTile + Tile::Rows::offset(step + row, col), gMatrix, false);
     }
   }
 
@@ -125,11 +85,7 @@ struct TileCopy {
   }
 };
 
-// --- products ------------------------------------------------------------------------------------------
-
-/// S of a warp's rows and a slice of keys: fragments C, [rows / 16][keys / 8].
-template <class Tile>
-using Scores = float[Tile::kRowTiles][Tile::kSlice / 8][4];
+// --- softmax and P V -----------------------------------------------------------------------------------
 
 /// What a warp carries from slice to slice.
 template <class Tile>
@@ -143,43 +99,41 @@ struct Accumulators {
   }
 };
 
-/// A warp's rows of Q as fragments A, where the policy keeps them.
+/// The recurrence of chapter 03, but only where a maximum of the warp's rows grew by more than kSlack: else O
+/// and l stay sums against the old one. O / l is the same, and P at most 2^kSlack.
 template <class Tile>
-struct QueryFragments {
-  const typename Tile::T* sQ;  ///< of the warp
-  std::uint32_t kept[Tile::kHeadDim / 16][Tile::kRowTiles][4];
-
-  __device__ __forceinline__ void load(std::uint32_t (&q)[Tile::kRowTiles][4], int step) const {
-    const Coord from = row_for_a(threadIdx.x % 32);
-    const int at = Tile::Rows::offset(from.row, from.col);
+__device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
+  float top[Tile::kLaneRows];  // of this lane's keys
+  bool grew = false;
 #pragma unroll
-    for (int m = 0; m < Tile::kRowTiles; ++m) ldmatrix(q[m], sQ + Tile::Rows::advance(at, 16 * m, 16 * step));
+  for (int row = 0; row < Tile::kLaneRows; ++row) {
+    top[row] = rS[row / 2][0][row % 2 * 2];
+#pragma unroll
+    for (int n = 0; n < Tile::kSlice / 8; ++n) {
+      const float* pair = &rS[row / 2][n][row % 2 * 2];
+      top[row] = fmaxf(top[row], fmaxf(pair[0], pair[1]));
+    }
+    grew |= top[row] * factor - acc.m[row] > Tile::kSlack;
   }
-};
-
-/// S += Q K^T. Each fragment of K is loaded once and multiplied with all rows of the warp.
-template <class Tile>
-__device__ __forceinline__ void multiply_qk(Scores<Tile>& rS, const QueryFragments<Tile>& rQ,
-                                            const typename Tile::T* sK) {
-  using T = typename Tile::T;
-  const Coord from = row_for_b(threadIdx.x % 32);
-  const int at = Tile::Rows::offset(from.row, from.col);
+  // EXERCISE 2: Bring m, l and O of every row to the new maximum, but only if a lane of the warp says that one grew.
+  // HINT 2: Lanes that shuffle together must go together. __any_sync(0xffffffffu, grew) is the same in all of them.
+  // HINT 2: Four lanes share a row: warp_reduce<4>(top[row], ...) is the maximum of its new keys, without the factor.
+  // HINT 2: What was a sum against m becomes one against m_new when it is multiplied by 2^(m - m_new).
+  if (!__any_sync(0xffffffffu, grew)) return;  // no shuffle either
 #pragma unroll
-  for (int step = 0; step < Tile::kHeadDim / 16; ++step) {
-    std::uint32_t loaded[Tile::kRowTiles][4];
-    if constexpr (!Tile::kKeepQ) rQ.load(loaded, step);
-    const auto& q = Tile::kKeepQ ? rQ.kept[step] : loaded;
+  for (int row = 0; row < Tile::kLaneRows; ++row) {
+    const float m = warp_reduce<4>(top[row], [](float x, float y) { return fmaxf(x, y); });
+    const float m_new = fmaxf(acc.m[row], m * factor);
+    const float correction = ptx::exp2_approx(acc.m[row] - m_new);
+    acc.m[row] = m_new;
+    acc.l[row] *= correction;
 #pragma unroll
-    for (int n = 0; n < Tile::kSlice / 8; n += 2) {
-      std::uint32_t k[4];  // 16 keys, 16 columns
-      ldmatrix(k, sK + Tile::Rows::advance(at, 8 * n, 16 * step));
-#pragma unroll
-      for (int m = 0; m < Tile::kRowTiles; ++m) {
-        mma<T>(rS[m][n], q[m], {k[0], k[1]});
-        mma<T>(rS[m][n + 1], q[m], {k[2], k[3]});
-      }
+    for (int n = 0; n < Tile::kHeadDim / 8; ++n) {
+      acc.o[row / 2][n][row % 2 * 2] *= correction;
+      acc.o[row / 2][n][row % 2 * 2 + 1] *= correction;
     }
   }
+  // STUB:   for (float& m : acc.m) m = fmaxf(m, 0.0f);
 }
 
 /// P = 2^(s - m), and O += P V: 16 keys at a time. The exponentials of the next 16 need nothing of the
@@ -205,67 +159,17 @@ __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, Scores<Tile
         p[m][i] = pack<T>(left, right);
       }
     }
+    for_each_fragment<Tile::kFragmentDoubleBuffer, Tile::kHeadDim / 16>(  // 16 keys, 16 columns
+        [&](std::uint32_t(&v)[4], int i) {
+          ldmatrix_transposed(v, sV + Tile::Rows::advance(at, 16 * step, 16 * i));
+        },
+        [&](const std::uint32_t(&v)[4], int i) {
 #pragma unroll
-    for (int n = 0; n < Tile::kHeadDim / 8; n += 2) {
-      std::uint32_t v[4];  // 16 keys, 16 columns
-      ldmatrix_transposed(v, sV + Tile::Rows::advance(at, 16 * step, 8 * n));
-#pragma unroll
-      for (int m = 0; m < Tile::kRowTiles; ++m) {
-        mma<T>(acc.o[m][n], p[m], {v[0], v[1]});
-        mma<T>(acc.o[m][n + 1], p[m], {v[2], v[3]});
-      }
-    }
-  }
-}
-
-// --- softmax -------------------------------------------------------------------------------------------
-
-/// Scores of keys that a row does not see become -inf. @param first_query  of the warp
-template <class Tile>
-__device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename Tile::T>& a, int first_query,
-                                     int first_key) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int row = 0; row < Tile::kLaneRows; ++row) {
-    const int seen = a.visible_keys(first_query + 8 * row + lane / 4) - first_key - lane % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < Tile::kSlice / 8; ++n) {
-      float* pair = &rS[row / 2][n][row % 2 * 2];
-      if (8 * n >= seen) pair[0] = -INFINITY;
-      if (8 * n + 1 >= seen) pair[1] = -INFINITY;
-    }
-  }
-}
-
-/// The recurrence of chapter 03, but only where a maximum of the warp's rows grew by more than kSlack: else O
-/// and l stay sums against the old one. O / l is the same, and P at most 2^kSlack.
-template <class Tile>
-__device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
-  float top[Tile::kLaneRows];  // of this lane's keys
-  bool grew = false;
-#pragma unroll
-  for (int row = 0; row < Tile::kLaneRows; ++row) {
-    top[row] = rS[row / 2][0][row % 2 * 2];
-#pragma unroll
-    for (int n = 0; n < Tile::kSlice / 8; ++n) {
-      const float* pair = &rS[row / 2][n][row % 2 * 2];
-      top[row] = fmaxf(top[row], fmaxf(pair[0], pair[1]));
-    }
-    grew |= top[row] * factor - acc.m[row] > Tile::kSlack;
-  }
-  if (!__any_sync(0xffffffffu, grew)) return;  // no shuffle either
-#pragma unroll
-  for (int row = 0; row < Tile::kLaneRows; ++row) {
-    const float m = warp_reduce<4>(top[row], [](float x, float y) { return fmaxf(x, y); });
-    const float m_new = fmaxf(acc.m[row], m * factor);
-    const float correction = ptx::exp2_approx(acc.m[row] - m_new);
-    acc.m[row] = m_new;
-    acc.l[row] *= correction;
-#pragma unroll
-    for (int n = 0; n < Tile::kHeadDim / 8; ++n) {
-      acc.o[row / 2][n][row % 2 * 2] *= correction;
-      acc.o[row / 2][n][row % 2 * 2 + 1] *= correction;
-    }
+          for (int m = 0; m < Tile::kRowTiles; ++m) {
+            mma<T>(acc.o[m][2 * i], p[m], {v[0], v[1]});
+            mma<T>(acc.o[m][2 * i + 1], p[m], {v[2], v[3]});
+          }
+        });
   }
 }
 
@@ -291,6 +195,10 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Atten
       *s = pack<T>(pair[0] * inv_l, pair[1] * inv_l);
     }
   }
+  // EXERCISE 3: Store the warp's kWarpRows x d numbers from sO to a.o, 16 bytes for each lane at a time.
+  // HINT 3: Other lanes wrote what this one reads. What has to stand in between?
+  // HINT 3: Lane after lane takes kChunk elements: element `at` is in row at / d and column at % d of the warp.
+  // HINT 3: A 16-byte load and store is one of uint4. Rows from a.seq_q on do not exist.
   __syncwarp();  // all rows of the warp are there
   for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
     const int row = at / d, col = at % d;
@@ -298,6 +206,10 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Atten
     *reinterpret_cast<uint4*>(a.o + (first_row + row) * d + col) =
         *reinterpret_cast<const uint4*>(sO + Tile::Rows::offset(row, col));
   }
+  // STUB:   for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
+  // STUB:     if (first_query + at / d >= a.seq_q) continue;
+  // STUB:     *reinterpret_cast<uint4*>(a.o + first_row * d + at) = make_uint4(0, 0, 0, 0);
+  // STUB:   }
 }
 
 // --- the kernel ----------------------------------------------------------------------------------------
@@ -313,6 +225,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multi_stage_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kAhead = Tile::kAhead;
+  constexpr bool kBackwards = Tile::kMaskedFirst;  // the ragged tile comes first: all others are whole
   const Part part = part_of_block<Tile>(a);
   const int warp_row = threadIdx.x / 32 * Tile::kWarpRows;
   const int first_query = part.first_query + warp_row;  // of the warp
@@ -327,26 +240,44 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 
   const int seen_by_block = a.visible_keys(min(part.first_query + Tile::Br, a.seq_q) - 1);
   const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
-  const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);  // by every row of the warp
+  const int seen_by_all =  // by every row of the warp; forwards, of the block
+      kBackwards ? min(a.visible_keys(first_query), seen_by_warp) : a.visible_keys(part.first_query);
   const int tiles = (seen_by_block + Bc - 1) / Bc;
-  const int first_masked = min(a.visible_keys(part.first_query), seen_by_block) / Bc;  // tile
+  // EXERCISE 4: Count the tiles, from key 0 on, that every row of the block sees to the end: those behind need a mask.
+  // HINT 4: The block's first query sees the fewest keys: a.visible_keys(part.first_query).
+  // HINT 4: A tile that it sees in part is not among them: round down.
+  const int first_masked = min(a.visible_keys(part.first_query), seen_by_block) / Bc;
+  // STUB:   const int first_masked = tiles;
 
-  // Q and the first kAhead tiles are on their way. Keys are walked backwards: the ragged tile comes first.
   const TileCopy<Tile> copy;
+  const auto send = [&](T* s, const T* g, int first_key) {  // starts the copies of a tile of K or V
+    copy.template ragged<Bc>(s, g + size_t(first_key) * d, seen_by_block - first_key);
+  };
   copy.template ragged<Tile::Br>(sQ, a.q + (size_t(part.head) * a.seq_q + part.first_query) * d,
                                  a.seq_q - part.first_query);
   cp_async_commit();
-  for (int stage = 0; stage < kAhead; ++stage) {
-    const int first_key = (tiles - 1 - stage) * Bc, at = stage * Tile::kTile;
-    if (first_key >= 0) {
-      copy.template ragged<Bc>(sK + at, gK + size_t(first_key) * d, seen_by_block - first_key);
-      copy.template ragged<Bc>(sV + at, gV + size_t(first_key) * d, seen_by_block - first_key);
+  if constexpr (Tile::kSplitKv) {
+    send(sK, gK, 0);
+    cp_async_commit();
+  }
+  // EXERCISE 5: Send the first kAhead tiles of the walk, each to a place of its own and as a group of its own.
+  // HINT 5: The n-th of them begins at key n * Bc, or backwards at (tiles - 1 - n) * Bc. There are `tiles` of them.
+  // HINT 5: Place n is at sK + n * Tile::kTile, and sV. The waits count groups: no tile is a group too.
+  for (int n = 0; n < kAhead; ++n) {
+    const int first_key = (kBackwards ? tiles - 1 - n : n) * Bc, place = n * Tile::kTile;
+    if (n < tiles) {
+      send(sK + place, gK, first_key);
+      send(sV + place, gV, first_key);
     }
     cp_async_commit();
   }
+  // STUB:   copy.template ragged<kAhead * Bc>(sK, gK, 0);  // zeros
+  // STUB:   copy.template ragged<kAhead * Bc>(sV, gV, 0);
+  // STUB:   cp_async_commit();
+  // STUB:   cp_async_wait<0>();
   QueryFragments<Tile> rQ = {sQ + warp_row * d};
   if constexpr (Tile::kKeepQ) {
-    cp_async_wait<kAhead>();
+    cp_async_wait<kAhead + Tile::kSplitKv>();
     __syncthreads();  // Q is there
 #pragma unroll
     for (int step = 0; step < d / 16; ++step) rQ.load(rQ.kept[step], step);
@@ -354,43 +285,85 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 
   const ptrdiff_t mine = ptrdiff_t(tiles - 1 - kAhead) * Bc * d + copy.row * d + copy.col;
   const T *next_k = gK + mine, *next_v = gV + mine;  // what this thread copies next
-  int tile = tiles - 1, stage = 0;
+  int tile = kBackwards ? tiles - 1 : 0, stage = 0;  // which is in use, and where it is
   const auto wait_and_send = [&] {
-    cp_async_wait<kAhead - 1>();
-    __syncthreads();  // the tile is there; and no warp reads the one before, whose place the next one takes
-    if (tile >= kAhead) {
-      const int free = (stage + kAhead) % Tile::kStages * Tile::kTile;
-      copy.template whole<Bc>(sK + free, next_k);
-      copy.template whole<Bc>(sV + free, next_v);
-      next_k -= Bc * d;
-      next_v -= Bc * d;
+    if constexpr (kAhead == 0) {
+      if constexpr (Tile::kSplitKv) cp_async_wait<0>();
+      __syncthreads();  // no warp uses the tile before any more; with kSplitKv, also: K is there
+      if constexpr (!Tile::kSplitKv) send(sK, gK, tile * Bc);
+      send(sV, gV, tile * Bc);
+      cp_async_commit();
+      if constexpr (Tile::kSplitKv) return;
+      cp_async_wait<0>();
+      __syncthreads();  // the tile is there
+    } else {
+      // EXERCISE 6: Wait until the tile that comes next is there for every warp, and wait for no other tile.
+      // HINT 6: Groups end in the order of their commits. How many are younger than that of this tile?
+      // HINT 6: kAhead tiles are on their way, and this is one of them. A thread waits for its own copies only.
+      cp_async_wait<kAhead - 1>();
+      __syncthreads();  // the tile is there; and no warp uses the one before, whose place the next one takes
+      // STUB:       cp_async_wait<0>();
+      // STUB:       __syncthreads();
+      // STUB:       stage = 0;  // the first tile, over and over
+      // EXERCISE 7: Send the tile that comes kAhead tiles later to the place that is free, as a group.
+      // HINT 7: This tile is in place `stage`, later ones in the places behind it. Behind the last comes place 0.
+      // HINT 7: The loop ends kAhead tiles after the last one was sent. What has to be committed there?
+      // HINT 7: Backwards, whole<Bc>(place, next_k) copies a tile, and next_k moves on. Forwards, see send().
+      if (kBackwards ? tile >= kAhead : tile + kAhead < tiles) {
+        const int free = (stage + kAhead) % Tile::kStages * Tile::kTile;
+        if constexpr (kBackwards) {
+          copy.template whole<Bc>(sK + free, next_k);
+          copy.template whole<Bc>(sV + free, next_v);
+          next_k -= Bc * d;
+          next_v -= Bc * d;
+        } else {
+          send(sK + free, gK, (tile + kAhead) * Bc);
+          send(sV + free, gV, (tile + kAhead) * Bc);
+        }
+      }
+      cp_async_commit();  // of nothing, at the end: the count at the wait stays the same
+      // STUB:       stage = 0;  // the first tile, over and over
     }
-    cp_async_commit();  // of nothing, at the end: the count at the wait stays the same
   };
 
   Accumulators<Tile> acc;
-  const auto visit = [&](auto masked, int key) {  // a slice of the tile
+  const auto visit = [&](auto masked, int key) {
     const int first_key = tile * Bc + key, at = stage * Tile::kTile + key * d;
     constexpr bool kMasked = decltype(masked)::value;
-    if (kMasked && first_key >= seen_by_warp) return;  // above the diagonal
+    if (kMasked && kBackwards && first_key >= seen_by_warp) return;  // above the diagonal
     Scores<Tile> rS = {};
     multiply_qk<Tile>(rS, rQ, sK + at);
     if (kMasked && first_key + Tile::kSlice > seen_by_all) mask<Tile>(rS, a, first_query, first_key);
     rescale<Tile>(acc, rS, factor);
+    if constexpr (Tile::kSplitKv) {
+      cp_async_wait<0>();
+      __syncthreads();  // V is there; and no warp uses K, whose place the next one takes
+      if (tile + 1 < tiles) send(sK, gK, (tile + 1) * Bc);
+      cp_async_commit();
+    }
     multiply_pv<Tile>(acc, rS, sV + at, factor);
   };
-  for (; tile >= first_masked; --tile) {
+  // EXERCISE 8: Visit all tiles. Backwards, those from first_masked on with a mask, and then the others without.
+  // HINT 8: Each tile: wait_and_send(), visit() for all of its slices, and `stage` moves on to Tile::behind(stage).
+  // HINT 8: visit(std::true_type(), key) looks for keys to hide in a slice, visit(std::false_type(), key) does not.
+  // HINT 8: Forwards, first_masked plays no part: all tiles are visited with a mask.
+  for (; kBackwards ? tile >= first_masked : tile < tiles; tile += kBackwards ? -1 : 1) {
     wait_and_send();
 #pragma unroll 1
     for (int key = Bc - Tile::kSlice; key >= 0; key -= Tile::kSlice) visit(std::true_type(), key);
-    stage = (stage + 1) % Tile::kStages;
+    stage = Tile::behind(stage);
   }
-  for (; tile >= 0; --tile) {  // every row sees every key: no thought about a mask
+  for (; kBackwards && tile >= 0; --tile) {  // every row sees every key: no thought about a mask
     wait_and_send();
 #pragma unroll
     for (int key = Bc - Tile::kSlice; key >= 0; key -= Tile::kSlice) visit(std::false_type(), key);
-    stage = (stage + 1) % Tile::kStages;
+    stage = Tile::behind(stage);
   }
+  // STUB:   for (; kBackwards ? tile >= 0 : tile < tiles; tile += kBackwards ? -1 : 1) {
+  // STUB:     wait_and_send();
+  // STUB:     for (int key = 0; key < Bc; key += Tile::kSlice) visit(std::false_type(), key);
+  // STUB:     stage = Tile::behind(stage);
+  // STUB:   }
 
   cp_async_wait<0>();
   __syncthreads();  // also without any key: the copies of Q have landed

@@ -14,13 +14,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backward.cuh"
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
 #include "device/ldmatrix.cuh"
 #include "device/mma.cuh"
 #include "device/ptx.cuh"
 #include "device/swizzle.cuh"
-#include "kernel.cuh"
 
 namespace fa {
 

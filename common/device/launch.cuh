@@ -27,6 +27,15 @@ struct CudaError : std::runtime_error {
     if (fa_status != cudaSuccess) throw ::fa::CudaError(fa_status, #__VA_ARGS__, __FILE__, __LINE__); \
   } while (false)
 
+/// The shared memory that a block may ask for, in bytes: 232,448 on an H100, 101,376 on a GeForce RTX 40.
+/// @throws CudaError  if there is no device
+inline std::size_t shared_bytes_limit() {
+  int device = 0, bytes = 0;
+  FA_CUDA_CHECK(cudaGetDevice(&device));
+  FA_CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return std::size_t(bytes);
+}
+
 /// Enqueues `kernel<<<grid, block, shared_bytes, stream>>>(args...)` and checks the launch.
 ///
 /// cudaLaunchKernelEx is the form of a launch that a plain C++ compiler can read as well. A block with more

@@ -1,32 +1,13 @@
 /// @file
-/// From shared memory to fragments. Taught by chapter 06.
-///
-/// ldmatrix loads matrices of 8 x 8 elements of 16 bits: lane 8 * m + r gives the address of row r of matrix m, 16
-/// aligned bytes. Lane 4 * g + t receives, of each matrix M, the pair M[g][2 * t], M[g][2 * t + 1] in one register;
-/// transposed, M[2 * t][g] and M[2 * t + 1][g].
+/// Which address each lane gives to ldmatrix, so that it fills fragments. Taught by chapter 06.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <cstdint>
-
 #include "device/mma.cuh"
-#include "device/ptx.cuh"
+#include "device/tensor_core.cuh"
 
 namespace fa {
-
-/// Loads kMatrices = 1, 2 or 4 matrices, one into each register. All 32 lanes execute it together.
-/// @param row  in shared memory; that of lanes from 8 * kMatrices on is not used
-template <int kMatrices, class T>
-__device__ __forceinline__ void ldmatrix(std::uint32_t (&registers)[kMatrices], const T* row) {
-  static_assert(sizeof(T) == 2);
-  ptx::ldmatrix<false>(registers, row);
-}
-template <int kMatrices, class T>
-__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&registers)[kMatrices], const T* row) {
-  static_assert(sizeof(T) == 2);
-  ptx::ldmatrix<true>(registers, row);
-}
 
 /// The element of a 16 x 16 tile whose address this lane gives, so that ldmatrix fills fragment A with the tile. The
 /// matrices are the quarters of the tile in the order of A's registers: down, then to the right.

@@ -11,14 +11,9 @@
 /// Two elements of 16 bits share a register, the first in the lower half.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include <cstdint>
-#include <type_traits>
-
-#include "device/ptx.cuh"
+#include "device/tensor_core.cuh"
 
 namespace fa {
 
@@ -38,17 +33,6 @@ __host__ __device__ constexpr Coord element_of_b(int lane, int i) {
 /// Element i of 4 that a lane holds of C and D: 16 x 8.
 __host__ __device__ constexpr Coord element_of_c(int lane, int i) {
   return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
-}
-
-/// c += a * b. All 32 lanes execute it together. @tparam T  of a and b: __half or __nv_bfloat16
-template <class T>
-__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
-  if constexpr (std::is_same_v<T, __half>) {
-    ptx::mma_m16n8k16_f16(c, a, b);
-  } else {
-    ptx::mma_m16n8k16_bf16(c, a, b);
-  }
 }
 
 }  // namespace fa

@@ -159,6 +159,9 @@ def _try_alone(
 def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
     """Which exercise of a copy that fails is at fault, and how. On the simulator."""
     verdict = Verdict()
+    solution = (
+        bench.solution(tuple(exercise.inputs)) if exercise.limits_conflicts else []
+    )
     try:
         where = regions.places(copy, exercise.regions, project.shown(exercise.file))
     except regions.RegionError as error:
@@ -172,7 +175,7 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
             attempts = _try_alone(bench, exercise, copy, None)
         except trials.CompileError:
             attempts = []
-        verdict.finding = diagnosis.explain(attempts)
+        verdict.finding = diagnosis.explain(attempts, solution)
         if not attempts or verdict.finding:
             verdict.remark = (
                 f"the mistake is outside of the exercises, where you have: {changed}"
@@ -198,7 +201,9 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
     with ThreadPoolExecutor(machine.cores()) as pool:
         outcomes = dict(zip(tried, pool.map(try_alone, tried), strict=True))
     for number, attempts in outcomes.items():
-        finding = diagnosis.explain(attempts) if attempts is not None else None
+        finding = (
+            diagnosis.explain(attempts, solution) if attempts is not None else None
+        )
         if attempts is not None and states[number] != BLANK:
             states[number] = WRONG if finding else RIGHT
         if finding and verdict.exercise is None:
@@ -240,6 +245,12 @@ def check(
     attempts = trials.run(build / "bin" / exercise.target, exercise.inputs)
     console.clear()
     own = diagnosis.explain(attempts)
+    if own is None and exercise.limits_conflicts:
+        require(console, build, exercise.chapter.executable)
+        solution = trials.run(
+            build / "bin" / exercise.chapter.executable, exercise.inputs
+        )
+        own = diagnosis.explain(attempts, solution)
     if own is None:
         states = dict.fromkeys((region.number for region in exercise.regions), RIGHT)
         return Verdict(passed=True, exercises=states, attempts=attempts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .trials import HANGS, Attempt
@@ -17,7 +18,7 @@ DEFECTS = {
     "race": "has a race",
     "uninitialized_read": "reads memory that nothing has written",
 }
-KINDS = ("hang", "crash", *DEFECTS, "did_not_run", "numbers", "traffic")
+KINDS = ("hang", "crash", *DEFECTS, "did_not_run", "numbers", "traffic", "conflicts")
 
 MOST_SHARED_BYTES = (
     227 * 1024
@@ -85,7 +86,7 @@ def _shared_bytes(attempt: Attempt) -> int:
 
 
 def kind_of(attempt: Attempt) -> str | None:
-    """The first of KINDS that is true of an attempt; None if nothing is wrong."""
+    """The first of KINDS that is true of an attempt by itself; None if nothing is wrong."""
     if attempt.ended:
         return "hang" if attempt.ended == HANGS else "crash"
     kinds = {defect["kind"] for defect in attempt.result.get("defects", [])}
@@ -299,8 +300,45 @@ def _defect(attempt: Attempt, kind: str) -> Finding:
     )
 
 
-def explain(attempts: list[Attempt]) -> Finding | None:
-    """The finding of the first variant, in the chapter's order, that fails; None if none does."""
+def _wavefronts(attempt: Attempt) -> tuple[int, int]:
+    """Of shared memory: those taken beyond the fewest possible, and the fewest possible."""
+    shared = attempt.result.get("shared", {})
+    taken, fewest = (
+        sum(
+            shared.get(f"{access}_wavefronts{which}", 0) for access in ("load", "store")
+        )
+        for which in ("", "_ideal")
+    )
+    return taken - fewest, fewest
+
+
+def _conflicts(attempts: list[Attempt], solution: Iterable[Attempt]) -> Finding | None:
+    """The first attempt with more bank conflicts than the solution has there."""
+    allowed = {(a.variant, a.arguments): _wavefronts(a)[0] for a in solution}
+    for attempt in attempts:
+        (own, fewest), most = (
+            _wavefronts(attempt),
+            allowed.get((attempt.variant, attempt.arguments)),
+        )
+        if most is not None and own > most:
+            headline = "is right, but meets more bank conflicts than the chapter's"
+            detail = (
+                f"shared memory takes {own + fewest} wavefronts where {fewest} would do: "
+                f"{own} bank conflicts, the chapter has {most}"
+            )
+            return Finding(
+                "conflicts", attempt.variant, attempt.arguments, headline, [detail]
+            )
+    return None
+
+
+def explain(
+    attempts: list[Attempt], solution: Iterable[Attempt] = ()
+) -> Finding | None:
+    """The finding of the first variant, in the chapter's order, that fails; None if none does.
+
+    @param solution  attempts of the chapter's own kernels. Where given, bank conflicts beyond theirs are a finding
+    """
     by_variant: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         by_variant.setdefault(attempt.variant, []).append(attempt)
@@ -309,7 +347,7 @@ def explain(attempts: list[Attempt]) -> Finding | None:
         for kind in KINDS:
             if kind in kinds:
                 return _explain(tried[kinds.index(kind)], kind, tried)
-    return None
+    return _conflicts(attempts, solution)
 
 
 def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:

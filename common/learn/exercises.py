@@ -142,6 +142,11 @@ class Exercise:
         """The command lines on which an answer is tried, from small to large."""
         return self._table["inputs"]
 
+    @property
+    def limits_conflicts(self) -> bool:
+        """Whether an answer with more bank conflicts than the solution is wrong."""
+        return self._table.get("limit_conflicts", False)
+
     def mutants(self) -> list[Mutant]:
         mutants = []
         for entry in self._table["mutant"]:

@@ -135,6 +135,11 @@ def run(
     return attempts
 
 
+@functools.cache
+def _run_once(program: Path, inputs: tuple[str, ...]) -> list[Attempt]:
+    return run(program, inputs)
+
+
 # --- other kernels in a chapter's program ---------------------------------------------------------
 
 
@@ -179,6 +184,10 @@ class Workbench:
     def __init__(self, build: Path, chapter: Chapter):
         """@param build  where the chapter's program has been built, with Ninja and the simulator"""
         self._build, self._chapter = build, chapter
+        # A file in trials/ takes the place of the chapter's of that name: less to compile.
+        self._files = [chapter.path / "chapter.cu"]
+        self._files += sorted(chapter.path.glob("*.cuh"))
+        self._files += sorted(chapter.path.glob("trials/*.cuh"))
         lines = ninja_commands(build, chapter.executable)
         source = str(chapter.path / "chapter.cu")
         self._compile = next(line for line in lines if source in line)
@@ -196,7 +205,10 @@ class Workbench:
         yield self._link.encode()
         binary = Path(shutil.which(compiler) or compiler).resolve()
         yield f"{binary} {binary.stat().st_size} {binary.stat().st_mtime_ns}".encode()
-        yield (self._chapter.path / "chapter.cu").read_bytes()
+        for path in self._files:
+            if path.name != "kernel.cuh":
+                yield str(path).encode()
+                yield path.read_bytes()
         for path in sorted((ROOT / "common").rglob("*")):
             if path.suffix in (".h", ".hpp", ".cuh"):
                 yield str(path).encode()
@@ -212,8 +224,8 @@ class Workbench:
         @param files  texts by name: "kernel.cuh", or a header as the kernel includes it: "device/reduce.cuh"
         """
         source = self._chapter.path
-        shutil.copy(source / "chapter.cu", folder)
-        shutil.copy(source / "kernel.cuh", folder)
+        for path in self._files:
+            shutil.copy(path, folder)
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -240,6 +252,10 @@ class Workbench:
         )
         if done.returncode != 0:
             raise CompileError(done.stderr or done.stdout)
+
+    def solution(self, inputs: tuple[str, ...]) -> list[Attempt]:
+        """What the chapter's own program does."""
+        return _run_once(self._build / "bin" / self._chapter.executable, inputs)
 
     def try_kernel(self, kernel: str, inputs: list[str]) -> list[Attempt]:
         """Builds the chapter with this kernel.cuh and runs it. CompileError if it cannot be built."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+TENSOR = "sm__inst_executed_pipe_tensor_op_hmma.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 
 
@@ -114,6 +115,7 @@ def columns_of(launch: Launch) -> list[str]:
         number("dram__bytes_write.sum", 1e6, 1),
         both(WAVEFRONTS),
         both(CONFLICTS),
+        number(TENSOR),
     ]
 
 
@@ -130,6 +132,7 @@ HEADER = [
     ("DRAM MB", "written"),
     ("shared", "wavefronts"),
     ("bank", "conflicts"),
+    ("tensor", "instr."),
 ]
 
 

@@ -2,7 +2,8 @@
 # What the chapters' profile.sh share. Sourced, not run.
 
 # The metrics of every profile. Sectors of 32 bytes and requests (one warp instruction each) between the
-# multiprocessors and the L1, bytes of the DRAM, passes over the banks of shared memory.
+# multiprocessors and the L1, bytes of the DRAM, passes over the banks of shared memory, instructions of tensor cores
+# on 16-bit operands.
 FA_METRICS=(
   l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum
   l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum
@@ -14,6 +15,7 @@ FA_METRICS=(
   l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum
   l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
   l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum
+  sm__inst_executed_pipe_tensor_op_hmma.sum
 )
 
 # profile_chapter PROGRAM OPTION...

@@ -31,6 +31,17 @@ SHAPES = {
         "--seq-q 70 --seq-k 100 --head-dim 32",
         "--seq-q 20 --seq-k 800 --head-dim 32",  # more keys than shared memory holds
     ),
+    "AttentionBackward": (
+        "--variant fp32_two_kernels,fp32_fused --seq-q 130 --seq-k 130 --head-dim 32",
+        "--variant mma_fused,mma_pipelined,mma_deterministic --dtype bf16 --seq-q 200 --seq-k 150 --head-dim 32",
+        "--variant mma_deterministic --dtype bf16 --seq-q 200 --seq-k 3 --head-dim 32 --causal",  # a block without keys
+    ),
+}
+# Of all variants, if a shape names none. A chapter whose barriers need more than the shapes of its problem:
+MORE_SHAPES = {
+    "07_multi_stage": (
+        "--variant final --seq-q 200 --seq-k 3 --head-dim 128 --causal",  # a block without keys
+    ),
 }
 PROBLEM = re.compile(r"Chapter<(\w+)>")
 BARRIER = re.compile(r"__syncthreads\(\);")
@@ -38,28 +49,34 @@ RACE = re.compile(r"Race reported between .* at (\S+):(\d+) and .* at (\S+):(\d+
 
 
 def included(kernel: Path) -> list[Path]:
-    """The kernel file and the headers of common/device that it reaches."""
+    """The kernel file, and the headers of common/device and of its own folder that it reaches."""
     files, queue = [], [kernel]
     while queue:
         path = queue.pop()
         if path in files or not path.exists():
             continue
         files.append(path)
-        for name in re.findall(r'#include "(device/[^"]+)"', path.read_text()):
+        text = path.read_text()
+        for name in re.findall(r'#include "(device/[^"]+)"', text):
             queue.append(ROOT / "common" / name)
+        for name in re.findall(r'#include "([^/"]+)"', text):
+            queue.append(path.parent / name)
     return files
 
 
 def barriers(chapter: str) -> list[tuple[Path, int]]:
     """File and line number of each barrier, those aside in functions of a header that the kernels do not call."""
-    kernel = ROOT / "chapters" / chapter / "kernel.cuh"
-    calls = set(re.findall(r"\w+", kernel.read_text()))
+    folder = ROOT / "chapters" / chapter
+    kernels = sorted(folder.glob("*.cuh"))
+    calls = {
+        word for kernel in kernels for word in re.findall(r"\w+", kernel.read_text())
+    }
     found = []
-    for path in included(kernel):
+    for path in dict.fromkeys(path for kernel in kernels for path in included(kernel)):
         source = path.read_text()
         lines = source.splitlines()
         for item in items_of(source):
-            if path == kernel or item.name in calls:
+            if path.parent == folder or item.name in calls:
                 found += [
                     (path, number + 1)
                     for number in range(item.begin, item.end)
@@ -71,7 +88,7 @@ def barriers(chapter: str) -> list[tuple[Path, int]]:
 def shapes(chapter: str) -> tuple[str, ...]:
     """The options of the runs that have to miss each barrier of a chapter."""
     description = (ROOT / "chapters" / chapter / "chapter.cu").read_text()
-    return SHAPES[PROBLEM.search(description)[1]]
+    return SHAPES[PROBLEM.search(description)[1]] + MORE_SHAPES.get(chapter, ())
 
 
 def check(build: Path, chapter: str, file: Path, number: int) -> str:
@@ -79,15 +96,22 @@ def check(build: Path, chapter: str, file: Path, number: int) -> str:
     place = f"{file.name}:{number}"
     lines = file.read_text().splitlines()
     lines[number - 1] = BARRIER.sub("", lines[number - 1])
-    kernel = ROOT / "chapters" / chapter / "kernel.cuh"
-    include = "kernel.cuh" if file == kernel else str(file.relative_to(ROOT / "common"))
+    own = file.parent == ROOT / "chapters" / chapter
+    include = file.name if own else str(file.relative_to(ROOT / "common"))
+    files = {include: "\n".join(lines) + "\n"}
+    sizes = (
+        ROOT / "chapters" / chapter / "sizes.cuh"
+    )  # all that the chapter is compiled for
+    if sizes.exists():
+        files["sizes.cuh"] = sizes.read_text()
     bench = trials.Workbench(build, project.select([chapter])[0])
     with tempfile.TemporaryDirectory() as name:
-        program = bench.program({include: "\n".join(lines) + "\n"}, Path(name))
+        program = bench.program(files, Path(name))
 
         for shape in shapes(chapter):
+            every = () if "--variant" in shape else ("--variant", "all")
             run = subprocess.run(
-                [program, "--variant", "all", *shape.split()],
+                [program, *every, *shape.split()],
                 check=False,
                 capture_output=True,
                 text=True,

@@ -273,6 +273,27 @@ class Output(InATree):
         self.program(json.dumps({"variants": [variant]}))
         self.refuse("counters: build/sim/bin/ch01_x", "does not count")
 
+    def test_blocks_that_fit_a_multiprocessor(self):
+        variant = {"name": "mine", "shared": {"bytes_per_block": 96 * 1024}}
+        self.program(json.dumps({"variants": [variant]}))
+        text = self.fill("blocks: build/sim/bin/ch01_x")
+        self.assertIn("| `mine` | 98,304 | 1 | 2 |", text)
+        lessons._run.cache_clear()
+        self.program(json.dumps({"variants": [{"name": "mine"}]}))
+        self.refuse("blocks: build/sim/bin/ch01_x", "does not count")
+
+    def test_on_chip(self):
+        shared = {"bytes_per_block": 1024}
+        shared |= {"load_wavefronts": 80, "load_wavefronts_ideal": 10}
+        shared |= {"store_wavefronts": 7, "store_wavefronts_ideal": 5}
+        variant = {"name": "mine", "shared": shared, "ops": {"mma": 4096}}
+        self.program(json.dumps({"variants": [variant]}))
+        text = self.fill("onchip: build/sim/bin/ch01_x")
+        self.assertIn("| `mine` | 1,024 | 80 | 10 | 7 | 5 | 72 | 4,096 |", text)
+        lessons._run.cache_clear()
+        self.program(json.dumps({"variants": [{"name": "mine"}]}))
+        self.refuse("onchip: build/sim/bin/ch01_x", "does not count")
+
 
 class Race(InATree):
     """With stand-ins for ninja, the compiler and the linker: the program prints its kernel.cuh."""
@@ -308,7 +329,7 @@ class Race(InATree):
         self.refuse("race: 01_x 3", "01_x/kernel.cuh has 2 barriers", "no barrier 3")
         self.refuse("race: 01_x 0", "no barrier 0")
         self.refuse("race: 09_y 1", "no chapters/09_y/kernel.cuh")
-        self.refuse("race: 01_x", "must be CHAPTER N")
+        self.refuse("race: 01_x", "must be CHAPTER N [VARIANT]")
         self.write("ld", "#!/bin/sh\necho '#!/bin/sh' > $3\nchmod +x $3\n", True)
         self.refuse("race: 01_x 1", "without barrier 1 reports nothing")
 
@@ -418,6 +439,36 @@ class Drawings(InATree):
     def test_a_warp_needs_the_sectors_of_the_lesson(self):
         self.assertIn("the rows of warp 0: 32 sectors", drawings.mappings())
         self.assertEqual(drawings.mappings().count("A warp: 4 sectors"), 2)
+
+    def test_the_pipeline_is_that_of_the_kernel(self):
+        kernel = (ROOT / "chapters/07_multi_stage/kernel.cuh").read_text()
+        self.assertIn("cp_async_wait<kAhead - 1>();", kernel)
+        self.assertIn("free = (stage + kAhead) % Tile::kStages", kernel)
+        for stages in (1, 2, 3, 4):
+            for tiles in (1, 2, 5, 9):
+                for latency in (0.5, 1.5, 4.0):
+                    self.check_flights(drawings.staged(stages, tiles, latency), stages)
+
+    def check_flights(self, flights, stages):
+        """Nothing is used before it has landed, nor overwritten before it has been used."""
+        landed = {name: (place, end) for name, place, _, end in flights.copies}
+        used = {name: end for name, _, _, end in flights.work}
+        for name, place, begin, _ in flights.work:
+            self.assertEqual(landed[name][0], place)
+            self.assertLessEqual(landed[name][1], begin)
+        for name, place, begin, _ in flights.copies:
+            for other, (other_place, _) in landed.items():
+                if other_place == place and int(other) < int(name):
+                    self.assertLessEqual(used[other], begin)
+        for _, pending, unfinished in flights.waits:
+            self.assertEqual(pending, max(stages - 2, 0))
+            self.assertLessEqual(unfinished, pending)
+
+    def test_split_kv_uses_what_has_landed(self):
+        flights = drawings.split(6, 1.0)
+        landed = {name: end for name, _, _, end in flights.copies}
+        for name, _, begin, _ in flights.work:
+            self.assertLessEqual(landed[name], begin)
 
 
 class Files(InATree):

@@ -247,6 +247,29 @@ class DiagnosisTest(unittest.TestCase):
         text = self.said(attempt(**counted(1024)))
         self.assertIn("you read x 8 times, the chapter reads it twice", text)
 
+    def test_more_bank_conflicts_than_the_solution_are_wrong_where_it_is_asked(self):
+        def conflicts(n: int, **fields) -> trials.Attempt:
+            names = ("load_wavefronts", "store_wavefronts")
+            shared = {f"{name}{end}": 8 for name in names for end in ("", "_ideal")}
+            shared["load_wavefronts"] += n
+            return attempt(shared=shared, **fields)
+
+        solution = [conflicts(2)]
+        self.assertIsNone(diagnosis.explain([conflicts(9)]))
+        self.assertIsNone(diagnosis.explain([conflicts(2)], solution))
+        self.assertIsNone(diagnosis.explain([attempt()], solution))  # a GPU
+        other = conflicts(9, variant="w")
+        self.assertIsNone(diagnosis.explain([other], solution))
+        finding = diagnosis.explain([conflicts(9)], solution)
+        self.assertEqual(finding.kind, "conflicts")
+        text = (
+            "takes 25 wavefronts where 16 would do: 9 bank conflicts, the chapter has 2"
+        )
+        self.assertIn(text, finding.details[0])
+        worse = attempt(variant="w", **wrong(ALL_ROWS, ALL_COLS))
+        finding = diagnosis.explain([conflicts(9), worse], solution)
+        self.assertEqual(finding.kind, "numbers")
+
     def test_a_loop_without_end_a_crash_and_a_refusal(self):
         def ended(how: str) -> trials.Attempt:
             return trials.Attempt("--rows 1", "v", None, None, how)

@@ -1,0 +1,22 @@
+/// @file
+/// What the kernels of this chapter are compiled for. trials/sizes.cuh takes its place where answers are tried.
+#pragma once
+
+#include <array>
+
+#include "attention/tensor.hpp"
+
+namespace fa {
+
+struct LessonSizes {
+  static constexpr std::array kHeadDims = {32, 64, 128};
+  static constexpr std::array kTypes = {DType::kBFloat16};
+};
+
+/// Of the last variant.
+struct AllSizes {
+  static constexpr std::array kHeadDims = {32, 64, 128};
+  static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
+};
+
+}  // namespace fa

@@ -1,0 +1,97 @@
+/// @file
+/// How the kernels of this chapter cut the problem, and how tiles come from HBM to shared memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "device/attention.cuh"
+
+namespace fa {
+
+/// How a kernel cuts the problem.
+///
+/// @tparam Element         __half or __nv_bfloat16
+/// @tparam Layout          of the tiles in shared memory: RowMajor, Padded or Swizzled
+/// @tparam kQInRegisters_  each warp loads its fragments of Q once, not for every key tile
+/// @tparam Exponential     NaturalExp, FoldedExp2, or void where a kernel does not ask
+template <class Element, int kHeadDimension, template <int> class Layout, bool kQInRegisters_,
+          class Exponential>
+struct MmaTiles {
+  using T = Element;
+  using Rows = Layout<kHeadDimension>;
+  using Exp = Exponential;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr bool kQInRegisters = kQInRegisters_;
+  static constexpr int kWarps = 8;  ///< more warps, more queries: Br grows by warps
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int Br = 16 * kWarps;  ///< queries of a block, 16 for each warp: the rows of one mma
+  static constexpr int Bc = 64;           ///< keys of a tile: Bc grows by registers of each warp
+  static constexpr int kBlocks = kHeadDim <= 64 ? 2 : 1;  ///< that share a multiprocessor and its registers
+  static constexpr int kKTile = Bc * Rows::kStride;       ///< elements of shared memory
+  static constexpr int kQTile = Br * Rows::kStride;
+  /// Q that moves to registers leaves its place to K and V.
+  static constexpr int kElements =
+      kQInRegisters ? (kQTile > 2 * kKTile ? kQTile : 2 * kKTile) : kQTile + 2 * kKTile;
+  static constexpr int kSharedBytes = int(sizeof(T)) * kElements;
+};
+
+/// A thread's part of a tile on its way from HBM to shared memory: 16 bytes of each kStep-th row.
+template <class Tile, int kRows>
+struct TileCopy {
+  using T = typename Tile::T;
+  static constexpr int kChunk = 8;  ///< elements of 16 bytes
+  static constexpr int kStep = Tile::kThreads * kChunk / Tile::kHeadDim;
+  static constexpr int kChunks = kRows / kStep;
+  static_assert(kRows % kStep == 0 && kStep % 8 == 0);
+
+  uint4 chunks[kChunks];
+
+  /// The first kRows rows behind gTile, of which only `rows` exist: those behind them are zeros.
+  __device__ __forceinline__ void load(const T* gTile, int rows) {
+    const int row = threadIdx.x * kChunk / Tile::kHeadDim;
+    const T* g = gTile + threadIdx.x * kChunk;
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+      chunks[i] = make_uint4(0, 0, 0, 0);
+      if (row + i * kStep < rows) chunks[i] = *reinterpret_cast<const uint4*>(g + i * kStep * Tile::kHeadDim);
+    }
+  }
+
+  __device__ __forceinline__ void store(T* sTile) const {
+    const int row = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
+    const int at = Tile::Rows::offset(row, col);
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i)
+      *reinterpret_cast<uint4*>(sTile + Tile::Rows::advance(at, i * kStep, 0)) = chunks[i];
+  }
+};
+
+/// The part of the problem that a block computes: one query tile of one head. Addresses are worked out where they
+/// are needed, which is cheaper than registers that keep them.
+template <class Tile>
+struct Block {
+  using T = typename Tile::T;
+  const Attention<T>& a;
+
+  // Both count through all batches. gridDim.y neighbouring heads of Q share one of K and V.
+  __device__ __forceinline__ unsigned kv_head() const { return blockIdx.z; }
+  __device__ __forceinline__ unsigned head() const { return blockIdx.z * gridDim.y + blockIdx.y; }
+  __device__ __forceinline__ int first_query() const { return blockIdx.x * Tile::Br; }
+  /// How many keys the last query of the tile sees, which are the most.
+  __device__ __forceinline__ int seen_by_last() const {
+    return a.visible_keys(min(first_query() + Tile::Br, a.seq_q) - 1);
+  }
+  __device__ __forceinline__ size_t query_row() const { return size_t(head()) * a.seq_q; }
+  __device__ __forceinline__ size_t key_row() const { return size_t(kv_head()) * a.seq_k; }
+
+  // Of the head: Q and O [seq_q, d], K and V [seq_k, d], LSE [seq_q].
+  __device__ __forceinline__ const T* gQ() const { return a.q + query_row() * Tile::kHeadDim; }
+  __device__ __forceinline__ const T* gK() const { return a.k + key_row() * Tile::kHeadDim; }
+  __device__ __forceinline__ const T* gV() const { return a.v + key_row() * Tile::kHeadDim; }
+  __device__ __forceinline__ T* gO() const { return a.o + query_row() * Tile::kHeadDim; }
+  __device__ __forceinline__ float* gLse() const { return a.lse + query_row(); }
+};
+
+}  // namespace fa

@@ -1,0 +1,37 @@
+"""Runs a compiler and keeps what ptxas says of registers and spills, beside the object file.
+
+    keep_report.py NVCC ARGUMENT... -o OBJECT ...
+
+A compiler launcher of CMake, where FA_PTXAS_REPORT is ON. Writes OBJECT.ptxas; everything else that the compiler says
+is printed, and its exit status is kept.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main(command: list[str]) -> int:
+    done = subprocess.run(
+        command,
+        check=False,
+        stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    report, rest = [], []
+    for line in done.stdout.splitlines():
+        # "ptxas info" opens a line, or the line that follows it is indented.
+        belongs = line.startswith("ptxas info") or (line.startswith("    ") and report)
+        (report if belongs else rest).append(line)
+    print(*rest, sep="\n", end="\n" if rest else "")
+    if "-o" in command:
+        object_file = Path(command[command.index("-o") + 1])
+        object_file.with_name(object_file.name + ".ptxas").write_text(
+            "\n".join(report) + "\n", encoding="utf-8"
+        )
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+/// @file
+/// The instructions of tensor cores for either type of 16 bits. Taught by chapter 06.
+///
+/// mma.m16n8k16 multiplies and adds matrices whose elements are dealt out to the registers of 32 lanes; mma.cuh has
+/// the maps. ldmatrix loads matrices of 8 x 8 elements of 16 bits: lane 8 * m + r gives the address of row r of
+/// matrix m, 16 aligned bytes. Lane 4 * g + t receives, of each matrix M, the pair M[g][2 * t], M[g][2 * t + 1] in
+/// one register; transposed, M[2 * t][g] and M[2 * t + 1][g].
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "device/ptx.cuh"
+
+namespace fa {
+
+/// c += a * b. All 32 lanes execute it together. @tparam T  of a and b: __half or __nv_bfloat16
+template <class T>
+__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
+  if constexpr (std::is_same_v<T, __half>) {
+    ptx::mma_m16n8k16_f16(c, a, b);
+  } else {
+    ptx::mma_m16n8k16_bf16(c, a, b);
+  }
+}
+
+/// Loads kMatrices = 1, 2 or 4 matrices, one into each register. All 32 lanes execute it together.
+/// @param row  in shared memory; that of lanes from 8 * kMatrices on is not used
+template <int kMatrices, class T>
+__device__ __forceinline__ void ldmatrix(std::uint32_t (&registers)[kMatrices], const T* row) {
+  static_assert(sizeof(T) == 2);
+  ptx::ldmatrix<false>(registers, row);
+}
+template <int kMatrices, class T>
+__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&registers)[kMatrices], const T* row) {
+  static_assert(sizeof(T) == 2);
+  ptx::ldmatrix<true>(registers, row);
+}
+
+}  // namespace fa

@@ -1,0 +1,102 @@
+"""No kernel that has to be fast keeps registers in local memory.
+
+    check_spills.py [--list] BUILD_DIR [CHAPTER[:WORDS]...]
+
+Reads what ptxas said when BUILD_DIR was built with -DFA_PTXAS_REPORT=ON, and names each kernel that spills or has a
+stack. CHAPTER:WORDS looks at the kernels whose name contains WORDS only. Default: DEFAULT. --list prints the registers
+of all.
+
+Exit status: 1 a kernel spills, 2 there is no report or no such kernel.
+"""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT = (
+    "05_loop_swapped_v2:RegisterTiles<fa::LargeTiles",
+    "06_tensor_core_mma",
+    "07_multi_stage",
+)
+KERNEL = re.compile(
+    r"Compiling entry function '(?P<name>\S+)' for '(?P<arch>\w+)'"
+    r"(?:(?!Compiling entry).)*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
+    r"(?P<loads>\d+) bytes spill loads(?:(?!Compiling entry).)*?Used (?P<registers>\d+) registers",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What ptxas said of a kernel for one architecture. Bytes of a thread."""
+
+    name: str
+    arch: str
+    stack: int
+    stores: int
+    loads: int
+    registers: int
+
+    @property
+    def spills(self) -> bool:
+        return bool(self.stack or self.stores or self.loads)
+
+
+def demangled(names: list[str]) -> list[str]:
+    """Names as a reader knows them, without what is the same in all of them."""
+    done = subprocess.run(
+        ["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True
+    )
+    return [re.sub(r"^void |\(.*", "", line) for line in done.stdout.splitlines()]
+
+
+def kernels_of(report: str) -> list[Kernel]:
+    found = [match.groupdict() for match in KERNEL.finditer(report)]
+    names = demangled([match["name"] for match in found])
+    sizes = ("stack", "stores", "loads", "registers")
+    return [
+        Kernel(name, match["arch"], *(int(match[size]) for size in sizes))
+        for name, match in zip(names, found, strict=True)
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    list_all = arguments[:1] == ["--list"]
+    arguments = arguments[list_all:]
+    if not arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    build, wanted = Path(arguments[0]), arguments[1:] or DEFAULT
+    count, spilling = 0, []
+    for entry in wanted:
+        chapter, _, words = entry.partition(":")
+        folder = build / "chapters" / chapter
+        report = folder / f"CMakeFiles/ch{chapter}_kernels.dir/chapter.cu.o.ptxas"
+        if not report.exists():
+            print(
+                f"spills: there is no {report}: cmake --preset cuda -DFA_PTXAS_REPORT=ON, and build",
+                file=sys.stderr,
+            )
+            return 2
+        kernels = [k for k in kernels_of(report.read_text()) if words in k.name]
+        if not kernels:
+            print(f"spills: {report} knows no kernel {words}", file=sys.stderr)
+            return 2
+        count += len(kernels)
+        for kernel in sorted(kernels, key=lambda k: (k.name, k.arch)):
+            line = f"{kernel.arch} {kernel.registers:3} registers  {kernel.name}"
+            if list_all:
+                print(line)
+            if kernel.spills:
+                spilling.append(
+                    f"{kernel.name} for {kernel.arch} spills: stack {kernel.stack} bytes, "
+                    f"stores {kernel.stores}, loads {kernel.loads}, with {kernel.registers} registers"
+                )
+    print(*spilling, f"{count} kernels, {len(spilling)} spill", sep="\n")
+    return 1 if spilling else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

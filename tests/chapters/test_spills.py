@@ -1,0 +1,62 @@
+"""check_spills.py finds the kernel that spills, and says when there is nothing to read."""
+
+import contextlib
+import io
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import check_spills
+
+# As nvcc 13 prints it with -Xptxas -v.
+REPORT = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_ZN2fa4fastILi64EEEvPf' for 'sm_80'
+ptxas info    : Function properties for _ZN2fa4fastILi64EEEvPf
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 128 registers, used 1 barriers, 424 bytes cmem[0]
+ptxas info    : Compile time = 353.660 ms
+ptxas info    : Compiling entry function '_ZN2fa4slowILi64EEEvPf' for 'sm_90'
+ptxas info    : Function properties for _ZN2fa4slowILi64EEEvPf
+    16 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers
+"""
+
+
+class Spills(unittest.TestCase):
+    def check(self, report: str | None, *arguments: str) -> tuple[int, str]:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "chapters/09_x/CMakeFiles/ch09_x_kernels.dir"
+            folder.mkdir(parents=True)
+            if report is not None:
+                (folder / "chapter.cu.o.ptxas").write_text(report)
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                status = check_spills.main(["--list", name, *arguments])
+            return status, said.getvalue()
+
+    def test_a_kernel_that_spills_is_named(self):
+        status, said = self.check(REPORT, "09_x")
+        self.assertEqual(status, 1)
+        self.assertIn(
+            "fa::slow<64> for sm_90 spills: stack 16 bytes, stores 12, loads 20", said
+        )
+        self.assertNotIn("fast<64> for", said)
+        self.assertIn("2 kernels, 1 spill", said)
+
+    def test_kernels_are_chosen_by_their_names(self):
+        status, said = self.check(REPORT, "09_x:fast")
+        self.assertEqual(status, 0, said)
+        self.assertIn("sm_80 128 registers  fa::fast<64>", said)
+
+    def test_no_report_and_no_kernel_are_errors(self):
+        self.assertEqual(self.check(None, "09_x")[0], 2)
+        self.assertEqual(self.check(REPORT, "09_x:other")[0], 2)
+        self.assertEqual(self.check("", "09_x")[0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
