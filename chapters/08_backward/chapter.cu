@@ -13,7 +13,7 @@
 #include "attention/standard_attention.hpp"
 #include "device/head_dims.cuh"
 #include "device/launch.cuh"
-#include "forward.hpp"
+#include "forward.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
 #include "mma.cuh"

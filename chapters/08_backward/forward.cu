@@ -11,7 +11,7 @@
 #include "07_multi_stage/kernel.cuh"
 #include "device/head_dims.cuh"
 #include "device/launch.cuh"
-#include "forward.hpp"
+#include "forward.cuh"
 
 namespace fa {
 namespace {

@@ -404,7 +404,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       add_dq<Tile>(a.dq_sum + tile * Tile::kQueryTile, sdS, sK, a.seq_q - first_query);
     }
     if constexpr (Tile::kStages == 1) {
-      __syncthreads();  // no warp uses the query tile any more
+      static_assert(Tile::kFused);  // since the barrier before add_dq() no warp uses the query tile
       if (visit + 1 < visits) send(visit + 1, 0);
       cp_async_commit();
     } else {
