@@ -44,9 +44,13 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) row_dots(Backward<T> a) {
   const size_t at = row * kHeadDim + threadIdx.x % 32 * kCount;
   const auto o = *reinterpret_cast<const Pack<T, kCount>*>(a.o + at);
   const auto d_o = *reinterpret_cast<const Pack<T, kCount>*>(a.d_o + at);
+  // EXERCISE 1: Make `sum` the dot product of the row's O and dO. This lane has kCount elements of each.
+  // HINT 1: Which other lanes have elements of the row? The sum is needed in one of them only.
+  // HINT 1: Multiply o.x[i] and d_o.x[i] as floats and add; then warp_reduce(sum, ...) adds over the lanes.
   float sum = 0.0f;
   for (int i = 0; i < kCount; ++i) sum += float(o.x[i]) * float(d_o.x[i]);
   sum = warp_reduce(sum, [](float x, float y) { return x + y; });
+  // STUB:   const float sum = float(o.x[0]) * float(d_o.x[0]);
   if (threadIdx.x % 32 == 0) a.d[row] = sum;
 }
 
@@ -227,9 +231,17 @@ __device__ __forceinline__ void p_and_ds(float (&rP)[Tile::kRows][Tile::kCols],
     const int visible = query < a.seq_q ? a.visible_keys(query) - first_key : 0;
     const float lse = s.lse[row], d = s.d[row];
     for (int c = 0; c < Tile::kCols; ++c) {
-      // A query that sees no key has LSE = -inf, which must not get into the exponential.
+      // EXERCISE 2: rP[r][c] is a scaled score. Make it P, and 0 where the query does not see the key.
+      // HINT 2: P = exp(S) / l. The forward pass has left LSE = log(l), and the row's maximum is in it already.
+      // HINT 2: The key is my.single_col(c) of the tile, and the query sees `visible` of them. If it sees none at
+      // HINT 2: all, LSE is -inf: choose after the exponential, or without it. Do not multiply by 0.
       rP[r][c] = my.single_col(c) < visible ? __expf(rP[r][c] - lse) : 0.0f;
+      // STUB:       rP[r][c] = 0.0f;
+      // EXERCISE 3: rdS[r][c] is dP. Make it dS.
+      // HINT 3: A score moves its own P up, and all others of the row down: their sum stays 1.
+      // HINT 3: dS = P * (dP - D), with D of the row.
       rdS[r][c] = rP[r][c] * (rdS[r][c] - d);
+      // STUB:       rdS[r][c] = 0.0f;
     }
   }
 }
@@ -267,24 +279,39 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
   load_rows<Tile>(s.v, a.v + first_row * d, a.seq_k - first_key);
   float rdK[Tile::kRows][Tile::kDims] = {}, rdV[Tile::kRows][Tile::kDims] = {};
 
+  // EXERCISE 4: Find where the first query tile begins that sees a key of this block.
+  // HINT 4: a.first_query(key) is the first query that sees a key. All later ones see it too.
+  // HINT 4: Which of the block's keys is seen first? And the first query may be in the middle of its tile, or
+  // HINT 4: negative: then query 0 sees the key.
+  const int begin = max(0, a.first_query(first_key)) / Br * Br;
+  // STUB:   const int begin = a.seq_q;
   const int group = a.heads / a.kv_heads;
   for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    for (int first_query = max(0, a.first_query(first_key)) / Br * Br; first_query < a.seq_q;
-         first_query += Br) {
+    for (int first_query = begin; first_query < a.seq_q; first_query += Br) {
       __syncthreads();  // no warp uses the query tile before any more, nor dS
       load_queries(s, a, head, first_query);
       __syncthreads();  // the query tile is there, and the key tile
       float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
       p_and_ds(rP, rdS, s, a, first_query, first_key);
 
+      // EXERCISE 5: Add P^T dO to rdV, and dS^T Q to rdK. There is room for P or dS in s.p, for one at a time.
+      // HINT 5: store_p<Tile>(s.p, rP) stores this thread's part. Which threads' parts does a product need?
+      // HINT 5: multiply_tn<Tile>(C, A, B) is C += A^T B. Three barriers: P is there, P is done with, dS is there.
       store_p<Tile>(s.p, rP);
       __syncthreads();  // P is there
       multiply_tn<Tile>(rdV, s.p, s.d_o);
       __syncthreads();  // no warp uses P any more
       store_p<Tile>(s.p, rdS);
-      __syncthreads();                   // dS is there
-      multiply_tn<Tile>(rdK, s.p, s.q);  // Q is scaled, so dK will be
+      __syncthreads();  // dS is there
+      // Q is scaled, and so dK will be.
+      multiply_tn<Tile>(rdK, s.p, s.q);
+      // STUB:       store_p<Tile>(s.p, rdS);
+      // STUB:       __syncthreads();
       if constexpr (kFused) {
+        // EXERCISE 6: Add scale * dS K to a.dq_sum, for the queries that exist. Other blocks add to the same rows.
+        // HINT 6: multiply_nn<Tile>(C, A, B) is C += A B. It leaves row my.single_row(r), and in rdQ[r][c] column
+        // HINT 6: my.quad_col(c) + c % 4. dq_sum has the shape of dQ. K is not scaled, as Q is.
+        // HINT 6: Reading, adding and storing loses what others add in between: atomicAdd(address, value).
         float rdQ[Tile::kRows][Tile::kDims] = {};
         multiply_nn<Tile>(rdQ, s.p, s.k);
         for (int r = 0; r < Tile::kRows; ++r) {
@@ -295,6 +322,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
             atomicAdd(row + my.quad_col(c) + c % 4, a.scale * rdQ[r][c]);
           }
         }
+        // STUB:         if (a.dq_sum == nullptr) return;
       }
     }
   }
@@ -321,7 +349,8 @@ template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_gradients(Backward<float> a) {
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
   const int tiles = (a.seq_q + Br - 1) / Br;
-  const int head = blockIdx.x / tiles, first_query = blockIdx.x % tiles * Br;
+  const int head = blockIdx.x / tiles;
+  const int first_query = (tiles - 1 - int(blockIdx.x % tiles)) * Br;  // under a mask, the longest come first
   const int keys = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
   const size_t first_row = size_t(a.kv_head(head)) * a.seq_k;  // of K and V
   const ThreadPlace<Tile> my;
