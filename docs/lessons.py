@@ -23,8 +23,9 @@ KIND and ARGUMENTS are one of
     blocks: COMMAND
         shared memory of a block of each variant, from the JSON of such a command, and how many blocks fit a
         multiprocessor
-    onchip: COMMAND
-        what each variant asks of shared memory and of tensor cores, from the same JSON
+    onchip: COMMAND [beside FILE PLAN HEAD_DIM]
+        what each variant asks of shared memory and of tensor cores, from the same JSON; and beside it what was measured
+        of the variants without a mask, as with tflops below
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
     race: CHAPTER N [VARIANT]
@@ -37,6 +38,7 @@ KIND and ARGUMENTS are one of
         a table of GPU measurements: FILE in docs/results/, in the form that
         common/profile/softmax_results.py writes. Where there is none yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER]
+    results: FILE choices
     results: FILE counters CHAPTER N
         the same for files of common/profile/attention_results.py: a plan of common/bench/attention.py, or what the
         simulator and Nsight Compute count of a chapter's variants on the N-th of its problems
@@ -342,6 +344,13 @@ def make_blocks(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
+    arguments, _, beside = arguments.partition(" beside ")
+    speeds: dict[str, float] = {}
+    if beside:
+        file, plan, head_dim = beside.split()
+        path = tree.root / "docs" / "results" / file
+        data = json.loads(path.read_text(encoding="utf-8"))
+        speeds = measured.speed_of_variants(data, plan, int(head_dim))
     rows = []
     for variant in json_of(tree, arguments)["variants"]:
         shared = variant.get("shared")
@@ -353,10 +362,15 @@ def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
         )
         cells = [shared["bytes_per_block"], taken[0], fewest[0], taken[1], fewest[1]]
         cells += [sum(taken) - sum(fewest), variant["ops"]["mma"]]
-        rows.append([f"`{variant['name']}`", *(f"{cell:,}" for cell in cells)])
+        row = [f"`{variant['name']}`", *(f"{cell:,}" for cell in cells)]
+        if speeds:
+            row.append(f"{speeds[variant['name']]:.1f}")
+        rows.append(row)
     header = ["variant", "shared bytes of a block"]
     header += ["load wavefronts", "fewest", "store wavefronts", "fewest"]
     header += ["bank conflicts", "tensor instructions"]
+    if speeds:
+        header.append(f"TFLOP/s, {data['device']}")
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
@@ -469,6 +483,7 @@ RESULTS = {
     r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
         data, plan, chapter, unit
     ),
+    r"choices": measured.choices,
     r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
         data, chapter, int(number)
     ),

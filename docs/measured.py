@@ -145,6 +145,39 @@ def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
     return on_device(data, [corner, *kernels], rows)
 
 
+def speed_of_variants(data: dict, plan: str, head_dim: int) -> dict[str, float]:
+    """TFLOP/s of the variants in a plan, for a head dimension, without a mask."""
+    return {
+        timing["variant"]: timing["tflops"]
+        for timing in data["timings"]
+        if timing["plan"] == plan
+        and timing["head_dim"] == head_dim
+        and not timing["causal"]
+    }
+
+
+def choices(data: dict) -> str:
+    """Speed of a kernel with one choice taken back, relative to it: choices by problems."""
+    names = list(
+        dict.fromkeys(name for run in data["runs"] for name in run["relative_speed"])
+    )
+    header = ["relative speed"]
+    for run in data["runs"]:
+        causal = " causal" if run["causal"] else ""
+        header.append(f"$d$ = {run['head_dim']}, {run['seq']}{causal}")
+    rows = [
+        [name.replace("_", " ")]
+        + [
+            f"{run['relative_speed'][name]:.2f}"
+            if name in run["relative_speed"]
+            else "-"
+            for run in data["runs"]
+        ]
+        for name in names
+    ]
+    return on_device(data, header, rows)
+
+
 def counters(data: dict, chapter: str, number: int) -> str:
     """What the simulator counted and Nsight Compute measured of a chapter's variants, on one of its problems."""
     names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")

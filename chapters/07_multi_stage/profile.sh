@@ -8,6 +8,6 @@ set -euo pipefail
 # shellcheck disable=SC1091  # where it is depends on where this file is
 source "$(dirname "${BASH_SOURCE[0]}")/../../common/profile/profile.sh"
 if [[ $# -eq 0 ]]; then
-  set -- --variant all --dtype bf16 --heads 16 --seq-q 4096 --seq-k 4096 --head-dim 64
+  set -- --variant all --heads 16 --seq-q 4096 --seq-k 4096 --head-dim 64
 fi
 profile_chapter ch07_multi_stage "$@"

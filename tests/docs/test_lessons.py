@@ -408,6 +408,17 @@ class AttentionResults(InATree):
         text = self.fill("results: gpu.json ms p")
         self.assertIn("| [1,2,8,64] causal | 0.123 | - |", text)
 
+    def test_choices(self):
+        run = {"head_dim": 64, "seq": 8, "causal": True}
+        run["relative_speed"] = {"final": 1.0, "bc_64": 0.975}
+        other = run | {"causal": False, "relative_speed": {"final": 1.0}}
+        self.write(
+            "docs/results/c.json", json.dumps({"device": "H", "runs": [run, other]})
+        )
+        text = self.fill("results: c.json choices")
+        self.assertIn("| relative speed | $d$ = 64, 8 causal | $d$ = 64, 8 |", text)
+        self.assertIn("| bc 64 | 0.97 | - |", text)
+
     def test_counters(self):
         text = self.fill("results: gpu.json counters 05_x 1")
         self.assertIn("H, `--heads 2 --causal`:", text)
