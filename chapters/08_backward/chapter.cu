@@ -4,10 +4,13 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "attention/standard_attention.hpp"
@@ -17,6 +20,7 @@
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
 #include "mma.cuh"
+#include "sizes.cuh"
 
 namespace fa {
 namespace {
@@ -27,12 +31,26 @@ using Step = Variant<AttentionBackward>;  // named with each variant below: g++ 
 
 constexpr std::int64_t kFloat = sizeof(float);
 
-/// Calls f with a head dimension that the kernels are compiled for.
-template <class F>
+template <std::size_t kCount, class T>
+constexpr bool contains(const std::array<T, kCount>& values, T value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+/// Calls f with a head dimension, if the kernels are compiled for it and for this element type.
+template <DType kType, class F>
 void with_dim(int head_dim, F f) {
   with_head_dim(head_dim, [&](auto d) {
-    if constexpr (d <= 128) f(d);
+    if constexpr (contains(Sizes::kHeadDims, int(d)) && contains(Sizes::kTypes, kType)) f(d);
   });
+}
+
+/// Of the types that a variant takes, those that it is compiled for.
+std::optional<std::string> refuse_unless_compiled(const Shape& shape, std::initializer_list<DType> types) {
+  std::vector<DType> compiled;
+  for (const DType type : types) {
+    if (contains(Sizes::kTypes, type)) compiled.push_back(type);
+  }
+  return refuse_unless(shape, {Sizes::kHeadDims.begin(), Sizes::kHeadDims.end()}, compiled);
 }
 
 template <class T>
@@ -70,7 +88,7 @@ template <bool kFused>
 void launch_fp32(const Args& a, cudaStream_t stream) {
   forward::launch(a, stream);
   Backward<float> b = backward_of<float>(a);
-  with_dim(a.head_dim, [&](auto dim) {
+  with_dim<DType::kFloat32>(a.head_dim, [&](auto dim) {
     using Tile = Fp32Tiles<decltype(dim)::value>;
     constexpr std::size_t kShared = sizeof(float) * Tile::kFloats;
     const unsigned key_tiles = blocks_for(std::size_t(a.seq_k), Tile::Bc) * unsigned(a.batch * a.kv_heads);
@@ -87,11 +105,12 @@ void launch_fp32(const Args& a, cudaStream_t stream) {
 
 // --- 16 bits ------------------------------------------------------------------------------------------
 
-template <class T, int kStages, bool kFused>
+template <DType kType, int kStages, bool kFused>
 void launch_mma_as(const Args& a, cudaStream_t stream) {
   forward::launch(a, stream);
+  using T = std::conditional_t<kType == DType::kFloat16, __half, __nv_bfloat16>;
   Backward<T> b = backward_of<T>(a);
-  with_dim(a.head_dim, [&](auto dim) {
+  with_dim<kType>(a.head_dim, [&](auto dim) {
     using Keys = MmaKeyTiles<T, decltype(dim)::value, kStages, kFused>;
     using Queries = MmaQueryTiles<T, decltype(dim)::value>;
     const auto tiles_of = [](int length, std::size_t rows, int heads) {
@@ -116,8 +135,8 @@ void launch_mma_as(const Args& a, cudaStream_t stream) {
 
 template <int kStages, bool kFused>
 void launch_mma(const Args& a, cudaStream_t stream) {
-  if (a.dtype == DType::kFloat16) return launch_mma_as<__half, kStages, kFused>(a, stream);
-  return launch_mma_as<__nv_bfloat16, kStages, kFused>(a, stream);
+  if (a.dtype == DType::kFloat16) return launch_mma_as<DType::kFloat16, kStages, kFused>(a, stream);
+  return launch_mma_as<DType::kBFloat16, kStages, kFused>(a, stream);
 }
 
 // --- what they ask of HBM -----------------------------------------------------------------------------
@@ -201,7 +220,7 @@ Step fp32_step(const char* name, const char* summary) {
               .launch = launch_fp32<kFused>,
               .traffic = fp32_traffic<kFused>,
               .refuse = [](const Shape& shape) -> std::optional<std::string> {
-                return refuse_unless(shape, {32, 64, 128}, {DType::kFloat32});
+                return refuse_unless_compiled(shape, {DType::kFloat32});
               },
               .workspace = own_workspace};
 }
@@ -236,7 +255,7 @@ Step mma_step(const char* name, const char* summary) {
               .launch = launch_mma<kStages, kFused>,
               .traffic = mma_traffic<kFused>,
               .refuse = [](const Shape& shape) -> std::optional<std::string> {
-                return refuse_unless(shape, {32, 64, 128}, {DType::kFloat16, DType::kBFloat16});
+                return refuse_unless_compiled(shape, {DType::kFloat16, DType::kBFloat16});
               },
               .workspace =
                   [](const Shape& shape) {
