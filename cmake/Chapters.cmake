@@ -17,22 +17,26 @@ if(FA_BACKEND STREQUAL cuda)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# fa_add_chapter(): in chapters/NN_name/CMakeLists.txt. Makes
+# fa_add_chapter([SOURCES <source>...]): in chapters/NN_name/CMakeLists.txt. SOURCES: kernels that chapter.cu does not
+# include, such as those of another chapter: #include "NN_name/kernel.cuh". Makes
 #   chNN_name          the executable
-#   chNN_name_kernels  what it shares with its test: chapter.cu and the kernels that it includes
+#   chNN_name_kernels  what it shares with its test: chapter.cu and the kernels that it includes, SOURCES
 #   test_chNN_name     tests/chapters/chapter_test.cpp, on what the chapter declares
 #   libchNN_name.so    on a GPU, and not in `all`: the kernels for programs with tensors of their own (common/bench)
 # and where a learner has begun the chapter (./learn start NN)
 #   chNN_name_exercise   the same with exercises/NN_name/kernel.cuh; not in `all`, where its errors would stop others
 function(fa_add_chapter)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "SOURCES")
+  list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   string(SUBSTRING ${folder} 0 2 number)
   set(name ch${folder})
 
-  add_library(${name}_kernels OBJECT chapter.cu)
-  target_include_directories(${name}_kernels PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  add_library(${name}_kernels OBJECT chapter.cu ${arg_SOURCES})
+  target_include_directories(${name}_kernels PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/chapters)
   target_link_libraries(${name}_kernels PUBLIC fa_harness PRIVATE fa_warnings)
-  fa_kernels(${name}_kernels chapter.cu)
+  fa_kernels(${name}_kernels chapter.cu ${arg_SOURCES})
 
   add_executable(${name})
   target_link_libraries(${name} PRIVATE ${name}_kernels fa_main)
@@ -53,10 +57,11 @@ function(fa_add_chapter)
     # has is found in its own folder, and includes no kernel.cuh.
     set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
     configure_file(chapter.cu ${chapter_cu} COPYONLY)
-    add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu})
-    target_include_directories(${name}_exercise_kernels PRIVATE ${exercise} ${CMAKE_CURRENT_SOURCE_DIR})
+    add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu} ${arg_SOURCES})
+    target_include_directories(${name}_exercise_kernels PRIVATE ${exercise} ${CMAKE_CURRENT_SOURCE_DIR}
+      ${PROJECT_SOURCE_DIR}/chapters)
     target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness)  # not fa_warnings: blanks leave much unused
-    fa_kernels(${name}_exercise_kernels ${chapter_cu})
+    fa_kernels(${name}_exercise_kernels ${chapter_cu} ${arg_SOURCES})
     add_executable(${name}_exercise EXCLUDE_FROM_ALL)
     target_link_libraries(${name}_exercise PRIVATE ${name}_exercise_kernels fa_main)
   endif()

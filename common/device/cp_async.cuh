@@ -15,6 +15,11 @@ __device__ __forceinline__ void cp_async_16_or_zero(void* s, const void* g, bool
   __pipeline_memcpy_async(s, g, 16, inside ? 0 : 16);
 }
 
+/// 4 aligned bytes if `inside`, or zeros.
+__device__ __forceinline__ void cp_async_4_or_zero(void* s, const void* g, bool inside) {
+  __pipeline_memcpy_async(s, g, 4, inside ? 0 : 4);
+}
+
 /// Ends a group: the copies that this thread has started since the group before. It may be empty.
 __device__ __forceinline__ void cp_async_commit() { __pipeline_commit(); }
 

@@ -102,6 +102,18 @@ TEST(AttentionBackwardReference, InputsAreRoundedToTheTypeOfTheDevice) {
   }
 }
 
+TEST(AttentionBackward, WithASingleKeyTheZerosOfDqAndDkAreNotMeasuredRelatively) {
+  const Shape shape{.heads = 2, .kv_heads = 1, .seq_q = 3, .seq_k = 1, .head_dim = 8};
+  const Reference gradients =
+      AttentionBackward::reference(shape, AttentionBackward::random_inputs(shape, Init::kNormal, 4));
+  for (const char* name : {"dq", "dk"}) {
+    for (const double value : gradients.at(name)) EXPECT_NEAR(value, 0, 1e-14) << name;
+    EXPECT_EQ(AttentionBackward::tolerances(shape).at(name).measure, Measure::kMaxAbs);
+  }
+  EXPECT_EQ(AttentionBackward::tolerances(shape).at("dv").measure, Measure::kRelL2);
+  EXPECT_EQ(AttentionBackward::tolerances({.seq_q = 3, .seq_k = 2}).at("dq").measure, Measure::kRelL2);
+}
+
 TEST(AttentionBackward, NamesItsTensorsAfterThoseOfTheForwardPass) {
   const Shape shape{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 3, .seq_k = 5, .head_dim = 8};
   std::string names;

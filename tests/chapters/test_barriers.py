@@ -31,6 +31,11 @@ SHAPES = {
         "--seq-q 70 --seq-k 100 --head-dim 32",
         "--seq-q 20 --seq-k 800 --head-dim 32",  # more keys than shared memory holds
     ),
+    "AttentionBackward": (
+        "--variant fp32_two_kernels,fp32_fused --seq-q 130 --seq-k 130 --head-dim 32",
+        "--variant mma_fused,mma_pipelined,mma_deterministic --dtype bf16 --seq-q 200 --seq-k 150 --head-dim 32",
+        "--variant mma_deterministic --dtype bf16 --seq-q 200 --seq-k 3 --head-dim 32 --causal",  # a block without keys
+    ),
 }
 # Of all variants, if a shape names none. A chapter whose barriers need more than the shapes of its problem:
 MORE_SHAPES = {

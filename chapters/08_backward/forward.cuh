@@ -1,0 +1,26 @@
+/// @file
+/// The forward pass that the backward pass begins with: the last kernels of chapters 05 and 07.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "attention/attention_backward.hpp"
+#include "attention/tensor.hpp"
+#include "attention/traffic.hpp"
+
+namespace fa::forward {
+
+/// O and LSE, under the names "o" and "lse".
+std::vector<TensorSpec> workspace(const AttentionShape& shape);
+
+/// Bytes of q, k, v, o and lse.
+Traffic traffic(const AttentionShape& shape);
+
+/// Enqueues chapter 05's `register_tiled` in fp32, chapter 07's `final` in 16 bits, with the tiles of head_dim 32, 64
+/// and 128.
+/// @throws CudaError
+void launch(const AttentionBackward::Args& args, cudaStream_t stream);
+
+}  // namespace fa::forward

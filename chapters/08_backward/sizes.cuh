@@ -1,0 +1,16 @@
+/// @file
+/// What the gradients are compiled for. trials/sizes.cuh takes its place where answers are tried.
+#pragma once
+
+#include <array>
+
+#include "attention/tensor.hpp"
+
+namespace fa {
+
+struct Sizes {
+  static constexpr std::array kHeadDims = {32, 64, 128};
+  static constexpr std::array kTypes = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+};
+
+}  // namespace fa

@@ -1,0 +1,16 @@
+/// @file
+/// What answers are tried with: the exercises are in fp32.
+#pragma once
+
+#include <array>
+
+#include "attention/tensor.hpp"
+
+namespace fa {
+
+struct Sizes {
+  static constexpr std::array kHeadDims = {32};
+  static constexpr std::array kTypes = {DType::kFloat32};
+};
+
+}  // namespace fa

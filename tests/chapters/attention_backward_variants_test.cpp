@@ -1,0 +1,206 @@
+// Every variant of a chapter on the backward pass, on every kind of shape and input: gradients right, no defects, and
+// exactly the bytes of its formula.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harness/npy.hpp"
+#include "harness/runner.hpp"
+
+namespace fa {
+namespace {
+
+using Shape = AttentionBackward::Shape;
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+const AnyChapter& chapter() {
+  static const AnyChapter instance = describe_chapter();
+  return instance;
+}
+
+std::string text(const Shape& shape) {
+  std::string words;
+  for (const auto& [name, length] : AttentionBackward::describe(shape))
+    words += name + " " + std::to_string(length) + " ";
+  return words + std::string(name_of(shape.dtype)) + (shape.causal ? " causal" : "");
+}
+
+class BackwardVariant : public testing::TestWithParam<std::string> {
+ protected:
+  /// The element types that the variant takes.
+  static std::vector<DType> dtypes() {
+    std::vector<DType> accepted;
+    for (const auto& variant : chapter_of<AttentionBackward>(chapter()).variants) {
+      if (variant.name != GetParam()) continue;
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+        if (!variant.refuse({.head_dim = 32, .dtype = dtype})) accepted.push_back(dtype);
+      }
+    }
+    return accepted;
+  }
+  static VariantResult run_on(const Shape& shape, const TensorMap& inputs) {
+    return run<AttentionBackward>(chapter(), GetParam(), shape, inputs);
+  }
+  /// In the first of the element types.
+  static void expect_right(Shape shape, Init init = Init::kNormal, std::uint64_t seed = 1) {
+    shape.dtype = dtypes().front();
+    EXPECT_EQ(run_on(shape, random_inputs<AttentionBackward>(shape, init, seed)).complaint(), "")
+        << text(shape);
+  }
+};
+
+TEST_P(BackwardVariant, IsRightOnAlignedAndRaggedShapes) {
+  for (const auto& [queries, keys] :
+       {std::pair{1, 1}, {3, 1}, {2, 3}, {1, 130}, {130, 1}, {64, 64}, {65, 63}, {31, 129}, {130, 257}}) {
+    expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 32});
+  }
+}
+
+TEST_P(BackwardVariant, IsRightForEveryHeadDimensionAndElementType) {
+  for (const DType dtype : dtypes()) {
+    for (const std::int64_t head_dim : {32, 64, 128}) {
+      for (const bool causal : {false, true}) {
+        const Shape shape{.seq_q = 70, .seq_k = 134, .head_dim = head_dim, .causal = causal, .dtype = dtype};
+        EXPECT_EQ(run_on(shape, random_inputs<AttentionBackward>(shape, Init::kNormal, 7)).complaint(), "")
+            << text(shape);
+      }
+    }
+  }
+}
+
+TEST_P(BackwardVariant, IsRightUnderACausalMask) {
+  for (const int seq : {1, 2, 31, 64, 65, 129, 200}) {
+    expect_right({.seq_q = seq, .seq_k = seq, .head_dim = 32, .causal = true});
+  }
+}
+
+// The mask is aligned at the last query and the last key.
+TEST_P(BackwardVariant, IsRightUnderACausalMaskOfUnequalLengths) {
+  for (const auto& [queries, keys] : {std::pair{1, 70}, {5, 133}, {65, 200}, {63, 64}}) {
+    expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 32, .causal = true});
+  }
+}
+
+TEST_P(BackwardVariant, GivesZerosWhereAQuerySeesNoKey) {
+  for (const auto& [queries, keys] : {std::pair{2, 1}, {100, 30}, {200, 65}, {64, 63}}) {
+    const Shape shape{.heads = 2,
+                      .kv_heads = 2,
+                      .seq_q = queries,
+                      .seq_k = keys,
+                      .head_dim = 32,
+                      .causal = true,
+                      .dtype = dtypes().front()};
+    const VariantResult result = run_on(shape, random_inputs<AttentionBackward>(shape, Init::kNormal, 2));
+    ASSERT_EQ(result.complaint(), "") << text(shape);
+    for (int i = 0; i < (queries - keys) * 32; ++i) {
+      ASSERT_EQ(result.outputs.at("dq").data[std::size_t(i)], 0.0f) << i;
+    }
+  }
+}
+
+TEST_P(BackwardVariant, IsRightForSeveralBatchesAndHeads) {
+  expect_right({.batch = 3, .heads = 2, .kv_heads = 2, .seq_q = 33, .seq_k = 40, .head_dim = 32});
+  expect_right(
+      {.batch = 2, .heads = 3, .kv_heads = 3, .seq_q = 70, .seq_k = 70, .head_dim = 32, .causal = true});
+}
+
+// dK and dV collect from all query heads that share them.
+TEST_P(BackwardVariant, IsRightForGroupedQueries) {
+  expect_right({.batch = 2, .heads = 6, .kv_heads = 2, .seq_q = 33, .seq_k = 37, .head_dim = 32});
+  expect_right({.heads = 4, .kv_heads = 1, .seq_q = 70, .seq_k = 140, .head_dim = 32, .causal = true});
+}
+
+TEST_P(BackwardVariant, TakesAGivenScale) {
+  expect_right({.seq_q = 33, .seq_k = 65, .head_dim = 32, .scale = 0.7});
+  expect_right({.seq_q = 20, .seq_k = 65, .head_dim = 64, .scale = 1e-3});
+}
+
+TEST_P(BackwardVariant, IsRightOnRandomShapes) {
+  std::mt19937 random(31);
+  const auto up_to = [&](std::uint32_t most) { return std::int64_t(1 + random() % most); };
+  for (int i = 0; i < 8; ++i) {
+    const std::int64_t kv_heads = up_to(2);
+    expect_right({.batch = up_to(2),
+                  .heads = kv_heads * up_to(2),
+                  .kv_heads = kv_heads,
+                  .seq_q = up_to(100),
+                  .seq_k = up_to(100),
+                  .head_dim = i % 3 == 0 ? 64 : 32,
+                  .causal = i % 2 == 0},
+                 i % 4 == 0 ? Init::kUniform : Init::kNormal, random());
+  }
+}
+
+// Logits reach about +-80: P is near 0 or 1.
+TEST_P(BackwardVariant, IsRightOnOutliers) {
+  expect_right({.seq_q = 65, .seq_k = 130, .head_dim = 64}, Init::kOutliers, 3);
+  expect_right({.seq_q = 70, .seq_k = 70, .head_dim = 32, .causal = true}, Init::kOutliers, 4);
+}
+
+// The first tokens of the first heads of the bundled input.
+TEST_P(BackwardVariant, IsRightOnTheRealInput) {
+  Shape shape{.heads = 2,
+              .kv_heads = 2,
+              .seq_q = 70,
+              .seq_k = 70,
+              .head_dim = 32,
+              .causal = true,
+              .dtype = dtypes().front()};
+  TensorMap inputs = random_inputs<AttentionBackward>(shape, Init::kNormal, 8);  // of which dO stays
+  for (const char* name : {"q", "k", "v"}) {
+    const Tensor all = read_npy(std::string(FA_SOURCE_DIR) + "/data/" + name + ".npy",
+                                {{"batch", 1}, {"heads", {}}, {"seq", {}}, {"head_dim", shape.head_dim}});
+    Tensor part{.shape = {1, shape.heads, shape.seq_q, shape.head_dim}, .data = {}};
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+      const auto first = all.data.begin() + head * all.shape[2] * shape.head_dim;
+      part.data.insert(part.data.end(), first, first + shape.seq_q * shape.head_dim);
+    }
+    inputs.at(name) = std::move(part);
+  }
+  EXPECT_EQ(run_on(shape, inputs).complaint(), "") << text(shape);
+}
+
+TEST_P(BackwardVariant, PassesNaNOnToTheGradientOfItsQueryAndOfNoOther) {
+  const Shape shape{.seq_q = 40, .seq_k = 50, .head_dim = 32, .dtype = dtypes().front()};
+  TensorMap inputs = random_inputs<AttentionBackward>(shape, Init::kNormal, 5);
+  inputs.at("q").data[7 * 32 + 3] = kNaN;
+  const VariantResult result = run_on(shape, inputs);
+  for (std::size_t i = 0; i < 40 * 32; ++i) {
+    ASSERT_EQ(std::isnan(result.outputs.at("dq").data[i]), i / 32 == 7) << i;
+  }
+  for (const char* name : {"dk", "dv"}) {  // every key is seen by that query
+    for (const float x : result.outputs.at(name).data) ASSERT_TRUE(std::isnan(x)) << name;
+  }
+}
+
+// What a variant was not compiled for it refuses in so many words; what it does not refuse it computes.
+TEST_P(BackwardVariant, IsRightOrRefuses) {
+  const auto expect_right_or = [&](const std::string& refusal, const Shape& shape) {
+    try {
+      EXPECT_EQ(run_on(shape, random_inputs<AttentionBackward>(shape, Init::kNormal, 6)).complaint(), "")
+          << text(shape);
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()).find(refusal), 0u) << error.what();
+    }
+  };
+  for (const std::int64_t head_dim : {1, 40, 256}) {
+    expect_right_or("--head-dim is " + std::to_string(head_dim) + ": must be one of ",
+                    {.seq_q = 2, .seq_k = 2, .head_dim = head_dim, .dtype = dtypes().front()});
+  }
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    expect_right_or("--dtype is " + std::string(name_of(dtype)) + ": this variant takes ",
+                    {.seq_q = 33, .seq_k = 70, .head_dim = 64, .causal = true, .dtype = dtype});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, BackwardVariant, testing::ValuesIn(variant_names(chapter())),
+                         [](const auto& variant) { return variant.param; });
+
+}  // namespace
+}  // namespace fa
