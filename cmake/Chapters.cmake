@@ -5,7 +5,7 @@ function(fa_kernels target)
   if(FA_BACKEND STREQUAL sim)
     gpusim_kernels(${target} SOURCES ${ARGN} DYNAMIC_SHARED fa::smem)
   elseif(FA_PTXAS_REPORT)
-    target_compile_options(${target} PRIVATE -Xptxas=-v)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v>)
     set_target_properties(${target} PROPERTIES
       CUDA_COMPILER_LAUNCHER "python3;${PROJECT_SOURCE_DIR}/cmake/keep_report.py")
   endif()
