@@ -25,8 +25,8 @@ struct TileChoices {
   static constexpr bool kSplitKv = false;
   /// The next ldmatrix stands before the mma of this fragment. Nothing: the compiler does it.
   static constexpr bool kFragmentDoubleBuffer = false;
-  /// Keys are walked backwards. Tiles with hidden keys come first, in a loop of their own. 1 % / 8 %; in `final`, where
-  /// less is left besides, 16 % / 14 %.
+  /// Keys are walked backwards. Tiles with hidden keys come first, in a loop of their own. 1 % / 8 %; in `final`
+  /// 16 % / 14 %.
   static constexpr bool kMaskedFirst = true;
   /// Under a causal mask, the blocks with the most keys begin first. 4 % / 9 % / 13 %.
   static constexpr bool kLongestFirst = true;

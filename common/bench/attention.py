@@ -26,7 +26,11 @@ try:
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 except ImportError:
-    sys.exit("bench: PyTorch is not installed: it provides the kernels to compare with")
+    print(
+        "bench: PyTorch is not installed, whose kernels are compared with: pip install torch",
+        file=sys.stderr,
+    )
+    sys.exit(3)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from chapter_library import ChapterLibrary
@@ -235,7 +239,7 @@ def error(point: Point, o: torch.Tensor, qkv: list[torch.Tensor]) -> float:
 
 
 def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
-    """Milliseconds of each launch in each round. Every round begins with another one, because the first is slower."""
+    """Milliseconds of each launch in each round. Every round begins with another one, as the first may be slower."""
     for launch in launches:
         launch(0)
     torch.cuda.synchronize()

@@ -85,7 +85,9 @@ def time_all() -> dict:
 
 def main() -> int:
     if len(sys.argv) != 2 or sys.argv[1] not in ("count", "measure"):
-        print(__doc__, file=sys.stderr)
+        print(
+            "attention_results: must be followed by count or measure", file=sys.stderr
+        )
         return 2
     if sys.argv[1] == "count":
         runs = sectors.count(CHAPTERS, COUNTED, WITHOUT)

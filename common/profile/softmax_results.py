@@ -109,7 +109,7 @@ def time_all() -> tuple[str, list[dict]]:
 
 def main() -> int:
     if len(sys.argv) != 2 or sys.argv[1] not in ("count", "measure"):
-        print(__doc__, file=sys.stderr)
+        print("softmax_results: must be followed by count or measure", file=sys.stderr)
         return 2
     if sys.argv[1] == "count":
         runs = sectors.count(CHAPTERS, [problem(*shape) for shape in COUNTED])

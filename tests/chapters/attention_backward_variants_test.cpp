@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/npy.hpp"
+#include "attention_checks.hpp"
 #include "harness/runner.hpp"
 
 namespace fa {
@@ -153,16 +153,7 @@ TEST_P(BackwardVariant, IsRightOnTheRealInput) {
               .causal = true,
               .dtype = dtypes().front()};
   TensorMap inputs = random_inputs<AttentionBackward>(shape, Init::kNormal, 8);  // of which dO stays
-  for (const char* name : {"q", "k", "v"}) {
-    const Tensor all = read_npy(std::string(FA_SOURCE_DIR) + "/data/" + name + ".npy",
-                                {{"batch", 1}, {"heads", {}}, {"seq", {}}, {"head_dim", shape.head_dim}});
-    Tensor part{.shape = {1, shape.heads, shape.seq_q, shape.head_dim}, .data = {}};
-    for (std::int64_t head = 0; head < shape.heads; ++head) {
-      const auto first = all.data.begin() + head * all.shape[2] * shape.head_dim;
-      part.data.insert(part.data.end(), first, first + shape.seq_q * shape.head_dim);
-    }
-    inputs.at(name) = std::move(part);
-  }
+  for (auto& [name, tensor] : real_inputs(shape)) inputs.at(name) = std::move(tensor);
   EXPECT_EQ(run_on(shape, inputs).complaint(), "") << text(shape);
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/npy.hpp"
+#include "attention_checks.hpp"
 #include "harness/runner.hpp"
 
 namespace fa {
@@ -141,17 +141,7 @@ TEST_P(AttentionVariant, IsRightOnOutliers) {
 // The first tokens of the first heads of the bundled input.
 TEST_P(AttentionVariant, IsRightOnTheRealInput) {
   Shape shape = in_its_type({.heads = 3, .kv_heads = 3, .seq_q = 70, .seq_k = 70, .head_dim = 32});
-  TensorMap inputs;
-  for (const char* name : {"q", "k", "v"}) {
-    const Tensor all = read_npy(std::string(FA_SOURCE_DIR) + "/data/" + name + ".npy",
-                                {{"batch", 1}, {"heads", {}}, {"seq", {}}, {"head_dim", shape.head_dim}});
-    Tensor part{.shape = {1, shape.heads, shape.seq_q, shape.head_dim}, .data = {}};
-    for (std::int64_t head = 0; head < shape.heads; ++head) {
-      const auto first = all.data.begin() + head * all.shape[2] * shape.head_dim;
-      part.data.insert(part.data.end(), first, first + shape.seq_q * shape.head_dim);
-    }
-    inputs.emplace(name, std::move(part));
-  }
+  const TensorMap inputs = real_inputs(shape);
   for (const bool causal : {false, true}) {
     shape.causal = causal;
     EXPECT_EQ(run_on(shape, inputs).complaint(), "") << text(shape);

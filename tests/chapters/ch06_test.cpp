@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/standard_attention.hpp"
-#include "harness/npy.hpp"
+#include "attention_checks.hpp"
 #include "harness/runner.hpp"
 
 namespace fa {
@@ -112,33 +111,6 @@ TEST(TensorCoreMma, QInRegistersIsLoadedOnce) {
   const std::int64_t tiles = 256 / kBc, wavefronts = 4 * kWarps;  // of an ldmatrix.x4 in every warp
   EXPECT_EQ(reread.counted->shared.load_wavefronts, wavefronts * tiles * (8 + 32 + 32));
   EXPECT_EQ(kept.counted->shared.load_wavefronts, wavefronts * (8 + tiles * (32 + 32)));
-}
-
-/// What rounding to 16 bits costs standard attention, which has S and P in HBM.
-Check standard(const Shape& shape, const TensorMap& inputs) {
-  const Variant<AttentionForward> variant{.name = "standard",
-                                          .summary = "",
-                                          .launch = standard_attention::launch,
-                                          .traffic = standard_attention::traffic,
-                                          .workspace = standard_attention::workspace};
-  const Reference reference = AttentionForward::reference(shape, inputs);
-  return run_variant<AttentionForward>(variant, shape, inputs, &reference).check.value();
-}
-
-/// The first tokens of the first heads of the bundled input.
-TensorMap real_inputs(const Shape& shape) {
-  TensorMap inputs;
-  for (const char* name : {"q", "k", "v"}) {
-    const Tensor all = read_npy(std::string(FA_SOURCE_DIR) + "/data/" + name + ".npy",
-                                {{"batch", 1}, {"heads", {}}, {"seq", {}}, {"head_dim", shape.head_dim}});
-    Tensor part{.shape = {1, shape.heads, shape.seq_q, shape.head_dim}, .data = {}};
-    for (std::int64_t head = 0; head < shape.heads; ++head) {
-      const auto first = all.data.begin() + head * all.shape[2] * shape.head_dim;
-      part.data.insert(part.data.end(), first, first + shape.seq_q * shape.head_dim);
-    }
-    inputs.emplace(name, std::move(part));
-  }
-  return inputs;
 }
 
 void expect_as_exact_as_standard(const Shape& shape, const TensorMap& inputs, const std::string& what) {

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/standard_attention.hpp"
-#include "harness/npy.hpp"
+#include "attention_checks.hpp"
 #include "harness/runner.hpp"
 
 namespace fa {
@@ -166,33 +165,6 @@ TEST(MultiStage, LeavesTheMaximumAsItIsWhileItGrowsLittle) {
   EXPECT_EQ(reductions(-7.0 / 256), 1 + other);          // at most 2^7 in P
   EXPECT_EQ(reductions(-5.0 / 32), slices / 2 + other);  // after 5 nothing, after 10 it is time
   EXPECT_EQ(reductions(-9.0 / 32), slices + other);
-}
-
-/// What rounding to 16 bits costs standard attention, which has S and P in HBM.
-Check standard(const Shape& shape, const TensorMap& inputs) {
-  const Variant<AttentionForward> variant{.name = "standard",
-                                          .summary = "",
-                                          .launch = standard_attention::launch,
-                                          .traffic = standard_attention::traffic,
-                                          .workspace = standard_attention::workspace};
-  const Reference reference = AttentionForward::reference(shape, inputs);
-  return run_variant<AttentionForward>(variant, shape, inputs, &reference).check.value();
-}
-
-/// The first tokens of the first heads of the bundled input.
-TensorMap real_inputs(const Shape& shape) {
-  TensorMap inputs;
-  for (const char* name : {"q", "k", "v"}) {
-    const Tensor all = read_npy(std::string(FA_SOURCE_DIR) + "/data/" + name + ".npy",
-                                {{"batch", 1}, {"heads", {}}, {"seq", {}}, {"head_dim", shape.head_dim}});
-    Tensor part{.shape = {1, shape.heads, shape.seq_q, shape.head_dim}, .data = {}};
-    for (std::int64_t head = 0; head < shape.heads; ++head) {
-      const auto first = all.data.begin() + head * all.shape[2] * shape.head_dim;
-      part.data.insert(part.data.end(), first, first + shape.seq_q * shape.head_dim);
-    }
-    inputs.emplace(name, std::move(part));
-  }
-  return inputs;
 }
 
 void expect_as_exact_as_standard(const char* variant, const Shape& shape, const TensorMap& inputs,
