@@ -231,6 +231,14 @@ std::int64_t rows_of_sums(const Shape& shape) {
   return shape.batch * shape.heads * ((shape.seq_q - 1) / MmaTiles::Br + 1) * MmaTiles::Br;
 }
 
+/// Rows that the key tiles of all heads add to the sums of dQ: whole query tiles, and each adds to the last one.
+std::int64_t rows_added(const Shape& shape) {
+  const std::int64_t heads = shape.batch * shape.heads;
+  const std::int64_t key_tiles = (shape.seq_k - 1) / MmaTiles::Bc + 1;
+  return heads * rows_of_key_tiles(shape, MmaTiles::Br, MmaTiles::Bc) +
+         key_tiles * (rows_of_sums(shape) - heads * shape.seq_q);
+}
+
 template <bool kFused>
 Traffic mma_traffic(const Shape& shape) {
   Traffic traffic = shared_traffic(shape, MmaTiles::Br, MmaTiles::Bc);
@@ -239,7 +247,7 @@ Traffic mma_traffic(const Shape& shape) {
     return traffic;
   }
   const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
-  const std::int64_t added = heads * rows_of_key_tiles(shape, MmaTiles::Br, MmaTiles::Bc);
+  const std::int64_t added = rows_added(shape);
   const std::int64_t row = shape.head_dim * kFloat;
   add(traffic, "dq_sum",
       {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
