@@ -132,12 +132,22 @@ def profile(chapter: str, variants: list[str], problem: dict) -> list[dict]:
         ncu += ["--metrics", ",".join(METRICS.values())]
         options = ["--variant", ",".join(variants), "--no-check", *as_options(problem)]
         try:
-            subprocess.run([*ncu, program, *options], check=True, capture_output=True)
+            run = subprocess.run(
+                [*ncu, program, *options], check=False, capture_output=True, text=True
+            )
         except FileNotFoundError:
             print("ncu is not in PATH: it comes with the CUDA toolkit", file=sys.stderr)
             sys.exit(3)
-        launches = ncu_table.read_launches(Path(log.name).read_text())
-    if len(launches) > len(variants) > 1:  # whose is which? One variant at a time
+        together = (
+            run.returncode != UNUSABLE_ARGUMENTS
+        )  # else they take different types
+        if together and run.returncode != 0:
+            print(run.stdout, run.stderr, sep="\n", file=sys.stderr)
+            sys.exit(run.returncode)
+        launches = (
+            ncu_table.read_launches(Path(log.name).read_text()) if together else []
+        )
+    if len(variants) > 1 and (not together or len(launches) > len(variants)):
         return [profile(chapter, [variant], problem)[0] for variant in variants]
     if len(launches) < len(variants):
         print(f"{chapter}: {len(launches)} launches of {variants}", file=sys.stderr)
