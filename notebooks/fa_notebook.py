@@ -21,6 +21,7 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "docs"))  # fragments.py, which reads maps from chapter 06
@@ -204,6 +205,58 @@ def ladder(
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", labelsize=8)
     axes.margins(x=0.12, y=0.02)
+
+
+def draw_cell(
+    axes: Axes, row: int, col: int, text: object, colour: str, strong: bool
+) -> None:
+    """A cell of a matrix. @param strong  it stands out"""
+    alpha = 0.95 if strong else 0.25
+    axes.add_patch(Rectangle((col, row), 1, 1, color=colour, alpha=alpha, linewidth=0))
+    style = {"color": "white", "weight": "bold"} if strong else {"color": INK}
+    middle = {"ha": "center", "va": "center", "fontsize": 8}
+    axes.text(col + 0.5, row + 0.5, text, **middle, **style)
+
+
+def matrix_axes(axes: Axes, rows: int, cols: int, title: str) -> None:
+    """Row 0 at the top, cells as wide as high."""
+    axes.set(xlim=(0, cols), ylim=(rows, 0), aspect="equal", title=title)
+    axes.set_xticks(np.arange(0, cols, 2) + 0.5, range(0, cols, 2))
+    axes.set_yticks(np.arange(0, rows, 2) + 0.5, range(0, rows, 2))
+    axes.grid(visible=False)
+
+
+def draw_owners(
+    axes: Axes, lane_of: np.ndarray, register_of: np.ndarray, lane: int, title: str
+) -> None:
+    """Which lane holds which element; the colour says in which register. @param lane  stands out"""
+    for (row, col), owner in np.ndenumerate(lane_of):
+        colour = COLOURS[register_of[row, col]]
+        draw_cell(axes, row, col, owner, colour, owner == lane)
+    matrix_axes(axes, *lane_of.shape, title)
+
+
+def name_registers(axes: Axes) -> None:
+    """A legend below the axes: the colours of draw_owners()."""
+    for register in range(4):
+        label, colour = f"register {register}", COLOURS[register]
+        axes.plot([], [], "s", color=colour, label=label)
+    place = {"loc": "upper left", "bbox_to_anchor": (0, -0.05)}
+    axes.legend(ncols=4, handletextpad=0, **place)
+
+
+def draw_banks(
+    axes: Axes, group_of: Sequence[Sequence[int]], chunk: int, title: str
+) -> None:
+    """Where the banks have the chunks of eight rows. @param group_of  row, chunk -> which four of the 32 banks"""
+    for row, groups in enumerate(group_of):
+        for part, group in enumerate(groups):
+            colour = ORANGE if part == chunk else BLUE
+            draw_cell(axes, row, group, part, colour, part == chunk)
+    matrix_axes(axes, 8, 8, title)
+    axes.set_xticks(np.arange(8) + 0.5, range(0, 32, 4))
+    axes.set_yticks(np.arange(8) + 0.5, range(8))
+    axes.set_xlabel("first of four banks")
 
 
 def show(figure: Figure, text: str) -> None:
