@@ -78,8 +78,7 @@ void launch_row_dots(const Backward<T>& b, cudaStream_t stream) {
 }
 
 void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
-  launch(fill_with_zeros, blocks_for(count / 4, 256), 256, 0, stream, reinterpret_cast<float4*>(x),
-         count / 4);
+  launch(fill_with_zeros, blocks_for(count / 4, 256), 256, 0, stream, x, count / 4);
 }
 
 // --- fp32 ---------------------------------------------------------------------------------------------
@@ -251,7 +250,8 @@ Traffic mma_traffic(const Shape& shape) {
   const std::int64_t added = rows_added(shape);
   const std::int64_t row = shape.head_dim * kFloat;
   add(traffic, "dq_sum",
-      {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
+      {.read_bytes = (added + rows_of_sums(shape)) * row,
+       .write_bytes = (rows_of_sums(shape) + added) * row});
   add(traffic, "dq", {.write_bytes = q * shape.head_dim * std::int64_t(size_of(shape.dtype))});
   return traffic;
 }

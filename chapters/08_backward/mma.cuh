@@ -20,6 +20,7 @@
 #include "device/ldmatrix.cuh"
 #include "device/mma.cuh"
 #include "device/ptx.cuh"
+#include "device/tile.cuh"
 #include "mma_products.cuh"
 
 namespace fa {
@@ -279,12 +280,18 @@ __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename T
   typename Tile::T* dq = a.dq + (size_t(head) * a.seq_q + first_query) * Tile::kHeadDim;
   for (int m = 0; m < Tile::kDqRowTiles; ++m) {
     for (int n = 0; n < 4; ++n) {
+      const float* from = sums + place_in_sums<Tile>(m, n, 0);
+      alignas(16) float x[4];
+      if constexpr (kHasQuads && Tile::kQuads) {
+        *reinterpret_cast<float4*>(x) = quad(from);
+      } else {
+        for (int i = 0; i < 4; ++i) x[i] = from[32 * i];
+      }
       for (int i = 0; i < 4; i += 2) {
         const Coord at = place_in_dq<Tile>(m, n, i);
         if (first_query + at.row >= a.seq_q) continue;
-        const float left = sums[place_in_sums<Tile>(m, n, i)], right = sums[place_in_sums<Tile>(m, n, i + 1)];
         *reinterpret_cast<std::uint32_t*>(dq + at.row * Tile::kHeadDim + at.col) =
-            pack<typename Tile::T>(a.scale * left, a.scale * right);
+            pack<typename Tile::T>(a.scale * x[i], a.scale * x[i + 1]);
       }
     }
   }
