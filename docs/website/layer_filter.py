@@ -1,0 +1,46 @@
+"""What Doxygen reads of a header: the header, put into the group of its folder. Line numbers stay.
+
+python3 docs/website/layer_filter.py FILE
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = {  # folder or file: group of docs/website/layers.dox
+    "common/device": "device",
+    "common/gpusim/runtime": "gpusim_runtime",
+    "common/gpusim": "gpusim",
+    "common/attention": "attention",
+    "common/harness": "harness",
+}
+
+
+def group_of(path: Path) -> str:
+    """The group that a header belongs to."""
+    shown = path.resolve().relative_to(ROOT)
+    if shown.parts[0] == "chapters":
+        return f"kernels_{shown.parts[1][:2]}"
+    return next(LAYERS[str(p)] for p in shown.parents if str(p) in LAYERS)
+
+
+def grouped(source: str, group: str) -> str:
+    """The source, in which everything is a member of the group, the file's own description too."""
+    lines = source.rstrip("\n").split("\n")
+    at = lines.index("#pragma once")
+    if at and lines[0].startswith("/// @file"):
+        lines[at - 1] += f" @ingroup {group}"
+    lines[at] += f" /** @addtogroup {group} */ /** @{{ */"
+    lines.append("/** @} */")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1])
+    source = file.read_text(encoding="utf-8")
+    if not re.search(r"^#pragma once$", source, re.MULTILINE):
+        sys.exit(f"layer_filter: {file} has no #pragma once")
+    sys.stdout.write(grouped(source, group_of(file)))
