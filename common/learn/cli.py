@@ -11,6 +11,7 @@ import sys
 from .commands import (
     check,
     diff,
+    docs,
     doctor,
     hint,
     overview,
@@ -31,6 +32,7 @@ COMMANDS = {
     "diff": diff,
     "reset": reset,
     "solution": solution,
+    "docs": docs,
     "doctor": doctor,
 }
 

@@ -44,6 +44,9 @@ def finished(page: str) -> str:
 
 def finish(html: Path) -> None:
     """Finishes every page of a folder."""
+    menu = html / "navtree.js"  # whose button's picture has a title only
+    script = menu.read_text(encoding="utf-8")
+    menu.write_text(script.replace("""title="'+SYNC""", """alt="" title="'+SYNC"""), encoding="utf-8")
     for path in sorted(html.glob("*.html")):
         if REPEATING.fullmatch(path.name):
             path.unlink()

@@ -28,6 +28,7 @@ PAGES_AFTER = {
     "docs/authoring.md": "authoring",
     "docs/README.md": "maintaining",
 }
+GREY = "#7d8590"  # of the text in drawings: docs/drawings.py
 HIGHLIGHTED = {"cpp": "{.cpp}", "python": "{.py}"}
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:")
 
@@ -180,9 +181,17 @@ class Renderer:
         return "".join(out)
 
     def _image(self, token: Token) -> str:
-        url = self.site.url(self.page, token.attrs["src"])
+        source = token.attrs["src"]
         alt = escape("".join(child.content for child in token.children or ()))
-        return f'<span class="drawing"><img src="{escape(url)}" alt="{alt}"></span>'
+        path = self.page.path.parent / source
+        if path.suffix == ".svg" and path.is_file():
+            # Part of the page, so that its text has the colour of the page's text.
+            svg = path.read_text(encoding="utf-8").replace(f'fill="{GREY}"', 'fill="currentColor"', 1)
+            svg = re.sub(r"\n\s*<title>.*?</title>", "", svg, count=1)
+            picture = svg.replace(' role="img"', f' role="img" aria-label="{alt}"', 1).strip()
+        else:
+            picture = f'<img src="{escape(self.site.url(self.page, source))}" alt="{alt}">'
+        return f'<span class="drawing" tabindex="0">{picture}</span>'
 
     def _fence(self, token: Token) -> None:
         language = token.info.strip()

@@ -21,6 +21,7 @@
     if (!image.complete || image.naturalWidth === 0) found.push(`picture is not shown: ${image.src}`);
   }
   for (const svg of document.querySelectorAll("svg[role=img]")) {
+    if (svg.closest(".MathJax_SVG")) continue;  // which has the formula as MathML beside it
     if (!svg.getAttribute("aria-label")) found.push("a drawing without aria-label");
   }
   if (!document.documentElement.lang) found.push("no language");

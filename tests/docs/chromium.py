@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections import deque
@@ -19,6 +20,13 @@ FLAGS = (
     *("--disable-dev-shm-usage", "--allow-file-access-from-files", "--remote-debugging-pipe"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
+# Chromium reads commands from file descriptor 3, and answers on 4.
+LAUNCH = """import fcntl, os, sys
+ours = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 10) for fd in sys.argv[1:3]]
+for number, fd in zip((3, 4), ours):
+    os.dup2(fd, number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 class BrowserError(Exception):
@@ -38,9 +46,8 @@ class Browser:
         from_us, self._to = os.pipe()
         self._from, to_us = os.pipe()
         flags = [*FLAGS, f"--user-data-dir={self._folder.name}", "about:blank"]
-        script = f'exec "$0" "$@" 3<&{from_us} 4>&{to_us}'
         self._process = subprocess.Popen(
-            ["sh", "-c", script, program(), *flags],
+            [sys.executable, "-c", LAUNCH, str(from_us), str(to_us), program(), *flags],
             pass_fds=(from_us, to_us),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -223,6 +223,10 @@ class RunTest(LearnTest):
         self.assertIn(f"--v {data}/v.npy", self.tree.calls("ch03_attention")[0])
         self.assertEqual(self.tree.calls("ch01_safe_softmax"), [])
 
+    def test_a_gpu_takes_the_time(self):
+        self.assert_well(self.tree.learn("run", "1", "--preset", "cuda"))
+        self.assertIn("--bench", self.tree.calls("ch01_safe_softmax")[0])
+
     def test_json_is_the_list_of_what_the_chapters_wrote(self):
         file = self.tree.root / "all.json"
         self.assert_well(self.tree.learn("run", "--json", str(file)))
@@ -630,7 +634,8 @@ class ReportTest(LearnTest):
         text = self.report(
             fixtures.safe_softmax("cuda"), fixtures.online_softmax("cuda")
         )
-        self.assertEqual(text.count("<svg"), 2)
+        self.assertEqual(text.count("<svg"), 3)
+        self.assertIn("02 on_chip: 0.1 ms, 1500 GB/s", text)
         self.assertIn("NVIDIA H100", text)
         self.assertIn("./learn run --preset sim", text)
 
