@@ -64,7 +64,9 @@ def copy_bytes_per_second() -> float:
 class Plot(Svg):
     """An SVG with lines and dots."""
 
-    def line(self, points: Iterable[tuple[float, float]], colour=GREY, thick=1.5, dash=""):
+    def line(
+        self, points: Iterable[tuple[float, float]], colour=GREY, thick=1.5, dash=""
+    ):
         points = list(points)
         for x, y in points:
             self._reach(x, y)
@@ -111,11 +113,19 @@ def roofline() -> str:
         _, y = place(low_x, value)
         svg.line([(left, y), (left + width, y)], thick=0.3)
         svg.text(left - 6, y + 4, str(value), 11, "end")
-    svg.text(left + width / 2, top + height + 34, "operations for each byte asked of HBM", 12, "middle")
+    svg.text(
+        left + width / 2,
+        top + height + 34,
+        "operations for each byte asked of HBM",
+        12,
+        "middle",
+    )
     svg.text(0, 12, "TFLOP/s", 12)
 
     data = _load("attention_h100.json")
-    copy = copy_bytes_per_second() / 1e12  # TB/s, so that intensity times this is TFLOP/s
+    copy = (
+        copy_bytes_per_second() / 1e12
+    )  # TB/s, so that intensity times this is TFLOP/s
     roofs = (
         ("bf16 matrix product", data["gemm_bf16_tflops"]),
         ("fp32 matrix product", data["gemm_fp32_tflops"]),
@@ -138,7 +148,9 @@ def roofline() -> str:
                 continue
             chapter = timing["chapter"][:2]
             x, y = place(intensity(plan, asked[key]), timing["tflops"])
-            svg.dot(x, y, 4.5, CHAPTER_COLOURS[chapter], f"{chapter} {timing['variant']}")
+            svg.dot(
+                x, y, 4.5, CHAPTER_COLOURS[chapter], f"{chapter} {timing['variant']}"
+            )
             if chapter not in best or y < best[chapter][1]:
                 best[chapter] = (x, y, timing["variant"])
     for chapter, (x, y, variant) in best.items():
@@ -146,7 +158,9 @@ def roofline() -> str:
         svg.text(x + dx, y + dy, f"{chapter} {variant}", 11, anchor, bold=True)
     for number, chapter in enumerate(best):
         y = top + height - 18 * (len(best) - number)
-        svg.dot(left + width - 90, y, 4.5, CHAPTER_COLOURS[chapter], f"chapter {chapter}")
+        svg.dot(
+            left + width - 90, y, 4.5, CHAPTER_COLOURS[chapter], f"chapter {chapter}"
+        )
         svg.text(left + width - 80, y + 4, f"chapter {chapter}", 11)
     svg.width = left + width + 8
     return svg.render("Roofline of an H100 with the kernels of chapters 03 to 07")
@@ -155,7 +169,13 @@ def roofline() -> str:
 # --- bars -----------------------------------------------------------------------------------------
 
 
-def _bars(svg, top: float, rows: list[tuple[str, float, str, str]], longest: float, mark: float | None = None) -> float:
+def _bars(
+    svg,
+    top: float,
+    rows: list[tuple[str, float, str, str]],
+    longest: float,
+    mark: float | None = None,
+) -> float:
     """Bars below each other: name, length (of `longest`), colour, text. Returns where the next may begin."""
     left, width, height = 190, 380, 17
     bottom = top + len(rows) * (height + 4)
@@ -187,10 +207,14 @@ def ladder() -> str:
             colour = CHAPTER_COLOURS.get(chapter, GREY)
             name = f"{chapter} {timing['variant']}".strip()
             rows.append((name, timing["tflops"], colour, f"{timing['tflops']:.1f}"))
-        mark = next(timing["tflops"] for timing in measured if timing["variant"] == peer)
+        mark = next(
+            timing["tflops"] for timing in measured if timing["variant"] == peer
+        )
         svg.text(0, top + 14, f"TFLOP/s, {title}. Dashed: {peer}", 12, bold=True)
         top = _bars(svg, top + 28, rows, longest, mark) + 18
-    return svg.render("TFLOP/s of every variant of chapters 03 to 07, beside PyTorch's kernels")
+    return svg.render(
+        "TFLOP/s of every variant of chapters 03 to 07, beside PyTorch's kernels"
+    )
 
 
 def _megabytes(count: int) -> str:
@@ -200,7 +224,10 @@ def _megabytes(count: int) -> str:
 def hbm_bytes() -> str:
     """What a head of each variant asks of HBM. The axis is logarithmic."""
     svg, top = Plot(), 0
-    for plan, title in ((FP32, "fp32, N = 1024, d = 64"), (BF16, "bf16, N = 4096, d = 128")):
+    for plan, title in (
+        (FP32, "fp32, N = 1024, d = 64"),
+        (BF16, "bf16, N = 4096, d = 128"),
+    ):
         asked = bytes_of_head(plan)
         seq, head_dim = POINTS[plan]
         size = {FP32: 4, BF16: 2}[plan]
@@ -209,7 +236,14 @@ def hbm_bytes() -> str:
         rows = [("least: Q, K, V, O, LSE once", math.log(2), GREY, _megabytes(least))]
         for (chapter, variant), count in asked.items():
             colour = CHAPTER_COLOURS[chapter[:2]]
-            rows.append((f"{chapter[:2]} {variant}", math.log(count / first), colour, _megabytes(count)))
+            rows.append(
+                (
+                    f"{chapter[:2]} {variant}",
+                    math.log(count / first),
+                    colour,
+                    _megabytes(count),
+                )
+            )
         svg.text(0, top + 14, f"Bytes of a head, {title}", 12, bold=True)
         top = _bars(svg, top + 28, rows, max(length for _, length, *_ in rows)) + 18
     svg.text(0, top, "Equal steps to the right are equal factors.", 11)
@@ -245,7 +279,9 @@ def swap() -> str:
     share = 100 / steps
     svg = Plot()
     style = WALK_STYLE.replace("CYCLE", f"{steps * SECONDS:g}")
-    style = style.replace("SHARE", f"{share:.3g}").replace("LATER", f"{1.6 * share:.3g}")
+    style = style.replace("SHARE", f"{share:.3g}").replace(
+        "LATER", f"{1.6 * share:.3g}"
+    )
     svg.parts.append(style)
 
     def lit(x, y, width, height, colour, step):
@@ -264,14 +300,20 @@ def swap() -> str:
         svg.text(left, 14, title, 13, bold=True)
         svg.text(left, 31, note, 11)
         for tile in range(TILES):
-            svg.text(left + tile * cell + cell / 2, top - 8, f"K, V {tile}", 11, "middle")
-            svg.text(left - 8, top + tile * cell + cell / 2 + 4, f"Q, O {tile}", 11, "end")
+            svg.text(
+                left + tile * cell + cell / 2, top - 8, f"K, V {tile}", 11, "middle"
+            )
+            svg.text(
+                left - 8, top + tile * cell + cell / 2 + 4, f"Q, O {tile}", 11, "end"
+            )
         for step, together in enumerate(visits):
             for query, key in together:
                 x, y = left + key * cell, top + query * cell
                 lit(x, y, cell - 3, cell - 3, WARPS[2 if panel == 0 else query], step)
                 svg.box(x, y, cell - 3, cell - 3)
-                svg.text(x + cell / 2 - 1.5, y + cell / 2 + 3, str(step + 1), 13, "middle")
+                svg.text(
+                    x + cell / 2 - 1.5, y + cell / 2 + 3, str(step + 1), 13, "middle"
+                )
     bottom = top + TILES * cell + 16
     svg.text(76, bottom, "K, V wait on the chip for a column;", 11)
     svg.text(76, bottom + 15, "O comes and goes at every visit", 11)

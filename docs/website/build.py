@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,9 +19,25 @@ SHARE = Path("/usr/share/doxygen-awesome-css")
 MATHJAX = Path("/usr/share/javascript/mathjax")
 # Of 54 MB, what turns TeX into SVG.
 MATHJAX_PARTS = (
-    *("MathJax.js", "extensions/tex2jax.js", "extensions/AssistiveMML.js", "extensions/MathEvents.js"),
-    *("extensions/MathMenu.js", "extensions/MathZoom.js", "extensions/toMathML.js", "extensions/TeX"),
-    *("extensions/a11y", "jax/element", "jax/input/TeX", "jax/output/SVG/jax.js", "jax/output/SVG/config.js"),
+    *(
+        "MathJax.js",
+        "extensions/tex2jax.js",
+        "extensions/AssistiveMML.js",
+        "extensions/MathEvents.js",
+    ),
+    *(
+        "extensions/MathMenu.js",
+        "extensions/MathZoom.js",
+        "extensions/toMathML.js",
+        "extensions/TeX",
+    ),
+    *(
+        "extensions/a11y",
+        "jax/element",
+        "jax/input/TeX",
+        "jax/output/SVG/jax.js",
+        "jax/output/SVG/config.js",
+    ),
     *("jax/output/SVG/autoload", "jax/output/SVG/fonts/TeX"),
 )
 
@@ -43,10 +60,19 @@ def require_tools() -> None:
     except ImportError:
         missing += ["python3-markdown-it", "python3-mdit-py-plugins"]
     if missing:
-        raise SiteError(f"not installed: {', '.join(missing)}: ./learn docs installs them", 3)
+        raise SiteError(
+            f"not installed: {', '.join(missing)}: ./learn docs installs them", 3
+        )
 
 
-UNUSED_LISTS = ("classindex", "hierarchy", "classmembers", "namespacemembers", "globals", "concepts")
+UNUSED_LISTS = (
+    "classindex",
+    "hierarchy",
+    "classmembers",
+    "namespacemembers",
+    "globals",
+    "concepts",
+)
 
 
 def write_layout(out: Path) -> None:
@@ -55,7 +81,7 @@ def write_layout(out: Path) -> None:
     path = out / "layout.xml"
     layout = path.read_text(encoding="utf-8")
     for name in UNUSED_LISTS:
-        layout = layout.replace(f'<tab type="{name}" visible="yes"', f'<tab type="{name}" visible="no"')
+        layout = re.sub(rf'(<tab type="{name}" visible=)"[^"]*"', r'\1"no"', layout)
     path.write_text(layout, encoding="utf-8")
 
 
@@ -73,7 +99,11 @@ def write_header(out: Path) -> None:
 
 
 def run_doxygen(out: Path) -> None:
-    settings = {"FA_DOCS": str(out), "FA_SHARE": str(SHARE), "FA_PYTHON": sys.executable}
+    settings = {
+        "FA_DOCS": str(out),
+        "FA_SHARE": str(SHARE),
+        "FA_PYTHON": sys.executable,
+    }
     done = subprocess.run(
         ["doxygen", "docs/Doxyfile"],
         cwd=ROOT,
@@ -125,7 +155,9 @@ def build(out: Path) -> Path:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Builds the site.")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "docs", metavar="DIR")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "build" / "docs", metavar="DIR"
+    )
     args = parser.parse_args(arguments)
     try:
         index = build(args.out.resolve())

@@ -116,7 +116,9 @@ class Site:
         if other:
             if anchor and anchor not in other.anchors:
                 raise PageError(f"{where}: {target}: there is no such heading")
-            return f"{other.name}.html" + (f"#{other.anchors[anchor]}" if anchor else "")
+            return f"{other.name}.html" + (
+                f"#{other.anchors[anchor]}" if anchor else ""
+            )
         if not path.is_file():
             raise PageError(f"{where}: {target}: there is no such file")
         return self.copy(path)
@@ -186,11 +188,17 @@ class Renderer:
         path = self.page.path.parent / source
         if path.suffix == ".svg" and path.is_file():
             # Part of the page, so that its text has the colour of the page's text.
-            svg = path.read_text(encoding="utf-8").replace(f'fill="{GREY}"', 'fill="currentColor"', 1)
+            svg = path.read_text(encoding="utf-8").replace(
+                f'fill="{GREY}"', 'fill="currentColor"', 1
+            )
             svg = re.sub(r"\n\s*<title>.*?</title>", "", svg, count=1)
-            picture = svg.replace(' role="img"', f' role="img" aria-label="{alt}"', 1).strip()
+            picture = svg.replace(
+                ' role="img"', f' role="img" aria-label="{alt}"', 1
+            ).strip()
         else:
-            picture = f'<img src="{escape(self.site.url(self.page, source))}" alt="{alt}">'
+            picture = (
+                f'<img src="{escape(self.site.url(self.page, source))}" alt="{alt}">'
+            )
         return f'<span class="drawing" tabindex="0">{picture}</span>'
 
     def _fence(self, token: Token) -> None:
@@ -199,7 +207,9 @@ class Renderer:
         if language in HIGHLIGHTED:
             self._command(f"@code{HIGHLIGHTED[language]}\n{text}\n@endcode\n")
         else:
-            self.html.append(f'<pre class="fragment">{escape(text, quote=False)}</pre>\n')
+            self.html.append(
+                f'<pre class="fragment">{escape(text, quote=False)}</pre>\n'
+            )
 
     def _heading(self, at: int) -> None:
         token, text = self.page.tokens[at], _plain(self.page.tokens[at + 1])
@@ -207,8 +217,12 @@ class Renderer:
         if level > 3:
             raise PageError(f"{self.page.path}: {text}: a heading of more than ###")
         anchor = token.meta["anchor"]
-        if self.page.name == "index":  # whose sections would stand in the menu between the chapters
-            self.html.append(f'<h{level} id="{anchor}">{self.inline(self.page.tokens[at + 1])}</h{level}>\n')
+        if (
+            self.page.name == "index"
+        ):  # whose sections would stand in the menu between the chapters
+            self.html.append(
+                f'<h{level} id="{anchor}">{self.inline(self.page.tokens[at + 1])}</h{level}>\n'
+            )
         else:
             command = {2: "@section", 3: "@subsection"}[level]
             self._command(f"{command} {anchor} {text}\n")
@@ -228,7 +242,9 @@ class Renderer:
             case "math_block":
                 self.html.append(f"<p>\\[{escape(token.content, quote=False)}\\]</p>\n")
             case "html_block":
-                self.html.append(re.sub(r"<!--.*?-->\n?", "", token.content, flags=re.DOTALL))
+                self.html.append(
+                    re.sub(r"<!--.*?-->\n?", "", token.content, flags=re.DOTALL)
+                )
             case "hr":
                 self.html.append("<hr>\n")
             case "paragraph_open" | "paragraph_close" if token.hidden:
@@ -243,7 +259,9 @@ class Renderer:
                 attributes = f' style="{style}"' if style else ""
                 start = token.attrs.get("start") if token.attrs else None
                 attributes += f' start="{start}"' if start else ""
-                self.html.append(f"<{slash}{token.tag}{attributes}>" + ("\n" if slash else ""))
+                self.html.append(
+                    f"<{slash}{token.tag}{attributes}>" + ("\n" if slash else "")
+                )
             case _:
                 raise PageError(f"{self.page.path}: {token.type} is not known")
         return 0
@@ -261,12 +279,16 @@ class Renderer:
             f'<a class="{rel}" rel="{rel}" href="{page.name}.html"><span>{word}</span> {escape(page.title)}</a>'
             for rel, word, page in links
         )
-        return f'<nav class="around" aria-label="Previous and next page">{items}</nav>\n'
+        return (
+            f'<nav class="around" aria-label="Previous and next page">{items}</nav>\n'
+        )
 
     def render(self) -> str:
         """The page."""
         name, title = self.page.name, self.page.title
-        self._command(f"@mainpage {title}\n" if name == "index" else f"# {title} {{#{name}}}\n")
+        self._command(
+            f"@mainpage {title}\n" if name == "index" else f"# {title} {{#{name}}}\n"
+        )
         if name != "index" and len(self.page.anchors) > 2:
             self._command("@tableofcontents{HTML:2}\n")
         at = 0
@@ -289,9 +311,15 @@ def stage(root: Path, target: Path) -> Site:
     kernels = []
     for folder in sorted(root.glob("chapters/[0-9][0-9]_*")):
         lesson = site.by_path.get((folder / "README.md").resolve())
-        about = f"Their lesson: @ref {lesson.name}" if lesson else "Their lesson is not written yet."
+        about = (
+            f"Their lesson: @ref {lesson.name}"
+            if lesson
+            else "Their lesson is not written yet."
+        )
         digits = folder.name[:2]
-        kernels.append(f"@defgroup kernels_{digits} Kernels of chapter {digits}\n@ingroup kernels\n\n{about}\n")
+        kernels.append(
+            f"@defgroup kernels_{digits} Kernels of chapter {digits}\n@ingroup kernels\n\n{about}\n"
+        )
     groups = "/**\n" + "\n".join(kernels) + "*/\n"
     (target / "kernels.dox").write_text(groups, encoding="utf-8")
     return site

@@ -1,5 +1,5 @@
 // What a page is like for those who read it: headings, pictures, contrast, width. Gives a list of complaints.
-(() => {
+(async () => {
   const found = [];
   const visible = (element) => element.checkVisibility() && element.getClientRects().length > 0;
   const start = (element) => element.textContent.trim().replace(/\s+/g, " ").slice(0, 40);
@@ -18,7 +18,7 @@
   // Pictures.
   for (const image of document.images) {
     if (!image.hasAttribute("alt")) found.push(`no alternative text: ${image.src}`);
-    if (!image.complete || image.naturalWidth === 0) found.push(`picture is not shown: ${image.src}`);
+    await image.decode().catch(() => found.push(`picture is not shown: ${image.src}`));
   }
   for (const svg of document.querySelectorAll("svg[role=img]")) {
     if (svg.closest(".MathJax_SVG")) continue;  // which has the formula as MathML beside it
@@ -64,8 +64,26 @@
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const canvas = dark && getComputedStyle(document.documentElement).colorScheme.includes("dark")
     ? [18, 18, 18, 1] : [255, 255, 255, 1];
-  const background = (element) => {
+  // What is drawn before a text of a drawing, and where that is, lies under it.
+  const drawnUnder = (text) => {
     const layers = [];
+    const svg = text.closest("svg");
+    if (!svg || text.tagName !== "text") return layers;
+    const { x, y, width, height } = text.getBBox();
+    for (const rect of svg.querySelectorAll("rect")) {
+      if (!(rect.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING)) continue;
+      const box = rect.getBBox();
+      const [mx, my] = [x + width / 2, y + height / 2];
+      if (mx < box.x || mx > box.x + box.width || my < box.y || my > box.y + box.height) continue;
+      const style = getComputedStyle(rect);
+      if (style.fill === "none") continue;
+      const [r, g, b, a] = parse(style.fill);
+      layers.unshift([r, g, b, a * Number(style.fillOpacity) * Number(style.opacity)]);
+    }
+    return layers;
+  };
+  const background = (element) => {
+    const layers = drawnUnder(element);
     for (let at = element; at; at = at.parentElement) {
       const colour = parse(getComputedStyle(at).backgroundColor);
       if (colour[3] > 0) layers.push(colour);

@@ -44,7 +44,9 @@ def _trouble(browser: chromium.Browser) -> list[str]:
     ]
 
 
-def complaints_about(browser: chromium.Browser, page: Path, shots: Path | None) -> list[str]:
+def complaints_about(
+    browser: chromium.Browser, page: Path, shots: Path | None
+) -> list[str]:
     """What is wrong with a page, each once."""
     found: dict[str, None] = {}
     trouble: dict[str, None] = {}  # before it was opened again
@@ -53,7 +55,9 @@ def complaints_about(browser: chromium.Browser, page: Path, shots: Path | None) 
         browser.media(scheme)
         if number == 0:
             browser.open(page.as_uri())
-        elif browser.run("Boolean(window.MathJax)"):  # formulas are broken into lines once
+        elif browser.run(
+            "Boolean(window.MathJax)"
+        ):  # formulas are broken into lines once
             trouble |= dict.fromkeys(_trouble(browser))
             browser.open(page.as_uri())
         browser.run(READY)
@@ -73,8 +77,16 @@ def pages_of(places: Iterable[Path]) -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Looks at every page in headless Chromium.")
-    parser.add_argument("places", nargs="*", type=Path, default=[ROOT / "build/docs/html"], metavar="SITE")
+    parser = argparse.ArgumentParser(
+        description="Looks at every page in headless Chromium."
+    )
+    parser.add_argument(
+        "places",
+        nargs="*",
+        type=Path,
+        default=[ROOT / "build/docs/html"],
+        metavar="SITE",
+    )
     parser.add_argument("--shots", type=Path, metavar="DIR")
     args = parser.parse_args(arguments)
     if not chromium.program():

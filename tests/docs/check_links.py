@@ -15,7 +15,13 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = 77
-LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("object", "data"), ("iframe", "src")}
+LOADED = {
+    ("script", "src"),
+    ("img", "src"),
+    ("link", "href"),
+    ("object", "data"),
+    ("iframe", "src"),
+}
 IN_MENU = re.compile(r'"([\w.-]+\.html(?:#[\w.-]+)?)"')
 
 
@@ -54,7 +60,11 @@ class Page(HTMLParser):
 
 def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
     """What is wrong, and how much was looked at."""
-    pages = {path: Page(path) for path in sorted(site.rglob("*.html")) if "mathjax" not in path.parts}
+    pages = {
+        path: Page(path)
+        for path in sorted(site.rglob("*.html"))
+        if "mathjax" not in path.parts
+    }
     found: list[str] = []
     counts = {"pages": 0, "links": 0, "pictures": 0, "elsewhere": 0}
 
@@ -63,7 +73,11 @@ def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
         file = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         if not file.is_file():
             found.append(f"{where}: there is no {target}")
-        elif parts.fragment and file in pages and unquote(parts.fragment) not in pages[file].ids:
+        elif (
+            parts.fragment
+            and file in pages
+            and unquote(parts.fragment) not in pages[file].ids
+        ):
             found.append(f"{where}: {target}: there is no such place")
 
     for path, page in pages.items():
@@ -80,12 +94,17 @@ def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
         for line, target in page.loads:
             if urlsplit(target).scheme in ("http", "https") or target.startswith("//"):
                 found.append(f"{name}:{line}: {target} is loaded from a network")
-            elif not target.startswith("data:"):
+            elif urlsplit(target).scheme not in ("data", "javascript"):
                 follow(f"{name}:{line}", path, target)
-        found += [f"{name}:{line}: {what} has no alternative text" for line, what in page.without_text]
+        found += [
+            f"{name}:{line}: {what} has no alternative text"
+            for line, what in page.without_text
+        ]
     for script in (*site.glob("navtree*.js"), site / "menudata.js"):
         if script.is_file():
-            for target in dict.fromkeys(IN_MENU.findall(script.read_text(encoding="utf-8"))):
+            for target in dict.fromkeys(
+                IN_MENU.findall(script.read_text(encoding="utf-8"))
+            ):
                 counts["links"] += 1
                 follow(script.name, script, target)
     return found, counts
@@ -97,7 +116,11 @@ def main(arguments: list[str]) -> int:
         print("check_links: there is no site: ./learn docs makes it")
         return SKIPPED
     found, counts = complaints(site)
-    print("\n".join(found + [", ".join(f"{number} {what}" for what, number in counts.items())]))
+    print(
+        "\n".join(
+            found + [", ".join(f"{number} {what}" for what, number in counts.items())]
+        )
+    )
     return 1 if found else 0
 
 

@@ -16,9 +16,23 @@ from pathlib import Path
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
-    *("--disable-dev-shm-usage", "--allow-file-access-from-files", "--remote-debugging-pipe"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--no-first-run",
+    ),
+    *(
+        "--disable-dev-shm-usage",
+        "--allow-file-access-from-files",
+        "--remote-debugging-pipe",
+    ),
+    *(
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ),
 )
 # Chromium reads commands from file descriptor 3, and answers on 4.
 LAUNCH = """import fcntl, os, sys
@@ -81,10 +95,14 @@ class Browser:
 
     def _read(self, deadline: float) -> dict:
         while not self._messages:
-            ready, _, _ = select.select([self._from], [], [], max(0, deadline - time.monotonic()))
+            ready, _, _ = select.select(
+                [self._from], [], [], max(0, deadline - time.monotonic())
+            )
             data = os.read(self._from, 1 << 20) if ready else b""
             if not data:
-                raise BrowserError("Chromium says nothing more" if ready else "Chromium takes too long")
+                raise BrowserError(
+                    "Chromium says nothing more" if ready else "Chromium takes too long"
+                )
             *whole, self._buffer = (self._buffer + data).split(b"\0")
             self._messages.extend(json.loads(part) for part in whole)
         return self._messages.popleft()
@@ -109,7 +127,12 @@ class Browser:
     def resize(self, width: int, height: int = 900) -> None:
         self.call(
             "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+            **{
+                "width": width,
+                "height": height,
+                "deviceScaleFactor": 1,
+                "mobile": False,
+            },
         )
 
     def media(self, scheme: str = "light", kind: str = "screen") -> None:
@@ -129,10 +152,14 @@ class Browser:
 
     def run(self, script: str) -> object:
         """The value of an expression in the page; a promise's when it is kept."""
-        done = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        done = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
         if "exceptionDetails" in done:
             details = done["exceptionDetails"]
-            raise BrowserError(details.get("exception", {}).get("description", details["text"]))
+            raise BrowserError(
+                details.get("exception", {}).get("description", details["text"])
+            )
         return done["result"].get("value")
 
     def complaints(self) -> list[str]:
@@ -143,11 +170,17 @@ class Browser:
             match event["method"]:
                 case "Runtime.exceptionThrown":
                     details = what["exceptionDetails"]
-                    found.append(details.get("exception", {}).get("description", details["text"]))
+                    found.append(
+                        details.get("exception", {}).get("description", details["text"])
+                    )
                 case "Runtime.consoleAPICalled" if what["type"] in ("error", "assert"):
-                    found.append(" ".join(str(a.get("value", "")) for a in what["args"]))
+                    found.append(
+                        " ".join(str(a.get("value", "")) for a in what["args"])
+                    )
                 case "Log.entryAdded" if what["entry"]["level"] == "error":
-                    found.append(f"{what['entry']['text']} {what['entry'].get('url', '')}".strip())
+                    found.append(
+                        f"{what['entry']['text']} {what['entry'].get('url', '')}".strip()
+                    )
                 case "Network.loadingFailed" if not what.get("canceled"):
                     found.append(what["errorText"])
         return found

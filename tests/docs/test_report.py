@@ -24,13 +24,24 @@ def attention() -> dict:
     """A chapter with more tensors, more variants and longer names than those of softmax."""
     run = fixtures.chapter(
         "07_multi_stage",
-        [fixtures.variant(name, 2, wavefronts=(9000, 8000)) for name in ("stages_1", "fragment_double_buffer")],
+        [
+            fixtures.variant(name, 2, wavefronts=(9000, 8000))
+            for name in ("stages_1", "fragment_double_buffer")
+        ],
     )
-    run["problem"] = {"name": "attention", "batch": 1, "heads": 12, "q": "/tmp/q.npy", "v": "/tmp/v.npy"}
+    run["problem"] = {
+        "name": "attention",
+        "batch": 1,
+        "heads": 12,
+        "q": "/tmp/q.npy",
+        "v": "/tmp/v.npy",
+    }
     for variant in run["variants"]:
         for traffic in variant["traffic"].values():
             part = {"read_bytes": 3_000_000, "write_bytes": 700_000}
-            traffic["tensors"] = dict.fromkeys(("q", "k", "v", "o", "lse", "partial_sums"), part)
+            traffic["tensors"] = dict.fromkeys(
+                ("q", "k", "v", "o", "lse", "partial_sums"), part
+            )
     return run
 
 
@@ -40,7 +51,9 @@ def make(folder: Path, name: str, runs: list[dict]) -> Path:
     data.write_text(json.dumps(runs), encoding="utf-8")
     for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
         command = [python, "-m", "report", str(data), str(page)]
-        done = subprocess.run(command, cwd=ROOT / "common", capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT / "common", capture_output=True, text=True, check=False
+        )
         if done.returncode == 0:
             return page
         if done.returncode != NO_MATPLOTLIB:
@@ -64,7 +77,9 @@ class ReportPageTest(unittest.TestCase):
     def test_screen_phone_and_dark(self):
         with chromium.Browser() as browser:
             for page in self.pages:
-                self.assertEqual(browse_pages.complaints_about(browser, page, None), [], page.name)
+                self.assertEqual(
+                    browse_pages.complaints_about(browser, page, None), [], page.name
+                )
 
     def test_paper(self):
         with chromium.Browser() as browser:

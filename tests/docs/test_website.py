@@ -112,14 +112,19 @@ class PagesTest(FolderTest):
 
     def test_links_that_lead_nowhere(self):
         for link in ("x.md", "#two", "../../README.md#z"):
-            with self.assertRaisesRegex(pages.PageError, f"01_a/README.md: {link}: there is no such"):
+            with self.assertRaisesRegex(
+                pages.PageError, f"01_a/README.md: {link}: there is no such"
+            ):
                 self.page(f"# 01. A\n\n[a]({link})\n")
 
     def test_a_drawing_becomes_part_of_the_page(self):
         svg = '<svg width="9" fill="#7d8590" role="img">\n<title>T</title>\n<text>a</text>\n</svg>\n'
         self.write("chapters/01_a/d.svg", svg)
         text = self.page('# 01. A\n\n![What "it" shows](d.svg)\n')
-        self.assertIn('<svg width="9" fill="currentColor" role="img" aria-label="What &quot;it&quot; shows">', text)
+        self.assertIn(
+            '<svg width="9" fill="currentColor" role="img" aria-label="What &quot;it&quot; shows">',
+            text,
+        )
         self.assertNotIn("<title>", text)
 
     def test_a_page_without_a_title(self):
@@ -163,7 +168,12 @@ class LinksTest(FolderTest):
         return found
 
     def test_right(self):
-        self.assertEqual(self.complaints("<a href='other.html#here'>a</a><a href='#top'>b</a><a href='https://x.y'>c</a>"), [])
+        self.assertEqual(
+            self.complaints(
+                "<a href='other.html#here'>a</a><a href='#top'>b</a><a href='https://x.y'>c</a>"
+            ),
+            [],
+        )
 
     def test_wrong(self):
         for body, words in {

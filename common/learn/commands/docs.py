@@ -44,9 +44,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if not args.no_install:
         packages.ensure(console, PACKAGES)
     if not (project.ROOT / BUILDER).is_file():
-        raise LearnError(
-            f"{BUILDER} is missing: `git checkout -- docs` restores it", 2
-        )
+        raise LearnError(f"{BUILDER} is missing: `git checkout -- docs` restores it", 2)
     command = [python(), BUILDER]
     status, phase = phases.execute(console, "docs", command, phases.Phase.activity)
     if status != 0:
