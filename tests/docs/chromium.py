@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import deque
 from pathlib import Path
+from typing import Self
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -55,7 +56,7 @@ def program() -> str | None:
 class Browser:
     """One Chromium with one tab. A context manager."""
 
-    def __enter__(self) -> Browser:
+    def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="chromium-")
         from_us, self._to = os.pipe()
         self._from, to_us = os.pipe()
@@ -127,12 +128,10 @@ class Browser:
     def resize(self, width: int, height: int = 900) -> None:
         self.call(
             "Emulation.setDeviceMetricsOverride",
-            **{
-                "width": width,
-                "height": height,
-                "deviceScaleFactor": 1,
-                "mobile": False,
-            },
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
 
     def media(self, scheme: str = "light", kind: str = "screen") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -25,11 +24,9 @@ try:
 except ImportError:
     # The distribution's packages are for the distribution's Python.
     system = "/usr/bin/python3"
-    probe = [system, "-c", "import markdown_it, mdit_py_plugins"]
     if sys.executable != system and os.access(system, os.X_OK):
-        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-            os.execv(system, [system, *sys.argv])
-    print("python3-markdown-it or python3-mdit-py-plugins is not installed: skipped")
+        os.execv(system, [system, *sys.argv])
+    print("markdown-it or mdit-py-plugins is not installed: skipped")
     sys.exit(SKIPPED)
 
 
