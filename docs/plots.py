@@ -87,7 +87,7 @@ class Plot(Svg):
 
 
 LABELS = {  # where the name of a chapter's fastest kernel stands: beside its dot, clear of the others
-    "03": (-9, 4, "end"),
+    "03": (10, 3, "start"),
     "04": (8, 12, "start"),
     "05": (0, -15, "middle"),
     "06": (9, 12, "start"),
@@ -267,7 +267,7 @@ def visits_of_v2(tiles: int) -> list[list[tuple[int, int]]]:
 
 WALK_STYLE = """<style>
 .walk-step { opacity: .12; animation: walk-step CYCLEs linear infinite; }
-@keyframes walk-step { 0%, SHARE% { opacity: .6 } LATER% { opacity: .25 } 100% { opacity: .12 } }
+@keyframes walk-step { 0%, SHARE% { opacity: .45 } LATER% { opacity: .2 } 100% { opacity: .12 } }
 @media (prefers-reduced-motion: reduce) { .walk-step { animation: none; opacity: .3 } }
 </style>"""
 

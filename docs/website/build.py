@@ -82,7 +82,8 @@ def write_layout(out: Path) -> None:
     layout = path.read_text(encoding="utf-8")
     for name in UNUSED_LISTS:
         layout = re.sub(rf'(<tab type="{name}" visible=)"[^"]*"', r'\1"no"', layout)
-    path.write_text(layout, encoding="utf-8")
+    groups = r'(<tab type="(?:modules|topics)" visible="[^"]*" title=)""'
+    path.write_text(re.sub(groups, r'\1"API by layer"', layout), encoding="utf-8")
 
 
 def write_header(out: Path) -> None:

@@ -14,7 +14,9 @@ MATHJAX = re.compile(
     r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js"></script>\s*',
     re.DOTALL,
 )
-ALL_MEMBERS = re.compile(r'<a href="[^"]*-members\.html">List of all members</a>')
+ALL_MEMBERS = re.compile(
+    r'(?:&#124;\s*)?<a href="[^"]*-members\.html">List of all members</a>'
+)
 NESTED = re.compile(r'<a href="#nested-classes">Classes</a>(?:\s*&#124;)?\s*')
 
 

@@ -311,11 +311,7 @@ def stage(root: Path, target: Path) -> Site:
     kernels = []
     for folder in sorted(root.glob("chapters/[0-9][0-9]_*")):
         lesson = site.by_path.get((folder / "README.md").resolve())
-        about = (
-            f"Their lesson: @ref {lesson.name}"
-            if lesson
-            else "Their lesson is not written yet."
-        )
+        about = f"Their lesson: @ref {lesson.name}" if lesson else ""
         digits = folder.name[:2]
         kernels.append(
             f"@defgroup kernels_{digits} Kernels of chapter {digits}\n@ingroup kernels\n\n{about}\n"

@@ -363,6 +363,59 @@ class CtestTest(LearnTest):
         )
 
 
+class DocsTest(LearnTest):
+    """With a stand-in for docs/website/build.py."""
+
+    def builder(self, text: str) -> None:
+        path = self.tree.root / "docs" / "website" / "build.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def docs(self, *words: str, **variables: str) -> subprocess.CompletedProcess:
+        # A markdown-it that is there, so that it is this Python which builds.
+        (self.tree.root / "broken" / "markdown_it.py").touch()
+        return self.tree.learn("docs", *words, **variables)
+
+    def test_says_where_the_site_is(self):
+        self.builder("")
+        done = self.docs()
+        self.assert_well(done)
+        self.assertIn("site:   build/docs/html/index.html", done.stdout)
+        self.assertEqual(self.tree.calls("apt-get") + self.tree.calls("cmake"), [])
+
+    def test_installs_what_is_missing_and_shows_the_command_first(self):
+        self.builder("")
+        done = self.docs(FAKE_MISSING="doxygen libjs-mathjax")
+        self.assert_well(done)
+        install = self.tree.calls("apt-get")[-1]
+        self.assertTrue(
+            install.endswith("install --no-install-recommends doxygen libjs-mathjax")
+        )
+        self.assertLess(
+            done.stdout.index("doxygen libjs-mathjax"),
+            done.stdout.index("docs/website/build.py"),
+        )
+
+    def test_no_install(self):
+        self.builder("")
+        self.assert_well(self.docs("--no-install", FAKE_MISSING="doxygen"))
+        self.assertEqual(self.tree.calls("apt-get"), [])
+
+    def test_errors_are_one_line(self):
+        self.builder(
+            "import sys\nprint('x.hpp:3: warning: @param z')\nsys.exit('docs: Doxygen has warnings: see above')"
+        )
+        done = self.docs()
+        self.assert_one_line(
+            done, 1, "the site was not made: Doxygen has warnings: see above"
+        )
+        self.assertIn("x.hpp:3: warning", done.stdout)
+        self.builder("import sys\nprint('docs: not installed: doxygen')\nsys.exit(3)")
+        self.assert_one_line(
+            self.docs(), 3, "the site was not made: not installed: doxygen"
+        )
+
+
 class PackagesTest(LearnTest):
     def test_missing_packages_are_installed_and_the_command_comes_first(self):
         done = self.tree.learn("test", FAKE_MISSING="libfmt-dev g++")
