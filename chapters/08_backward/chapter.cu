@@ -86,7 +86,6 @@ void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
 
 template <bool kFused>
 void launch_fp32(const Args& a, cudaStream_t stream) {
-  forward::launch(a, stream);
   Backward<float> b = backward_of<float>(a);
   with_dim<DType::kFloat32>(a.head_dim, [&](auto dim) {
     using Tile = Fp32Tiles<decltype(dim)::value>;
@@ -107,7 +106,6 @@ void launch_fp32(const Args& a, cudaStream_t stream) {
 
 template <DType kType, int kStages, bool kFused>
 void launch_mma_as(const Args& a, cudaStream_t stream) {
-  forward::launch(a, stream);
   using T = std::conditional_t<kType == DType::kFloat16, __half, __nv_bfloat16>;
   Backward<T> b = backward_of<T>(a);
   with_dim<kType>(a.head_dim, [&](auto dim) {
@@ -222,6 +220,7 @@ Step fp32_step(const char* name, const char* summary) {
               .refuse = [](const Shape& shape) -> std::optional<std::string> {
                 return refuse_unless_compiled(shape, {DType::kFloat32});
               },
+              .before = forward::launch,
               .workspace = own_workspace};
 }
 
@@ -232,6 +231,14 @@ std::int64_t rows_of_sums(const Shape& shape) {
   return shape.batch * shape.heads * ((shape.seq_q - 1) / MmaTiles::Br + 1) * MmaTiles::Br;
 }
 
+/// Rows that the key tiles of all heads add to the sums of dQ: whole query tiles, and each adds to the last one.
+std::int64_t rows_added(const Shape& shape) {
+  const std::int64_t heads = shape.batch * shape.heads;
+  const std::int64_t key_tiles = (shape.seq_k - 1) / MmaTiles::Bc + 1;
+  return heads * rows_of_key_tiles(shape, MmaTiles::Br, MmaTiles::Bc) +
+         key_tiles * (rows_of_sums(shape) - heads * shape.seq_q);
+}
+
 template <bool kFused>
 Traffic mma_traffic(const Shape& shape) {
   Traffic traffic = shared_traffic(shape, MmaTiles::Br, MmaTiles::Bc);
@@ -240,7 +247,7 @@ Traffic mma_traffic(const Shape& shape) {
     return traffic;
   }
   const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
-  const std::int64_t added = heads * rows_of_key_tiles(shape, MmaTiles::Br, MmaTiles::Bc);
+  const std::int64_t added = rows_added(shape);
   const std::int64_t row = shape.head_dim * kFloat;
   add(traffic, "dq_sum",
       {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
@@ -257,6 +264,7 @@ Step mma_step(const char* name, const char* summary) {
               .refuse = [](const Shape& shape) -> std::optional<std::string> {
                 return refuse_unless_compiled(shape, {DType::kFloat16, DType::kBFloat16});
               },
+              .before = forward::launch,
               .workspace =
                   [](const Shape& shape) {
                     std::vector<TensorSpec> specs = own_workspace(shape);

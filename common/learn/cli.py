@@ -14,6 +14,7 @@ from .commands import (
     docs,
     doctor,
     hint,
+    notebooks,
     overview,
     reset,
     run,
@@ -33,6 +34,7 @@ COMMANDS = {
     "reset": reset,
     "solution": solution,
     "docs": docs,
+    "notebooks": notebooks,
     "doctor": doctor,
 }
 

@@ -51,6 +51,16 @@ PACKAGES = (
     ),
 )
 
+# What ./learn notebooks needs besides.
+NOTEBOOK_PACKAGES = (
+    Package("python3-numpy", "arrays", module="numpy"),
+    Package("python3-matplotlib", "plots", module="matplotlib"),
+    Package("python3-nbformat", "reads notebooks", module="nbformat"),
+    Package("python3-nbclient", "runs notebooks", module="nbclient"),
+    Package("python3-ipykernel", "the Python that runs in them", module="ipykernel"),
+    Package("python3-nbconvert", "makes pages of them", module="nbconvert"),
+)
+
 APT_UPDATE = ["apt-get", "-y", "update"]
 APT_INSTALL = [
     *("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y"),

@@ -1,4 +1,4 @@
-"""Measures chapters 03 to 07 for docs/results/, in three steps.
+"""Measures chapters 03 to 08 for docs/results/, in three steps.
 
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
     attention_results.py bytes     on any machine, 15 minutes: bytes of one head of the problems that are timed for the
@@ -25,6 +25,7 @@ CHAPTERS = [
     "05_loop_swapped_v2",
     "06_tensor_core_mma",
     "07_multi_stage",
+    "08_backward",
 ]
 # Whole tiles; ragged, causal and grouped; a few queries and many keys; the largest head_dim.
 COUNTED = [
@@ -43,7 +44,7 @@ COUNTED = [
 ]
 PROBLEM = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
 # Kernels of cuBLAS: the simulator counts the least that a product of matrices can move.
-WITHOUT = {"three_kernels"}
+WITHOUT = {"three_kernels", "standard"}
 
 
 # Figure 2 of the first FlashAttention paper: the same kernel with larger and larger key tiles.
@@ -53,7 +54,7 @@ BLOCK_SIZES_PROBLEM = {"batch": 8, "heads": 16, "seq_q": 1024, "head_dim": 64}
 # A head of the plans fp32_ladder and ladder of common/bench/attention.py, and whose variants are timed there.
 LADDERS = [
     ({"seq_q": 1024, "head_dim": 64}, CHAPTERS[:3]),
-    ({"seq_q": 4096, "head_dim": 128, "dtype": "bf16"}, CHAPTERS[3:]),
+    ({"seq_q": 4096, "head_dim": 128, "dtype": "bf16"}, CHAPTERS[3:5]),
 ]
 
 
@@ -138,7 +139,7 @@ def main() -> int:
     different = {
         what: sectors.largest_difference(compared, *names)
         for what, names in {
-            "sectors": ("read_sectors", "write_sectors"),
+            "sectors": ("read_sectors", "write_sectors", "atomic_sectors"),
             "mma": ("mma",),
             "wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),
         }.items()

@@ -129,7 +129,9 @@ class Site:
         if path.suffix in {".svg", ".png"}:
             name = f"{shown.parent.name}_{path.name}"
         else:
-            name = f"files/{shown}" + ("" if path.suffix == ".json" else ".txt")
+            name = f"files/{shown}" + (
+                "" if path.suffix in {".json", ".ipynb"} else ".txt"
+            )
         self.files[path] = name
         return name
 
