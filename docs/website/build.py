@@ -136,12 +136,12 @@ def build(out: Path) -> Path:
     import pages
 
     html = out / "html"
-    shutil.rmtree(html, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     try:
         site = pages.stage(ROOT, out / "pages")
     except pages.PageError as error:
         raise SiteError(str(error)) from None
+    shutil.rmtree(html, ignore_errors=True)
     write_layout(out)
     write_header(out)
     run_doxygen(out)

@@ -109,8 +109,10 @@ class Site:
             return target
         file, _, anchor = target.partition("#")
         path = (page.path.parent / file).resolve() if file else page.path.resolve()
-        if path.is_dir() and (path / "README.md").is_file():
-            path /= "README.md"
+        if path.is_dir() and path.is_relative_to(self.root):
+            # A folder is shown by its README, or else by that of the folder around it.
+            folders = (path, *path.parents)
+            path = next(f for f in folders if (f / "README.md").is_file()) / "README.md"
         where = page.path.relative_to(self.root)
         other = self.by_path.get(path)
         if other:

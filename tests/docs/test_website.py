@@ -96,7 +96,7 @@ class PagesTest(FolderTest):
         text = self.page("""
             # 01. A
 
-            [front](../../README.md#a-b-c) [here](#one) [file](../../common/x.cuh) [web](https://example.org/a_b)
+            [front](../../README.md#a-b-c) [here](#one) [file](../../common/x.cuh) [web](https://example.org/a_b) [folder](../../common)
 
             ## One
             """)
@@ -104,6 +104,7 @@ class PagesTest(FolderTest):
         self.assertIn('href="chapter_01_a.html#chapter_01_a-one"', text)
         self.assertIn('href="files/common/x.cuh.txt"', text)
         self.assertIn('href="https://example.org/a_b"', text)
+        self.assertIn('href="index.html">folder', text)
         self.assertEqual(list(self.site.files.values()), ["files/common/x.cuh.txt"])
         self.assertIn('<a class="prev" rel="prev" href="index.html">', text)
 
