@@ -18,17 +18,15 @@ ALL_MEMBERS = re.compile(
     r'(?:&#124;\s*)?<a href="[^"]*-members\.html">List of all members</a>'
 )
 NESTED = re.compile(r'<a href="#nested-classes">Classes</a>(?:\s*&#124;)?\s*')
+# A group says in its title of which other it is a part.
+TITLE = re.compile(
+    r'<div class="title">(.*?)(<div class="ingroups">.*?</div>)?</div>', re.DOTALL
+)
 
 
 def _headings(page: str) -> str:
     """The title becomes <h1>; sections, which Doxygen makes <h1> too, follow below it."""
-    page = re.sub(
-        r'<div class="title">(.*?)</div>',
-        r'<h1 class="title">\1</h1>',
-        page,
-        count=1,
-        flags=re.DOTALL,
-    )
+    page = TITLE.sub(r'<h1 class="title">\1</h1>\2', page, count=1)
     head, mark, contents = page.partition('<div class="contents">')
     if "<h1>" in contents:
         contents = re.sub(

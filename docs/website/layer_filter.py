@@ -1,5 +1,7 @@
 """What Doxygen reads of a header: the header, put into the group of its folder. Line numbers stay.
 
+A chapter has a namespace of its own there: what it teaches has the same name as what common/device has of it.
+
 python3 docs/website/layer_filter.py FILE
 """
 
@@ -27,14 +29,25 @@ def group_of(path: Path) -> str:
     return next(LAYERS[str(p)] for p in shown.parents if str(p) in LAYERS)
 
 
+OPEN = re.compile(r"(?:inline )?namespace ([\w:]+) \{")
+
+
 def grouped(source: str, group: str) -> str:
-    """The source, in which everything is a member of the group, the file's own description too."""
+    """The source, in which the members of namespaces belong to the group, and the file's own description."""
     lines = source.rstrip("\n").split("\n")
     at = lines.index("#pragma once")
     if at and lines[0].startswith("/// @file"):
         lines[at - 1] += f" @ingroup {group}"
-    lines[at] += f" /** @addtogroup {group} */ /** @{{ */"
-    lines.append("/** @} */")
+    # A namespace is not in the group itself: it belongs to several.
+    for number, line in enumerate(lines):
+        opened = OPEN.fullmatch(line)
+        if opened and f"}}  // namespace {opened[1]}" in lines[number:]:
+            if group.startswith("kernels_"):
+                chapter = group.replace("kernels", "chapter")
+                line = line.replace(f" {opened[1]} ", f" {opened[1]}::{chapter} ")
+            lines[number] = f"{line} /** @addtogroup {group} */ /** @{{ */"
+        elif line.startswith("}  // namespace "):
+            lines[number] = "/** @} */ " + line
     return "\n".join(lines) + "\n"
 
 

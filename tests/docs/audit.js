@@ -47,6 +47,11 @@
     found.push(`wider than the window by ${box.scrollWidth - box.clientWidth}: ${names.join("; ")}`);
   }
 
+  // Beside the menu only the contents scroll.
+  if (document.querySelector("#doc-content") && innerWidth >= 768 && root.scrollHeight > innerHeight + 1) {
+    found.push(`taller than the window by ${root.scrollHeight - innerHeight}`);
+  }
+
   // Contrast, WCAG 2.1: 4.5, or 3 for large text.
   const parse = (colour) => {
     const numbers = (colour.match(/[\d.]+/g) || []).map(Number);

@@ -1,6 +1,6 @@
 """Every link and every picture of the site: python3 tests/docs/check_links.py [SITE] (default build/docs/html).
 
-A link must lead to a file of the site, and to an id in it; a picture must be there and have an alternative text.
+Elements must be nested. A link must lead to a file of the site, and to an id in it; a picture must be there and have an alternative text.
 Nothing may be loaded from a network: only links that a reader follows lead elsewhere. The menu's links are checked too.
 Skipped (77) where there is no site.
 """
@@ -22,6 +22,7 @@ LOADED = {
     ("object", "data"),
     ("iframe", "src"),
 }
+NESTED = {"div", "table", "details", "nav", "h1", "h2", "h3", "h4", "h5", "h6"}
 IN_MENU = re.compile(r'"([\w.-]+\.html(?:#[\w.-]+)?)"')
 
 
@@ -35,6 +36,8 @@ class Page(HTMLParser):
         self.pictures = 0
         self.without_text: list[tuple[int, str]] = []
         self.ids: set[str] = set()
+        self.open: list[str] = []
+        self.crossed: list[tuple[int, str]] = []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -55,7 +58,15 @@ class Page(HTMLParser):
             if text is None:
                 self.without_text.append((line, attributes.get("src") or "a drawing"))
 
-    handle_startendtag = handle_starttag
+        if tag in NESTED:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in NESTED:
+            return
+        last = self.open.pop() if self.open else "nothing"
+        if last != tag:
+            self.crossed.append((self.getpos()[0], f"</{tag}> ends <{last}>"))
 
 
 def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
@@ -100,6 +111,7 @@ def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
             f"{name}:{line}: {what} has no alternative text"
             for line, what in page.without_text
         ]
+        found += [f"{name}:{line}: {what}" for line, what in page.crossed[:1]]
     for script in (*site.glob("navtree*.js"), site / "menudata.js"):
         if script.is_file():
             for target in dict.fromkeys(

@@ -131,12 +131,23 @@ class PagesTest(FolderTest):
 
 
 class FilterTest(unittest.TestCase):
-    def test_everything_is_in_the_group_and_lines_stay(self):
-        source = "/// @file\n/// A thing.\n#pragma once\n\nint x;\n"
+    def test_members_of_namespaces_are_in_the_group_and_lines_stay(self):
+        source = "/// @file\n/// A thing.\n#pragma once\nnamespace fa {\nint x;\n}  // namespace fa\n"
         lines = layer_filter.grouped(source, "device").split("\n")
         self.assertEqual(lines[1], "/// A thing. @ingroup device")
-        self.assertEqual(lines[2], "#pragma once /** @addtogroup device */ /** @{ */")
-        self.assertEqual(lines[4:6], ["int x;", "/** @} */"])
+        self.assertEqual(lines[3], "namespace fa { /** @addtogroup device */ /** @{ */")
+        self.assertEqual(lines[4:6], ["int x;", "/** @} */ }  // namespace fa"])
+
+    def test_a_chapter_has_its_own_namespace(self):
+        source = "#pragma once\nnamespace fa {\n}  // namespace fa\n"
+        lines = layer_filter.grouped(source, "kernels_04").split("\n")
+        self.assertTrue(lines[1].startswith("namespace fa::chapter_04 { /**"))
+
+    def test_a_namespace_without_a_mark_at_its_end_is_left_alone(self):
+        source = "#pragma once\nnamespace fa {\nnamespace a = b;\n}\nnamespace fa::a {\n}  // namespace fa::a\n"
+        lines = layer_filter.grouped(source, "device").split("\n")
+        self.assertEqual(lines[1:4], ["namespace fa {", "namespace a = b;", "}"])
+        self.assertEqual(lines[5], "/** @} */ }  // namespace fa::a")
 
     def test_folders(self):
         for path, group in {
@@ -156,6 +167,13 @@ class FinishTest(unittest.TestCase):
         self.assertIn('<h1 class="title">T</h1>', text)
         self.assertIn("<h2>On this page</h2>", text)
         self.assertIn("<h2>A</h2><h3>B</h3>", text)
+
+    def test_the_title_of_a_group_in_a_group(self):
+        page = '<div class="title">T<div class="ingroups">G</div></div></div>'
+        text = finish.finished(page)
+        self.assertEqual(
+            text, '<h1 class="title">T</h1><div class="ingroups">G</div></div>'
+        )
 
 
 class LinksTest(FolderTest):
@@ -180,6 +198,7 @@ class LinksTest(FolderTest):
             "<img src='none.png' alt=''>": "there is no none.png",
             "<img src='other.html'>": "no alternative text",
             "<script src='https://x.y/z.js'></script>": "is loaded from a network",
+            "<div><h1>a</div></h1>": "</div> ends <h1>",
         }.items():
             found = self.complaints(body)
             self.assertEqual(len(found), 1, body)
