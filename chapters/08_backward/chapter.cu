@@ -221,6 +221,7 @@ Step fp32_step(const char* name, const char* summary) {
                 return refuse_unless_compiled(shape, {DType::kFloat32});
               },
               .before = forward::launch,
+              .repeatable = !kFused,
               .workspace = own_workspace};
 }
 
@@ -265,6 +266,7 @@ Step mma_step(const char* name, const char* summary) {
                 return refuse_unless_compiled(shape, {DType::kFloat16, DType::kBFloat16});
               },
               .before = forward::launch,
+              .repeatable = !kFused,
               .workspace =
                   [](const Shape& shape) {
                     std::vector<TensorSpec> specs = own_workspace(shape);
