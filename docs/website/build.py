@@ -134,6 +134,7 @@ def build(out: Path) -> Path:
     require_tools()
     import finish
     import pages
+    import search_words
 
     html = out / "html"
     out.mkdir(parents=True, exist_ok=True)
@@ -151,6 +152,7 @@ def build(out: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
     finish.finish(html)
+    search_words.add(html, search_words.words_of(site))
     return html / "index.html"
 
 

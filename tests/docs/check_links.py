@@ -1,7 +1,8 @@
 """Every link and every picture of the site: python3 tests/docs/check_links.py [SITE] (default build/docs/html).
 
-Elements must be nested. A link must lead to a file of the site, and to an id in it; a picture must be there and have an alternative text.
-Nothing may be loaded from a network: only links that a reader follows lead elsewhere. The menu's links are checked too.
+Elements must be nested. A link must lead to a file of the site, and to an id in it; a picture must be there and have an
+alternative text. Nothing may be loaded from a network: only links that a reader follows lead elsewhere. The links of
+the menu and of the search are checked too.
 Skipped (77) where there is no site.
 """
 
@@ -23,6 +24,7 @@ LOADED = {
     ("iframe", "src"),
 }
 NESTED = {"div", "table", "details", "nav", "h1", "h2", "h3", "h4", "h5", "h6"}
+IN_SEARCH = re.compile(r"""["'](\.\./[\w.-]+\.html(?:#[\w.-]+)?)["']""")
 IN_MENU = re.compile(r'"([\w.-]+\.html(?:#[\w.-]+)?)"')
 
 
@@ -112,13 +114,14 @@ def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
             for line, what in page.without_text
         ]
         found += [f"{name}:{line}: {what}" for line, what in page.crossed[:1]]
-    for script in (*site.glob("navtree*.js"), site / "menudata.js"):
-        if script.is_file():
-            for target in dict.fromkeys(
-                IN_MENU.findall(script.read_text(encoding="utf-8"))
-            ):
-                counts["links"] += 1
-                follow(script.name, script, target)
+    menus = [*site.glob("navtree*.js"), *site.glob("menudata.js")]
+    listed = [(script, IN_MENU) for script in menus]
+    listed += [(script, IN_SEARCH) for script in site.glob("search/*.js")]
+    for script, pattern in listed:
+        targets = pattern.findall(script.read_text(encoding="utf-8"))
+        for target in dict.fromkeys(targets):
+            counts["links"] += 1
+            follow(script.name, script, target)
     return found, counts
 
 

@@ -21,6 +21,7 @@ import layer_filter
 
 try:
     import pages
+    import search_words
 except ImportError:
     # The distribution's packages are for the distribution's Python.
     system = "/usr/bin/python3"
@@ -128,6 +129,32 @@ class PagesTest(FolderTest):
     def test_a_page_without_a_title(self):
         with self.assertRaisesRegex(pages.PageError, "begins with no heading"):
             self.page("text\n")
+
+
+class SearchTest(FolderTest):
+    def test_words_of_titles_headings_and_the_glossary_are_found(self):
+        self.write("README.md", "# Front\n")
+        self.write("chapters/01_a/README.md", "# 01. A\n\n## Why three *barriers*\n")
+        self.write(
+            "docs/pages/glossary.md",
+            "# Glossary\n\n| word | is |\n|---|---|\n| Br, tile | x |\n",
+        )
+        site = pages.Site(self.root, pages.find_pages(self.root))
+        words = search_words.words_of(site)
+        url = "../chapter_01_a.html#chapter_01_a-why-three-barriers"
+        self.assertEqual(words["barriers"], {url: "01. A: Why three barriers"})
+        self.assertEqual(words["br"], {"../glossary.html": "Glossary: Br, tile"})
+        self.assertNotIn("why", words)
+
+        self.write("html/search/searchdata.js", 'var x =\n{\n  0: "ab",\n};\n')
+        index = self.write(
+            "html/search/all_1.js", "var searchData=\n[\n  ['bank_0',['bank']]\n];\n"
+        )
+        self.assertEqual(search_words.add(self.root / "html", words), 1)
+        text = index.read_text(encoding="utf-8")
+        self.assertIn("['bank_0',['bank']],\n", text)
+        self.assertIn('["barriers_word", ["barriers", ["../chapter_01_a.html#', text)
+        self.assertTrue(text.endswith("]\n];\n"))
 
 
 class FilterTest(unittest.TestCase):
