@@ -12,6 +12,7 @@ from pathlib import Path
 RESULTS = Path(__file__).resolve().parent / "results"
 GREY = "#7d8590"
 WARPS = ("#3b82f6", "#f97316", "#22a06b", "#a855f7")
+ON_COLOUR = "#000000"  # on any of WARPS, with a contrast of 4.5 and more
 SECTOR = 8  # floats in the 32 bytes that memory hands over
 
 
@@ -338,7 +339,10 @@ def outer() -> str:
             x, y = left + key * cell, top + row * cell
             shade = 0.9 if lane == mine else 0.1
             svg.box(x, y, 4 * cell, 4 * cell, WARPS[1 if lane == mine else 0], shade)
-            svg.text(x + 2 * cell, y + 2 * cell + 4, str(lane), 11, "middle")
+            ink = ON_COLOUR * (lane == mine)
+            svg.text(
+                x + 2 * cell, y + 2 * cell + 4, str(lane), 11, "middle", colour=ink
+            )
     for row in range(0, rows, 4):
         has = any(lane_of(row, key) == mine for key in range(0, keys, 4))
         y = top + row * cell

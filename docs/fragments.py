@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from drawings import WARPS, Svg
+from drawings import ON_COLOUR, WARPS, Svg
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = ROOT / "chapters" / "06_tensor_core_mma" / "kernel.cuh"
 MINE = 5  # the lane that the drawings follow
 LANES = range(32)
-ON_DARK = "#ffffff"
 
 # --- maps in C++ ----------------------------------------------------------------------------------
 
@@ -94,7 +93,9 @@ def _cells(svg, x, y, places, text, colour, mine, rows=1, cols=1):
     shade = 0.9 if mine else 0.2
     svg.box(left, top, cols * WIDE, rows * HIGH, colour, shade)
     middle = top + rows * HIGH / 2 + 3.5
-    svg.text(left + cols * WIDE / 2, middle, text, 9.5, "middle", mine, ON_DARK * mine)
+    svg.text(
+        left + cols * WIDE / 2, middle, text, 9.5, "middle", mine, ON_COLOUR * mine
+    )
 
 
 def _numbers(svg, x, y, rows, cols):
@@ -301,8 +302,8 @@ def banks() -> str:
                     x + group * cell, y, cell, cell, colour, 0.85 if wanted else 0.12
                 )
                 middle = x + (group + 0.5) * cell
-                white = ON_DARK * wanted
-                svg.text(middle, y + 16, str(part), 10, "middle", wanted, white)
+                ink = ON_COLOUR * wanted
+                svg.text(middle, y + 16, str(part), 10, "middle", wanted, ink)
         many = "wavefronts" if max(hits) > 1 else "wavefront"
         svg.text(x, 28, f"chunk {chunk} of 8 rows: {max(hits)} {many}", 11)
         for group in range(8):

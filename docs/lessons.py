@@ -32,12 +32,13 @@ KIND and ARGUMENTS are one of
         what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out, of all
         variants or of one
     drawing: NAME "TEXT"
-        a drawing of docs/drawings.py or docs/fragments.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
+        a drawing of docs/drawings.py, fragments.py or plots.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the form that
         common/profile/softmax_results.py writes. Where there is none yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER]
+    results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
         the same for files of common/profile/attention_results.py: a plan of common/bench/attention.py, or what the
@@ -67,13 +68,14 @@ from pathlib import Path
 import drawings
 import fragments
 import measured
+import plots
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common"))
 
 from learn import regions
 
-DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS
+DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS | plots.DRAWINGS
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
@@ -483,6 +485,7 @@ RESULTS = {
     r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
         data, plan, chapter, unit
     ),
+    r"errors (\w+)": measured.errors,
     r"choices": measured.choices,
     r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
         data, chapter, int(number)
@@ -498,7 +501,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             break
     else:
         raise BlockError(
-            "must be FILE and speed, sectors, tflops, ms or counters: see the top of docs/lessons.py"
+            "must be FILE and speed, sectors, tflops, ms, errors, choices or counters: see the top of docs/lessons.py"
         )
     path = tree.root / "docs" / "results" / file
     try:

@@ -145,6 +145,20 @@ def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
     return on_device(data, [corner, *kernels], rows)
 
 
+def errors(data: dict, plan: str) -> str:
+    """The largest relative error of O of each kernel in a plan."""
+    worst: dict[str, float] = {}
+    for timing in data["timings"]:
+        if timing["plan"] == plan:
+            kernel = _kernel(timing)
+            worst[kernel] = max(worst.get(kernel, 0.0), timing["rel_l2"])
+    if not worst:
+        raise NoSuchMeasurement(f"it has no plan {plan}")
+    rows = [[kernel, f"{error:.1e}"] for kernel, error in worst.items()]
+    dtype = next(t["dtype"] for t in data["timings"] if t["plan"] == plan)
+    return on_device(data, [dtype, "rel. L2 of O"], rows)
+
+
 def speed_of_variants(data: dict, plan: str, head_dim: int) -> dict[str, float]:
     """TFLOP/s of the variants in a plan, for a head dimension, without a mask."""
     return {

@@ -11,6 +11,7 @@ import sys
 from .commands import (
     check,
     diff,
+    docs,
     doctor,
     hint,
     notebooks,
@@ -32,6 +33,7 @@ COMMANDS = {
     "diff": diff,
     "reset": reset,
     "solution": solution,
+    "docs": docs,
     "notebooks": notebooks,
     "doctor": doctor,
 }

@@ -1,10 +1,12 @@
-"""Measures chapters 03 to 08 for docs/results/, in two steps.
+"""Measures chapters 03 to 08 for docs/results/, in three steps.
 
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
+    attention_results.py bytes     on any machine, 15 minutes: bytes of one head of the problems that are timed for the
+                                   ladders                                     -> attention_bytes.json
     attention_results.py measure   on a GPU: times beside PyTorch's kernels in one process (common/bench), and
                                    what Nsight Compute sees beside the simulator's counts -> attention_<gpu>.json
 
-`count` needs build/sim, `measure` needs build/cuda with its target chapter_libraries, ncu and PyTorch.
+`count` and `bytes` need build/sim, `measure` needs build/cuda with its target chapter_libraries, ncu and PyTorch.
 Exit status: 1 sectors or mma differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
 """
 
@@ -49,6 +51,35 @@ WITHOUT = {"three_kernels", "standard"}
 BLOCK_SIZES = ["warp_per_rows", "bc_64", "bc_128", "bc_max"]
 BLOCK_SIZES_PROBLEM = {"batch": 8, "heads": 16, "seq_q": 1024, "head_dim": 64}
 
+# A head of the plans fp32_ladder and ladder of common/bench/attention.py, and whose variants are timed there.
+LADDERS = [
+    ({"seq_q": 1024, "head_dim": 64}, CHAPTERS[:3]),
+    ({"seq_q": 4096, "head_dim": 128, "dtype": "bf16"}, CHAPTERS[3:5]),
+]
+
+
+def bytes_of_a_head() -> list[dict]:
+    """Bytes that a head of the ladders' problems asks of HBM, as the simulator counts them."""
+    rows = []
+    for problem, chapters in LADDERS:
+        for chapter in chapters:
+            options = sectors.as_options({"heads": 1, **problem})
+            result = sectors.run_program(
+                "sim", chapter, "--variant", "all", "--no-check", *options
+            )
+            for variant in result["variants"]:
+                counted = variant["traffic"]["counted"]
+                rows.append(
+                    {
+                        "chapter": chapter,
+                        "variant": variant["name"],
+                        "seq": problem["seq_q"],
+                        "head_dim": problem["head_dim"],
+                        "bytes": counted["read_bytes"] + counted["write_bytes"],
+                    }
+                )
+    return rows
+
 
 def block_sizes() -> dict:
     """Bytes and times of chapter 04 against the block size."""
@@ -85,14 +116,22 @@ def time_all() -> dict:
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1] not in ("count", "measure"):
+    if len(sys.argv) != 2 or sys.argv[1] not in (
+        "count",
+        "bytes",
+        "measure",
+    ):
         print(
-            "attention_results: must be followed by count or measure", file=sys.stderr
+            "attention_results: must be followed by count, bytes or measure",
+            file=sys.stderr,
         )
         return 2
     if sys.argv[1] == "count":
         runs = sectors.count(CHAPTERS, COUNTED, WITHOUT)
         sectors.write("attention_simulator.json", {"runs": runs})
+        return 0
+    if sys.argv[1] == "bytes":
+        sectors.write("attention_bytes.json", {"runs": bytes_of_a_head()})
         return 0
     counted = json.loads((sectors.RESULTS / "attention_simulator.json").read_text())
     result = time_all() | {"block_sizes": block_sizes()}

@@ -66,6 +66,15 @@ th:first-child, td:first-child, th:last-child, td:last-child { text-align: left;
 td:last-child { font-weight: 600; padding-right: 0; }
 pre { white-space: pre-wrap; padding: .75rem; background: var(--card); border: 1px solid var(--grid);
       border-radius: .5rem; font-size: .8125rem; }
+@media print {
+  body { max-width: none; padding: 0; }
+  figure, tr, pre { break-inside: avoid; }
+  h2, h3, figcaption { break-after: avoid; }
+  .scroll { overflow: visible; }
+  table { font-size: .625rem; }
+  th { white-space: normal; }
+  th, td { padding-right: .35rem; }
+}
 """
 
 VERDICT_WORDS = {
@@ -101,13 +110,19 @@ def _groups(chapters: list[Chapter]) -> list[list[Chapter]]:
 
 
 def _table(chapters: list[Chapter]) -> str:
+    rows = [row for chapter in chapters for row in chapter.rows]
+    timed = any(row.time for row in rows)
+    *headings, last = HEADINGS
+    headings += ["time", last] if timed else [last]
     lines = [
         "<tr>",
-        *(f'<th scope="col">{heading}</th>' for heading in HEADINGS),
+        *(f'<th scope="col">{heading}</th>' for heading in headings),
         "</tr>",
     ]
-    for row in (row for chapter in chapters for row in chapter.rows):
+    for row in rows:
         _, *values, verdict = cells(row)
+        if timed:
+            values.append(f"{row.time.median_ms:.3g} ms" if row.time else "-")
         lines.append(f"<tr><td>{row.number} {escape(row.variant)}</td>")
         lines += [f"<td>{escape(value)}</td>" for value in values]
         lines.append(f'<td class="{verdict}">{verdict}</td></tr>')

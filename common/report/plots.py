@@ -300,12 +300,35 @@ def shared_memory(rows: list[Row], name: str) -> Plot | None:
     return _finish(figure, plot, name, facts)
 
 
+def times(rows: list[Row], name: str) -> Plot | None:
+    """Time on the GPU, with the speed that it means."""
+    rows = [row for row in rows if row.time]
+    if not rows:
+        return None
+    plot = Plot("Time on the GPU", "Median of several runs; shorter is better.")
+    medians = [row.time.median_ms for row in rows]
+    figure, axes = _axes(rows)
+    axes.barh(range(len(rows)), medians, BAR, color=TENSORS[0])
+    facts = []
+    for position, row in enumerate(rows):
+        text = f"{row.time.median_ms:.3g} ms"
+        if row.time.tflops is not None:
+            text += f", {row.time.tflops:.3g} TFLOP/s"
+        elif row.time.gb_per_s is not None:
+            text += f", {row.time.gb_per_s:.0f} GB/s"
+        _write(axes, text, row.time.median_ms, position)
+        facts.append(f"{_label(row)}: {text}")
+    axes.set_xlim(0, 1.8 * max(medians))
+    axes.set_xlabel("ms")
+    return _finish(figure, plot, name, facts)
+
+
 def draw(rows: list[Row], name: str) -> list[Plot]:
     """Every plot for which the rows hold data.
 
     @param name  makes the ids of the drawings unique on the page
     """
-    kinds = (hbm_bytes, sector_efficiency, errors, shared_memory)
+    kinds = (hbm_bytes, sector_efficiency, errors, shared_memory, times)
     with matplotlib.rc_context(STYLE):
         plots = [kind(rows, f"{name}-{kind.__name__}") for kind in kinds]
     return [plot for plot in plots if plot]

@@ -73,6 +73,15 @@ class Shared:
 
 
 @dataclass
+class Time:
+    """How long a variant took on a GPU, and what that was in operations or bytes."""
+
+    median_ms: float
+    gb_per_s: float | None = None
+    tflops: float | None = None
+
+
+@dataclass
 class Row:
     """One variant of one chapter."""
 
@@ -89,6 +98,7 @@ class Row:
     defects: list[dict] | None  # None where the backend does not look for any
     workspace_bytes: int = 0  # of tensors in HBM that are neither input nor output
     verdict: str = UNCHECKED  # or OK, FAIL, DECLARED
+    time: Time | None = None  # where there was a GPU
     ratio: float | None = None  # counted bytes, of those of the variant before it
 
     @property
@@ -162,6 +172,13 @@ def _shared(data: dict | None) -> Shared | None:
     )
 
 
+def _time(variant: dict) -> Time | None:
+    if "time_ms" not in variant:
+        return None
+    median = variant["time_ms"]["median"]
+    return Time(median, variant.get("gb_per_s"), variant.get("tflops"))
+
+
 def _verdict(row: Row, check: dict | None) -> str:
     """As the chapter's exit status has it: what was declared to fail is no failure."""
     if row.failure or row.defects or row.formula_misses:
@@ -186,6 +203,7 @@ def _row(chapter: str, variant: dict) -> Row:
         shared=_shared(variant.get("shared")),
         defects=variant.get("defects"),
         workspace_bytes=variant.get("workspace_bytes", 0),
+        time=_time(variant),
     )
     row.verdict = _verdict(row, check)
     return row

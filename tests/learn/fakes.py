@@ -85,7 +85,8 @@ elif name == "cmake" and "--build" in words:
         print("ninja: build stopped: subcommand failed.")
         sys.exit(1)
     for file in os.listdir(f"{tree}/json"):
-        program = f"{tree}/build/sim/bin/ch{file.removesuffix('.json')}"
+        preset = words[words.index("--preset") + 1]
+        program = f"{tree}/build/{preset}/bin/ch{file.removesuffix('.json')}"
         copy(f"{tree}/bin/chapter", program)
         os.chmod(program, 0o755)
 elif name == "cmake":

@@ -20,7 +20,7 @@ def variant(
     """A variant that reads x `reads` times and writes y once.
 
     @param wavefronts  of shared memory: taken, and the fewest possible
-    @param counters    False: as the CUDA backend writes it, which counts nothing
+    @param counters    False: as the CUDA backend writes it, which counts nothing and takes the time
     """
     bytes_moved = {
         "read_bytes": reads * TENSOR_BYTES,
@@ -54,6 +54,9 @@ def variant(
         }
         result["ops"] = {"mma": 0, "barriers": 0, "shuffles": 0}
         result["defects"] = []
+    else:
+        time = {"median": 0.05 * (reads + 1), "min": 0.04, "max": 0.3, "repeats": 20}
+        result |= {"time_ms": time, "gb_per_s": 1500.0, "share_of_copy": 0.5}
     return result | extra
 
 

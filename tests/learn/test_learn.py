@@ -223,6 +223,10 @@ class RunTest(LearnTest):
         self.assertIn(f"--v {data}/v.npy", self.tree.calls("ch03_attention")[0])
         self.assertEqual(self.tree.calls("ch01_safe_softmax"), [])
 
+    def test_a_gpu_takes_the_time(self):
+        self.assert_well(self.tree.learn("run", "1", "--preset", "cuda"))
+        self.assertIn("--bench", self.tree.calls("ch01_safe_softmax")[0])
+
     def test_json_is_the_list_of_what_the_chapters_wrote(self):
         file = self.tree.root / "all.json"
         self.assert_well(self.tree.learn("run", "--json", str(file)))
@@ -356,6 +360,59 @@ class CtestTest(LearnTest):
         self.assertEqual(reader.skipped, ["off", "skipped"])
         self.assertEqual(
             reader.failed, ["notfound", "b/bad with a space", "segv", "slow"]
+        )
+
+
+class DocsTest(LearnTest):
+    """With a stand-in for docs/website/build.py."""
+
+    def builder(self, text: str) -> None:
+        path = self.tree.root / "docs" / "website" / "build.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def docs(self, *words: str, **variables: str) -> subprocess.CompletedProcess:
+        # A markdown-it that is there, so that it is this Python which builds.
+        (self.tree.root / "broken" / "markdown_it.py").touch()
+        return self.tree.learn("docs", *words, **variables)
+
+    def test_says_where_the_site_is(self):
+        self.builder("")
+        done = self.docs()
+        self.assert_well(done)
+        self.assertIn("site:   build/docs/html/index.html", done.stdout)
+        self.assertEqual(self.tree.calls("apt-get") + self.tree.calls("cmake"), [])
+
+    def test_installs_what_is_missing_and_shows_the_command_first(self):
+        self.builder("")
+        done = self.docs(FAKE_MISSING="doxygen libjs-mathjax")
+        self.assert_well(done)
+        install = self.tree.calls("apt-get")[-1]
+        self.assertTrue(
+            install.endswith("install --no-install-recommends doxygen libjs-mathjax")
+        )
+        self.assertLess(
+            done.stdout.index("doxygen libjs-mathjax"),
+            done.stdout.index("docs/website/build.py"),
+        )
+
+    def test_no_install(self):
+        self.builder("")
+        self.assert_well(self.docs("--no-install", FAKE_MISSING="doxygen"))
+        self.assertEqual(self.tree.calls("apt-get"), [])
+
+    def test_errors_are_one_line(self):
+        self.builder(
+            "import sys\nprint('x.hpp:3: warning: @param z')\nsys.exit('docs: Doxygen has warnings: see above')"
+        )
+        done = self.docs()
+        self.assert_one_line(
+            done, 1, "the site was not made: Doxygen has warnings: see above"
+        )
+        self.assertIn("x.hpp:3: warning", done.stdout)
+        self.builder("import sys\nprint('docs: not installed: doxygen')\nsys.exit(3)")
+        self.assert_one_line(
+            self.docs(), 3, "the site was not made: not installed: doxygen"
         )
 
 
@@ -630,7 +687,8 @@ class ReportTest(LearnTest):
         text = self.report(
             fixtures.safe_softmax("cuda"), fixtures.online_softmax("cuda")
         )
-        self.assertEqual(text.count("<svg"), 2)
+        self.assertEqual(text.count("<svg"), 3)
+        self.assertIn("02 on_chip: 0.1 ms, 1500 GB/s", text)
         self.assertIn("NVIDIA H100", text)
         self.assertIn("./learn run --preset sim", text)
 

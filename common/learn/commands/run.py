@@ -97,7 +97,7 @@ def run_chapter(
         words = [name_of(program), "--variant", "all"]
         for option, path in chapter.inputs().items():
             words += [option, name_of(path)]
-        return words
+        return words + (["--bench"] if preset == "cuda" else [])
 
     status, phase = phases.execute(
         console,

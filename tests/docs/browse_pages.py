@@ -1,0 +1,119 @@
+"""Every page of the site in headless Chromium: no error, nothing missing, readable by everyone.
+
+    python3 tests/docs/browse_pages.py [SITE...] [--shots DIR]
+
+SITE: folders with pages, or pages; default build/docs/html. Each page is seen 1280 pixels wide and light, and 390 pixels
+wide and dark. It fails on an error of the console, on anything fetched from a network, on text that sticks out, on a
+heading that skips a level, on a picture without alternative text, and on a contrast below 4.5 : 1. Skipped (77) where
+there is no Chromium or no page.
+
+--shots DIR: keeps pictures of the pages that have complaints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import chromium
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIPPED = 77
+AUDIT = (Path(__file__).resolve().parent / "audit.js").read_text(encoding="utf-8")
+# Formulas are set, and pictures of the menu are loaded, after the page itself.
+READY = """new Promise(done => {
+    const wait = tries => tries && [...document.images].some(image => !image.complete)
+        ? setTimeout(wait, 20, tries - 1) : requestAnimationFrame(() => done(true));
+    window.MathJax && MathJax.Hub ? MathJax.Hub.Queue(() => wait(200)) : wait(200);
+})"""
+VIEWS = ((1280, "light"), (390, "dark"))  # both widths, both schemes
+
+
+def _trouble(browser: chromium.Browser) -> list[str]:
+    """Errors since the page was opened, and what it fetched from elsewhere."""
+    local = ("file:", "data:", "about:", "blob:")
+    return [f"console: {text}" for text in browser.complaints()] + [
+        f"network: {url}" for url in browser.requests() if not url.startswith(local)
+    ]
+
+
+def complaints_about(
+    browser: chromium.Browser, page: Path, shots: Path | None
+) -> list[str]:
+    """What is wrong with a page, each once."""
+    found: dict[str, None] = {}
+    trouble: dict[str, None] = {}  # before it was opened again
+    for number, (width, scheme) in enumerate(VIEWS):
+        browser.resize(width)
+        browser.media(scheme)
+        if number == 0:
+            browser.open(page.as_uri())
+        elif browser.run(
+            "Boolean(window.MathJax)"
+        ):  # formulas are broken into lines once
+            trouble |= dict.fromkeys(_trouble(browser))
+            browser.open(page.as_uri())
+        browser.run(READY)
+        new = [f"at {width} pixels: {text}" for text in browser.run(AUDIT)]
+        if new and shots:
+            shots.mkdir(parents=True, exist_ok=True)
+            browser.screenshot(shots / f"{page.stem}_{width}_{scheme}.png")
+        found |= dict.fromkeys(new)
+    return list(found | trouble | dict.fromkeys(_trouble(browser)))
+
+
+def pages_of(places: Iterable[Path]) -> list[Path]:
+    pages = []
+    for place in places:
+        pages += sorted(place.glob("*.html")) if place.is_dir() else [place]
+    return pages
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        description="Looks at every page in headless Chromium."
+    )
+    parser.add_argument(
+        "places",
+        nargs="*",
+        type=Path,
+        default=[ROOT / "build/docs/html"],
+        metavar="SITE",
+    )
+    parser.add_argument("--shots", type=Path, metavar="DIR")
+    args = parser.parse_args(arguments)
+    if not chromium.program():
+        print("browse_pages: there is no Chromium: skipped")
+        return SKIPPED
+    pages = [page.resolve() for page in pages_of(args.places)]
+    if not pages:
+        print("browse_pages: there is no page: ./learn docs makes them")
+        return SKIPPED
+    start, count = time.monotonic(), 0
+
+    def browse(some: list[Path]) -> list[str]:
+        with chromium.Browser() as browser:
+            return [
+                f"{page.name}: {text}"
+                for page in some
+                for text in complaints_about(browser, page, args.shots)
+            ]
+
+    browsers = min(len(pages), os.cpu_count() or 1, 4)
+    with ThreadPoolExecutor(browsers) as pool:
+        for lines in pool.map(browse, [pages[n::browsers] for n in range(browsers)]):
+            count += len(lines)
+            print("\n".join(lines))
+    print(f"{len(pages)} pages, {count} complaints, {time.monotonic() - start:.0f} s")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

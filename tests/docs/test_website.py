@@ -1,0 +1,277 @@
+"""What makes the site, and what looks at it, each on a small example."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIPPED = 77
+sys.path[:0] = [str(ROOT / "tests/docs"), str(ROOT / "docs/website")]
+
+import browse_pages
+import check_links
+import chromium
+import finish
+import layer_filter
+
+try:
+    import pages
+    import search_words
+except ImportError:
+    # The distribution's packages are for the distribution's Python.
+    system = "/usr/bin/python3"
+    if sys.executable != system and os.access(system, os.X_OK):
+        os.execv(system, [system, *sys.argv])
+    print("markdown-it or mdit-py-plugins is not installed: skipped")
+    sys.exit(SKIPPED)
+
+
+class FolderTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="test-website-")
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve()
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
+        return path
+
+
+class PagesTest(FolderTest):
+    LESSON = "chapters/01_a/README.md"
+
+    def page(self, text: str) -> str:
+        """Doxygen's input for a lesson."""
+        self.write("README.md", "# Front\n\n## A `b` c\n")
+        self.write(self.LESSON, text)
+        site = pages.Site(self.root, pages.find_pages(self.root))
+        lesson = next(page for page in site.pages if page.name == "chapter_01_a")
+        self.site = site
+        return pages.Renderer(site, lesson).render()
+
+    def test_headings_code_formulas_and_tables(self):
+        text = self.page("""
+            # 01. A
+
+            ## One `x`
+
+            Let $a_b < c_d$ and `__x__`.
+
+            $$\\sum_i x_i$$
+
+            | a | |
+            |---|---:|
+            | `x` | 2 |
+
+            1. one
+
+               ```cpp
+               int a;  // */
+               ```
+
+            <!-- code: x -->
+            ```text
+            a < b @param \\b
+            ```
+            <!-- end -->
+            """)
+        self.assertTrue(text.startswith("# 01. A {#chapter_01_a}\n"))
+        self.assertIn("@section chapter_01_a-one-x One x\n", text)
+        self.assertIn("\\(a_b &lt; c_d\\)", text)
+        self.assertIn("<code>__x__</code>", text)
+        self.assertIn("\\[\\sum_i x_i\\]", text)
+        self.assertIn('<td style="text-align:right">2</td>', text)
+        self.assertIn("@code{.cpp}\nint a;  // */\n@endcode", text)
+        self.assertIn('<pre class="fragment">a &lt; b @param \\b</pre>', text)
+        self.assertNotIn("<!--", text)
+
+    def test_links(self):
+        self.write("common/x.cuh", "")
+        text = self.page("""
+            # 01. A
+
+            [front](../../README.md#a-b-c) [here](#one) [file](../../common/x.cuh) [web](https://example.org/a_b) [folder](../../common)
+
+            ## One
+            """)
+        self.assertIn('href="index.html#index-a-b-c"', text)
+        self.assertIn('href="chapter_01_a.html#chapter_01_a-one"', text)
+        self.assertIn('href="files/common/x.cuh.txt"', text)
+        self.assertIn('href="https://example.org/a_b"', text)
+        self.assertIn('href="index.html">folder', text)
+        self.assertEqual(list(self.site.files.values()), ["files/common/x.cuh.txt"])
+        self.assertIn('<a class="prev" rel="prev" href="index.html">', text)
+
+    def test_links_that_lead_nowhere(self):
+        for link in ("x.md", "#two", "../../README.md#z"):
+            with self.assertRaisesRegex(
+                pages.PageError, f"01_a/README.md: {link}: there is no such"
+            ):
+                self.page(f"# 01. A\n\n[a]({link})\n")
+
+    def test_a_drawing_becomes_part_of_the_page(self):
+        svg = '<svg width="9" fill="#7d8590" role="img">\n<title>T</title>\n<text>a</text>\n</svg>\n'
+        self.write("chapters/01_a/d.svg", svg)
+        text = self.page('# 01. A\n\n![What "it" shows](d.svg)\n')
+        self.assertIn(
+            '<svg width="9" fill="currentColor" role="img" aria-label="What &quot;it&quot; shows">',
+            text,
+        )
+        self.assertNotIn("<title>", text)
+
+    def test_a_page_without_a_title(self):
+        with self.assertRaisesRegex(pages.PageError, "begins with no heading"):
+            self.page("text\n")
+
+
+class SearchTest(FolderTest):
+    def test_words_of_titles_headings_and_the_glossary_are_found(self):
+        self.write("README.md", "# Front\n")
+        self.write("chapters/01_a/README.md", "# 01. A\n\n## Why three *barriers*\n")
+        self.write(
+            "docs/pages/glossary.md",
+            "# Glossary\n\n| word | is |\n|---|---|\n| Br, tile | x |\n",
+        )
+        site = pages.Site(self.root, pages.find_pages(self.root))
+        words = search_words.words_of(site)
+        url = "../chapter_01_a.html#chapter_01_a-why-three-barriers"
+        self.assertEqual(words["barriers"], {url: "01. A: Why three barriers"})
+        self.assertEqual(words["br"], {"../glossary.html": "Glossary: Br, tile"})
+        self.assertNotIn("why", words)
+
+        self.write("html/search/searchdata.js", 'var x =\n{\n  0: "ab",\n};\n')
+        index = self.write(
+            "html/search/all_1.js", "var searchData=\n[\n  ['bank_0',['bank']]\n];\n"
+        )
+        self.assertEqual(search_words.add(self.root / "html", words), 1)
+        text = index.read_text(encoding="utf-8")
+        self.assertIn("['bank_0',['bank']],\n", text)
+        self.assertIn('["barriers_word", ["barriers", ["../chapter_01_a.html#', text)
+        self.assertTrue(text.endswith("]\n];\n"))
+
+
+class FilterTest(unittest.TestCase):
+    def test_members_of_namespaces_are_in_the_group_and_lines_stay(self):
+        source = "/// @file\n/// A thing.\n#pragma once\nnamespace fa {\nint x;\n}  // namespace fa\n"
+        lines = layer_filter.grouped(source, "device").split("\n")
+        self.assertEqual(lines[1], "/// A thing. @ingroup device")
+        self.assertEqual(lines[3], "namespace fa { /** @addtogroup device */ /** @{ */")
+        self.assertEqual(lines[4:6], ["int x;", "/** @} */ }  // namespace fa"])
+
+    def test_a_chapter_has_its_own_namespace(self):
+        source = "#pragma once\nnamespace fa {\n}  // namespace fa\n"
+        lines = layer_filter.grouped(source, "kernels_04").split("\n")
+        self.assertTrue(lines[1].startswith("namespace fa::chapter_04 { /**"))
+
+    def test_a_namespace_without_a_mark_at_its_end_is_left_alone(self):
+        source = "#pragma once\nnamespace fa {\nnamespace a = b;\n}\nnamespace fa::a {\n}  // namespace fa::a\n"
+        lines = layer_filter.grouped(source, "device").split("\n")
+        self.assertEqual(lines[1:4], ["namespace fa {", "namespace a = b;", "}"])
+        self.assertEqual(lines[5], "/** @} */ }  // namespace fa::a")
+
+    def test_folders(self):
+        for path, group in {
+            "common/gpusim/gpusim.hpp": "gpusim",
+            "common/gpusim/runtime/block.hpp": "gpusim_runtime",
+            "common/device/tile.cuh": "device",
+            "chapters/05_loop_swapped_v2/kernel.cuh": "kernels_05",
+        }.items():
+            self.assertEqual(layer_filter.group_of(ROOT / path), group)
+
+
+class FinishTest(unittest.TestCase):
+    def test_headings(self):
+        page = '<div class="title">T</div><div class="contents"><div class="toc"><h3>Table of Contents</h3></div>'
+        page += "<h1>A</h1><h2>B</h2>"
+        text = finish.finished(page)
+        self.assertIn('<h1 class="title">T</h1>', text)
+        self.assertIn("<h2>On this page</h2>", text)
+        self.assertIn("<h2>A</h2><h3>B</h3>", text)
+
+    def test_the_title_of_a_group_in_a_group(self):
+        page = '<div class="title">T<div class="ingroups">G</div></div></div>'
+        text = finish.finished(page)
+        self.assertEqual(
+            text, '<h1 class="title">T</h1><div class="ingroups">G</div></div>'
+        )
+
+
+class LinksTest(FolderTest):
+    def complaints(self, body: str) -> list[str]:
+        self.write("index.html", f"<html><body id='top'>{body}</body></html>")
+        self.write("other.html", "<a id='here'></a>")
+        found, _ = check_links.complaints(self.root)
+        return found
+
+    def test_right(self):
+        self.assertEqual(
+            self.complaints(
+                "<a href='other.html#here'>a</a><a href='#top'>b</a><a href='https://x.y'>c</a>"
+            ),
+            [],
+        )
+
+    def test_wrong(self):
+        for body, words in {
+            "<a href='none.html'>a</a>": "there is no none.html",
+            "<a href='other.html#there'>a</a>": "there is no such place",
+            "<img src='none.png' alt=''>": "there is no none.png",
+            "<img src='other.html'>": "no alternative text",
+            "<script src='https://x.y/z.js'></script>": "is loaded from a network",
+            "<div><h1>a</div></h1>": "</div> ends <h1>",
+        }.items():
+            found = self.complaints(body)
+            self.assertEqual(len(found), 1, body)
+            self.assertIn(words, found[0])
+
+
+@unittest.skipUnless(chromium.program(), "there is no Chromium")
+class AuditTest(FolderTest):
+    def test_sees_what_is_wrong(self):
+        page = self.write(
+            "bad.html",
+            """
+            <html><body style="background: white"><h1>A</h1><h3>B</h3>
+            <p style="color: #999">pale</p>
+            <img src="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/%3E">
+            <div style="width: 800px">wide</div>
+            <script>console.error("oh"); nothing();</script>
+            <script src="none.js"></script>
+            </body></html>
+            """,
+        )
+        with chromium.Browser() as browser:
+            found = "\n".join(browse_pages.complaints_about(browser, page, None))
+        for words in (
+            "at 1280 pixels: heading of level 3 after 1: B",
+            "at 1280 pixels: no alternative text",
+            "at 1280 pixels: no language",
+            "at 390 pixels: wider than the window",
+            'contrast 2.85, light: p. "pale"',
+            "console: oh",
+            "nothing is not defined",
+            "none.js",
+        ):
+            self.assertIn(words, found)
+
+    def test_has_nothing_to_say_about_a_good_page(self):
+        page = self.write(
+            "good.html",
+            """
+            <html lang="en" style="color-scheme: light dark"><body><h1>A</h1><h2>B</h2><p>text</p><div style="overflow-x: auto"><div style="width: 800px">wide</div></div>
+            </body></html>
+            """,
+        )
+        with chromium.Browser() as browser:
+            self.assertEqual(browse_pages.complaints_about(browser, page, None), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
