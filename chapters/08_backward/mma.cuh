@@ -282,14 +282,14 @@ __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename T
     for (int n = 0; n < 4; ++n) {
       const float* from = sums + place_in_sums<Tile>(m, n, 0);
       alignas(16) float x[4];
-      if constexpr (kHasQuads && Tile::kQuads) {
-        *reinterpret_cast<float4*>(x) = quad(from);
-      } else {
-        for (int i = 0; i < 4; ++i) x[i] = from[32 * i];
-      }
       for (int i = 0; i < 4; i += 2) {
-        const Coord at = place_in_dq<Tile>(m, n, i);
-        if (first_query + at.row >= a.seq_q) continue;
+        const Coord at = place_in_dq<Tile>(m, n, i);  // where i is 2, 8 rows further down
+        if (first_query + at.row >= a.seq_q) break;
+        if constexpr (kHasQuads && Tile::kQuads) {
+          if (i == 0) *reinterpret_cast<float4*>(x) = quad(from);
+        } else {
+          x[i] = from[32 * i], x[i + 1] = from[32 * (i + 1)];
+        }
         *reinterpret_cast<std::uint32_t*>(dq + at.row * Tile::kHeadDim + at.col) =
             pack<typename Tile::T>(a.scale * x[i], a.scale * x[i + 1]);
       }
