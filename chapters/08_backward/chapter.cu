@@ -250,8 +250,7 @@ Traffic mma_traffic(const Shape& shape) {
   const std::int64_t added = rows_added(shape);
   const std::int64_t row = shape.head_dim * kFloat;
   add(traffic, "dq_sum",
-      {.read_bytes = (added + rows_of_sums(shape)) * row,
-       .write_bytes = (rows_of_sums(shape) + added) * row});
+      {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
   add(traffic, "dq", {.write_bytes = q * shape.head_dim * std::int64_t(size_of(shape.dtype))});
   return traffic;
 }
