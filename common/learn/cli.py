@@ -15,6 +15,7 @@ from .commands import (
     hint,
     notebooks,
     overview,
+    profile,
     reset,
     run,
     solution,
@@ -32,6 +33,7 @@ COMMANDS = {
     "diff": diff,
     "reset": reset,
     "solution": solution,
+    "profile": profile,
     "notebooks": notebooks,
     "doctor": doctor,
 }
