@@ -36,7 +36,6 @@ METRICS = (
         "write_sectors": _GLOBAL.format("sectors", "st"),
         "write_requests": _GLOBAL.format("requests", "st"),
         "atomic_sectors": _GLOBAL.format("sectors", "red"),
-        "atomic_requests": _GLOBAL.format("requests", "red"),
         # Between the L1 and the L2.
         "l2_read_sectors": _L2.format("read"),
         "l2_write_sectors": _L2.format("write"),
@@ -56,10 +55,9 @@ METRICS = (
     | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
 )
 
-HOW_TO_PERMIT = (
-    "this user may not read the GPU's counters: run as root, or load the driver's module with "
-    "NVreg_RestrictProfilingToAdminUsers=0"
-)
+NOT_EVERYWHERE = {METRICS["l2_atomic_sectors"]}
+
+HOW_TO_PERMIT = "no right to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
 
 
 class NcuError(Exception):
@@ -129,6 +127,14 @@ def dimensions(text: str) -> str:
     while len(numbers) > 1 and numbers[-1] == "1":
         numbers.pop()
     return "x".join(numbers)
+
+
+def has_launches(text: str) -> bool:
+    """Whether a CSV file holds any."""
+    try:
+        return bool(read_launches(text))
+    except NoKernels:
+        return False
 
 
 def read_launches(text: str) -> list[Launch]:
@@ -232,6 +238,8 @@ def run(
         ]
         # A metric that this ncu has no name for. It does not begin then.
         unknown = [m for m in metrics if any(m in error for error in errors)]
+        if errors and not unknown and not has_launches(text):
+            unknown = NOT_EVERYWHERE.intersection(metrics)
         if unknown and len(unknown) < len(metrics):
             metrics = [metric for metric in metrics if metric not in unknown]
             continue

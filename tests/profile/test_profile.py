@@ -47,7 +47,7 @@ elif name == "ncu":
     log = open(value_of("--log-file"), "w")
     for metric in fake.get("unknown_metrics", []):
         if metric in metrics:
-            log.write(f"==ERROR== Failed to find metric {metric}\n")
+            log.write(f"==ERROR== Failed to find metric {fake.get('calls_it', metric)}\n")
             sys.exit(1)
     done = subprocess.run(words[program:])
     log.write("==PROF== Connected to process 1\n")
@@ -270,6 +270,13 @@ class TableTest(ProfileTest):
         done = self.profile("--variant", "online")
         self.assertEqual(self.row(done, "online")[1:3], ["3.84kB", "3.84kB"])
 
+    def test_what_cublas_moves_is_not_compared(self):
+        self.fake["variants"] = {"three_kernels": counters(80, 20)}
+        self.fake["launches"] = {"three_kernels": self.fake["launches"]["on_chip"]}
+        done = self.profile()
+        self.assertEqual(self.row(done, "three_kernels")[-1], "-")
+        self.assertIn("three_kernels calls cuBLAS", done.stdout)
+
     def test_constants_moved_are_no_mma(self):
         values = ncu.combine(
             [
@@ -377,6 +384,14 @@ class MissingTest(ProfileTest):
         self.assertEqual(self.row(done, "online")[3], "3.20kB")
         self.assertEqual(self.row(done, "on_chip")[3:5], ["-", "0B"])
         self.assertEqual(len(self.calls("ncu")), 4)  # a second time without it
+        self.fake["calls_it"] = "number 9"
+        self.assertEqual(self.row(self.profile(), "online")[3], "3.20kB")
+
+    def test_an_error_of_ncu_is_told(self):
+        self.fake["unknown_metrics"] = [ncu.METRICS["read_sectors"]]
+        self.fake["calls_it"] = "number 9"
+        done = self.profile()
+        self.assert_simulator_only(done, "Failed to find metric number 9")
 
     def test_without_a_simulator_its_columns_are_dashes(self):
         self.remove("build/sim/bin/ch02_online_softmax")
