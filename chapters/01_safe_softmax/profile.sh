@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The Nsight Compute run of this chapter, on 8192 rows of 4096 columns or with the options that are given:
-#   ./profile.sh --variant all --rows 1024 --cols 131072
+# What Nsight Compute measures of this chapter, beside what the simulator counts:
+#   ./learn profile 01
+#   ./learn profile 01 --rows 1024 --cols 131072
+# ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the load sectors per request. A warp that reads 32 neighbouring floats needs 4, a warp that
-# reads a column of 32 rows needs 32.
+# What to look at: the sectors of a load. A warp that reads 32 neighbouring floats needs 4, a warp that reads a column
+# of 32 rows needs 32. And the bytes at the L2, which the L1 spares for loads, and not for stores.
 set -euo pipefail
-# shellcheck disable=SC1091  # where it is depends on where this file is
-source "$(dirname "${BASH_SOURCE[0]}")/../../common/profile/profile.sh"
-if [[ $# -eq 0 ]]; then
-  set -- --variant all --rows 8192 --cols 4096
-fi
-profile_chapter ch01_safe_softmax "$@"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 01_safe_softmax \
+  --usual '--variant all --rows 2048 --cols 1024' \
+  --large '--variant all --rows 8192 --cols 4096' \
+  --show requests,occupancy -- "$@"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The Nsight Compute run of this chapter, on 8192 rows of 4096 columns or with the options that are given:
-#   ./profile.sh --variant all --rows 1024 --cols 131072
+# What Nsight Compute measures of this chapter, beside what the simulator counts:
+#   ./learn profile 02
+#   ./learn profile 02 --rows 1024 --cols 131072
+# ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the sectors per request, which float4 takes from 4 to 16, and the load sectors, which
-# `on_chip` halves.
+# What to look at: the sectors of a load, which float4 takes from 4 to 16, and the bytes at L1, of which `on_chip`
+# saves the second read.
 set -euo pipefail
-# shellcheck disable=SC1091  # where it is depends on where this file is
-source "$(dirname "${BASH_SOURCE[0]}")/../../common/profile/profile.sh"
-if [[ $# -eq 0 ]]; then
-  set -- --variant all --rows 8192 --cols 4096
-fi
-profile_chapter ch02_online_softmax "$@"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 02_online_softmax \
+  --usual '--variant all --rows 2048 --cols 1024' \
+  --large '--variant all --rows 8192 --cols 4096' \
+  --show requests,shared,occupancy -- "$@"

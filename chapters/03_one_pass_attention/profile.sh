@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The Nsight Compute run of this chapter, on 16 heads of 1024 queries and keys or with the options that are given:
-#   ./profile.sh --variant one_pass --heads 1 --seq-q 8192 --seq-k 8192 --head-dim 64
+# What Nsight Compute measures of this chapter, beside what the simulator counts:
+#   ./learn profile 03
+#   ./learn profile 03 --variant one_pass --heads 1 --seq-q 1000 --head-dim 128 --causal
+# ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the load sectors beside the megabytes of the DRAM. Every row asks for all of K and V, and the
-# caches answer most of it.
+# What to look at: the bytes at the L1 beside those of L2 and DRAM. Every row asks for all of K and V, and the caches
+# answer most of it. `three_kernels` has a line for each of its kernels.
 set -euo pipefail
-# shellcheck disable=SC1091  # where it is depends on where this file is
-source "$(dirname "${BASH_SOURCE[0]}")/../../common/profile/profile.sh"
-if [[ $# -eq 0 ]]; then
-  set -- --variant all --heads 16 --seq-q 1024 --seq-k 1024 --head-dim 64
-fi
-profile_chapter ch03_one_pass_attention "$@"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 03_one_pass_attention \
+  --usual '--variant all --heads 2 --seq-q 256 --head-dim 64' \
+  --large '--variant all --batch 8 --heads 16 --seq-q 1024 --head-dim 64' \
+  --show requests,occupancy,stalls -- "$@"

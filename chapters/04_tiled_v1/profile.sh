@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The Nsight Compute run of this chapter, on 16 heads of 1024 queries and keys or with the options that are given:
-#   ./profile.sh --variant bc_max --batch 8 --heads 16 --seq-q 1024 --seq-k 1024 --head-dim 64
+# What Nsight Compute measures of this chapter, beside what the simulator counts:
+#   ./learn profile 04
+#   ./learn profile 04 --variant bc_max --heads 3 --seq-q 1000 --head-dim 32
+# ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the sectors per request, which `cooperative` takes from 32 to 4; the bank conflicts; and the
-# load sectors of the variants whose key tiles are larger.
+# What to look at: the sectors of a load, which `cooperative` takes from 32 to 4; the bank conflicts; and the bytes of
+# the variants whose key tiles are larger.
 set -euo pipefail
-# shellcheck disable=SC1091  # where it is depends on where this file is
-source "$(dirname "${BASH_SOURCE[0]}")/../../common/profile/profile.sh"
-if [[ $# -eq 0 ]]; then
-  set -- --variant all --heads 16 --seq-q 1024 --seq-k 1024 --head-dim 64
-fi
-profile_chapter ch04_tiled_v1 "$@"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 04_tiled_v1 \
+  --usual '--variant all --heads 2 --seq-q 256 --head-dim 64' \
+  --large '--variant all --batch 8 --heads 16 --seq-q 1024 --head-dim 64' \
+  --show requests,shared,occupancy,stalls -- "$@"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The Nsight Compute run of this chapter, on 16 heads of 1024 queries and keys or with the options that are given:
-#   ./profile.sh --variant register_tiled --batch 8 --heads 16 --seq-q 1024 --seq-k 1024 --head-dim 64
+# What Nsight Compute measures of this chapter, beside what the simulator counts:
+#   ./learn profile 05
+#   ./learn profile 05 --variant register_tiled --heads 3 --seq-q 1000 --head-dim 128
+# ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the load sectors, which fall with Br; the wavefronts of shared memory, which fall with the size of
-# the outer products; and that no variant writes more than O and LSE.
+# What to look at: the bytes, which fall with Br, and are few at the DRAM; and the wavefronts of shared memory, which
+# fall with the size of the outer products.
 set -euo pipefail
-# shellcheck disable=SC1091  # where it is depends on where this file is
-source "$(dirname "${BASH_SOURCE[0]}")/../../common/profile/profile.sh"
-if [[ $# -eq 0 ]]; then
-  set -- --variant all --heads 16 --seq-q 1024 --seq-k 1024 --head-dim 64
-fi
-profile_chapter ch05_loop_swapped_v2 "$@"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 05_loop_swapped_v2 \
+  --usual '--variant all --heads 2 --seq-q 256 --head-dim 64' \
+  --large '--variant all --batch 8 --heads 16 --seq-q 1024 --head-dim 64' \
+  --show requests,shared,occupancy,stalls -- "$@"

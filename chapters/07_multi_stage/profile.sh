@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The Nsight Compute run of this chapter, on 16 heads of 4096 queries and keys or with the options that are given:
-#   ./profile.sh --variant final --batch 4 --heads 16 --seq-q 4096 --seq-k 4096 --head-dim 128
+# What Nsight Compute measures of this chapter, beside what the simulator counts:
+#   ./learn profile 07
+#   ./learn profile 07 --variant stages_1,final --heads 3 --seq-q 1000 --head-dim 128 --causal
+# ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the load sectors, which include those of cp.async and are the same in all variants; the wavefronts of
-# shared memory, which two_rows_of_mma halves; no bank conflicts; and O in requests of 16 sectors.
+# What to look at: the bytes, which are the same in all variants, cp.async included; the wavefronts of shared memory,
+# which two_rows_of_mma halves; no bank conflicts; O in stores of 16 sectors. With --large: what warps wait for.
 set -euo pipefail
-# shellcheck disable=SC1091  # where it is depends on where this file is
-source "$(dirname "${BASH_SOURCE[0]}")/../../common/profile/profile.sh"
-if [[ $# -eq 0 ]]; then
-  set -- --variant all --heads 16 --seq-q 4096 --seq-k 4096 --head-dim 64
-fi
-profile_chapter ch07_multi_stage "$@"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 07_multi_stage \
+  --usual '--variant all --heads 16 --seq-q 256 --head-dim 64' \
+  --large '--variant all --batch 4 --heads 16 --seq-q 4096 --head-dim 64' \
+  --show requests,shared,tensor,occupancy,stalls -- "$@"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The Nsight Compute run of this chapter, on 16 heads of 4096 queries and keys or with the options that are given:
-#   ./profile.sh --variant mma_pipelined --dtype bf16 --heads 16 --seq-q 4096 --seq-k 4096 --head-dim 128
+# What Nsight Compute measures of this chapter, beside what the simulator counts:
+#   ./learn profile 08
+#   ./learn profile 08 --variant mma_pipelined --heads 3 --seq-q 1000 --head-dim 128 --dtype bf16
+# ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the forward pass, D and the gradients as kernels of their own; the sectors of atomic additions, which
+# What to look at: the forward pass, D and the gradients, each with a line; the sectors of atomic additions, which
 # fill a quarter of theirs in fp32_fused and all of them in mma_fused; tensor instructions, five products or seven.
 set -euo pipefail
-# shellcheck disable=SC1091  # where it is depends on where this file is
-source "$(dirname "${BASH_SOURCE[0]}")/../../common/profile/profile.sh"
-if [[ $# -eq 0 ]]; then
-  set -- --variant mma_fused,mma_pipelined,mma_deterministic --dtype bf16 --heads 16 --seq-q 4096 --seq-k 4096 --head-dim 64
-fi
-profile_chapter ch08_backward "$@"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 08_backward \
+  --usual '--variant all --heads 4 --seq-q 256 --head-dim 64' \
+  --large '--variant mma_fused,mma_pipelined,mma_deterministic --batch 4 --heads 16 --seq-q 4096 --head-dim 64' \
+  --show atomics,requests,shared,tensor,occupancy,stalls -- "$@"

@@ -16,6 +16,7 @@ from .commands import (
     hint,
     notebooks,
     overview,
+    profile,
     reset,
     run,
     solution,
@@ -34,6 +35,7 @@ COMMANDS = {
     "reset": reset,
     "solution": solution,
     "docs": docs,
+    "profile": profile,
     "notebooks": notebooks,
     "doctor": doctor,
 }

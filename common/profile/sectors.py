@@ -6,39 +6,30 @@ Used by softmax_results.py and attention_results.py.
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import ncu_table
+import ncu
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
-UNUSABLE_ARGUMENTS = 2  # exit status of a chapter
 
-# The name in our files, and the metric.
-METRICS = (
-    {
-        f"{kind}_{what}": ncu_table.GLOBAL.format(what, op)
-        for kind, op in (("read", "ld"), ("write", "st"))
-        for what in ("sectors", "requests")
-    }
-    | {
-        "atomic_sectors": ncu_table.GLOBAL.format(
-            "sectors", "red"
-        ),  # atomics whose result nobody reads
-        "shared_load_wavefronts": ncu_table.WAVEFRONTS.format("ld"),
-        "shared_store_wavefronts": ncu_table.WAVEFRONTS.format("st"),
-        "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and moves of constants, which profile() takes out
-        "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
-        "dram_read_bytes": "dram__bytes_read.sum",
-        "dram_write_bytes": "dram__bytes_write.sum",
-    }
-)
-
-
-class Refused(Exception):
-    """A variant does not run a problem. The text says why."""
+# What is compared with what the simulator counts, and the DRAM.
+NAMES = [
+    "read_sectors",
+    "read_requests",
+    "write_sectors",
+    "write_requests",
+    "atomic_sectors",
+    "shared_load_wavefronts",
+    "shared_store_wavefronts",
+    "mma",
+    "hfma2",
+    "dram_read_bytes",
+    "dram_write_bytes",
+]
+# Variants of cuBLAS's kernels: the simulator counts the least that a product of matrices can move.
+OF_CUBLAS = {"three_kernels", "standard"}
 
 
 def run_program(build: str, chapter: str, *options: str) -> dict:
@@ -53,8 +44,8 @@ def run_program(build: str, chapter: str, *options: str) -> dict:
     run = subprocess.run(
         [program, "--json", "-", *options], check=False, capture_output=True, text=True
     )
-    if run.returncode == UNUSABLE_ARGUMENTS:
-        raise Refused(run.stderr.strip())
+    if run.returncode == ncu.UNUSABLE_ARGUMENTS:
+        raise ncu.Refused(run.stderr.strip())
     if run.returncode != 0:
         print(run.stdout, run.stderr, sep="\n", file=sys.stderr)
         sys.exit(run.returncode)
@@ -87,28 +78,30 @@ def count(
                 options = ["--variant", variant, "--no-check", *as_options(problem)]
                 try:
                     result = run_program("sim", chapter, *options)["variants"][0]
-                except Refused:
+                except ncu.Refused:
                     continue
-                counted, shared = result["traffic"]["counted"], result["shared"]
-                names = (
-                    "read_sectors",
-                    "write_sectors",
-                    "atomic_sectors",
-                    "read_requests",
-                    "write_requests",
-                )
                 rows.append(
-                    {
-                        "chapter": chapter,
-                        "variant": variant,
-                        **problem,
-                        **{name: counted[name] for name in names},
-                        "shared_load_wavefronts": shared["load_wavefronts"],
-                        "shared_store_wavefronts": shared["store_wavefronts"],
-                        "mma": result["ops"]["mma"],
-                    }
+                    {"chapter": chapter, "variant": variant, **problem}
+                    | simulated(result)
                 )
     return rows
+
+
+def simulated(variant: dict) -> dict:
+    """The counters in the JSON of a variant that ran on the simulator, by our names."""
+    counted, shared = variant["traffic"]["counted"], variant["shared"]
+    names = (
+        "read_sectors",
+        "write_sectors",
+        "atomic_sectors",
+        "read_requests",
+        "write_requests",
+    )
+    return {name: counted[name] for name in names} | {
+        "shared_load_wavefronts": shared["load_wavefronts"],
+        "shared_store_wavefronts": shared["store_wavefronts"],
+        "mma": variant["ops"]["mma"],
+    }
 
 
 def as_options(problem: dict) -> list[str]:
@@ -126,46 +119,27 @@ def as_options(problem: dict) -> list[str]:
 def profile(chapter: str, variants: list[str], problem: dict) -> list[dict]:
     """What Nsight Compute measures of each variant: the sum of its kernels."""
     program = ROOT / "build" / "cuda" / "bin" / f"ch{chapter}"
-    with tempfile.NamedTemporaryFile(suffix=".csv") as log:
-        ncu = ["ncu", "--clock-control", "none", "--csv", "--page", "raw"]
-        ncu += ["--print-units", "base", "--log-file", log.name]
-        ncu += ["--metrics", ",".join(METRICS.values())]
-        options = ["--variant", ",".join(variants), "--no-check", *as_options(problem)]
-        try:
-            run = subprocess.run(
-                [*ncu, program, *options], check=False, capture_output=True, text=True
-            )
-        except FileNotFoundError:
-            print("ncu is not in PATH: it comes with the CUDA toolkit", file=sys.stderr)
-            sys.exit(3)
-        together = (
-            run.returncode != UNUSABLE_ARGUMENTS
-        )  # else they take different types
-        if together and run.returncode != 0:
-            print(run.stdout, run.stderr, sep="\n", file=sys.stderr)
-            sys.exit(run.returncode)
-        launches = (
-            ncu_table.read_launches(Path(log.name).read_text()) if together else []
-        )
-    if len(variants) > 1 and (not together or len(launches) > len(variants)):
+    options = ["--variant", ",".join(variants), "--no-check", *as_options(problem)]
+    try:
+        launches = ncu.run(program, options, NAMES)
+    except ncu.NcuError as error:
+        print(error, file=sys.stderr)
+        sys.exit(3)
+    except ncu.Failed as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.status)
+    except ncu.Refused as error:
+        if len(variants) == 1:
+            sys.exit(f"{chapter}: {error}")
+        launches = []  # they take different types
+    if len(variants) > 1 and (not launches or len(launches) > len(variants)):
         return [profile(chapter, [variant], problem)[0] for variant in variants]
     if len(launches) < len(variants):
         print(f"{chapter}: {len(launches)} launches of {variants}", file=sys.stderr)
         sys.exit(1)
     if len(variants) == 1:
-        return [_sum(launches)]
-    return [_sum([launch]) for launch in launches]
-
-
-def _sum(launches: list[ncu_table.Launch]) -> dict:
-    """The counters of some launches, by our names. Those that Nsight Compute did not measure are missing."""
-    values = {
-        name: sum(int(launch.values[metric]) for launch in launches)
-        for name, metric in METRICS.items()
-        if all(metric in launch.values for launch in launches)
-    }
-    values["mma"] -= values.pop("hfma2")
-    return values
+        return [ncu.combine(launches, NAMES)]
+    return [ncu.combine([launch], NAMES) for launch in launches]
 
 
 def compare(counted: list[dict], keys: tuple[str, ...]) -> list[dict]:

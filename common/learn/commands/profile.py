@@ -1,0 +1,146 @@
+"""./learn profile: bytes predicted, counted by the simulator, and measured by Nsight Compute."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .. import exercises, machine, packages, project, setup
+from ..console import Console, LearnError
+from .run import refuse_json
+
+HELP = "what Nsight Compute measures beside what the simulator counts; without a GPU, the latter"
+SIM = "sim"  # the preset whose simulator counts
+
+
+class Options(argparse.ArgumentParser):
+    """argparse, with errors of one line."""
+
+    def error(self, message: str):
+        raise LearnError(f"{message} (./learn profile --help lists what there is)", 2)
+
+
+def _add_own(parser: argparse.ArgumentParser) -> None:
+    setup.add_preset(parser)
+    setup.add_no_install(parser)
+    parser.add_argument(
+        "--exercise", action="store_true", help="your own kernels, from exercises/"
+    )
+    parser.add_argument(
+        "--large",
+        action="store_true",
+        help="a problem that fills a GPU, without the simulator",
+    )
+    parser.add_argument(
+        "--no-simulator",
+        action="store_true",
+        help="leave the simulator out, for problems that would take it minutes",
+    )
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="all that was counted and measured ('-' for standard output, instead of the table)",
+    )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("chapter", metavar="NN", help="the chapter: 01")
+    _add_own(parser)
+    rest = parser.add_argument(
+        "options",
+        nargs=argparse.REMAINDER,
+        metavar="OPTION",
+        help="of the chapter's program: --heads 3 --seq-q 1000; default a small problem",
+    )
+    rest.required = False  # which is for the message where NN is missing
+
+
+def own_options(args: argparse.Namespace) -> argparse.Namespace:
+    """Takes our own options out of what follows NN; the rest is the program's."""
+    parser = Options(prog="./learn profile", add_help=False, allow_abbrev=False)
+    _add_own(parser)
+    later, args.options = parser.parse_known_args(args.options)
+    for name, value in vars(later).items():
+        setattr(args, name, value or getattr(args, name))
+    return args
+
+
+def reason_for_simulator_only(preset: str, why: str) -> str | None:
+    """Why nothing is measured here, so that only the simulator is needed."""
+    if not preset.startswith("cuda"):
+        return f"preset {preset}: {why}"
+    if not machine.gpus():
+        return "no GPU answers to nvidia-smi"
+    if not machine.cuda_program("ncu"):
+        return "ncu is not in PATH, it comes with the CUDA toolkit"
+    return None
+
+
+def main(console: Console, args: argparse.Namespace) -> int:
+    """Builds what is missing, and runs the chapter's profile.sh."""
+    if {"-h", "--help"} & set(args.options):
+        args.options = ["--help"]
+        return run_script(project.select([args.chapter])[0], args.options, {})
+    own_options(args)
+    if args.json == "-":
+        console = Console(sys.stderr)
+    chapter = project.select([args.chapter])[0]
+    script_of(chapter)
+    target = chapter.executable
+    if args.exercise:
+        exercise = exercises.select_one(args.chapter)
+        exercise.own_text()  # refuses where nothing was started
+        target = exercise.target
+    refuse_json(args.json)
+
+    preset, why = machine.choose_preset(args.preset)
+    no_gpu = reason_for_simulator_only(preset, why)
+    simulator = not (args.no_simulator or args.large)
+    if no_gpu and not simulator:
+        raise LearnError(f"{no_gpu}: without the simulator nothing is left to show", 3)
+    if not args.no_install:
+        packages.ensure(console)
+    machine.require_toolchain()
+    sim = SIM if preset.startswith("cuda") else preset
+    if simulator:
+        setup.build(console, sim, [target])
+    if not no_gpu:
+        setup.build(console, preset, [target])
+    console.say()
+
+    words = [
+        f"--{name.replace('_', '-')}"
+        for name in ("exercise", "large", "no_simulator")
+        if getattr(args, name)
+    ]
+    words += ["--json", args.json] if args.json else []
+    words += ["--simulator-only", no_gpu] if no_gpu else []
+    folders = {
+        "FA_BUILD": str(project.build_folder(preset)),
+        "FA_SIM_BUILD": str(project.build_folder(sim)),
+    }
+    return run_script(chapter, [*words, *args.options], folders)
+
+
+def script_of(chapter: project.Chapter) -> Path:
+    """The chapter's profile.sh; LearnError where it has none."""
+    script = chapter.path / "profile.sh"
+    if not script.is_file():
+        name = project.shown(script)
+        raise LearnError(
+            f"there is no {name}: chapter {chapter.number} has no profile", 2
+        )
+    return script
+
+
+def run_script(chapter: project.Chapter, words: list[str], env: dict[str, str]) -> int:
+    """Runs chapters/NN_name/profile.sh on this terminal. Returns its exit status."""
+    script = script_of(chapter)
+    sys.stdout.flush()
+    env = {**os.environ, "PYTHON": sys.executable, **env}
+    return subprocess.run(
+        ["bash", str(script), *words], env=env, check=False
+    ).returncode

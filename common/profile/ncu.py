@@ -1,0 +1,251 @@
+"""Nsight Compute: the metrics that this project reads, a run of a program under it, and the launches in its CSV."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+SECTOR_BYTES = 32
+UNUSABLE_ARGUMENTS = 2  # exit status of a chapter
+
+_GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+_L2 = "lts__t_sectors_srcunit_tex_op_{}.sum"
+_STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+STALLS = (
+    "barrier",
+    "long_scoreboard",
+    "short_scoreboard",
+    "math_pipe_throttle",
+    "mio_throttle",
+    "lg_throttle",
+    "wait",
+)
+
+# The name in our files, and the metric. Those that end in .sum are added over the launches of a variant, all others are
+# averages over its time.
+METRICS = (
+    {
+        # Between the multiprocessors and the L1. cp.async is among the loads; an atomic whose result nobody reads is `red`.
+        "read_sectors": _GLOBAL.format("sectors", "ld"),
+        "read_requests": _GLOBAL.format("requests", "ld"),
+        "write_sectors": _GLOBAL.format("sectors", "st"),
+        "write_requests": _GLOBAL.format("requests", "st"),
+        "atomic_sectors": _GLOBAL.format("sectors", "red"),
+        # Between the L1 and the L2.
+        "l2_read_sectors": _L2.format("read"),
+        "l2_write_sectors": _L2.format("write"),
+        "l2_atomic_sectors": _L2.format("red"),
+        "dram_read_bytes": "dram__bytes_read.sum",
+        "dram_write_bytes": "dram__bytes_write.sum",
+        "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+        "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+        "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and moves of constants, which combine() takes out
+        "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
+        "tensor_active_percent": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+        "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+        "time_ns": "gpu__time_duration.sum",
+    }
+    | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
+)
+
+NOT_EVERYWHERE = {METRICS["l2_atomic_sectors"]}
+
+HOW_TO_PERMIT = "no right to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
+
+
+class NcuError(Exception):
+    """Nothing could be measured. The text says why."""
+
+
+class NoNcu(NcuError):
+    """There is no Nsight Compute."""
+
+
+class NoPermission(NcuError):
+    """The counters are for administrators only."""
+
+
+class NoKernels(NcuError):
+    """The file holds no launch. The text says why, as far as ncu does."""
+
+
+class Refused(Exception):
+    """A variant does not run a problem. The text says why."""
+
+
+class Failed(Exception):
+    """The program ended with an error. The text is what it printed."""
+
+    def __init__(self, message: str, status: int):
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class Launch:
+    """A kernel launch and what was measured of it, by metric."""
+
+    kernel: str
+    grid: str
+    block: str
+    values: dict[str, float]
+
+
+def find() -> str | None:
+    """The program: in PATH, or where the toolkit is usually installed."""
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    folder = Path(home or "/usr/local/cuda") / "bin"
+    return shutil.which("ncu") or shutil.which("ncu", path=str(folder))
+
+
+# --- the CSV --------------------------------------------------------------------------------------
+
+
+def short_name(kernel: str) -> str:
+    """softmax<Row<4>> of "void fa::softmax<fa::Row<(int)4> >(const float *)"."""
+    kernel = re.sub(r"\((int|unsigned int|bool)\)", "", kernel)
+    kernel = re.sub(r"\([^()]*\)$", "", kernel.strip())
+    kernel = kernel.removeprefix("void ").replace("fa::", "")
+    return re.sub(r"\s*>", ">", kernel)
+
+
+def is_of_harness(kernel: str) -> bool:
+    """Whether a kernel is the harness's own, such as the copy that times are compared with."""
+    return "fa::backend::" in kernel or short_name(kernel) == "copy"
+
+
+def dimensions(text: str) -> str:
+    """128 of "(128, 1, 1)", 4x8 of "(4, 8, 1)"."""
+    numbers = re.findall(r"\d+", text)
+    while len(numbers) > 1 and numbers[-1] == "1":
+        numbers.pop()
+    return "x".join(numbers)
+
+
+def has_launches(text: str) -> bool:
+    """Whether a CSV file holds any."""
+    try:
+        return bool(read_launches(text))
+    except NoKernels:
+        return False
+
+
+def read_launches(text: str) -> list[Launch]:
+    """The launches of a CSV file, in the order in which they ran, without those of the harness.
+
+    Lines before the header are messages of ncu. The line after the header holds units.
+    """
+    lines = text.splitlines()
+    start = next(
+        (i for i, line in enumerate(lines) if line.lstrip('"').startswith("ID")), None
+    )
+    if start is None:
+        errors = [line for line in lines if line.startswith("==ERROR==")]
+        reason = (
+            errors[0].removeprefix("==ERROR==").strip() if errors else "it is empty"
+        )
+        raise NoKernels(reason)
+    launches = []
+    for row in csv.DictReader(lines[start:]):
+        if not (row["ID"] or "").isdigit() or is_of_harness(row["Kernel Name"]):
+            continue  # the units, or a message of ncu between the rows
+        values = {}
+        for name, value in row.items():
+            if name and "__" in name:
+                try:
+                    values[name] = float(value.replace(",", ""))
+                except (AttributeError, ValueError):
+                    pass  # "n/a": a metric that this GPU does not have
+        launches.append(
+            Launch(
+                short_name(row["Kernel Name"]),
+                dimensions(row.get("Grid Size", "")),
+                dimensions(row.get("Block Size", "")),
+                values,
+            )
+        )
+    if not launches:
+        raise NoKernels("the program launched no kernel")
+    return launches
+
+
+def combine(launches: list[Launch], names: Iterable[str] = METRICS) -> dict:
+    """What some launches come to together, by our names. What was not measured of each of them is missing."""
+    times = [launch.values.get(METRICS["time_ns"]) for launch in launches]
+    result = {}
+    for name in names:
+        metric = METRICS[name]
+        values = [launch.values.get(metric) for launch in launches]
+        if None in values:
+            continue
+        if metric.endswith(".sum"):
+            result[name] = int(sum(values))
+        elif len(values) == 1:
+            result[name] = values[0]
+        elif None not in times and sum(times) > 0:
+            weighted = (value * time for value, time in zip(values, times, strict=True))
+            result[name] = sum(weighted) / sum(times)
+    if "mma" in result:
+        result["mma"] -= result.pop("hfma2", 0)
+    return result
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+_ENDED = r"application returned an error code \((\d+)\)"
+
+
+def run(
+    program: Path, options: Iterable[str], names: Iterable[str] = METRICS
+) -> list[Launch]:
+    """The launches of a program, with these metrics.
+
+    Clocks are left as they are: nothing here depends on them, and locking them needs rights that most users lack.
+    @throws NcuError, Refused where the program takes these options for unusable, Failed where it fails
+    """
+    metrics = [METRICS[name] for name in names]
+    path = find()
+    if path is None:
+        raise NoNcu("ncu is not in PATH: it comes with the CUDA toolkit")
+    while True:
+        with tempfile.NamedTemporaryFile(suffix=".csv") as log:
+            command = [path, "--clock-control", "none", "--csv", "--page", "raw"]
+            command += ["--print-units", "base", "--log-file", log.name]
+            command += ["--metrics", ",".join(metrics), str(program), *options]
+            try:
+                done = subprocess.run(
+                    command, check=False, capture_output=True, text=True
+                )
+            except OSError as error:
+                raise NoNcu(f"{path} cannot be run: {error.strerror}") from error
+            text = Path(log.name).read_text(encoding="utf-8", errors="replace")
+        everything = f"{text}\n{done.stdout}\n{done.stderr}"
+        if "ERR_NVGPUCTRPERM" in everything:
+            raise NoPermission(HOW_TO_PERMIT)
+        ended = re.search(_ENDED, everything)
+        status = int(ended[1]) if ended else done.returncode
+        errors = [
+            line
+            for line in everything.splitlines()
+            if line.startswith("==ERROR==") and not re.search(_ENDED, line)
+        ]
+        # A metric that this ncu has no name for. It does not begin then.
+        unknown = [m for m in metrics if any(m in error for error in errors)]
+        if errors and not unknown and not has_launches(text):
+            unknown = NOT_EVERYWHERE.intersection(metrics)
+        if unknown and len(unknown) < len(metrics):
+            metrics = [metric for metric in metrics if metric not in unknown]
+            continue
+        if status == UNUSABLE_ARGUMENTS and not errors:
+            raise Refused(done.stderr.strip() or done.stdout.strip())
+        if status != 0 and not errors:
+            output = f"{done.stdout}\n{done.stderr}".strip()
+            raise Failed(output or "it printed nothing", status)
+        return read_launches(text)
