@@ -383,9 +383,11 @@ def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
 
     runs = []
     for chapter in project.chapters():
-        command = f"{SIM}/bin/{chapter.executable} --variant all"
         inputs = [str(w) for option in chapter.inputs().items() for w in option]
-        runs.append(json_of(tree, command, *inputs))
+        for dtype in chapter.dtypes():
+            command = f"{SIM}/bin/{chapter.executable} --variant all"
+            command += f" --dtype {dtype}" if dtype else ""
+            runs.append(json_of(tree, command, *inputs))
     text = learn_table.render(results.read(runs), lambda text, style: text)
     lines = ["$ ./learn run", "...", *text.splitlines(), learn_table.HOW_TO_READ]
     return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))
