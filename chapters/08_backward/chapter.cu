@@ -88,7 +88,6 @@ void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
 
 template <bool kFused>
 void launch_fp32(const Args& a, cudaStream_t stream) {
-  forward::launch(a, stream);
   Backward<float> b = backward_of<float>(a);
   with_dim<DType::kFloat32>(a.head_dim, [&](auto dim) {
     using Tile = Fp32Tiles<decltype(dim)::value>;
@@ -109,7 +108,6 @@ void launch_fp32(const Args& a, cudaStream_t stream) {
 
 template <DType kType, int kStages, bool kFused>
 void launch_mma_as(const Args& a, cudaStream_t stream) {
-  forward::launch(a, stream);
   using T = std::conditional_t<kType == DType::kFloat16, __half, __nv_bfloat16>;
   Backward<T> b = backward_of<T>(a);
   with_dim<kType>(a.head_dim, [&](auto dim) {
@@ -243,6 +241,7 @@ Step fp32_step(const char* name, const char* summary) {
               .refuse = [](const Shape& shape) -> std::optional<std::string> {
                 return refuse_unless_compiled(shape, {DType::kFloat32});
               },
+              .before = forward::launch,
               .workspace = own_workspace};
 }
 
@@ -278,6 +277,7 @@ Step mma_step(const char* name, const char* summary) {
               .refuse = [](const Shape& shape) -> std::optional<std::string> {
                 return refuse_unless_compiled(shape, {DType::kFloat16, DType::kBFloat16});
               },
+              .before = forward::launch,
               .workspace =
                   [](const Shape& shape) {
                     std::vector<TensorSpec> specs = own_workspace(shape);

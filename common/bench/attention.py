@@ -3,8 +3,11 @@
     attention.py [--points fp32,bf16,...] [--repeat R] [--json FILE]
 
 For each point of the grid every kernel is launched once per round, each round on another set of tensors, so that no
-kernel finds its inputs in the L2 cache or the GPU cooler than the others. Before that, its O is compared with
-float64 on two heads. Printed is the median, in TFLOP/s: 4 * batch * heads * seq^2 * head_dim, half of it when causal.
+kernel finds its inputs in the L2 cache or the GPU cooler than the others. Before that, what it computes is compared
+with float64 on two heads. Printed is the median, in TFLOP/s: 4 * batch * heads * seq^2 * head_dim, half of it when
+causal, 2.5 times that for a backward pass.
+
+A backward pass is timed without the forward pass before it: O and LSE are there.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
 Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -41,7 +44,7 @@ PEERS = {
     "memory-efficient": SDPBackend.EFFICIENT_ATTENTION,
     "unfused": SDPBackend.MATH,
 }
-# The largest error of a result in 16 bits, and in fp32: relative, in the L2 norm, of two heads.
+# The largest error of O in 16 bits, and in fp32: relative, in the L2 norm, of two heads. Twice that for gradients.
 ERROR_LIMIT = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
 
@@ -55,15 +58,18 @@ class Point:
     seq: int
     head_dim: int
     causal: bool
+    backward: bool = False
 
     def __str__(self) -> str:
         causal = "causal" if self.causal else "full"
-        return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{self.head_dim}] {causal}"
+        which = " backward" if self.backward else ""
+        return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{self.head_dim}] {causal}{which}"
 
     @property
     def flops(self) -> float:
         full = 4.0 * self.batch * self.heads * self.seq**2 * self.head_dim
-        return full / 2 if self.causal else full
+        of_pass = 2.5 * full if self.backward else full
+        return of_pass / 2 if self.causal else of_pass
 
 
 @dataclass(frozen=True)
@@ -84,13 +90,16 @@ FINALS_16_BIT = [
     ("06_tensor_core_mma", ["exp2"]),
     ("07_multi_stage", ["final"]),
 ]
+BACKWARD_16_BIT = [("08_backward", ["mma_fused", "mma_pipelined", "mma_deterministic"])]
 PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient"]
 
 
-def constant_tokens(head_dim: int, lengths: list[int]) -> list[Point]:
+def constant_tokens(
+    head_dim: int, lengths: list[int], backward: bool = False
+) -> list[Point]:
     """The papers' grid: batch * seq = 16384, heads * head_dim = 2048, bf16."""
     return [
-        Point("bf16", 16384 // seq, 2048 // head_dim, seq, head_dim, causal)
+        Point("bf16", 16384 // seq, 2048 // head_dim, seq, head_dim, causal, backward)
         for seq in lengths
         for causal in (False, True)
     ]
@@ -135,6 +144,21 @@ PLANS = {
         [("06_tensor_core_mma", None), ("07_multi_stage", None)],
         ["flash (FA2)", "cuDNN"],
     ),
+    "backward_fp32": Plan(
+        [
+            Point("fp32", *shape, causal, True)
+            for shape in ((8, 16, 1024, 64), (4, 16, 4096, 64), (32, 8, 1024, 128))
+            for causal in (False, True)
+        ],
+        [("08_backward", ["standard", "fp32_two_kernels", "fp32_fused"])],
+        ["memory-efficient", "unfused"],
+    ),
+    "backward_d64": Plan(
+        constant_tokens(64, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT
+    ),
+    "backward_d128": Plan(
+        constant_tokens(128, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT
+    ),
     "fp16": Plan([Point("fp16", 32, 8, 1024, 128, False)], FINALS_16_BIT, PEERS_16_BIT),
 }
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -151,60 +175,72 @@ def variants_of(chapter: str) -> list[str]:
 
 
 class Tensors:
-    """Sets of Q, K and V, together larger than twice the L2 cache."""
+    """Sets of Q, K and V, and of dO for a backward pass, together larger than twice the L2 cache."""
 
     def __init__(self, point: Point, rounds: int):
         shape = (point.batch, point.heads, point.seq, point.head_dim)
-        one_set = 3 * math.prod(shape) * DTYPES[point.dtype].itemsize
+        names = ("q", "k", "v", "do") if point.backward else ("q", "k", "v")
+        one_set = len(names) * math.prod(shape) * DTYPES[point.dtype].itemsize
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         count = max(1, min(rounds, math.ceil(2 * l2 / one_set)))
         self.sets = [
             [
                 torch.randn(shape, dtype=DTYPES[point.dtype], device="cuda")
-                for _ in "qkv"
+                for _ in names
             ]
             for _ in range(count)
         ]
 
 
-def peer(name: str, point: Point) -> Callable:
-    """A function of q, k and v that calls a backend of PyTorch."""
+def peer(name: str, point: Point, tensors: Tensors) -> Callable:
+    """A function that calls a backend of PyTorch on set number n and returns O, or the gradients."""
 
-    def call(q, k, v):
+    def forward(q, k, v):
         with sdpa_kernel(PEERS[name]):
             return torch.nn.functional.scaled_dot_product_attention(
                 q, k, v, is_causal=point.causal
             )
 
-    return call
+    if not point.backward:
+        return lambda n: (forward(*tensors.sets[n % len(tensors.sets)]),)
+    graphs = []
+    for *qkv, do in tensors.sets:
+        leaves = [x.detach().requires_grad_() for x in qkv]
+        graphs.append((forward(*leaves), leaves, do))
+
+    def gradients(n):
+        o, leaves, do = graphs[n % len(graphs)]
+        return torch.autograd.grad(o, leaves, do, retain_graph=True)
+
+    return gradients
 
 
 def contenders(
     plan: Plan, point: Point, tensors: Tensors
-) -> Iterator[tuple[str | None, str, Callable[[int], torch.Tensor]]]:
-    """Chapter, name, and a function that launches on set number n and returns O."""
+) -> Iterator[tuple[str | None, str, Callable[[int], tuple[torch.Tensor, ...]]]]:
+    """Chapter, name, and a function that launches on set number n and returns O, or the gradients."""
     stream = torch.cuda.current_stream()
     for chapter, names in plan.ours:
         library = ChapterLibrary(chapter)
         for name in names or variants_of(chapter):
             try:
-                bound = [library.bind(name, *qkv, point.causal) for qkv in tensors.sets]
+                bound = [
+                    library.bind(name, *qkv, point.causal, *do)
+                    for qkv, do in ((given[:3], given[3:]) for given in tensors.sets)
+                ]
             except RuntimeError as refusal:
                 print(f"  {chapter}/{name} does not run: {refusal}", file=sys.stderr)
                 continue
 
             def launch(n, bound=bound):
-                bound[n % len(bound)].launch(stream)
-                return bound[n % len(bound)].o
+                ready = bound[n % len(bound)]
+                ready.launch(stream)
+                return (ready.dq, ready.dk, ready.dv) if point.backward else (ready.o,)
 
             yield chapter, name, launch
     for name in plan.peers:
-        call = peer(name, point)
-
-        def launch_peer(n, call=call):
-            return call(*tensors.sets[n % len(tensors.sets)])
-
         try:
+            launch_peer = peer(name, point, tensors)
             launch_peer(0)
         except RuntimeError as refusal:
             reason = str(refusal).splitlines()[0]
@@ -213,28 +249,42 @@ def contenders(
         yield None, name, launch_peer
 
 
-def exact(point: Point, qkv: list[torch.Tensor], batch: int, head: int) -> torch.Tensor:
-    """O of one head, in float64, some queries at a time."""
-    q, k, v = (t[batch, head].double() for t in qkv)
-    parts = []
+def exact(point: Point, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """O of one head, or its gradients, in float64, some queries at a time. @param given  q, k, v [, do] of the head"""
+    q, k, v, *do = (t.double() for t in given)
+    scale = point.head_dim**-0.5
+    o, dq, dk, dv = [], [], torch.zeros_like(k), torch.zeros_like(v)
     for first in range(0, point.seq, 4096):
-        s = q[first : first + 4096] @ k.T * point.head_dim**-0.5
+        rows = slice(first, first + 4096)
+        s = q[rows] @ k.T * scale
         if point.causal:
             query = torch.arange(first, first + s.shape[0], device=s.device)
             s.masked_fill_(
                 torch.arange(point.seq, device=s.device) > query[:, None], -torch.inf
             )
-        parts.append(torch.softmax(s, -1) @ v)
-    return torch.cat(parts)
+        p = torch.softmax(s, -1)
+        o.append(p @ v)
+        if not do:
+            continue
+        d_o = do[0][rows]
+        ds = p * (d_o @ v.T - (d_o * o[-1]).sum(-1, keepdim=True))
+        dq.append(ds @ k * scale)
+        dk += ds.T @ q[rows] * scale
+        dv += p.T @ d_o
+    return (torch.cat(dq), dk, dv) if do else (torch.cat(o),)
 
 
-def error(point: Point, o: torch.Tensor, qkv: list[torch.Tensor]) -> float:
-    """The relative L2 error of the first and the last head; NaN if there is one."""
+def error(
+    point: Point, computed: tuple[torch.Tensor, ...], given: list[torch.Tensor]
+) -> float:
+    """The largest relative L2 error of what was computed, of the first and the last head; NaN if there is one."""
     worst = 0.0
     for batch, head in ((0, 0), (point.batch - 1, point.heads - 1)):
-        reference = exact(point, qkv, batch, head)
-        difference = (o[batch, head].double() - reference).norm() / reference.norm()
-        worst = max(worst, float(difference), key=lambda x: (math.isnan(x), x))
+        references = exact(point, [t[batch, head] for t in given])
+        for ours, reference in zip(computed, references, strict=True):
+            difference = (ours[batch, head].double() - reference).norm()
+            relative = float(difference / reference.norm())
+            worst = max(worst, relative, key=lambda x: (math.isnan(x), x))
     return worst
 
 
@@ -249,8 +299,8 @@ def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
         order = [*range(first, len(launches)), *range(first)]
         events = {}
         torch.cuda._sleep(
-            2_000_000
-        )  # about a millisecond, in which all launches are enqueued
+            4_000_000
+        )  # about two milliseconds, in which all launches are enqueued
         for entry in order:
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             before.record()
@@ -284,7 +334,8 @@ def run_point(plan: Plan, point: Point, rounds: int) -> list[dict]:
                 "rounds": rounds,
                 "tflops": point.flops / median / 1e9,
                 "rel_l2": wrong,
-                "right": wrong <= ERROR_LIMIT[DTYPES[point.dtype]],
+                "right": wrong
+                <= ERROR_LIMIT[DTYPES[point.dtype]] * (1 + point.backward),
             }
         )
     return rows

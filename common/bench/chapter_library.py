@@ -4,6 +4,10 @@
     final.launch(torch.cuda.current_stream())
     final.o, final.lse
 
+    fused = ChapterLibrary("08_backward").bind("mma_fused", q, k, v, causal=True, do=do)
+    fused.launch(torch.cuda.current_stream())
+    fused.dq, fused.dk, fused.dv
+
 Needs build/cuda/lib: cmake --build --preset cuda --target chapter_libraries
 """
 
@@ -15,6 +19,7 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
+TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 
 
@@ -29,19 +34,26 @@ class _Attention(ctypes.Structure):
         ("dtype", ctypes.c_int32),
         ("causal", ctypes.c_int32),
         ("scale", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse")),
+        *((name, ctypes.c_void_p) for name in TENSORS),
     ]
 
 
 class BoundVariant:
-    """A variant with its tensors. O and LSE are NaN until it is launched."""
+    """A variant with its tensors. What it computes is NaN until it is launched."""
 
-    def __init__(self, library, variant: str, q, k, v, causal: bool):
-        self.o = torch.full_like(q, float("nan"))
-        self.lse = torch.full(
-            q.shape[:3], float("nan"), dtype=torch.float32, device=q.device
-        )
-        self._tensors = (q, k, v)  # stay allocated as long as this object
+    def __init__(self, library, variant: str, q, k, v, causal: bool, do):
+        def nan(shape, dtype):
+            return torch.full(shape, float("nan"), dtype=dtype, device=q.device)
+
+        tensors = {"q": q, "k": k, "v": v}
+        if do is None:
+            self.o = nan(q.shape, q.dtype)
+            self.lse = nan(q.shape[:3], torch.float32)
+            tensors |= {"o": self.o, "lse": self.lse}
+        else:
+            self.dq, self.dk, self.dv = (nan(x.shape, x.dtype) for x in (q, k, v))
+            tensors |= {"do": do, "dq": self.dq, "dk": self.dk, "dv": self.dv}
+        self._tensors = tensors  # stay allocated as long as this object
         self._library = library
         batch, heads, seq_q, head_dim = q.shape
         given = _Attention(
@@ -54,11 +66,7 @@ class BoundVariant:
             dtype=DTYPES[q.dtype],
             causal=causal,
             scale=head_dim**-0.5,
-            q=q.data_ptr(),
-            k=k.data_ptr(),
-            v=v.data_ptr(),
-            o=self.o.data_ptr(),
-            lse=self.lse.data_ptr(),
+            **{name: tensor.data_ptr() for name, tensor in tensors.items()},
         )
         self._bound = library.fa_bind(variant.encode(), ctypes.byref(given))
         if not self._bound:
@@ -92,9 +100,11 @@ class ChapterLibrary:
         self._library.fa_release.restype = None
         self._library.fa_release.argtypes = [ctypes.c_void_p]
 
-    def bind(self, variant: str, q, k, v, causal: bool = False) -> BoundVariant:
+    def bind(
+        self, variant: str, q, k, v, causal: bool = False, do=None
+    ) -> BoundVariant:
         """A variant for dense q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_k, head_dim].
 
-        RuntimeError if the variant refuses them, with its reason.
+        With do, as q, of a chapter about the backward pass. RuntimeError if the variant refuses them, with its reason.
         """
-        return BoundVariant(self._library, variant, q, k, v, causal)
+        return BoundVariant(self._library, variant, q, k, v, causal, do)

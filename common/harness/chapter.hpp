@@ -33,6 +33,10 @@ struct Variant {
   /// Why a shape cannot be run by this variant, naming the option and what would be right; empty if it can.
   std::function<std::optional<std::string>(const typename P::Shape&)> refuse{};  // `= {}` crashes g++ 12 here
 
+  /// Enqueues what the kernels build on: the forward pass, where they are a backward pass. It comes before `launch`,
+  /// its bytes are counted, and it is not timed.
+  std::function<void(const typename P::Args&, cudaStream_t)> before{};
+
   /// Tensors that the kernels leave in HBM for one another (S and P of standard attention, ...); empty if there
   /// are none. The launch finds their addresses by name, and the formula counts their bytes.
   std::function<std::vector<TensorSpec>(const typename P::Shape&)> workspace{};

@@ -70,7 +70,12 @@ VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& sh
       .name = variant.name, .workspace_bytes = total_bytes(workspace), .predicted = variant.traffic(shape)};
   const DeviceTensors tensors(P::inputs(shape), P::outputs(shape), workspace, inputs);
   const typename P::Args args = P::bind(shape, tensors.addresses());
-  execute([&](cudaStream_t stream) { variant.launch(args, stream); }, tensors, result);
+  execute(
+      [&](cudaStream_t stream) {
+        if (variant.before) variant.before(args, stream);
+        variant.launch(args, stream);
+      },
+      tensors, result);
   if (result.failure || !reference) return result;
 
   result.check = check_outputs(result.outputs, *reference, P::tolerances(shape));
@@ -91,6 +96,7 @@ BenchResult bench_variant(const Variant<P>& variant, const typename P::Shape& sh
   for (std::size_t missing = count_sets(bytes + total_bytes(workspace), repeats); missing > 0; --missing) {
     sets.emplace_back(ins, outs, workspace, inputs);
     args.push_back(P::bind(shape, sets.back().addresses()));
+    if (variant.before) variant.before(args.back(), nullptr);
   }
   const Timing time = backend::time_launches(repeats, [&](int number, cudaStream_t stream) {
     variant.launch(args[std::size_t(number) % args.size()], stream);
