@@ -32,7 +32,7 @@ KIND and ARGUMENTS are one of
         what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out, of all
         variants or of one
     drawing: NAME "TEXT"
-        a drawing of docs/drawings.py or docs/fragments.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
+        a drawing of docs/drawings.py, fragments.py or backward.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the form that
@@ -64,6 +64,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import backward
 import drawings
 import fragments
 import measured
@@ -73,7 +74,7 @@ sys.path.insert(0, str(ROOT / "common"))
 
 from learn import regions
 
-DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS
+DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS | backward.DRAWINGS
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
