@@ -137,7 +137,7 @@ def owners() -> str:
     svg.text(
         46, y, "the pairs of tiles of one block. Its sums stay in registers.", 11
     )  # fmt: skip
-    text = "Each green pair on the left also has a part of dQ: of as many different query tiles, which other blocks add to as well."
+    text = "Each green pair on the left also has a part of dQ, each of another query tile, to which other blocks add as well."
     svg.text(30, y + 18, text, 11)
     svg.width = max(svg.width, 660)
     return svg.render("Which pairs of tiles a block sums up")

@@ -234,8 +234,8 @@ __device__ __forceinline__ void p_and_ds(float (&rP)[Tile::kRows][Tile::kCols],
     for (int c = 0; c < Tile::kCols; ++c) {
       // EXERCISE 2: rP[r][c] is a scaled score. Make it P, and 0 where the query does not see the key.
       // HINT 2: P = exp(S) / l, with l the sum of exp(S) over the row. The forward pass has left LSE = log(l).
-      // HINT 2: The key is my.single_col(c) of the tile, and the query sees `visible` of them. If it sees none at
-      // HINT 2: all, LSE is -inf: choose after the exponential, or without it. Do not multiply by 0.
+      // HINT 2: The key is my.single_col(c) of the tile, and the query sees `visible` of the tile's keys.
+      // HINT 2: Where a query sees no key at all, LSE is -inf, and exp is infinite: choose 0, do not multiply by 0.
       rP[r][c] = my.single_col(c) < visible ? __expf(rP[r][c] - lse) : 0.0f;
       // STUB:       rP[r][c] = 0.0f;
       // EXERCISE 3: rdS[r][c] is dP. Make it dS.
@@ -312,8 +312,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
       if constexpr (kFused) {
         // EXERCISE 6: Add scale * dS K to a.dq_sum, for the queries that exist. Other blocks add to the same rows.
         // HINT 6: multiply_nn<Tile>(C, A, B) is C += A B. dS is in s.p, K in s.k. C has to be 0 at first.
-        // HINT 6: C[r][c] is row my.single_row(r) of the tile and column my.quad_col(c) + c % 4. dq_sum has the shape
-        // HINT 6: of dQ. Q of shared memory is scaled, K is not.
+        // HINT 6: C[r][c] is row my.single_row(r) of the tile and column my.quad_col(c) + c % 4.
+        // HINT 6: dq_sum has the shape of dQ: row head * a.seq_q + query. Q of shared memory is scaled, K is not.
         // HINT 6: Reading, adding and storing loses what others add in between: atomicAdd(address, value).
         float rdQ[Tile::kRows][Tile::kDims] = {};
         multiply_nn<Tile>(rdQ, s.p, s.k);
