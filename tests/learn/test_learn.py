@@ -163,6 +163,13 @@ class TableTest(unittest.TestCase):
             self.assertLessEqual(len(line), WIDTH, line)
         self.assertLessEqual(len(table.HOW_TO_READ), WIDTH)
 
+    def test_sectors_of_atomic_additions_count_for_reads_and_for_writes(self):
+        run = fixtures.safe_softmax()
+        counted = run["variants"][0]["traffic"]["counted"]
+        before = results.read([run])[0].rows[0].counted.sectors
+        counted["atomic_sectors"] = 7
+        self.assertEqual(results.read([run])[0].rows[0].counted.sectors, before + 14)
+
     def test_the_problem_in_words(self):
         run = fixtures.safe_softmax()
         run["problem"] |= {
