@@ -196,6 +196,7 @@ def counters(data: dict, chapter: str, number: int) -> str:
     )
     with_mma = any(run["mma"] for run in runs)
     with_shared = any(run["shared_load_wavefronts"] for run in runs)
+    with_atomics = any(run.get("atomic_sectors") for run in runs)
 
     def pair(run: dict, *keys: str) -> list[str]:
         return [
@@ -207,12 +208,16 @@ def counters(data: dict, chapter: str, number: int) -> str:
     for run in runs:
         row = [f"`{run['variant']}`"]
         row += pair(run, "read_sectors") + pair(run, "write_sectors")
+        if with_atomics:
+            row += pair(run, "atomic_sectors")
         if with_shared:
             row += pair(run, "shared_load_wavefronts", "shared_store_wavefronts")
         if with_mma:
             row += pair(run, "mma")
         rows.append(row)
     header = ["", "load sectors, simulator", "ncu", "store sectors, simulator", "ncu"]
+    if with_atomics:
+        header += ["atomic sectors, simulator", "ncu"]
     if with_shared:
         header += ["shared wavefronts, simulator", "ncu"]
     if with_mma:

@@ -80,8 +80,7 @@ void launch_row_dots(const Backward<T>& b, cudaStream_t stream) {
 }
 
 void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
-  launch(fill_with_zeros, blocks_for(count / 4, 256), 256, 0, stream, reinterpret_cast<float4*>(x),
-         count / 4);
+  launch(fill_with_zeros, blocks_for(count / 4, 256), 256, 0, stream, x, count / 4);
 }
 
 // --- fp32 ---------------------------------------------------------------------------------------------
@@ -242,6 +241,7 @@ Step fp32_step(const char* name, const char* summary) {
                 return refuse_unless_compiled(shape, {DType::kFloat32});
               },
               .before = forward::launch,
+              .repeatable = !kFused,
               .workspace = own_workspace};
 }
 
@@ -252,6 +252,14 @@ std::int64_t rows_of_sums(const Shape& shape) {
   return shape.batch * shape.heads * ((shape.seq_q - 1) / MmaTiles::Br + 1) * MmaTiles::Br;
 }
 
+/// Rows that the key tiles of all heads add to the sums of dQ: whole query tiles, and each adds to the last one.
+std::int64_t rows_added(const Shape& shape) {
+  const std::int64_t heads = shape.batch * shape.heads;
+  const std::int64_t key_tiles = (shape.seq_k - 1) / MmaTiles::Bc + 1;
+  return heads * rows_of_key_tiles(shape, MmaTiles::Br, MmaTiles::Bc) +
+         key_tiles * (rows_of_sums(shape) - heads * shape.seq_q);
+}
+
 template <bool kFused>
 Traffic mma_traffic(const Shape& shape) {
   Traffic traffic = shared_traffic(shape, MmaTiles::Br, MmaTiles::Bc);
@@ -260,10 +268,11 @@ Traffic mma_traffic(const Shape& shape) {
     return traffic;
   }
   const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
-  const std::int64_t added = heads * rows_of_key_tiles(shape, MmaTiles::Br, MmaTiles::Bc);
+  const std::int64_t added = rows_added(shape);
   const std::int64_t row = shape.head_dim * kFloat;
   add(traffic, "dq_sum",
-      {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
+      {.read_bytes = (added + rows_of_sums(shape)) * row,
+       .write_bytes = (rows_of_sums(shape) + added) * row});
   add(traffic, "dq", {.write_bytes = q * shape.head_dim * std::int64_t(size_of(shape.dtype))});
   return traffic;
 }
@@ -278,6 +287,7 @@ Step mma_step(const char* name, const char* summary) {
                 return refuse_unless_compiled(shape, {DType::kFloat16, DType::kBFloat16});
               },
               .before = forward::launch,
+              .repeatable = !kFused,
               .workspace =
                   [](const Shape& shape) {
                     std::vector<TensorSpec> specs = own_workspace(shape);

@@ -19,6 +19,7 @@
 
 #include "backward.cuh"
 #include "device/reduce.cuh"
+#include "device/slices.cuh"
 #include "device/tile.cuh"
 
 namespace fa {
@@ -55,10 +56,10 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) row_dots(Backward<T> a) {
   if (threadIdx.x % 32 == 0) a.d[row] = sum;
 }
 
-/// Zeros, 16 bytes for each thread. @param count  of float4
-__global__ void __launch_bounds__(256) fill_with_zeros(float4* x, size_t count) {
+/// Zeros, 16 bytes for each thread. @param quads  of numbers
+__global__ void __launch_bounds__(256) fill_with_zeros(float* x, size_t quads) {
   const size_t n = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (n < count) x[n] = {0.0f, 0.0f, 0.0f, 0.0f};
+  if (n < quads) store_quad(x + 4 * n, {0.0f, 0.0f, 0.0f, 0.0f});
 }
 
 // --- fp32: three kinds of products in registers --------------------------------------------------------
@@ -336,8 +337,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
     for (int c = 0; c < Tile::kDims; c += 4) {
       const size_t at = (first_row + key) * d + my.quad_col(c);
       const float *dk = rdK[r] + c, *dv = rdV[r] + c;
-      *reinterpret_cast<float4*>(a.dk + at) = {dk[0], dk[1], dk[2], dk[3]};
-      *reinterpret_cast<float4*>(a.dv + at) = {dv[0], dv[1], dv[2], dv[3]};
+      store_quad(a.dk + at, {dk[0], dk[1], dk[2], dk[3]});
+      store_quad(a.dv + at, {dv[0], dv[1], dv[2], dv[3]});
     }
   }
 }
@@ -380,8 +381,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
     float* row = a.dq + (size_t(head) * a.seq_q + query) * d;
     for (int c = 0; c < Tile::kDims; c += 4) {
       const float* x = rdQ[r] + c;
-      *reinterpret_cast<float4*>(row + my.quad_col(c)) = {a.scale * x[0], a.scale * x[1], a.scale * x[2],
-                                                          a.scale * x[3]};
+      store_quad(row + my.quad_col(c), {a.scale * x[0], a.scale * x[1], a.scale * x[2], a.scale * x[3]});
     }
   }
 }

@@ -6,7 +6,7 @@
 ///
 /// A block has a key tile, and its warps split the keys. They compute S^T = K Q^T and dP^T = V dO^T, not S and dP: then
 /// P^T and dS^T are already where an operand A has to be for dV = P^T dO and dK = dS^T Q. No element of them is moved.
-/// Only dQ = dS K, whose sums go over the keys of all warps, needs dS in shared memory.
+/// Only dQ = dS K, whose sums go over the keys of all warps, needs dS in shared memory; and warps that share keys.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,6 +20,7 @@
 #include "device/ldmatrix.cuh"
 #include "device/mma.cuh"
 #include "device/ptx.cuh"
+#include "device/tile.cuh"
 #include "mma_products.cuh"
 
 namespace fa {
@@ -61,12 +62,41 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kSlice>& rS,
   }
 }
 
+/// dS^T = P^T * (dP^T - D), for the same keys and queries, in the place of dP^T.
+/// @param sD  of the slice
+template <class Tile>
+__device__ __forceinline__ void minus_d(Fragments<Tile, Tile::kSlice>& rdS,
+                                        const Fragments<Tile, Tile::kSlice>& rP, const float* sD) {
+#pragma unroll
+  for (int n = 0; n < Tile::kSlice / 8; ++n) {
+    const float2 row_dot = *reinterpret_cast<const float2*>(sD + 8 * n + threadIdx.x % 4 * 2);
+#pragma unroll
+    for (int m = 0; m < Tile::kRowTiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        rdS[m][n][i] = rP[m][n][i] * (rdS[m][n][i] - (i % 2 ? row_dot.y : row_dot.x));
+      }
+    }
+  }
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+inline constexpr bool kHasQuads = true;  ///< one instruction adds four numbers: red.global.add.v4.f32
+__device__ __forceinline__ void add_quad(float* to, const float (&x)[4]) {
+  atomicAdd(reinterpret_cast<float4*>(to), float4{x[0], x[1], x[2], x[3]});
+}
+#else
+inline constexpr bool kHasQuads = false;
+__device__ __forceinline__ void add_quad(float*, const float (&)[4]) {}
+#endif
+
 /// Where element i of fragment (m, n) of this lane lies in the sums of a query tile: an instruction of a warp then
-/// goes to 128 neighbouring bytes, not to 8 rows.
+/// goes to 128 neighbouring bytes, or to 512, not to 8 rows.
 template <class Tile>
 __device__ __forceinline__ int place_in_sums(int m, int n, int i) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  return (((warp * Tile::kDqRowTiles + m) * 4 + n) * 4 + i) * 32 + lane;
+  const int fragment = (warp * Tile::kDqRowTiles + m) * 4 + n;
+  return 128 * fragment + (kHasQuads && Tile::kQuads ? 4 * lane + i : 32 * i + lane);
 }
 /// And where in the tile of dQ.
 template <class Tile>
@@ -78,18 +108,18 @@ __device__ __forceinline__ Coord place_in_dq(int m, int n, int i) {
 }
 
 /// dQ += dS K for the key tile, without the scale: this warp's rows and 32 columns, into the sums of the query tile.
-/// @param sdS  [Bc, Br] dS^T     @param rows  queries of the tile that exist
+/// Queries that do not exist have dS = 0.
+/// @param sdS  [Bc, Br] dS^T
 template <class Tile>
-__device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS, const typename Tile::T* sK,
-                                       int rows) {
+__device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS, const typename Tile::T* sK) {
   using T = typename Tile::T;
   using Rows = typename Tile::Rows;
-  using DsRows = typename Tile::DsRows;
+  using PRows = typename Tile::PRows;
   const int lane = threadIdx.x % 32;
   const Coord part = place_in_dq<Tile>(0, 0, 0), corner = element_of_c(lane, 0);
   // dS^T is read as A transposed: the quarters of A to the right and then down are those of A^T down, then right.
   const Coord from_a = row_for_b(lane), from_b = row_for_a(lane);
-  const int at_a = DsRows::advance(DsRows::offset(from_a.row, from_a.col), 0, part.row - corner.row);
+  const int at_a = PRows::advance(PRows::offset(from_a.row, from_a.col), 0, part.row - corner.row);
   const int at_b = Rows::advance(Rows::offset(from_b.row, from_b.col), 0, part.col - corner.col);
   float rdQ[Tile::kDqRowTiles][4][4] = {};
 #pragma unroll
@@ -97,7 +127,7 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
     std::uint32_t a[Tile::kDqRowTiles][4];
 #pragma unroll
     for (int m = 0; m < Tile::kDqRowTiles; ++m) {
-      ldmatrix_transposed(a[m], sdS + DsRows::advance(at_a, 16 * step, 16 * m));
+      ldmatrix_transposed(a[m], sdS + PRows::advance(at_a, 16 * step, 16 * m));
     }
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -114,10 +144,11 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
   for (int m = 0; m < Tile::kDqRowTiles; ++m) {
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
+      if constexpr (kHasQuads && Tile::kQuads) {
+        add_quad(sums + place_in_sums<Tile>(m, n, 0), rdQ[m][n]);
+      } else {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (place_in_dq<Tile>(m, n, i).row < rows)
-          atomicAdd(sums + place_in_sums<Tile>(m, n, i), rdQ[m][n][i]);
+        for (int i = 0; i < 4; ++i) atomicAdd(sums + place_in_sums<Tile>(m, n, i), rdQ[m][n][i]);
       }
     }
   }
@@ -126,10 +157,10 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
 /// dK and dV of a key tile, which stays while the query tiles of all heads that share it come by.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
-///   block   Tile::kThreads: a warp for kWarpRows keys
-///   shared  Tile::kSharedBytes: K and V; kStages tiles of Q, dO, LSE and D; dS^T
+///   block   Tile::kThreads: kSharing warps for kWarpRows keys
+///   shared  Tile::kSharedBytes: K and V; kStages tiles of Q, dO, LSE and D; P^T and dS^T
 ///   HBM     reads K and V once; Q, dO, LSE and D for each key tile, from the first query tile that sees it on;
-///           writes dK and dV. With kFused, adds to dq_sum each time that it reads Q
+///           writes dK and dV. With kFused, adds a whole tile to dq_sum each time that it reads one of Q
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_key_gradients(Backward<typename Tile::T> a) {
@@ -137,26 +168,29 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc, kSlice = Tile::kSlice;
   const int key_tiles = (a.seq_k + Bc - 1) / Bc, query_tiles = (a.seq_q + Br - 1) / Br;
   const int kv_head = blockIdx.x / key_tiles, first_key = blockIdx.x % key_tiles * Bc;
-  const int lane = threadIdx.x % 32, warp_key = threadIdx.x / 32 * Tile::kWarpRows;
+  // From one lane for all: now the compiler knows that it is the same in all, and keeps addresses in uniform registers.
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+  const int warp_key = warp / Tile::kSharing * Tile::kWarpRows;
+  const int part = warp % Tile::kSharing;  // slices of queries, and columns of dK and dV
   const size_t first_row = size_t(kv_head) * a.seq_k + first_key;  // of K, V, dK and dV
 
   extern __shared__ float4 smem[];
   T* sK = reinterpret_cast<T*>(smem);
   T* sV = sK + Tile::kKeyTile;
-  T* sQ = sV + Tile::kKeyTile;                                           // [kStages]
-  T* sdO = sQ + Tile::kStages * Tile::kQueryTile;                        // [kStages]
-  T* sdS = sdO + Tile::kStages * Tile::kQueryTile;                       // [Bc, Br], transposed
-  float* sLse = reinterpret_cast<float*>(sdS + Tile::kFused * Bc * Br);  // [kStages, Br]
-  float* sD = sLse + Tile::kStages * Br;                                 // [kStages, Br]
+  T* sQ = sV + Tile::kKeyTile;                                              // [kStages]
+  T* sdO = sQ + Tile::kStages * Tile::kQueryTile;                           // [kStages]
+  T* sP = sdO + Tile::kStages * Tile::kQueryTile;                           // [Bc, Br], transposed
+  T* sdS = sP + Tile::kStoresP * Bc * Br;                                   // [Bc, Br], transposed
+  float* sLse = reinterpret_cast<float*>(sdS + Tile::kStoresDs * Bc * Br);  // [kStages, Br]
+  float* sD = sLse + Tile::kStages * Br;                                    // [kStages, Br]
 
   // A visit: a query tile of one of the heads that share the key tile, from the first on that sees it.
-  const int first_tile = max(0, a.first_query(first_key)) / Br, tiles = query_tiles - first_tile;
-  const int group = a.heads / a.kv_heads, visits = group * tiles;
-  const auto head_of = [&](int visit) { return kv_head * group + visit / tiles; };
-  const auto tile_of = [&](int visit) { return first_tile + visit % tiles; };
-  const auto send = [&](int visit, int stage) {
-    const int first_query = tile_of(visit) * Br, rows = a.seq_q - first_query;
-    const size_t first = size_t(head_of(visit)) * a.seq_q + first_query;
+  const int first_tile = max(0, a.first_query(first_key)) / Br;
+  const int group = a.heads / a.kv_heads, end_head = (kv_head + 1) * group;
+  int head = kv_head * group, tile = first_tile;
+  const auto send = [&](int stage) {
+    const int first_query = tile * Br, rows = a.seq_q - first_query;
+    const size_t first = size_t(head) * a.seq_q + first_query;
     send_rows<Tile, Br>(sQ + stage * Tile::kQueryTile, a.q + first * d, rows);
     send_rows<Tile, Br>(sdO + stage * Tile::kQueryTile, a.d_o + first * d, rows);
     if (threadIdx.x < Br) {
@@ -166,80 +200,71 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       cp_async_4_or_zero(sD + stage * Br + threadIdx.x, a.d + row, inside);
     }
   };
+  const auto next = [&] {
+    if (++tile == query_tiles) {
+      tile = first_tile;
+      ++head;
+    }
+  };
   send_rows<Tile, Bc>(sK, a.k + first_row * d, a.seq_k - first_key);
   send_rows<Tile, Bc>(sV, a.v + first_row * d, a.seq_k - first_key);
-  send(0, 0);
+  if (Tile::kStages > 1) send(0);
   cp_async_commit();
 
-  Fragments<Tile, d> rdK = {}, rdV = {};
+  Fragments<Tile, Tile::kCols> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
-  for (int visit = 0; visit < visits; ++visit) {
-    cp_async_wait<0>();
-    __syncthreads();  // the query tile is there; and no warp uses the one before, nor dS
-    if (Tile::kStages > 1 && visit + 1 < visits) {
-      send(visit + 1, 1 - stage);
-      cp_async_commit();
-    }
-    const int first_query = tile_of(visit) * Br;
-#pragma unroll 1
-    for (int query = 0; query < Br; query += kSlice) {
-      const T *q = sQ + stage * Tile::kQueryTile + query * d,
-              *d_o = sdO + stage * Tile::kQueryTile + query * d;
-      Operand<Tile> operand;
-      Fragments<Tile, kSlice> rP, rdS;
-      mma_nt<Tile>(rP, sK + warp_key * d, q);
-      probabilities<Tile>(rP, sLse + stage * Br + query, a, first_query + query, first_key + warp_key);
-      to_operand<Tile>(operand, rP);
-      mma_nn<Tile>(rdV, operand, d_o);
-
-      mma_nt<Tile>(rdS, sV + warp_key * d, d_o);
-#pragma unroll
-      for (int n = 0; n < kSlice / 8; ++n) {
-        const float2 row_dot =
-            *reinterpret_cast<const float2*>(sD + stage * Br + query + 8 * n + lane % 4 * 2);
-#pragma unroll
-        for (int m = 0; m < Tile::kRowTiles; ++m) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-            rdS[m][n][i] = rP[m][n][i] * (rdS[m][n][i] - (i % 2 ? row_dot.y : row_dot.x));
-        }
-      }
-      to_operand<Tile>(operand, rdS);
-      mma_nn<Tile>(rdK, operand, q);
-      if constexpr (Tile::kFused) {
-#pragma unroll
-        for (int m = 0; m < Tile::kRowTiles; ++m) {
-#pragma unroll
-          for (int step = 0; step < kSlice / 16; ++step) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {  // the pair 2 * i of A
-              const Coord at = element_of_a(lane, 2 * i);
-              const int row = warp_key + 16 * m + at.row, col = query + 16 * step + at.col;
-              *reinterpret_cast<std::uint32_t*>(sdS + Tile::DsRows::offset(row, col)) = operand[m][step][i];
-            }
-          }
-        }
-      }
-    }
-    if constexpr (Tile::kFused) {
-      __syncthreads();  // dS of all keys is there
-      const size_t tile = size_t(head_of(visit)) * query_tiles + tile_of(visit);
-      add_dq<Tile>(a.dq_sum + tile * Tile::kQueryTile, sdS, sK, a.seq_q - first_query);
-    }
+  while (head < end_head) {
     if constexpr (Tile::kStages == 1) {
-      static_assert(Tile::kFused);  // since the barrier before add_dq() no warp uses the query tile
-      if (visit + 1 < visits) send(visit + 1, 0);
+      __syncthreads();  // no warp uses the query tile before any more
+      send(0);
       cp_async_commit();
-    } else {
-      stage = 1 - stage;
     }
+    cp_async_wait<0>();
+    __syncthreads();  // the query tile is there; and no warp uses the one before, nor P and dS
+    const int first_query = tile * Br;
+    float* sums = a.dq_sum + (size_t(head) * query_tiles + tile) * Tile::kQueryTile;
+    next();
+    if (Tile::kStages > 1 && head < end_head) {
+      send(1 - stage);
+      cp_async_commit();
+    }
+    const T *q = sQ + stage * Tile::kQueryTile, *d_o = sdO + stage * Tile::kQueryTile;
+#pragma unroll 1
+    for (int n = 0; n < Br / kSlice / Tile::kSharing; ++n) {
+      const int query = (n * Tile::kSharing + part) * kSlice;
+      Fragments<Tile, kSlice> rP, rdS;
+      Operand<Tile> p, ds;
+      mma_nt<Tile>(rP, sK + warp_key * d, q + query * d);
+      probabilities<Tile>(rP, sLse + stage * Br + query, a, first_query + query, first_key + warp_key);
+      to_operand<Tile>(p, rP);
+      mma_nt<Tile>(rdS, sV + warp_key * d, d_o + query * d);
+      if constexpr (Tile::kStoresP) store_operand<Tile>(sP + warp_key * Br, query, p);
+      minus_d<Tile>(rdS, rP, sD + stage * Br + query);
+      to_operand<Tile>(ds, rdS);
+      if constexpr (Tile::kStoresDs) store_operand<Tile>(sdS + warp_key * Br, query, ds);
+      mma_nn<Tile>(rdV, p, d_o + query * d + part * Tile::kCols);
+      mma_nn<Tile>(rdK, ds, q + query * d + part * Tile::kCols);
+    }
+    if constexpr (Tile::kStoresDs) __syncthreads();  // P and dS of all warps are there
+    if constexpr (Tile::kFused) add_dq<Tile>(sums, sdS, sK);
+    if constexpr (Tile::kSharing > 1) {
+      static_assert(Br == Tile::kSharing * kSlice && Tile::kSharing == 2);
+      const int query = (1 - part) * kSlice;  // of the warp with which this one shares its keys
+      Operand<Tile> other;
+      load_operand<Tile>(other, sP + warp_key * Br, query);
+      mma_nn<Tile>(rdV, other, d_o + query * d + part * Tile::kCols);
+      load_operand<Tile>(other, sdS + warp_key * Br, query);
+      mma_nn<Tile>(rdK, other, q + query * d + part * Tile::kCols);
+    }
+    if (Tile::kStages > 1) stage = 1 - stage;
   }
 
   __syncthreads();  // no warp uses K any more: its place and that of V take dK and dV
-  const int rows = a.seq_k - first_key - warp_key;
-  store_rows<Tile>(a.dk + (first_row + warp_key) * d, sK + warp_key * d, rdK, a.scale, rows);
-  store_rows<Tile>(a.dv + (first_row + warp_key) * d, sV + warp_key * d, rdV, 1.0f, rows);
+  const int rows = a.seq_k - first_key - warp_key, part_of_tile = warp_key * d + part * Tile::kCols;
+  const size_t part_of_all = first_row * d + part_of_tile;
+  store_rows<Tile>(a.dk + part_of_all, sK + part_of_tile, rdK, a.scale, rows);
+  store_rows<Tile>(a.dv + part_of_all, sV + part_of_tile, rdV, 1.0f, rows);
 }
 
 /// dQ = scale * the sums, in 16 bits.
@@ -255,12 +280,18 @@ __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename T
   typename Tile::T* dq = a.dq + (size_t(head) * a.seq_q + first_query) * Tile::kHeadDim;
   for (int m = 0; m < Tile::kDqRowTiles; ++m) {
     for (int n = 0; n < 4; ++n) {
+      const float* from = sums + place_in_sums<Tile>(m, n, 0);
+      alignas(16) float x[4];
+      if constexpr (kHasQuads && Tile::kQuads) {
+        *reinterpret_cast<float4*>(x) = quad(from);
+      } else {
+        for (int i = 0; i < 4; ++i) x[i] = from[32 * i];
+      }
       for (int i = 0; i < 4; i += 2) {
         const Coord at = place_in_dq<Tile>(m, n, i);
         if (first_query + at.row >= a.seq_q) continue;
-        const float left = sums[place_in_sums<Tile>(m, n, i)], right = sums[place_in_sums<Tile>(m, n, i + 1)];
         *reinterpret_cast<std::uint32_t*>(dq + at.row * Tile::kHeadDim + at.col) =
-            pack<typename Tile::T>(a.scale * left, a.scale * right);
+            pack<typename Tile::T>(a.scale * x[i], a.scale * x[i + 1]);
       }
     }
   }

@@ -19,30 +19,38 @@ namespace fa {
 inline constexpr float kLog2E = 1.44269504f;  ///< exp(x) = 2^(x * log2 e)
 
 /// How `mma_key_gradients` cuts the problem.
+///
+/// A warp has 32 keys, for the sake of shared memory: what it loads of Q and dO feeds two rows of fragments. At head_dim
+/// 128 its parts of dK and dV would fill all registers. There two warps share the keys: each has half the queries of S
+/// and dP, half the columns of dK and dV, and reads the other one's P and dS in shared memory.
 template <class Element, int kHeadDimension, int kStagesOfQueries, bool kWithDq>
 struct MmaKeyTiles {
   using T = Element;
   using Rows = Swizzled<kHeadDimension>;
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = 64;   ///< queries of a step
-  static constexpr int Bc = 128;  ///< keys of a block
-  static constexpr int kWarps = kHeadDim <= 64 ? 4 : 8;
+  static constexpr int Br = 64;                            ///< queries of a step
+  static constexpr int Bc = 128;                           ///< keys of a block
+  static constexpr int kWarpRows = 32;                     ///< keys of a warp
+  static constexpr int kSharing = kHeadDim <= 64 ? 1 : 2;  ///< warps that share them
+  static constexpr int kWarps = Bc / kWarpRows * kSharing;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kBlocksPerSm = 8 / kWarps;
-  static constexpr int kWarpRows = Bc / kWarps;            ///< keys of a warp
-  static constexpr int kRowTiles = kWarpRows / 16;         ///< fragments of a warp, from top to bottom
-  static constexpr int kSlice = kHeadDim <= 64 ? 32 : 64;  ///< queries whose S and dP are in registers
-  static constexpr int kStages = kStagesOfQueries;         ///< tiles of Q and dO in shared memory
-  static constexpr bool kFused = kWithDq;                  ///< dQ here as well, by atomic additions
+  static constexpr int kRowTiles = kWarpRows / 16;   ///< fragments of a warp, from top to bottom
+  static constexpr int kSlice = 32;                  ///< queries whose S and dP are in registers
+  static constexpr int kCols = kHeadDim / kSharing;  ///< columns of dK and dV of a warp
+  static constexpr int kStages = kStagesOfQueries;   ///< tiles of Q and dO in shared memory
+  static constexpr bool kFused = kWithDq;            ///< dQ here as well, by atomic additions
+  static constexpr bool kQuads = kStages > 1;        ///< four numbers in one of them, on sm_90
+  static constexpr bool kStoresP = kSharing > 1, kStoresDs = kSharing > 1 || kFused;
 
   // The warps' parts of dQ, [Br, kHeadDim]: 32 columns each.
-  using DsRows = Swizzled<Br>;
+  using PRows = Swizzled<Br>;  ///< of P^T and dS^T
   static constexpr int kColWarps = kHeadDim / 32;
   static constexpr int kDqRowTiles = Br / 16 * kColWarps / kWarps;
 
   static constexpr int kKeyTile = Bc * kHeadDim, kQueryTile = Br * kHeadDim;  ///< elements
   static constexpr int kSharedBytes =
-      int(sizeof(T)) * (2 * kKeyTile + kStages * 2 * kQueryTile + kFused * Bc * Br) +
+      int(sizeof(T)) * (2 * kKeyTile + kStages * 2 * kQueryTile + (kStoresP + kStoresDs) * Bc * Br) +
       kStages * 2 * Br * int(sizeof(float));
 };
 
@@ -60,6 +68,7 @@ struct MmaQueryTiles {
   static constexpr int kWarpRows = Br / kWarps;     ///< queries of a warp
   static constexpr int kRowTiles = kWarpRows / 16;  ///< fragments of a warp, from top to bottom
   static constexpr int kSlice = 32;                 ///< keys whose S and dP are in registers
+  static constexpr int kCols = kHeadDim;            ///< columns of dQ of a warp
   static constexpr int kStages = 2;                 ///< tiles of K and V in shared memory
   static constexpr int kQueryTile = Br * kHeadDim, kKeyTile = Bc * kHeadDim;  ///< elements
   static constexpr int kSharedBytes = int(sizeof(T)) * (2 * kQueryTile + kStages * 2 * kKeyTile);
@@ -92,7 +101,7 @@ __device__ __forceinline__ void mma_nt(Fragments<Tile, Tile::kSlice>& rC, const 
       for (int i = 0; i < 4; ++i) rC[m][n][i] = 0.0f;
     }
   }
-#pragma unroll 2  // all of them: addresses of 4 steps in registers, and 12 bytes spill at head_dim 64
+#pragma unroll
   for (int step = 0; step < Tile::kHeadDim / 16; ++step) {
     std::uint32_t a[Tile::kRowTiles][4];
 #pragma unroll
@@ -111,8 +120,9 @@ __device__ __forceinline__ void mma_nt(Fragments<Tile, Tile::kSlice>& rC, const 
 }
 
 /// C += A B, for kSlice rows of B: dV += P^T dO, dK += dS^T Q, dQ += dS K. A row of B is a row of its operand.
+/// @param sB  the first of the warp's columns
 template <class Tile>
-__device__ __forceinline__ void mma_nn(Fragments<Tile, Tile::kHeadDim>& rC, const Operand<Tile>& rA,
+__device__ __forceinline__ void mma_nn(Fragments<Tile, Tile::kCols>& rC, const Operand<Tile>& rA,
                                        const typename Tile::T* sB) {
   using T = typename Tile::T;
   using Rows = typename Tile::Rows;
@@ -121,7 +131,7 @@ __device__ __forceinline__ void mma_nn(Fragments<Tile, Tile::kHeadDim>& rC, cons
 #pragma unroll
   for (int step = 0; step < Tile::kSlice / 16; ++step) {
 #pragma unroll
-    for (int n = 0; n < Tile::kHeadDim / 16; ++n) {
+    for (int n = 0; n < Tile::kCols / 16; ++n) {
       std::uint32_t b[4];
       ldmatrix_transposed(b, sB + Rows::advance(at, 16 * step, 16 * n));
 #pragma unroll
@@ -149,6 +159,37 @@ __device__ __forceinline__ void to_operand(Operand<Tile>& rA, const Fragments<Ti
   }
 }
 
+/// The warp's part of P^T or dS^T to its place in [Bc, Br].
+/// @param s  element (first key of the warp, 0)     @param query  of the slice
+template <class Tile>
+__device__ __forceinline__ void store_operand(typename Tile::T* s, int query, const Operand<Tile>& rA) {
+#pragma unroll
+  for (int m = 0; m < Tile::kRowTiles; ++m) {
+#pragma unroll
+    for (int step = 0; step < Tile::kSlice / 16; ++step) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const Coord at = element_of_a(threadIdx.x % 32, 2 * i);  // and the element to the right of it
+        *reinterpret_cast<std::uint32_t*>(
+            s + Tile::PRows::offset(16 * m + at.row, query + 16 * step + at.col)) = rA[m][step][i];
+      }
+    }
+  }
+}
+/// And back: another warp's, perhaps.
+template <class Tile>
+__device__ __forceinline__ void load_operand(Operand<Tile>& rA, const typename Tile::T* s, int query) {
+  const Coord from = row_for_a(threadIdx.x % 32);
+  const int at = Tile::PRows::offset(from.row, query + from.col);
+#pragma unroll
+  for (int m = 0; m < Tile::kRowTiles; ++m) {
+#pragma unroll
+    for (int step = 0; step < Tile::kSlice / 16; ++step) {
+      ldmatrix(rA[m][step], s + Tile::PRows::advance(at, 16 * m, 16 * step));
+    }
+  }
+}
+
 // --- tiles -------------------------------------------------------------------------------------------------
 
 /// Starts the copies of the first kRows rows of a matrix. Those that do not exist become zeros.
@@ -164,18 +205,17 @@ __device__ __forceinline__ void send_rows(typename Tile::T* s, const typename Ti
   }
 }
 
-/// Rounds a warp's rows to 16 bits and stores those that exist: through shared memory, 16 bytes at a time.
-/// @param s  the warp's own rows, no longer in use
+/// Rounds a warp's part of rows to 16 bits and stores those that exist: through shared memory, 16 bytes at a time.
+/// @param g, s  the first of the warp's columns; in shared memory they are no longer in use
 template <class Tile>
 __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T* s,
-                                           const Fragments<Tile, Tile::kHeadDim>& rC, float factor,
-                                           int rows) {
-  constexpr int d = Tile::kHeadDim, kChunk = 8;
+                                           const Fragments<Tile, Tile::kCols>& rC, float factor, int rows) {
+  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols, kChunk = 8;
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int row = 0; row < 2 * Tile::kRowTiles; ++row) {
 #pragma unroll
-    for (int n = 0; n < d / 8; ++n) {
+    for (int n = 0; n < kCols / 8; ++n) {
       const float* pair = &rC[row / 2][n][row % 2 * 2];
       auto* to =
           reinterpret_cast<std::uint32_t*>(s + Tile::Rows::offset(8 * row + lane / 4, 8 * n)) + lane % 4;
@@ -183,8 +223,8 @@ __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T
     }
   }
   __syncwarp();  // all rows of the warp are there
-  for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
-    const int row = at / d, col = at % d;
+  for (int at = lane * kChunk; at < Tile::kWarpRows * kCols; at += 32 * kChunk) {
+    const int row = at / kCols, col = at % kCols;
     if (row < rows) {
       *reinterpret_cast<uint4*>(g + size_t(row) * d + col) =
           *reinterpret_cast<const uint4*>(s + Tile::Rows::offset(row, col));

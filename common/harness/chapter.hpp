@@ -37,6 +37,9 @@ struct Variant {
   /// its bytes are counted, and it is not timed.
   std::function<void(const typename P::Args&, cudaStream_t)> before{};
 
+  /// Whether the same inputs give the same bits each time: sums have an order.
+  bool repeatable = true;
+
   /// Tensors that the kernels leave in HBM for one another (S and P of standard attention, ...); empty if there
   /// are none. The launch finds their addresses by name, and the formula counts their bytes.
   std::function<std::vector<TensorSpec>(const typename P::Shape&)> workspace{};

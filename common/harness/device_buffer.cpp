@@ -3,36 +3,54 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "device/launch.cuh"
 #include "harness/backend.hpp"
 #include "harness/errors.hpp"
 
 namespace fa {
+namespace {
 
-DeviceBuffer::DeviceBuffer(std::string name, std::size_t bytes) : bytes_(bytes) {
-  const cudaError_t status = cudaMalloc(&pointer_, bytes);
+constexpr int kGuardByte = 0xA5;
+
+}  // namespace
+
+DeviceBuffer::DeviceBuffer(std::string name, std::size_t bytes, std::size_t guard)
+    : bytes_(bytes), guard_(guard) {
+  const cudaError_t status = cudaMalloc(&allocation_, bytes + 2 * guard);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // the failure has been dealt with
     throw DeviceError(fmt::format("not enough device memory for the {} bytes of {}: choose a smaller problem",
                                   bytes, name));
   }
   FA_CUDA_CHECK(status);
-  backend::name_allocation(pointer_, name);
+  backend::name_allocation(allocation_, name);
+  if (guard > 0) FA_CUDA_CHECK(cudaMemset(allocation_, kGuardByte, bytes + 2 * guard));
 }
 
-DeviceBuffer::~DeviceBuffer() { cudaFree(pointer_); }
+DeviceBuffer::~DeviceBuffer() { cudaFree(allocation_); }
 
 void DeviceBuffer::upload(const void* from) {
-  FA_CUDA_CHECK(cudaMemcpy(pointer_, from, bytes_, cudaMemcpyHostToDevice));
+  FA_CUDA_CHECK(cudaMemcpy(get(), from, bytes_, cudaMemcpyHostToDevice));
 }
 
 void DeviceBuffer::download(void* to) const {
-  FA_CUDA_CHECK(cudaMemcpy(to, pointer_, bytes_, cudaMemcpyDeviceToHost));
+  FA_CUDA_CHECK(cudaMemcpy(to, get(), bytes_, cudaMemcpyDeviceToHost));
 }
 
 void DeviceBuffer::poison() {
-  FA_CUDA_CHECK(cudaMemset(pointer_, 0xFF, bytes_));
-  backend::mark_uninitialized(pointer_, bytes_);
+  FA_CUDA_CHECK(cudaMemset(get(), 0xFF, bytes_));
+  backend::mark_uninitialized(get(), bytes_);
+}
+
+bool DeviceBuffer::guards_intact() const {
+  std::vector<unsigned char> bytes(2 * guard_);
+  FA_CUDA_CHECK(cudaMemcpy(bytes.data(), allocation_, guard_, cudaMemcpyDeviceToHost));
+  FA_CUDA_CHECK(cudaMemcpy(bytes.data() + guard_, static_cast<std::byte*>(get()) + bytes_, guard_,
+                           cudaMemcpyDeviceToHost));
+  return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == kGuardByte; });
 }
 
 std::size_t free_device_bytes() {

@@ -35,8 +35,9 @@ std::vector<float> download(const DeviceBuffer& buffer, const TensorSpec& spec) 
 }  // namespace
 
 DeviceTensors::DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<TensorSpec> outputs,
-                             const std::vector<TensorSpec>& workspace, const TensorMap& values)
-    : outputs_(std::move(outputs)) {
+                             const std::vector<TensorSpec>& workspace, const TensorMap& values,
+                             std::size_t guard)
+    : outputs_(std::move(outputs)), guard_(guard) {
   for (const TensorSpec& spec : inputs) {
     const auto value = values.find(spec.name);
     if (value == values.end()) throw std::invalid_argument("no input " + spec.name);
@@ -51,7 +52,7 @@ DeviceTensors::DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<
 }
 
 DeviceBuffer& DeviceTensors::add_buffer(const TensorSpec& spec) {
-  return buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.bytes())).first->second;
+  return buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.bytes(), guard_)).first->second;
 }
 
 std::map<std::string, void*> DeviceTensors::addresses() const {
@@ -66,6 +67,13 @@ TensorMap DeviceTensors::download_outputs() const {
     values.emplace(spec.name, Tensor{.shape = spec.shape, .data = download(buffers_.at(spec.name), spec)});
   }
   return values;
+}
+
+std::string DeviceTensors::overrun() const {
+  for (const auto& [name, buffer] : buffers_) {
+    if (!buffer.guards_intact()) return name;
+  }
+  return "";
 }
 
 std::size_t total_bytes(const std::vector<TensorSpec>& tensors) {

@@ -17,10 +17,11 @@ namespace fa {
 /// their types: fp32 values of the host are rounded to nearest on the way in, and widened on the way out.
 class DeviceTensors {
  public:
+  /// @param guard  bytes around each buffer that overrun() looks at
   /// @throws DeviceError  if there is not enough memory
   /// @throws std::invalid_argument  if an input is missing or has another shape than its spec
   DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<TensorSpec> outputs,
-                const std::vector<TensorSpec>& workspace, const TensorMap& values);
+                const std::vector<TensorSpec>& workspace, const TensorMap& values, std::size_t guard = 0);
 
   /// Device addresses of all tensors, by name.
   std::map<std::string, void*> addresses() const;
@@ -28,11 +29,15 @@ class DeviceTensors {
   /// The outputs as they are now.
   TensorMap download_outputs() const;
 
+  /// A tensor before or behind which something has been written; empty if there is none.
+  std::string overrun() const;
+
  private:
   DeviceBuffer& add_buffer(const TensorSpec& spec);
 
   std::vector<TensorSpec> outputs_;
   std::map<std::string, DeviceBuffer> buffers_;
+  std::size_t guard_;
 };
 
 /// Bytes of all tensors of a list on the device.

@@ -274,6 +274,7 @@ Json to_json(const VariantResult& result) {
     Json& traffic = json["traffic"]["counted"] = to_json(counted.traffic);
     traffic["read_sectors"] = counted.read_sectors;
     traffic["write_sectors"] = counted.write_sectors;
+    traffic["atomic_sectors"] = counted.atomic_sectors;
     traffic["read_requests"] = counted.read_requests;
     traffic["write_requests"] = counted.write_requests;
     if (counted.atomic_sectors > 0) traffic["atomic_sectors"] = counted.atomic_sectors;

@@ -22,7 +22,12 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
   backend::Observation seen = backend::take_observation();
   result.counted = std::move(seen.counters);
   result.defects = std::move(seen.defects);
-  if (!result.failure) result.outputs = tensors.download_outputs();
+  if (result.failure) return;
+  if (const std::string tensor = tensors.overrun(); !tensor.empty()) {
+    result.failure = "something was written before or behind " + tensor;
+    return;
+  }
+  result.outputs = tensors.download_outputs();
 }
 
 Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances) {

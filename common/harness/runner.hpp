@@ -34,7 +34,8 @@ using Launch = std::function<void(cudaStream_t)>;
 
 /// Launches a kernel, waits for it, and fills in what was seen: failure, counters, defects, outputs.
 ///
-/// A kernel that the device stops, or refuses to launch, is a failure in the result and no exception.
+/// A kernel that the device stops, or refuses to launch, or that writes outside of its tensors where these have guards,
+/// is a failure in the result and no exception.
 /// @throws DeviceError  if the device itself is not usable
 void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result);
 
@@ -57,18 +58,19 @@ std::vector<TensorSpec> workspace_of(const Variant<P>& variant, const typename P
 /// Runs one variant once.
 ///
 /// @param reference  what the outputs should be; null: they are not checked
+/// @param guard  bytes around each tensor that must stay as they are: on a GPU, where nothing else sees such writes
 /// @throws UsageError  if the variant refuses the shape
 /// @throws DeviceError  if the device is not usable or has not enough memory
 template <Problem P>
 VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
-                          const Reference* reference) {
+                          const Reference* reference, std::size_t guard = 0) {
   if (variant.refuse) {
     if (const auto reason = variant.refuse(shape)) throw UsageError(*reason);
   }
   const std::vector<TensorSpec> workspace = workspace_of(variant, shape);
   VariantResult result{
       .name = variant.name, .workspace_bytes = total_bytes(workspace), .predicted = variant.traffic(shape)};
-  const DeviceTensors tensors(P::inputs(shape), P::outputs(shape), workspace, inputs);
+  const DeviceTensors tensors(P::inputs(shape), P::outputs(shape), workspace, inputs, guard);
   const typename P::Args args = P::bind(shape, tensors.addresses());
   execute(
       [&](cudaStream_t stream) {

@@ -13,6 +13,7 @@ from .commands import (
     diff,
     doctor,
     hint,
+    notebooks,
     overview,
     reset,
     run,
@@ -31,6 +32,7 @@ COMMANDS = {
     "diff": diff,
     "reset": reset,
     "solution": solution,
+    "notebooks": notebooks,
     "doctor": doctor,
 }
 

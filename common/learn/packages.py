@@ -51,6 +51,16 @@ PACKAGES = (
     ),
 )
 
+# What ./learn notebooks needs besides.
+NOTEBOOK_PACKAGES = (
+    Package("python3-numpy", "arrays", module="numpy"),
+    Package("python3-matplotlib", "plots", module="matplotlib"),
+    Package("python3-nbformat", "reads notebooks", module="nbformat"),
+    Package("python3-nbclient", "runs notebooks", module="nbclient"),
+    Package("python3-ipykernel", "the Python that runs in them", module="ipykernel"),
+    Package("python3-nbconvert", "makes pages of them", module="nbconvert"),
+)
+
 APT_UPDATE = ["apt-get", "-y", "update"]
 APT_INSTALL = [
     *("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y"),
@@ -59,9 +69,9 @@ APT_INSTALL = [
 ]
 
 
-def _missing_from_dpkg() -> list[Package]:
+def _missing_from_dpkg(wanted: tuple[Package, ...]) -> list[Package]:
     query = subprocess.run(
-        ["dpkg-query", "-W", "-f=${Package} ${Status}\n", *(p.name for p in PACKAGES)],
+        ["dpkg-query", "-W", "-f=${Package} ${Status}\n", *(p.name for p in wanted)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # one line for each package that was never heard of
         text=True,
@@ -72,12 +82,12 @@ def _missing_from_dpkg() -> list[Package]:
         for line in query.stdout.splitlines()
         if line.endswith(" ok installed")
     }
-    return [package for package in PACKAGES if package.name not in installed]
+    return [package for package in wanted if package.name not in installed]
 
 
-def _headers_found() -> set[str]:
-    """Which headers of PACKAGES the C++ compiler finds."""
-    headers = [package.header for package in PACKAGES if package.header]
+def _headers_found(wanted: tuple[Package, ...]) -> set[str]:
+    """Which headers of the packages the C++ compiler finds."""
+    headers = [package.header for package in wanted if package.header]
     source = "".join(f"#if __has_include(<{h}>)\n{h}\n#endif\n" for h in headers)
     try:
         compiler = os.environ.get("CXX") or "g++"
@@ -90,11 +100,11 @@ def _headers_found() -> set[str]:
     return set(found.stdout.split())
 
 
-def _missing_by_probing() -> list[Package]:
-    headers = _headers_found()
+def _missing_by_probing(wanted: tuple[Package, ...]) -> list[Package]:
+    headers = _headers_found(wanted)
     return [
         p
-        for p in PACKAGES
+        for p in wanted
         if (p.program and not shutil.which(p.program))
         or (p.header and p.header not in headers)
         or (p.module and not importlib.util.find_spec(p.module))
@@ -102,9 +112,10 @@ def _missing_by_probing() -> list[Package]:
 
 
 @functools.cache
-def missing() -> list[Package]:
+def missing(wanted: tuple[Package, ...] = PACKAGES) -> list[Package]:
     """What is not installed: asked of dpkg where there is one, else looked for."""
-    return _missing_from_dpkg() if shutil.which("dpkg-query") else _missing_by_probing()
+    look = _missing_from_dpkg if shutil.which("dpkg-query") else _missing_by_probing
+    return look(wanted)
 
 
 def _privilege() -> list[str] | None:
@@ -126,15 +137,20 @@ def _privilege() -> list[str] | None:
     return None
 
 
+def can_install() -> bool:
+    """Whether ensure() would install something, and not only say what is missing."""
+    return shutil.which("apt-get") is not None and _privilege() is not None
+
+
 def install_command(names: list[str], prefix: list[str]) -> str:
     """Both steps of the installation, to be copied."""
     steps = ([*prefix, *APT_UPDATE], [*prefix, *APT_INSTALL, *names])
     return " && ".join(shlex.join(step) for step in steps)
 
 
-def ensure(console: Console) -> None:
+def ensure(console: Console, wanted: tuple[Package, ...] = PACKAGES) -> None:
     """Installs what is missing, and prints the command first. Does nothing where all is there."""
-    packages = missing()
+    packages = missing(wanted)
     if not packages:
         return
     names = [package.name for package in packages]

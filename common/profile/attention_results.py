@@ -1,4 +1,4 @@
-"""Measures chapters 03 to 07 for docs/results/, in two steps.
+"""Measures chapters 03 to 08 for docs/results/, in two steps.
 
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
     attention_results.py measure   on a GPU: times beside PyTorch's kernels in one process (common/bench), and
@@ -23,6 +23,7 @@ CHAPTERS = [
     "05_loop_swapped_v2",
     "06_tensor_core_mma",
     "07_multi_stage",
+    "08_backward",
 ]
 # Whole tiles; ragged, causal and grouped; a few queries and many keys; the largest head_dim.
 COUNTED = [
@@ -41,7 +42,7 @@ COUNTED = [
 ]
 PROBLEM = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
 # Kernels of cuBLAS: the simulator counts the least that a product of matrices can move.
-WITHOUT = {"three_kernels"}
+WITHOUT = {"three_kernels", "standard"}
 
 
 # Figure 2 of the first FlashAttention paper: the same kernel with larger and larger key tiles.
@@ -99,7 +100,7 @@ def main() -> int:
     different = {
         what: sectors.largest_difference(compared, *names)
         for what, names in {
-            "sectors": ("read_sectors", "write_sectors"),
+            "sectors": ("read_sectors", "write_sectors", "atomic_sectors"),
             "mma": ("mma",),
             "wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),
         }.items()

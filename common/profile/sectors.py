@@ -24,6 +24,9 @@ METRICS = (
         for what in ("sectors", "requests")
     }
     | {
+        "atomic_sectors": ncu_table.GLOBAL.format(
+            "sectors", "red"
+        ),  # atomics whose result nobody reads
         "shared_load_wavefronts": ncu_table.WAVEFRONTS.format("ld"),
         "shared_store_wavefronts": ncu_table.WAVEFRONTS.format("st"),
         "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and moves of constants, which profile() takes out
@@ -90,6 +93,7 @@ def count(
                 names = (
                     "read_sectors",
                     "write_sectors",
+                    "atomic_sectors",
                     "read_requests",
                     "write_requests",
                 )
@@ -120,7 +124,7 @@ def as_options(problem: dict) -> list[str]:
 
 
 def profile(chapter: str, variants: list[str], problem: dict) -> list[dict]:
-    """What Nsight Compute measures of each variant, all of which launch one kernel."""
+    """What Nsight Compute measures of each variant: the sum of its kernels."""
     program = ROOT / "build" / "cuda" / "bin" / f"ch{chapter}"
     with tempfile.NamedTemporaryFile(suffix=".csv") as log:
         ncu = ["ncu", "--clock-control", "none", "--csv", "--page", "raw"]
@@ -128,24 +132,40 @@ def profile(chapter: str, variants: list[str], problem: dict) -> list[dict]:
         ncu += ["--metrics", ",".join(METRICS.values())]
         options = ["--variant", ",".join(variants), "--no-check", *as_options(problem)]
         try:
-            subprocess.run([*ncu, program, *options], check=True, capture_output=True)
+            run = subprocess.run(
+                [*ncu, program, *options], check=False, capture_output=True, text=True
+            )
         except FileNotFoundError:
             print("ncu is not in PATH: it comes with the CUDA toolkit", file=sys.stderr)
             sys.exit(3)
-        launches = ncu_table.read_launches(Path(log.name).read_text())
-    if len(launches) != len(variants):
+        together = (
+            run.returncode != UNUSABLE_ARGUMENTS
+        )  # else they take different types
+        if together and run.returncode != 0:
+            print(run.stdout, run.stderr, sep="\n", file=sys.stderr)
+            sys.exit(run.returncode)
+        launches = (
+            ncu_table.read_launches(Path(log.name).read_text()) if together else []
+        )
+    if len(variants) > 1 and (not together or len(launches) > len(variants)):
+        return [profile(chapter, [variant], problem)[0] for variant in variants]
+    if len(launches) < len(variants):
         print(f"{chapter}: {len(launches)} launches of {variants}", file=sys.stderr)
         sys.exit(1)
-    measured = []
-    for launch in launches:
-        values = {
-            name: int(launch.values[metric])
-            for name, metric in METRICS.items()
-            if metric in launch.values
-        }
-        values["mma"] -= values.pop("hfma2")
-        measured.append(values)
-    return measured
+    if len(variants) == 1:
+        return [_sum(launches)]
+    return [_sum([launch]) for launch in launches]
+
+
+def _sum(launches: list[ncu_table.Launch]) -> dict:
+    """The counters of some launches, by our names. Those that Nsight Compute did not measure are missing."""
+    values = {
+        name: sum(int(launch.values[metric]) for launch in launches)
+        for name, metric in METRICS.items()
+        if all(metric in launch.values for launch in launches)
+    }
+    values["mma"] -= values.pop("hfma2")
+    return values
 
 
 def compare(counted: list[dict], keys: tuple[str, ...]) -> list[dict]:

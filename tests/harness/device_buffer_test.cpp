@@ -1,9 +1,11 @@
 #include "harness/device_buffer.hpp"
 
+#include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include "harness/backend.hpp"
@@ -49,6 +51,20 @@ TEST_F(Buffer, IsFreedOnce) {
     EXPECT_LE(free_device_bytes(), before - kBytes);
   }
   EXPECT_EQ(free_device_bytes(), before);
+}
+
+TEST_F(Buffer, GuardsTellOfWritesOutsideOfIt) {
+  constexpr std::size_t kBytes = 100, kGuard = 256;
+  for (const std::ptrdiff_t at : {std::ptrdiff_t(-1), std::ptrdiff_t(kBytes)}) {
+    DeviceBuffer buffer("x", kBytes, kGuard);
+    const std::vector<char> values(kBytes);
+    buffer.upload(values.data());
+    buffer.poison();
+    EXPECT_TRUE(buffer.guards_intact());
+    EXPECT_EQ(buffer.bytes(), kBytes);
+    ASSERT_EQ(cudaMemset(static_cast<char*>(buffer.get()) + at, 0, 1), cudaSuccess);
+    EXPECT_FALSE(buffer.guards_intact()) << at;
+  }
 }
 
 TEST_F(Buffer, TooMuchIsADeviceError) {

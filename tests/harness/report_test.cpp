@@ -211,7 +211,7 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
           "x": {"read_bytes": 888888888, "write_bytes": 0}, "y": {"read_bytes": 0, "write_bytes": 11111111}}},
         "counted": {"read_bytes": 888888888, "write_bytes": 11111111, "tensors": {
           "x": {"read_bytes": 888888888, "write_bytes": 0}, "y": {"read_bytes": 0, "write_bytes": 11111111}},
-          "read_sectors": 223456789, "write_sectors": 345678, "read_requests": 77, "write_requests": 78}},
+          "read_sectors": 223456789, "write_sectors": 345678, "atomic_sectors": 0, "read_requests": 77, "write_requests": 78}},
       "shared": {"bytes_per_block": 1024, "load_wavefronts": 987654321, "load_wavefronts_ideal": 1,
                  "store_wavefronts": 5, "store_wavefronts_ideal": 2},
       "ops": {"mma": 3, "barriers": 999499999, "shuffles": 888888888},

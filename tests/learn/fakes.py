@@ -112,6 +112,22 @@ elif name == "ctest":
         f'2/3 Testing: test_ch02_online_softmax.Online\nCommand: "x"\nTest {result}.\n',
     )
     sys.exit(8 if failed else 0)
+elif name == "python" and words[0] == "-c":
+    sys.exit(int(fake.get("MODULES", 0)))
+elif name == "python":
+    import json
+
+    print("a warning of somebody's")
+    for path in words[2:]:
+        notebook = os.path.basename(path)[:-6]
+        if notebook[:2] == fake.get("DIES_AT"):
+            sys.exit("the kernel could not be started")
+        print(json.dumps({"notebook": notebook, "cell": 2, "of": 9, "id": "two"}))
+        end = {"notebook": notebook, "seconds": 1.5, "html": f"{words[1]}/{notebook}.html"}
+        if notebook[:2] == fake.get("FAILS_AT"):
+            end |= {"cell": 2, "id": "two", "error": "AssertionError: assert x == 4"}
+        print(json.dumps(end))
+    sys.exit("FAILS_AT" in fake)
 elif name.startswith("ch"):
     status = int(fake.get("EXIT_" + name[2:4], 0))
     if status in (2, 3):
@@ -177,6 +193,15 @@ class Tree:
     def _program(self, name: str, text: str) -> None:
         self._write(f"bin/{name}", text)
         (self.bin / name).chmod(0o755)
+
+    def add_notebooks(self, **chapters: list[str]) -> None:
+        """Notebooks that run these chapters, and an environment whose Python stands in for one that runs them."""
+        for name, numbers in chapters.items():
+            notebook = {"metadata": {"chapters": numbers}, "cells": []}
+            self._write(f"notebooks/{name[1:]}.ipynb", json.dumps(notebook))
+        text = f"#!{sys.executable} -IS\n{STAND_IN}"
+        self._write("build/notebooks-venv/bin/python", text)
+        (self.root / "build/notebooks-venv/bin/python").chmod(0o755)
 
     def set_results(self, run: dict) -> None:
         """What the stand-in of the chapter writes."""

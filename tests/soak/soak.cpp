@@ -1,0 +1,284 @@
+// Random problems for a chapter on attention, one after another: each is run by a random variant that takes it, and
+// checked against float64. Outputs and workspace are NaN before. On a GPU every tensor lies between guards, which must
+// stay as they are; on the simulator every access is checked. A variant that promises the same bits runs twice.
+//
+//   build/cuda/bin/soak_ch07_multi_stage --problems 3000 --seed 1
+//
+// Exit status: 1 a problem failed, and is printed as the chapter's command line; 2 bad options; 3 no usable device.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "attention/half.hpp"
+#include "attention/inputs.hpp"
+#include "harness/backend.hpp"
+#include "harness/runner.hpp"
+
+namespace {
+
+using fa::AttentionShape;
+
+constexpr std::size_t kGuard = 1024;  // bytes
+constexpr int kMostFailures = 10;     // then it gives up
+
+struct Random {
+  std::mt19937_64 bits;
+
+  /// 1 .. most, each as likely.
+  std::int64_t up_to(std::int64_t most) { return 1 + std::int64_t(bits() % std::uint64_t(most)); }
+  bool one_in(std::int64_t n) { return up_to(n) == 1; }
+  double uniform(double low, double high) { return low + (high - low) * double(bits() >> 11) * 0x1p-53; }
+};
+
+struct Problem {
+  AttentionShape shape;
+  fa::Init init;
+  std::uint64_t seed;
+};
+
+/// Half of all lengths are short, where most of the edges are.
+std::int64_t random_length(Random& random, std::int64_t most) {
+  return random.up_to(random.one_in(2) ? most : std::max<std::int64_t>(1, most / 8));
+}
+
+Problem random_problem(Random& random, std::int64_t longest) {
+  constexpr std::int64_t kHeadDims[] = {32, 64, 128, 256};
+  const bool small = longest < 100;  // the simulator takes its time: few heads, and seldom wide ones
+  const std::int64_t kv_heads = random.up_to(2);
+  const std::int64_t head_dim = kHeadDims[std::min(random.up_to(4), small ? random.up_to(4) : 4) - 1];
+  const fa::Init init = random.one_in(4)   ? fa::Init::kOutliers
+                        : random.one_in(4) ? fa::Init::kUniform
+                                           : fa::Init::kNormal;
+  Problem problem{.shape = {.batch = small ? 1 + random.one_in(4) : random.up_to(2),
+                            .heads = kv_heads * random.up_to(small ? 2 : 3),
+                            .kv_heads = kv_heads,
+                            .seq_q = random_length(random, longest),
+                            .seq_k = random_length(random, longest),
+                            .head_dim = head_dim,
+                            .causal = random.one_in(2),
+                            .dtype = fa::DType(random.up_to(3) - 1)},
+                  .init = init,
+                  .seed = random.bits() % 1'000'000};
+  // Outliers bring logits near +-80 with the default scale: more would say how fp32 rounds, not how kernels err.
+  if (random.one_in(3)) {
+    const double most = init == fa::Init::kOutliers ? 1 : 3;
+    problem.shape.scale = random.uniform(0.01, most) * problem.shape.logit_scale();
+  }
+  return problem;
+}
+
+std::string command_line(const std::string& chapter, const std::string& variant, const Problem& problem) {
+  const AttentionShape& s = problem.shape;
+  return fmt::format(
+      "ch{} --variant {} --dtype {} --batch {} --heads {} --kv-heads {} --seq-q {} --seq-k {} --head-dim "
+      "{}{}{} "
+      "--init {} --seed {}",
+      chapter, variant, name_of(s.dtype), s.batch, s.heads, s.kv_heads, s.seq_q, s.seq_k, s.head_dim,
+      s.causal ? " --causal" : "", s.scale ? fmt::format(" --scale {}", *s.scale) : "",
+      fa::name_of(problem.init), problem.seed);
+}
+
+/// What the problems were, counted.
+struct Coverage {
+  std::map<std::string, int> variants, dtypes, head_dims, inits;
+  int causal = 0, grouped = 0, rows_without_keys = 0, own_scale = 0, repeated = 0, cancelled = 0;
+
+  void add(const std::string& variant, const Problem& problem) {
+    const AttentionShape& s = problem.shape;
+    ++variants[variant];
+    ++dtypes[std::string(name_of(s.dtype))];
+    ++head_dims[std::to_string(s.head_dim)];
+    ++inits[std::string(fa::name_of(problem.init))];
+    causal += s.causal;
+    grouped += s.heads != s.kv_heads;
+    rows_without_keys += s.causal && s.seq_q > s.seq_k;
+    own_scale += s.scale.has_value();
+  }
+
+  void print() const {
+    const auto line = [](const char* what, const std::map<std::string, int>& counts) {
+      std::vector<std::string> words;
+      for (const auto& [name, count] : counts) words.push_back(fmt::format("{} {}", name, count));
+      fmt::print("  {:<10} {}\n", what, fmt::join(words, ", "));
+    };
+    line("variants", variants);
+    line("types", dtypes);
+    line("head_dim", head_dims);
+    line("inputs", inits);
+    fmt::print(
+        "  causal {}, grouped queries {}, rows without keys {}, scale given {}; run twice, same bits: {}\n"
+        "  right but for cancellation in dP - D: {}\n",
+        causal, grouped, rows_without_keys, own_scale, repeated, cancelled);
+  }
+};
+
+/// How near the worst output came to its tolerance: 1 is at it.
+double worst_of_tolerance(const fa::Check& check) {
+  double worst = 0;
+  for (const auto& [name, tensor] : check.tensors) worst = std::max(worst, tensor.error() / tensor.tolerance);
+  return worst;
+}
+
+bool same_bits(const fa::TensorMap& a, const fa::TensorMap& b) {
+  return std::all_of(a.begin(), a.end(), [&](const auto& tensor) {
+    return tensor.second.data == b.at(tensor.first).data;  // none of them holds a NaN
+  });
+}
+
+double norm(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double value : x) sum += value * value;
+  return std::sqrt(sum);
+}
+
+/// Norms of dQ and dK without cancellation: |dP| + |D| in the place of dP - D, and all else positive as well. Rounding
+/// errs by a part of these, however little is left of the gradients themselves.
+std::map<std::string, double> norms_without_cancellation(const AttentionShape& s,
+                                                         const fa::TensorMap& inputs) {
+  const auto rounded = [&](const char* name) { return fa::rounded_to(s.dtype, inputs.at(name).data); };
+  const std::vector<float> q = rounded("q"), k = rounded("k"), v = rounded("v"), d_o = rounded("do");
+  std::vector<double> dq(q.size()), dk(k.size());
+  const auto d = std::size_t(s.head_dim);
+  const auto dot = [&](const float* a, const float* b) { return std::inner_product(a, a + d, b, 0.0); };
+  for (std::int64_t row = 0; row < s.batch * s.heads * s.seq_q; ++row) {
+    const std::int64_t head = row / s.seq_q, keys = s.visible_keys(row % s.seq_q);
+    const std::int64_t kv_head = head / s.heads * s.kv_heads + head % s.heads / (s.heads / s.kv_heads);
+    const auto key_at = [&](std::int64_t key) { return std::size_t(kv_head * s.seq_k + key) * d; };
+    const float* query = &q[std::size_t(row) * d];
+    const float* gradient = &d_o[std::size_t(row) * d];
+    std::vector<double> p(std::size_t(std::max<std::int64_t>(keys, 0)));
+    for (std::size_t key = 0; key < p.size(); ++key)
+      p[key] = s.logit_scale() * dot(query, &k[key_at(std::int64_t(key))]);
+    const double most = p.empty() ? 0 : *std::max_element(p.begin(), p.end());
+    double sum = 0, row_dot = 0;
+    for (double& x : p) sum += x = std::exp(x - most);
+    std::vector<double> dp(p.size());
+    for (std::size_t key = 0; key < p.size(); ++key) {
+      dp[key] = std::abs(dot(gradient, &v[key_at(std::int64_t(key))]));
+      row_dot += (p[key] /= sum) * dp[key];
+    }
+    for (std::size_t key = 0; key < p.size(); ++key) {
+      const double ds = s.logit_scale() * p[key] * (dp[key] + row_dot);
+      const std::size_t at = key_at(std::int64_t(key));
+      for (std::size_t col = 0; col < d; ++col) {
+        dq[std::size_t(row) * d + col] += ds * std::abs(k[at + col]);
+        dk[at + col] += ds * std::abs(query[col]);
+      }
+    }
+  }
+  return {{"dq", norm(dq)}, {"dk", norm(dk)}};
+}
+
+/// What is wrong with a result, or nothing. Gradients may err by their tolerance of what they would be without
+/// cancellation: where softmax has nearly chosen one key, dP - D is what rounding left of two equal numbers.
+template <fa::Problem P>
+std::string complaint_of(const fa::VariantResult& result, const Problem& problem, const fa::TensorMap& inputs,
+                         const fa::Reference& reference, int& cancelled) {
+  const bool only_wrong = result.verdict() == fa::Verdict::kWrong && result.defects.empty();
+  if (!only_wrong || !std::is_same_v<P, fa::AttentionBackward>) return result.complaint();
+  const std::map<std::string, double> norms = norms_without_cancellation(problem.shape, inputs);
+  for (const auto& [name, check] : result.check->tensors) {
+    if (check.passed) continue;
+    std::vector<double> difference = reference.at(name);
+    const std::vector<float>& got = result.outputs.at(name).data;
+    for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= double(got[i]);
+    const auto of_norm = norms.find(name);
+    if (of_norm == norms.end() || !(norm(difference) <= check.tolerance * of_norm->second))
+      return result.complaint();
+  }
+  ++cancelled;
+  return "";
+}
+
+/// @return  the exit status
+template <fa::Problem P>
+int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::int64_t longest) {
+  const bool guarded = fa::backend::name() != "sim";  // there, they would hide what it sees
+  const std::size_t guard = guarded ? kGuard : 0;
+  Random random{std::mt19937_64(seed)};
+  Coverage coverage;
+  double worst = 0;
+  std::string worst_problem;
+  int done = 0, failures = 0;
+  while (done < problems && failures < kMostFailures) {
+    const Problem problem = random_problem(random, longest);
+    const auto& variant =
+        chapter.variants[std::size_t(random.up_to(std::int64_t(chapter.variants.size())) - 1)];
+    if (variant.name == "standard") continue;  // cuBLAS
+    if (variant.refuse && variant.refuse(problem.shape)) continue;
+    ++done;
+    coverage.add(variant.name, problem);
+    const fa::TensorMap inputs = P::random_inputs(problem.shape, problem.init, problem.seed);
+    const fa::Reference reference = P::reference(problem.shape, inputs);
+    const fa::VariantResult result = fa::run_variant<P>(variant, problem.shape, inputs, &reference, guard);
+    std::string complaint = complaint_of<P>(result, problem, inputs, reference, coverage.cancelled);
+    if (complaint.empty() && variant.repeatable) {
+      const fa::VariantResult again = fa::run_variant<P>(variant, problem.shape, inputs, nullptr, guard);
+      if (!same_bits(result.outputs, again.outputs)) complaint = "a second run gave other bits";
+      ++coverage.repeated;
+    }
+    if (!complaint.empty()) {
+      fmt::print("FAILED {}\n  {}\n", command_line(chapter.name, variant.name, problem), complaint);
+      ++failures;
+      continue;
+    }
+    if (!result.ok()) continue;  // but for cancellation
+    if (const double near = worst_of_tolerance(*result.check); near > worst) {
+      worst = near;
+      worst_problem = command_line(chapter.name, variant.name, problem);
+    }
+  }
+  fmt::print("{}: {} problems of up to {} queries and keys, seed {}: {} failed\n", chapter.name, done,
+             longest, seed, failures);
+  coverage.print();
+  fmt::print("  largest error: {:.2f} of its tolerance, {}\n", worst, worst_problem);
+  fmt::print("  {}\n", guarded ? fmt::format("{} bytes around each tensor unchanged", kGuard)
+                               : "every access checked by the simulator");
+  return failures > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Random problems for a chapter on attention, checked against float64");
+  int problems = 1000;
+  std::uint64_t seed = 1;
+  std::int64_t longest = fa::backend::name() == "sim" ? 48 : 700;
+  app.add_option("--problems", problems, "how many (default 1000)")->check(CLI::PositiveNumber);
+  app.add_option("--seed", seed, "another seed, other problems (default 1)");
+  app.add_option("--longest", longest, "most queries and keys")->check(CLI::PositiveNumber);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "soak: {} (--help lists the options)\n", error.what());
+    return 2;
+  }
+  try {
+    if (const auto reason = fa::backend::why_unusable()) throw fa::DeviceError(*reason);
+    const fa::AnyChapter chapter = fa::describe_chapter();
+    if (std::string(FA_PROBLEM) == "backward")
+      return soak(fa::chapter_of<fa::AttentionBackward>(chapter), problems, seed, longest);
+    return soak(fa::chapter_of<fa::AttentionForward>(chapter), problems, seed, longest);
+  } catch (const fa::DeviceError& error) {
+    fmt::print(stderr, "soak: {}\n", error.what());
+    return 3;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "soak: {}\n", error.what());
+    return 1;
+  }
+}
