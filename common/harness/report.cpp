@@ -277,7 +277,6 @@ Json to_json(const VariantResult& result) {
     traffic["atomic_sectors"] = counted.atomic_sectors;
     traffic["read_requests"] = counted.read_requests;
     traffic["write_requests"] = counted.write_requests;
-    if (counted.atomic_sectors > 0) traffic["atomic_sectors"] = counted.atomic_sectors;
     json["shared"] = {{"bytes_per_block", counted.shared.bytes_per_block},
                       {"load_wavefronts", counted.shared.load_wavefronts},
                       {"load_wavefronts_ideal", counted.shared.load_wavefronts_ideal},
