@@ -32,7 +32,8 @@ KIND and ARGUMENTS are one of
         what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out, of all
         variants or of one
     drawing: NAME "TEXT"
-        a drawing of docs/drawings.py, fragments.py or plots.py, written beside the lesson as NAME.svg. TEXT: what it shows, in words
+        a drawing of docs/drawings.py, fragments.py, plots.py or backward.py, written beside the lesson as NAME.svg.
+        TEXT: what it shows, in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the form that
@@ -65,6 +66,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import backward
 import drawings
 import fragments
 import measured
@@ -75,7 +77,7 @@ sys.path.insert(0, str(ROOT / "common"))
 
 from learn import regions
 
-DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS | plots.DRAWINGS
+DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS | plots.DRAWINGS | backward.DRAWINGS
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
@@ -385,9 +387,11 @@ def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
 
     runs = []
     for chapter in project.chapters():
-        command = f"{SIM}/bin/{chapter.executable} --variant all"
         inputs = [str(w) for option in chapter.inputs().items() for w in option]
-        runs.append(json_of(tree, command, *inputs))
+        for dtype in chapter.dtypes():
+            command = f"{SIM}/bin/{chapter.executable} --variant all"
+            command += f" --dtype {dtype}" if dtype else ""
+            runs.append(json_of(tree, command, *inputs))
     text = learn_table.render(results.read(runs), lambda text, style: text)
     lines = ["$ ./learn run", "...", *text.splitlines(), learn_table.HOW_TO_READ]
     return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))

@@ -26,16 +26,21 @@ class TypedRun final : public ChapterRun {
 
   void add_options(CLI::App& app) override { options_.add_to(app); }
 
-  void prepare(const std::vector<std::size_t>& variants, bool checked) override {
+  std::vector<std::size_t> prepare(const std::vector<std::size_t>& variants, bool skip,
+                                   bool checked) override {
     given_ = options_.read([&](const auto& shape) { return !refusal(variants, shape); });
-    if (const auto reason = refusal(variants, given_.shape)) throw UsageError(*reason);
+    std::vector<std::size_t> chosen = variants;
+    if (skip) std::erase_if(chosen, [&](std::size_t index) { return refuses_type(index); });
+    if (chosen.empty()) chosen = variants;
+    if (const auto reason = refusal(chosen, given_.shape)) throw UsageError(*reason);
     workspace_bytes_ = 0;
-    for (const std::size_t index : variants) {  // one at a time has its workspace
+    for (const std::size_t index : chosen) {  // one at a time has its workspace
       const std::size_t bytes = total_bytes(workspace_of(chapter_.variants[index], given_.shape));
       workspace_bytes_ = std::max(workspace_bytes_, bytes);
     }
     checked_ = checked;
     require_host_memory(given_.options, host_bytes());
+    return chosen;
   }
 
   ProblemReport problem() const override {
@@ -72,6 +77,12 @@ class TypedRun final : public ChapterRun {
   }
 
  private:
+  /// Whether it is the element type that a variant refuses.
+  bool refuses_type(std::size_t index) const {
+    const Variant<P>& variant = chapter_.variants[index];
+    return variant.refuse && variant.refuse(given_.shape).value_or("").starts_with("--dtype ");
+  }
+
   /// What the first variant that cannot run a shape says about it.
   std::optional<std::string> refusal(const std::vector<std::size_t>& variants,
                                      const typename P::Shape& shape) const {

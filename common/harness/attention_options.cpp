@@ -92,9 +92,10 @@ GivenProblem<P> AttentionOptions<P>::read(const std::function<bool(const Attenti
   GivenProblem<P> given = files_.at("q") ? from_files() : random();
   require(P::refuse(given.shape));
   if (!dtype_) {
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-      given.shape.dtype = dtype;
-      if (runs(given.shape)) break;
+    for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
+      AttentionShape shape = given.shape;
+      shape.dtype = dtype;
+      if (runs(shape)) given.shape.dtype = dtype;
     }
   }
   describe_rest(given.shape, given.inputs);

@@ -108,7 +108,9 @@ std::optional<RunOptions> parse_command_line(const ChapterProgram& chapter, Chap
   bool no_check = false, bench = false;
   const std::string last_variant = chapter.variants().back().first;
   app.add_flag("--list", options.list, "list the variants");
-  add_text(app, "--variant", variants, fmt::format("which to run, in this order (default {})", last_variant))
+  add_text(app, "--variant", variants,
+           fmt::format("which to run, in this order (default {});\nall: those that take the element type",
+                       last_variant))
       ->option_text("NAME[,NAME]|all");
   run.add_options(app);
   add_text(app, "--out", options.out,
@@ -129,6 +131,7 @@ std::optional<RunOptions> parse_command_line(const ChapterProgram& chapter, Chap
   if (!parse(app, argc, argv, out)) return std::nullopt;
 
   options.variants = select_variants(chapter, variants.value_or(last_variant));
+  options.all_variants = variants == "all";
   if (options.out == "") throw UsageError("--out '': must name a folder");
   if (options.json == "") throw UsageError("--json '': must name a file, or - for standard output");
   if (repeats && !bench) throw UsageError("--repeat needs --bench: add --bench");

@@ -21,6 +21,7 @@ namespace fa {
 struct RunOptions {
   bool list = false;
   std::vector<std::size_t> variants;  ///< indices, in the order in which they run
+  bool all_variants = false;          ///< "all": those that take the element type
   std::optional<std::string> out;     ///< folder
   std::optional<std::string> json;    ///< file; "-": standard output
   bool check = true;

@@ -62,7 +62,8 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
   }
 
   // Everything that can be refused is refused here, and only the last step leaves a trace.
-  run->prepare(options.variants, options.check);
+  const std::vector<std::size_t> variants =
+      run->prepare(options.variants, options.all_variants, options.check);
   const bool json_to_file = options.json && !options.json_to_stdout();
   if (json_to_file) require_writable("--json", *options.json);
   if (const auto reason = backend::why_unusable()) throw DeviceError(*reason);
@@ -77,8 +78,7 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
                 .problem = run->problem()};
   run->compute_reference();
   if (options.bench_repeats > 0) report.copy_gb_per_s = backend::copy_gb_per_s(options.bench_repeats);
-  report.variants =
-      run_all(*run, chapter, options.variants, options.bench_repeats, report.copy_gb_per_s.value_or(0));
+  report.variants = run_all(*run, chapter, variants, options.bench_repeats, report.copy_gb_per_s.value_or(0));
 
   if (options.json_to_stdout()) {
     out << to_json(report) << '\n';

@@ -29,9 +29,12 @@ class ChapterRun {
 
   /// Reads the input files and checks everything that can be checked before computing.
   ///
-  /// @param variants  indices of those that will run     @param checked  whether there will be a reference
+  /// @param variants  indices of those that shall run     @param checked  whether there will be a reference
+  /// @param skip      leave out those that do not take the element type, if others do
+  /// @return          those that will run
   /// @throws UsageError  naming the option or the file
-  virtual void prepare(const std::vector<std::size_t>& variants, bool checked) = 0;
+  virtual std::vector<std::size_t> prepare(const std::vector<std::size_t>& variants, bool skip,
+                                           bool checked) = 0;
 
   /// The problem that prepare() found.
   virtual ProblemReport problem() const = 0;

@@ -13,6 +13,7 @@ from .console import LearnError
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "build" / "report.html"
 FIRST_ATTENTION_CHAPTER = 3  # the chapters before it compute softmax, and read no V
+FIRST_BACKWARD_CHAPTER = 8  # from here on they read dO, and some variants are for fp32 only, others for 16 bits
 
 
 def shown(path: Path) -> str:
@@ -52,9 +53,17 @@ class Chapter:
         number = rf"(chapter\s+)?0*{int(self.number)}\s*[.:)\-]*\s+"
         return re.sub(f"^{number}", "", heading, flags=re.IGNORECASE) or self.name
 
+    def dtypes(self) -> list[str]:
+        """The element types for which `learn run` runs all variants; "" is the program's default."""
+        return ["fp32", "bf16"] if int(self.number) >= FIRST_BACKWARD_CHAPTER else [""]
+
     def inputs(self) -> dict[str, Path]:
         """The bundled tensors that the chapter reads, by option."""
-        names = "qk" if int(self.number) < FIRST_ATTENTION_CHAPTER else "qkv"
+        number, names = int(self.number), ["q", "k"]
+        if number >= FIRST_ATTENTION_CHAPTER:
+            names.append("v")
+        if number >= FIRST_BACKWARD_CHAPTER:
+            names.append("do")
         return {f"--{name}": ROOT / "data" / f"{name}.npy" for name in names}
 
 

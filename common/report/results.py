@@ -151,11 +151,14 @@ def _error(check: dict | None) -> Error | None:
 def _traffic(data: dict | None) -> Traffic | None:
     if not data:
         return None
+    # The bytes of an atomic addition are counted as read and as written, its sectors once.
+    atomic = data.get("atomic_sectors", 0)
+    read, write = data.get("read_sectors"), data.get("write_sectors")
     return Traffic(
         data["read_bytes"],
         data["write_bytes"],
-        data.get("read_sectors"),
-        data.get("write_sectors"),
+        None if read is None else read + atomic,
+        None if write is None else write + atomic,
         {
             name: (tensor.get("read_bytes", 0), tensor.get("write_bytes", 0))
             for name, tensor in data.get("tensors", {}).items()

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "attention/standard_attention.hpp"
 #include "harness/npy.hpp"
@@ -14,10 +15,11 @@
 
 namespace fa {
 
-/// Q, K and V of the first tokens of the first heads of the bundled input. heads = kv_heads, seq_q = seq_k.
-inline TensorMap real_inputs(const AttentionShape& shape) {
+/// Tensors of the first tokens of the first heads of the bundled input. heads = kv_heads, seq_q = seq_k.
+inline TensorMap real_inputs(const AttentionShape& shape,
+                             const std::vector<std::string>& names = {"q", "k", "v"}) {
   TensorMap inputs;
-  for (const char* name : {"q", "k", "v"}) {
+  for (const std::string& name : names) {
     const Tensor all = read_npy(std::string(FA_SOURCE_DIR) + "/data/" + name + ".npy",
                                 {{"batch", 1}, {"heads", {}}, {"seq", {}}, {"head_dim", shape.head_dim}});
     Tensor part{.shape = {1, shape.heads, shape.seq_q, shape.head_dim}, .data = {}};

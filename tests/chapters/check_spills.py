@@ -19,6 +19,7 @@ DEFAULT = (
     "05_loop_swapped_v2:RegisterTiles<fa::LargeTiles",
     "06_tensor_core_mma",
     "07_multi_stage",
+    "08_backward",
 )
 KERNEL = re.compile(
     r"Compiling entry function '(?P<name>\S+)' for '(?P<arch>\w+)'"

@@ -269,6 +269,41 @@ TEST_F(AttentionProgram, WithoutATypeTakesOneThatAllVariantsTake) {
   EXPECT_EQ(type_for("all"), "fp16");
 }
 
+TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheElementType) {
+  const auto takes = [](const std::string& name, const std::vector<DType>& types) {
+    return Variant<AttentionForward>{
+        .name = name,
+        .summary = "",
+        .launch = [](const AttentionForward::Args&, cudaStream_t) {},
+        .traffic = nothing,
+        .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, {64}, types); }};
+  };
+  const DType kFp32 = DType::kFloat32, kFp16 = DType::kFloat16, kBf16 = DType::kBFloat16;
+  const AnyChapter chapter = Chapter<AttentionForward>{
+      .name = "99_types",
+      .title = "",
+      .variants = {takes("every", {kFp32, kFp16, kBf16}), takes("fp32", {kFp32}), takes("fp16", {kFp16})}};
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--no-check", "--json", "-"});
+    return run_chapter(chapter, arguments);
+  };
+  const auto names = [&](const std::vector<std::string>& arguments) {
+    const Json json = Json::parse(run(arguments).out);
+    std::string all;
+    for (const Json& variant : json["variants"]) {
+      all += variant["name"].get<std::string>() + " ";
+    }
+    return all;
+  };
+  EXPECT_EQ(names({"--variant", "all"}), "every fp32 ");
+  EXPECT_EQ(names({"--variant", "all", "--dtype", "fp16"}), "every fp16 ");
+  EXPECT_EQ(names({"--variant", "all", "--dtype", "bf16"}), "every ");
+  EXPECT_EQ(run({"--variant", "every,fp16", "--dtype", "fp32"}).err,
+            "error: --variant fp16 cannot run this: --dtype is fp32: this variant takes fp16\n");
+  EXPECT_EQ(run({"--variant", "all", "--dtype", "fp16", "--head-dim", "32"}).err,
+            "error: --variant every cannot run this: --head-dim is 32: must be one of 64\n");
+}
+
 TEST_F(AttentionProgram, OptionsReachTheProblem) {
   const Json json =
       json_of({"--batch", "2", "--heads", "6", "--kv-heads", "3", "--seq-q", "5", "--seq-k", "3",

@@ -244,6 +244,14 @@ TEST(Json, Times) {
   EXPECT_FALSE(json["variants"][0].contains("defects"));
 }
 
+TEST(Json, SectorsOfAtomicAdditionsAreByThemselves) {
+  VariantResult adds = counted("adds");
+  adds.counted->atomic_sectors = 5;
+  const Json json = Json::parse(to_json(report_of({adds, counted("loads")})));
+  EXPECT_EQ(json["variants"][0]["traffic"]["counted"]["atomic_sectors"], 5);
+  EXPECT_EQ(json["variants"][1]["traffic"]["counted"]["atomic_sectors"], 0);
+}
+
 TEST(Json, KnownFailureIsInTheCheck) {
   VariantResult declared = counted("unsafe");
   declared.known_failure = "exp() overflows";

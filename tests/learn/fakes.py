@@ -169,7 +169,7 @@ class Tree:
             shutil.copytree(SOURCE / "common" / package, target)
         for folder in ("bin", "data", "json"):
             (self.root / folder).mkdir()
-        for tensor in "qkv":
+        for tensor in ("q", "k", "v", "do"):
             (self.root / "data" / f"{tensor}.npy").touch()
         presets = [{"name": "base", "hidden": True}, {"name": "sim"}, {"name": "cuda"}]
         self._write("CMakePresets.json", json.dumps({"configurePresets": presets}))

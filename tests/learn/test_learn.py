@@ -163,6 +163,13 @@ class TableTest(unittest.TestCase):
             self.assertLessEqual(len(line), WIDTH, line)
         self.assertLessEqual(len(table.HOW_TO_READ), WIDTH)
 
+    def test_sectors_of_atomic_additions_count_for_reads_and_for_writes(self):
+        run = fixtures.safe_softmax()
+        counted = run["variants"][0]["traffic"]["counted"]
+        before = results.read([run])[0].rows[0].counted.sectors
+        counted["atomic_sectors"] = 7
+        self.assertEqual(results.read([run])[0].rows[0].counted.sectors, before + 14)
+
     def test_the_problem_in_words(self):
         run = fixtures.safe_softmax()
         run["problem"] |= {
@@ -210,17 +217,23 @@ class RunTest(LearnTest):
         )
 
     def test_chapters_read_the_tensors_that_they_know(self):
-        attention = fixtures.chapter("03_attention", [fixtures.variant("v", 1)])
-        self.tree.set_results(attention)
-        (self.tree.root / "chapters/03_attention").mkdir()
-        (self.tree.root / "chapters/03_attention/README.md").touch()
-        self.assert_well(self.tree.learn("run", "02", "3"))
+        for name in ("03_attention", "08_backward"):
+            self.tree.set_results(fixtures.chapter(name, [fixtures.variant("v", 1)]))
+            (self.tree.root / "chapters" / name).mkdir()
+            (self.tree.root / "chapters" / name / "README.md").touch()
+        self.assert_well(self.tree.learn("run", "02", "3", "8"))
         data = self.tree.root / "data"
         softmax = self.tree.calls("ch02_online_softmax")[0]
         self.assertIn(
             f"--variant all --q {data}/q.npy --k {data}/k.npy --json", softmax
         )
-        self.assertIn(f"--v {data}/v.npy", self.tree.calls("ch03_attention")[0])
+        attention = self.tree.calls("ch03_attention")[0]
+        self.assertIn(f"--v {data}/v.npy --json", attention)
+        backward = self.tree.calls("ch08_backward")
+        self.assertEqual(len(backward), 2)
+        for call, dtype in zip(backward, ("fp32", "bf16"), strict=True):
+            self.assertIn(f"--variant all --dtype {dtype} --q", call)
+            self.assertIn(f"--v {data}/v.npy --do {data}/do.npy --json", call)
         self.assertEqual(self.tree.calls("ch01_safe_softmax"), [])
 
     def test_a_gpu_takes_the_time(self):

@@ -9,7 +9,7 @@
 namespace fa {
 
 struct Sizes {
-  static constexpr std::array kHeadDims = {32};
+  static constexpr std::array kHeadDims = {64};
   static constexpr std::array kTypes = {DType::kFloat32};
 };
 

@@ -83,18 +83,19 @@ def check_run_arguments(
 
 
 def run_chapter(
-    console: Console, chapter: project.Chapter, preset: str, folder: Path
+    console: Console, chapter: project.Chapter, dtype: str, preset: str, folder: Path
 ) -> tuple[int, dict | None]:
-    """Runs every variant of a chapter. Returns its exit status, and its JSON if it wrote any."""
+    """Runs every variant of a chapter that takes an element type. Returns its exit status, and its JSON if it wrote any."""
     program = project.executable(chapter, preset)
     if not project.built(chapter, preset):
         raise LearnError(
             f"{project.shown(program)} is missing: the build did not make it", 1
         )
-    result = folder / f"{chapter.name}.json"
+    result = folder / f"{chapter.name}{dtype}.json"
 
     def command(name_of: Callable[[Path], str]) -> list[str]:
         words = [name_of(program), "--variant", "all"]
+        words += ["--dtype", dtype] if dtype else []
         for option, path in chapter.inputs().items():
             words += [option, name_of(path)]
         return words + (["--bench"] if preset == "cuda" else [])
@@ -163,9 +164,10 @@ def main(console: Console, args: argparse.Namespace) -> int:
     statuses, runs = [], []
     with tempfile.TemporaryDirectory(prefix="learn-") as name:
         for chapter in chapters:
-            status, data = run_chapter(console, chapter, preset, Path(name))
-            statuses.append((status, chapter))
-            runs += [data] if data else []
+            for dtype in chapter.dtypes():
+                status, data = run_chapter(console, chapter, dtype, preset, Path(name))
+                statuses.append((status, chapter))
+                runs += [data] if data else []
         if runs:
             console.say()
             console.say(table.render(results.read(runs), console.paint))
@@ -181,7 +183,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
 
     bad = [(status, chapter) for status, chapter in statuses if status]
     if bad:
-        names = ", ".join(chapter.name for _, chapter in bad)
+        names = ", ".join(dict.fromkeys(chapter.name for _, chapter in bad))
         wrong = any(status == 1 for status, _ in bad)
         what = "a wrong result or a defect in" if wrong else "could not run"
         raise LearnError(f"{what} {names}: see above", 1 if wrong else bad[0][0])

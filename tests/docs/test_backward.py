@@ -1,0 +1,54 @@
+"""The drawings of chapter 08 show what its kernels do: python3 test_backward.py."""
+
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import backward
+
+CHAPTER = ROOT / "chapters" / "08_backward"
+
+
+class Operands(unittest.TestCase):
+    def test_ldmatrix_trans_deals_out_what_dq_needs(self):
+        self.assertEqual(
+            backward.loaded_transposed("row_for_b"), backward.needed_for_dq()
+        )
+
+    def test_the_kernel_loads_with_these_addresses(self):
+        source = (CHAPTER / "mma.cuh").read_text()
+        self.assertIn("from_a = row_for_b(lane)", source)
+        self.assertIn("ldmatrix_transposed(a[m], sdS", source)
+
+    def test_no_lane_has_all_that_it_needs(self):
+        has, needs = backward.held_after_s(), backward.needed_for_dq()
+        for lane in range(32):
+            own = {place for r in range(4) for place in has[lane, r]}
+            wanted = {place for r in range(4) for place in needs[lane, r]}
+            self.assertEqual(len(own), 8)
+            self.assertLess(len(own & wanted), 8)
+        self.assertIn("needs none for dQ", backward.two_operands())
+
+
+class Owners(unittest.TestCase):
+    def test_the_first_query_tile_is_the_kernels(self):
+        kernel = (CHAPTER / "kernel.cuh").read_text()
+        self.assertIn("begin = max(0, a.first_query(first_key)) / Br * Br;", kernel)
+        header = (CHAPTER / "backward.cuh").read_text()
+        self.assertIn("causal ? key - this->seq_k + this->seq_q : 0", header)
+        self.assertEqual(backward.first_query_tile(128, 320, 320, 64, True), 2)
+        self.assertEqual(backward.first_query_tile(128, 100, 320, 64, True), 0)
+        self.assertEqual(backward.first_query_tile(128, 320, 320, 64, False), 0)
+
+
+class Drawings(unittest.TestCase):
+    def test_every_drawing_is_made(self):
+        for name, draw in backward.DRAWINGS.items():
+            self.assertIn("</svg>", draw(), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
