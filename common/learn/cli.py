@@ -9,6 +9,7 @@ import signal
 import sys
 
 from .commands import (
+    bench,
     check,
     diff,
     docs,
@@ -36,6 +37,7 @@ COMMANDS = {
     "solution": solution,
     "docs": docs,
     "profile": profile,
+    "bench": bench,
     "notebooks": notebooks,
     "doctor": doctor,
 }

@@ -1,0 +1,212 @@
+"""Times the final variants of the chapters, each checked first; with --peers beside PyTorch's kernels.
+
+    bench.py [--chapters 02,07] [--peers] [--repeat R] [--build DIR] --json FILE
+
+Launches go round through sets of buffers that are together larger than the L2 cache; told is the median. Without
+--peers the chapters' own programs are run: a variant is checked against float64 on the shortest problem of its grid, and
+longer ones are timed. With --peers everything runs in one process, in turns, on the same tensors, and every problem is
+checked: see attention.py, which needs PyTorch.
+
+FILE has the timings, the machine with its clocks and temperature before and after, and the commit.
+Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT / "common" / "profile")]
+
+import softmax_results
+import summary
+from plans import PLANS, Plan, Point
+
+SOFTMAX = softmax_results.CHAPTERS
+GPU = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
+GRID = [name for name in PLANS if "ladder" not in name]  # final variants only
+
+
+class Stop(Exception):
+    """The run cannot go on. The text is for the user, the status for the shell."""
+
+    def __init__(self, text: str, status: int):
+        super().__init__(text)
+        self.status = status
+
+
+def output_of(*command: str) -> str:
+    """What a command prints; nothing if it cannot be run."""
+    try:
+        return subprocess.run(
+            command, check=False, capture_output=True, text=True, cwd=ROOT
+        ).stdout.strip()
+    except OSError:
+        return ""
+
+
+def machine() -> dict:
+    """The GPU as it is now."""
+    values = output_of("nvidia-smi", f"--query-gpu={GPU}", "--format=csv,noheader")
+    first = [value.strip() for value in values.splitlines()[0].split(",")]
+    return dict(zip(GPU.split(","), first, strict=False))
+
+
+def program_rows(
+    build: Path, point: Point, chapter: str, variants: list[str], options: list[str]
+) -> list[dict]:
+    """Rows of a chapter's variants on a problem, timed by its own program."""
+    command = [str(build / "bin" / f"ch{chapter}"), "--variant", ",".join(variants)]
+    command += ["--dtype", point.dtype, "--batch", str(point.batch)]
+    command += ["--heads", str(point.heads), "--seq-q", str(point.seq)]
+    command += ["--head-dim", str(point.head_dim), "--bench", "--json", "-", *options]
+    command += ["--causal"] if point.causal else []
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    if not run.stdout:
+        raise Stop(run.stderr.strip() or f"{command[0]} failed", run.returncode)
+    rows = []
+    for variant in json.loads(run.stdout)["variants"]:
+        checks = variant.get("check", {"passed": True, "tensors": {}})
+        errors = [tensor["rel_l2"] for tensor in checks["tensors"].values()]
+        time = variant.get("time_ms")
+        if time is None:
+            raise Stop(f"{chapter}/{variant['name']} did not run on {point}", 1)
+        rows.append(
+            {
+                **asdict(point),
+                "chapter": chapter,
+                "variant": variant["name"],
+                **{f"{name}_ms": time[name] for name in ("median", "min", "max")},
+                "rounds": time["repeats"],
+                "tflops": point.flops / time["median"] / 1e9,
+                "rel_l2": max(errors) if errors else None,
+                "right": checks["passed"],
+            }
+        )
+    return rows
+
+
+def shown(rows: list[dict]) -> str:
+    cells = []
+    for row in rows:
+        wrong = "" if row["right"] else " WRONG"
+        checked = ", checked" if row["rel_l2"] is not None else ""
+        spread = (row["max_ms"] - row["min_ms"]) / row["median_ms"]
+        cells.append(
+            f"{row['variant']} {row['tflops']:.1f} (+-{spread / 2:.0%}{checked}){wrong}"
+        )
+    return " | ".join(cells)
+
+
+def time_alone(plan: Plan, build: Path, repeat: int) -> list[dict]:
+    """The rows of a plan, without anybody else's kernels."""
+    timings = []
+    checked = set()
+    for point in plan.points:
+        rows = []
+        for chapter, variants in plan.ours:
+            kind = (chapter, point.dtype, point.head_dim, point.causal)
+            options = ["--repeat", str(repeat)]
+            options += ["--no-check"] if kind in checked else []
+            checked.add(kind)
+            rows += program_rows(build, point, chapter, variants, options)
+        print(f"{point!s:42} {shown(rows)}", flush=True)
+        timings += rows
+    return timings
+
+
+def time_attention(
+    names: list[str], chapters: list[str], options: argparse.Namespace
+) -> list[dict]:
+    """The rows of plans, of those of their kernels that belong to the chapters."""
+    timings = []
+    for name in names:
+        plan = PLANS[name]
+        ours = [
+            entry
+            for entry in plan.ours
+            if any(entry[0].startswith(c) for c in chapters)
+        ]
+        if not ours:
+            continue
+        plan = Plan(plan.points, ours, plan.peers)
+        if not options.peers:
+            timings += [
+                {"plan": name, **row}
+                for row in time_alone(plan, options.build, options.repeat)
+            ]
+            continue
+        import attention
+
+        for point in plan.points:
+            try:
+                rows = attention.run_point(plan, point, options.repeat)
+            except FileNotFoundError as missing:
+                raise Stop(str(missing), 3) from missing
+            attention.show(point, rows)
+            timings += [{"plan": name, **row} for row in rows]
+            attention.torch.cuda.empty_cache()
+    return timings
+
+
+def time_softmax(chapters: list[str], peers: bool) -> list[dict]:
+    """The rows of chapters 01 and 02."""
+    wanted = [name for name in SOFTMAX if any(name.startswith(c) for c in chapters)]
+    if not wanted:
+        return []
+    timings = softmax_results.time_all(wanted, peers)[1]
+    for t in timings:
+        shape = f"{t['rows']} x {t['cols']}"
+        share = f", {t['share_of_copy']:.0%} of a copy" if "share_of_copy" in t else ""
+        print(f"{shape:18} {t['variant']:16} {t['gb_per_s']:8.1f} GB/s{share}")
+    return timings
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    every = "01,02,03,04,05,06,07,08"
+    parser.add_argument("--chapters", default=every, metavar="NN,NN")
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--repeat", type=int, default=20, metavar="R")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "cuda")
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE")
+    options = parser.parse_args()
+    chapters = options.chapters.split(",")
+    if not output_of("nvidia-smi", "-L").startswith("GPU"):
+        raise Stop("nvidia-smi finds no GPU", 3)
+    before = machine()
+    print(
+        f"{before['name']}, driver {before['driver_version']}, {before['clocks.sm']},"
+        f" {before['temperature.gpu']} C",
+        flush=True,
+    )
+    timings = time_softmax(chapters, options.peers)
+    timings += time_attention(GRID, chapters, options)
+    for line in summary.lines(timings):
+        print(line)
+    partial = options.json.with_suffix(".partial")
+    result = {
+        "device": before["name"],
+        "machine": before,
+        "machine_after": machine(),
+        "commit": output_of("git", "describe", "--always", "--dirty"),
+        "nvcc": (output_of("nvcc", "--version").splitlines() or [""])[-1],
+        "timings": timings,
+    }
+    partial.write_text(json.dumps(result, indent=1) + "\n")
+    partial.replace(options.json)
+    return 0 if all(row.get("right", True) for row in timings) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Stop as stop:
+        print(f"bench: {stop}", file=sys.stderr)
+        sys.exit(stop.status)

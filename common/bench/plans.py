@@ -1,0 +1,120 @@
+"""What is timed: points of a grid, and whose kernels run on them. bench.py and attention.py run them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Point:
+    """A problem to time."""
+
+    dtype: str
+    batch: int
+    heads: int
+    seq: int
+    head_dim: int
+    causal: bool
+    backward: bool = False
+
+    def __str__(self) -> str:
+        causal = "causal" if self.causal else "full"
+        which = " backward" if self.backward else ""
+        return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{self.head_dim}] {causal}{which}"
+
+    @property
+    def flops(self) -> float:
+        full = 4.0 * self.batch * self.heads * self.seq**2 * self.head_dim
+        of_pass = 2.5 * full if self.backward else full
+        return of_pass / 2 if self.causal else of_pass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Points, and who runs on them. A chapter with None: all of its variants."""
+
+    points: list[Point]
+    ours: list[tuple[str, list[str] | None]]
+    peers: list[str]
+
+
+FINALS_FP32 = [
+    ("03_one_pass_attention", ["three_kernels"]),
+    ("04_tiled_v1", ["warp_per_rows"]),
+    ("05_loop_swapped_v2", ["register_tiled"]),
+]
+FINALS_16_BIT = [
+    ("06_tensor_core_mma", ["exp2"]),
+    ("07_multi_stage", ["final"]),
+]
+BACKWARD_16_BIT = [("08_backward", ["mma_fused", "mma_pipelined", "mma_deterministic"])]
+PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient"]
+
+
+def constant_tokens(
+    head_dim: int, lengths: list[int], backward: bool = False
+) -> list[Point]:
+    """The papers' grid: batch * seq = 16384, heads * head_dim = 2048, bf16."""
+    return [
+        Point("bf16", 16384 // seq, 2048 // head_dim, seq, head_dim, causal, backward)
+        for seq in lengths
+        for causal in (False, True)
+    ]
+
+
+def fp32(*shapes: tuple[int, int, int, int]) -> list[Point]:
+    return [
+        Point("fp32", *shape, causal) for shape in shapes for causal in (False, True)
+    ]
+
+
+LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
+PLANS = {
+    "fp32": Plan(
+        fp32(
+            (8, 16, 1024, 64),
+            (4, 16, 4096, 64),
+            (32, 8, 1024, 128),
+            (32, 8, 256, 256),
+            (32, 8, 1024, 256),
+        ),
+        FINALS_FP32,
+        ["memory-efficient", "unfused"],
+    ),
+    "fp32_ladder": Plan(
+        [
+            Point("fp32", *shape, False)
+            for shape in ((8, 16, 1024, 64), (32, 8, 1024, 128))
+        ],
+        [
+            ("03_one_pass_attention", None),
+            ("04_tiled_v1", None),
+            ("05_loop_swapped_v2", None),
+        ],
+        ["memory-efficient"],
+    ),
+    "d64": Plan(constant_tokens(64, LENGTHS), FINALS_16_BIT, PEERS_16_BIT),
+    "d128": Plan(constant_tokens(128, LENGTHS), FINALS_16_BIT, PEERS_16_BIT),
+    "d256": Plan(constant_tokens(256, LENGTHS[1:]), FINALS_16_BIT[1:], PEERS_16_BIT),
+    "ladder": Plan(
+        constant_tokens(64, [4096]) + constant_tokens(128, [4096]),
+        [("06_tensor_core_mma", None), ("07_multi_stage", None)],
+        ["flash (FA2)", "cuDNN"],
+    ),
+    "backward_fp32": Plan(
+        [
+            Point("fp32", *shape, causal, True)
+            for shape in ((8, 16, 1024, 64), (4, 16, 4096, 64), (32, 8, 1024, 128))
+            for causal in (False, True)
+        ],
+        [("08_backward", ["standard", "fp32_two_kernels", "fp32_fused"])],
+        ["memory-efficient", "unfused"],
+    ),
+    "backward_d64": Plan(
+        constant_tokens(64, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT
+    ),
+    "backward_d128": Plan(
+        constant_tokens(128, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT
+    ),
+    "fp16": Plan([Point("fp16", 32, 8, 1024, 128, False)], FINALS_16_BIT, PEERS_16_BIT),
+}
