@@ -42,8 +42,13 @@ KIND and ARGUMENTS are one of
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
-        the same for files of common/profile/attention_results.py: a plan of common/bench/attention.py, or what the
-        simulator and Nsight Compute count of a chapter's variants on the N-th of its problems
+    results: FILE agreement
+    results: FILE standing
+        the same for files of common/profile/attention_results.py: a plan of common/bench/plans.py; what the simulator
+        and Nsight Compute count of a chapter's variants on the N-th of its problems, or of all variants on all of them;
+        or geometric means of the speed beside each peer
+    results: FILE scaling
+        time and memory against the length, from common/bench/scaling.py
 
 The relative links and images of the files are checked as well.
 
@@ -491,6 +496,9 @@ RESULTS = {
     ),
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,
+    r"scaling": measured.scaling,
+    r"agreement": measured.agreement,
+    r"standing": measured.standing,
     r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
         data, chapter, int(number)
     ),
@@ -505,7 +513,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             break
     else:
         raise BlockError(
-            "must be FILE and speed, sectors, tflops, ms, errors, choices or counters: see the top of docs/lessons.py"
+            "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement and"
+            " standing: see the top of docs/lessons.py"
         )
     path = tree.root / "docs" / "results" / file
     try:

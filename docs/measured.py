@@ -5,6 +5,13 @@ Every function takes the parsed file and gives Markdown; NoSuchMeasurement if th
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common" / "bench"))
+
+import summary
+
 
 class NoSuchMeasurement(Exception):
     """The file has no such measurement. The text says which."""
@@ -237,3 +244,93 @@ def counters(data: dict, chapter: str, number: int) -> str:
     if with_mma:
         header += ["mma, simulator", "ncu"]
     return f"{data['device']}, `{options}`:\n\n" + table(header, rows)
+
+
+def scaling(data: dict) -> str:
+    """Time and memory against the length, a column pair for each kernel and head dimension."""
+    kernels = list(
+        dict.fromkeys((row["head_dim"], row["kernel"]) for row in data["rows"])
+    )
+    by_place = {
+        (row["head_dim"], row["kernel"], row["seq"]): row for row in data["rows"]
+    }
+
+    def cells(row: dict | None) -> list[str]:
+        if row is None or not row["fits"]:
+            return ["does not fit" if row else "-"] * 2
+        return [f"{row['median_ms']:.3g}", f"{row['bytes'] / 2**20:,.1f}"]
+
+    rows = []
+    for seq in sorted({row["seq"] for row in data["rows"]}):
+        row = [f"{seq:,}"]
+        for head_dim, kernel in kernels:
+            row += cells(by_place.get((head_dim, kernel, seq)))
+        rows.append(row)
+    fits = {(fit["head_dim"], fit["kernel"]): fit for fit in data["fits"]}
+    last = ["exponent"]
+    for kernel in kernels:
+        last += [f"{fits[kernel][what]:.2f}" for what in ("time", "memory")]
+    header = ["$N$"]
+    for head_dim, kernel in kernels:
+        header += [f"{kernel}, $d$ = {head_dim}, ms", "MiB"]
+    return on_device(data, header, [*rows, last])
+
+
+def agreement(data: dict) -> str:
+    """For every variant, over all problems: the simulator's counters beside Nsight Compute's, and how far apart."""
+    columns = {
+        "load sectors": ("read_sectors",),
+        "store sectors": ("write_sectors",),
+        "atomic sectors": ("atomic_sectors",),
+        "shared load wavefronts": ("shared_load_wavefronts",),
+        "shared store wavefronts": ("shared_store_wavefronts",),
+        "mma": ("mma",),
+    }
+    variants: dict[str, list[dict]] = {}
+    for run in data["sectors"]:
+        name = f"{run['chapter'][:2]} `{run['variant']}`"
+        variants.setdefault(name, []).append(run)
+
+    def cell(runs: list[dict], keys: tuple[str, ...]) -> str:
+        ours = sum(run.get(key, 0) for run in runs for key in keys)
+        seen = sum(run["measured"].get(key, 0) for run in runs for key in keys)
+        if ours == seen:
+            return f"{ours:,} =" if ours else "-"
+        part = f"{seen / ours - 1:+.1%}" if ours else "new"
+        return f"{ours:,} / {seen:,} ({part})"
+
+    rows = [
+        [name, *(cell(runs, keys) for keys in columns.values())]
+        for name, runs in variants.items()
+    ]
+    return on_device(data, ["simulator / ncu", *columns], rows)
+
+
+def standing(data: dict) -> str:
+    """Geometric means of how many times as fast the last variants are as each peer, over all problems, and the worst."""
+    final = {"register_tiled", "final", "fp32_fused", "mma_pipelined", "on_chip"}
+    final.add("mma_deterministic")
+    grid = [
+        timing for timing in data["timings"] if "ladder" not in timing.get("plan", "")
+    ]
+    rows = []
+    for found in summary.compare(grid):
+        if found["variant"] not in final:
+            continue
+        name = f"{found['chapter'][:2]} `{found['variant']}`"
+        if found["head_dim"]:
+            name += f", $d$ = {found['head_dim']}"
+        worst = f"{found['worst']:.2f} at {found['where']}"
+        rows.append(
+            [
+                name,
+                found["peer"],
+                f"{found['mean']:.2f}",
+                worst,
+                str(found["points"]),
+            ]
+        )
+    if not rows:
+        raise NoSuchMeasurement("it has no timings of a last variant beside a peer")
+    header = ["speed", "of", "geometric mean", "worst", "problems"]
+    return on_device(data, header, rows)

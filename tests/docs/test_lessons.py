@@ -377,7 +377,7 @@ class Results(InATree):
 
     def test_what_it_refuses(self):
         self.refuse("results: gpu.json sectors 01_x 5x8", "no sectors of 01_x at 5x8")
-        self.refuse("results: gpu.json colour", "must be FILE and speed")
+        self.refuse("results: gpu.json colour", "must be FILE and one of speed")
         self.refuse("results: gpu.json speed 09_y", "no timings of 09_y")
         self.write("docs/results/gpu.json", "[]")
         self.refuse("results: gpu.json speed", "docs/results/gpu.json has another form")
@@ -431,6 +431,43 @@ class AttentionResults(InATree):
         self.refuse("results: gpu.json ms p 09_y", "no timings of 09_y in the plan p")
         self.refuse("results: gpu.json counters 05_x 2", "no problem 2 of 05_x")
         self.refuse("results: gpu.json counters 09_y 1", "no problem 1 of 09_y")
+
+
+class Summaries(InATree):
+    def setUp(self):
+        super().setUp()
+        shape = {"dtype": "bf16", "batch": 1, "heads": 2, "head_dim": 64}
+        shape |= {"causal": False, "backward": False, "plan": "d64"}
+        ours = shape | {"chapter": "07_x", "variant": "final", "seq": 8}
+        peer = shape | {"chapter": None, "variant": "FA2", "seq": 8, "median_ms": 4.0}
+        timings = [ours | {"median_ms": 2.0}, peer]
+        timings += [ours | {"seq": 16, "median_ms": 8.0}, peer | {"seq": 16}]
+        run = {"chapter": "07_x", "variant": "final", "read_sectors": 100}
+        run |= {"mma": 7, "measured": {"read_sectors": 99, "mma": 7}}
+        data = {"device": "H", "timings": timings, "sectors": [run, run]}
+        self.write("docs/results/gpu.json", json.dumps(data))
+
+    def test_geometric_mean_and_worst_beside_a_peer(self):
+        text = self.fill("results: gpu.json standing")
+        self.assertIn(
+            "| 07 `final`, $d$ = 64 | FA2 | 1.00 | 0.50 at [1,2,16,64] | 2 |", text
+        )
+
+    def test_agreement_is_of_sums(self):
+        text = self.fill("results: gpu.json agreement")
+        self.assertIn("| 07 `final` | 200 / 198 (-1.0%) | - | - | - | - | 14 = |", text)
+
+    def test_scaling(self):
+        row = {"kernel": "k", "head_dim": 64, "seq": 512, "fits": True}
+        row |= {"median_ms": 0.0125, "bytes": 2**20}
+        fit = {"kernel": "k", "head_dim": 64, "time": 2.0, "memory": 1.0}
+        rows = [row, {"kernel": "k", "head_dim": 64, "seq": 1024, "fits": False}]
+        data = {"device": "H", "rows": rows, "fits": [fit]}
+        self.write("docs/results/s.json", json.dumps(data))
+        text = self.fill("results: s.json scaling")
+        self.assertIn("| 512 | 0.0125 | 1.0 |\n", text)
+        self.assertIn("| 1,024 | does not fit | does not fit |\n", text)
+        self.assertIn("| exponent | 2.00 | 1.00 |", text)
 
 
 class Drawings(InATree):

@@ -1,0 +1,81 @@
+"""Tests of ./learn bench, as far as they go without a GPU: python3 test_bench_command.py."""
+
+from __future__ import annotations
+
+import sys
+import unittest
+from unittest import mock
+
+import fakes
+
+sys.path.insert(0, str(fakes.SOURCE / "common"))
+sys.path.insert(0, str(fakes.SOURCE / "common" / "bench"))
+
+import plans
+import summary
+from learn.commands import bench
+from learn.console import LearnError
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.tree = fakes.Tree()
+        self.addCleanup(self.tree.close)
+
+    def assert_one_line(self, done, status: int, word: str):
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn(word, done.stderr)
+
+    def test_without_a_gpu_nothing_is_built(self):
+        self.assert_one_line(self.tree.learn("bench"), 3, "no GPU")
+        self.assertEqual(self.tree.calls("cmake"), [])
+
+    def test_bad_arguments(self):
+        self.assert_one_line(self.tree.learn("bench", "99"), 2, "no chapter 99")
+        self.assert_one_line(
+            self.tree.learn("bench", "--repeat", "0"), 2, "must be 1 or more"
+        )
+        self.assert_one_line(
+            self.tree.learn("bench", "--json", "/nowhere/x.json"), 2, "--json"
+        )
+
+    def test_peers_need_pytorch(self):
+        with (
+            mock.patch.object(sys, "executable", "/bin/false"),
+            mock.patch.object(bench.shutil, "which", return_value="/bin/false"),
+            mock.patch.object(bench.subprocess, "run") as run,
+        ):
+            run.return_value.returncode = 1
+            with self.assertRaisesRegex(LearnError, "needs PyTorch"):
+                bench.python_with_torch()
+
+    def test_file_named_after_the_gpu(self):
+        self.assertEqual(bench.short_name("NVIDIA H100 80GB HBM3, 81559 MiB"), "h100")
+        self.assertEqual(bench.short_name("Card"), "gpu")
+
+
+class GridTest(unittest.TestCase):
+    def test_flops_of_a_point(self):
+        full = plans.Point("bf16", 2, 3, 10, 64, False)
+        self.assertEqual(full.flops, 4 * 2 * 3 * 100 * 64)
+        causal = plans.Point("bf16", 2, 3, 10, 64, True, backward=True)
+        self.assertEqual(causal.flops, 1.25 * full.flops)
+
+    def test_the_papers_grid_has_as_many_tokens_everywhere(self):
+        for point in plans.constant_tokens(128, plans.LENGTHS):
+            self.assertEqual((point.batch * point.seq, point.heads), (16384, 16))
+
+    def test_only_the_same_problem_is_compared(self):
+        ours = {"chapter": "08_x", "variant": "v", "rows": 1, "cols": 2}
+        peer = {"chapter": None, "variant": "p", "rows": 1, "cols": 3}
+        rows = [ours | {"median_ms": 1.0}, peer | {"median_ms": 1.0}]
+        self.assertEqual(list(summary.compare(rows)), [])
+        rows.append(peer | {"cols": 2, "median_ms": 3.0})
+        (found,) = summary.compare(rows)
+        self.assertAlmostEqual(found["mean"], 3.0)
+        self.assertEqual(found["where"], "1 x 2")
+
+
+if __name__ == "__main__":
+    unittest.main()
