@@ -44,9 +44,10 @@ KIND and ARGUMENTS are one of
     results: FILE counters CHAPTER N
     results: FILE agreement
     results: FILE standing
+    results: FILE passes FORWARD BACKWARD PEER
         the same for files of common/profile/attention_results.py: a plan of common/bench/plans.py; what the simulator
         and Nsight Compute count of a chapter's variants on the N-th of its problems, or of all variants on all of them;
-        or geometric means of the speed beside each peer
+        geometric means of the speed beside each peer; or both passes together
     results: FILE scaling
         time and memory against the length, from common/bench/scaling.py
 
@@ -499,6 +500,9 @@ RESULTS = {
     r"scaling": measured.scaling,
     r"agreement": measured.agreement,
     r"standing": measured.standing,
+    r"passes (\w+) (\w+) (.+)": lambda data, forward, backward, peer: measured.passes(
+        data, (forward, backward), peer
+    ),
     r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
         data, chapter, int(number)
     ),
@@ -513,8 +517,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             break
     else:
         raise BlockError(
-            "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement and"
-            " standing: see the top of docs/lessons.py"
+            "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement,"
+            " standing and passes: see the top of docs/lessons.py"
         )
     path = tree.root / "docs" / "results" / file
     try:

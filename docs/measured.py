@@ -334,3 +334,36 @@ def standing(data: dict) -> str:
         raise NoSuchMeasurement("it has no timings of a last variant beside a peer")
     header = ["speed", "of", "geometric mean", "worst", "problems"]
     return on_device(data, header, rows)
+
+
+def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
+    """Milliseconds of a forward pass and of the backward pass after it, ours and a peer's, and the sums' ratio.
+
+    @param ours  variants: of the forward pass, and of the backward pass
+    """
+    times: dict[tuple, dict[tuple[str, bool], float]] = {}
+    for timing in data["timings"]:
+        if timing["dtype"] == "bf16" and "ladder" not in timing["plan"]:
+            shape = tuple(timing[n] for n in ("head_dim", "seq", "batch", "heads"))
+            kernel = (timing["variant"], bool(timing.get("backward")))
+            place = times.setdefault((*shape, timing["causal"]), {})
+            place[kernel] = timing["median_ms"]
+    rows = []
+    for (head_dim, seq, batch, heads, causal), found in sorted(times.items()):
+        pairs = [(ours[0], False), (ours[1], True), (peer, False), (peer, True)]
+        if not all(pair in found for pair in pairs):
+            continue
+        forward, backward, peer_forward, peer_backward = (found[p] for p in pairs)
+        mask = " causal" if causal else ""
+        rows.append(
+            [
+                f"[{batch},{heads},{seq},{head_dim}]{mask}",
+                f"{forward:.3f} + {backward:.3f}",
+                f"{peer_forward:.3f} + {peer_backward:.3f}",
+                f"{(peer_forward + peer_backward) / (forward + backward):.2f}",
+            ]
+        )
+    if not rows:
+        raise NoSuchMeasurement(f"it has no problem with both passes of {peer}")
+    header = ["ms, forward + backward", f"`{ours[0]}`, `{ours[1]}`", peer, "speed"]
+    return on_device(data, header, rows)

@@ -5,6 +5,7 @@ the reader's. See USAGE.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -45,6 +46,7 @@ NOT_HERE = {
 }
 FILES = {"--q", "--k", "--v", "--do", "--x"}
 TOLD_AFTER_S = 5  # seconds of simulation before a line says how to leave it out
+WARM_UP = 20  # launches before a variant is measured
 
 
 class Stop(Exception):
@@ -207,11 +209,19 @@ def run_simulator(
     return result
 
 
+def warm_up(program: Path, words: list[str]) -> None:
+    """Launches a variant without being measured, so that the clocks have risen. What is wrong, ncu.run() tells."""
+    with contextlib.suppress(OSError):
+        subprocess.run([program, *words], check=False, capture_output=True)
+
+
 def run_ncu(program: Path, variant: Variant, options: list[str]) -> dict | None:
     """Measures a variant, and returns the program's JSON. @throws ncu.NcuError"""
     with tempfile.TemporaryDirectory(prefix="profile-") as folder:
         file = Path(folder) / "result.json"
-        words = ["--variant", variant.name, *options, "--no-check", "--json", str(file)]
+        words = ["--variant", variant.name, *options, "--no-check"]
+        warm_up(program, [*words, "--bench", "--repeat", str(WARM_UP)])
+        words += ["--json", str(file)]
         try:
             variant.kernels = ncu.run(program, words)
         except ncu.Refused as error:

@@ -453,6 +453,20 @@ class Summaries(InATree):
             "| 07 `final`, $d$ = 64 | FA2 | 1.00 | 0.50 at [1,2,16,64] | 2 |", text
         )
 
+    def test_both_passes(self):
+        text = self.read_results()
+        back = [t | {"backward": True, "plan": "b"} for t in text["timings"][:2]]
+        back = [t | {"median_ms": 3 * t["median_ms"]} for t in back]
+        text["timings"] += back
+        self.write("docs/results/gpu.json", json.dumps(text))
+        text = self.fill("results: gpu.json passes final final FA2")
+        self.assertIn("| [1,2,8,64] | 2.000 + 6.000 | 4.000 + 12.000 | 2.00 |", text)
+        self.refuse("results: gpu.json passes final final else", "both passes of else")
+
+    def read_results(self) -> dict:
+        path = self.root / "docs" / "results" / "gpu.json"
+        return json.loads(path.read_text(encoding="utf-8"))
+
     def test_agreement_is_of_sums(self):
         text = self.fill("results: gpu.json agreement")
         self.assertIn("| 07 `final` | 200 / 198 (-1.0%) | - | - | - | - | 14 = |", text)
