@@ -50,6 +50,8 @@ KIND and ARGUMENTS are one of
         geometric means of the speed beside each peer; or both passes together
     results: FILE scaling
         time and memory against the length, from common/bench/scaling.py
+    results: FILE soak
+        what the random problems of tests/soak/soak.py covered
 
 The relative links and images of the files are checked as well.
 
@@ -500,6 +502,7 @@ RESULTS = {
     r"scaling": measured.scaling,
     r"agreement": measured.agreement,
     r"standing": measured.standing,
+    r"soak": measured.soak,
     r"passes (\w+) (\w+) (.+)": lambda data, forward, backward, peer: measured.passes(
         data, (forward, backward), peer
     ),
@@ -518,7 +521,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement,"
-            " standing and passes: see the top of docs/lessons.py"
+            " standing, passes and soak: see the top of docs/lessons.py"
         )
     path = tree.root / "docs" / "results" / file
     try:

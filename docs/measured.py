@@ -367,3 +367,21 @@ def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
         raise NoSuchMeasurement(f"it has no problem with both passes of {peer}")
     header = ["ms, forward + backward", f"`{ours[0]}`, `{ours[1]}`", peer, "speed"]
     return on_device(data, header, rows)
+
+
+def soak(data: dict) -> str:
+    """What the random problems of tests/soak covered, by chapter."""
+    columns = {
+        "problems": "problems",
+        "failed": "failed",
+        "causal": "causal",
+        "grouped queries": "grouped",
+        "rows without keys": "rows_without_keys",
+        "run twice, same bits": "same_bits",
+        "right but for cancellation": "cancelled",
+    }
+    rows = []
+    for run in data["chapters"]:
+        row = [run["chapter"][:2], *(f"{run[key]:,}" for key in columns.values())]
+        rows.append([*row, f"{run['worst_of_tolerance']:.2f}"])
+    return on_device(data, ["chapter", *columns, "largest error / its tolerance"], rows)

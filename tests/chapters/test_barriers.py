@@ -42,6 +42,9 @@ MORE_SHAPES = {
     "07_multi_stage": (
         "--variant final --seq-q 200 --seq-k 3 --head-dim 128 --causal",  # a block without keys
     ),
+    "08_backward": (
+        "--variant mma_fused --dtype bf16 --seq-q 130 --seq-k 40 --head-dim 128",  # warps share keys
+    ),
 }
 PROBLEM = re.compile(r"Chapter<(\w+)>")
 BARRIER = re.compile(r"__syncthreads\(\);")

@@ -15,7 +15,9 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -24,6 +26,7 @@
 #include "attention/half.hpp"
 #include "attention/inputs.hpp"
 #include "harness/backend.hpp"
+#include "harness/files.hpp"
 #include "harness/runner.hpp"
 
 namespace {
@@ -204,7 +207,8 @@ std::string complaint_of(const fa::VariantResult& result, const Problem& problem
 
 /// @return  the exit status
 template <fa::Problem P>
-int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::int64_t longest) {
+int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::int64_t longest,
+         const std::string& json_file) {
   const bool guarded = fa::backend::name() != "sim";  // there, they would hide what it sees
   const std::size_t guard = guarded ? kGuard : 0;
   Random random{std::mt19937_64(seed)};
@@ -246,6 +250,22 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
   fmt::print("  largest error: {:.2f} of its tolerance, {}\n", worst, worst_problem);
   fmt::print("  {}\n", guarded ? fmt::format("{} bytes around each tensor unchanged", kGuard)
                                : "every access checked by the simulator");
+  if (!json_file.empty()) {
+    const nlohmann::json data = {{"device", fa::backend::device_name()},
+                                 {"chapter", chapter.name},
+                                 {"seed", seed},
+                                 {"longest", longest},
+                                 {"problems", done},
+                                 {"failed", failures},
+                                 {"causal", coverage.causal},
+                                 {"grouped", coverage.grouped},
+                                 {"rows_without_keys", coverage.rows_without_keys},
+                                 {"same_bits", coverage.repeated},
+                                 {"cancelled", coverage.cancelled},
+                                 {"worst_of_tolerance", worst},
+                                 {"guard_bytes", guard}};
+    fa::write_file(json_file, [&](std::ostream& out) { out << data.dump(1) << '\n'; });
+  }
   return failures > 0 ? 1 : 0;
 }
 
@@ -259,6 +279,8 @@ int main(int argc, char** argv) {
   app.add_option("--problems", problems, "how many (default 1000)")->check(CLI::PositiveNumber);
   app.add_option("--seed", seed, "another seed, other problems (default 1)");
   app.add_option("--longest", longest, "most queries and keys")->check(CLI::PositiveNumber);
+  std::string json_file;
+  app.add_option("--json", json_file, "what was covered, as data");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -272,8 +294,8 @@ int main(int argc, char** argv) {
     if (const auto reason = fa::backend::why_unusable()) throw fa::DeviceError(*reason);
     const fa::AnyChapter chapter = fa::describe_chapter();
     if (std::string(FA_PROBLEM) == "backward")
-      return soak(fa::chapter_of<fa::AttentionBackward>(chapter), problems, seed, longest);
-    return soak(fa::chapter_of<fa::AttentionForward>(chapter), problems, seed, longest);
+      return soak(fa::chapter_of<fa::AttentionBackward>(chapter), problems, seed, longest, json_file);
+    return soak(fa::chapter_of<fa::AttentionForward>(chapter), problems, seed, longest, json_file);
   } catch (const fa::DeviceError& error) {
     fmt::print(stderr, "soak: {}\n", error.what());
     return 3;

@@ -1,6 +1,6 @@
 """Random problems for chapters 05, 07 and 08, a third each, at the same time.
 
-    soak.py [--problems N] [--seed S] [--build DIR]
+    soak.py [--problems N] [--seed S] [--build DIR] [--json FILE]
 
 Every problem is checked against float64; see soak.cpp. Exit status: that of the worst chapter.
 """
@@ -8,8 +8,10 @@ Every problem is checked against float64; see soak.cpp. Exit status: that of the
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,6 +26,7 @@ def main() -> int:
     parser.add_argument(
         "--build", type=Path, default=ROOT / "build" / "cuda", metavar="DIR"
     )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="what was covered")
     options = parser.parse_args()
     programs = [options.build / "bin" / f"soak_ch{chapter}" for chapter in CHAPTERS]
     if missing := [program for program in programs if not program.exists()]:
@@ -37,18 +40,28 @@ def main() -> int:
         (options.problems + rest) // len(CHAPTERS) for rest in range(len(CHAPTERS))
     ]
     begin = time.monotonic()
-    runs = [
-        subprocess.Popen(
-            [program, "--problems", str(share), "--seed", str(options.seed)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for program, share in zip(programs, shares, strict=True)
-    ]
-    for run in runs:
-        print(run.communicate()[0], end="", flush=True)
-    print(f"{sum(shares)} problems in {time.monotonic() - begin:.0f} s")
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{chapter}.json" for chapter in CHAPTERS]
+        words = ["--seed", str(options.seed)]
+        runs = [
+            subprocess.Popen(
+                [program, "--problems", str(share), *words, "--json", file],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for program, share, file in zip(programs, shares, files, strict=True)
+        ]
+        for run in runs:
+            print(run.communicate()[0], end="", flush=True)
+        seconds = time.monotonic() - begin
+        print(f"{sum(shares)} problems in {seconds:.0f} s")
+        if options.json and all(file.exists() for file in files):
+            covered = [json.loads(file.read_text()) for file in files]
+            data = {"device": covered[0]["device"], "chapters": covered}
+            partial = options.json.with_suffix(".partial")
+            partial.write_text(json.dumps(data, indent=1) + "\n")
+            partial.replace(options.json)
     return max(run.returncode for run in runs)
 
 
