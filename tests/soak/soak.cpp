@@ -273,12 +273,17 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
 
 int main(int argc, char** argv) {
   CLI::App app("Random problems for a chapter on attention, checked against float64");
+  const CLI::Validator at_least_one(
+      [](const std::string& text) {
+        return !text.empty() && text[0] >= '1' && text[0] <= '9' ? "" : text + " must be 1 or more";
+      },
+      "", "");
   int problems = 1000;
   std::uint64_t seed = 1;
   std::int64_t longest = fa::backend::name() == "sim" ? 48 : 700;
-  app.add_option("--problems", problems, "how many (default 1000)")->check(CLI::PositiveNumber);
+  app.add_option("--problems", problems, "how many (default 1000)")->check(at_least_one);
   app.add_option("--seed", seed, "another seed, other problems (default 1)");
-  app.add_option("--longest", longest, "most queries and keys")->check(CLI::PositiveNumber);
+  app.add_option("--longest", longest, "most queries and keys")->check(at_least_one);
   std::string json_file;
   app.add_option("--json", json_file, "what was covered, as data");
   try {

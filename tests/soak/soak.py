@@ -28,6 +28,12 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="what was covered")
     options = parser.parse_args()
+    if options.problems < len(CHAPTERS):
+        print(
+            f"soak: --problems {options.problems}: must be {len(CHAPTERS)} or more",
+            file=sys.stderr,
+        )
+        return 2
     programs = [options.build / "bin" / f"soak_ch{chapter}" for chapter in CHAPTERS]
     if missing := [program for program in programs if not program.exists()]:
         preset = options.build.name
