@@ -3,8 +3,9 @@
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
     attention_results.py bytes     on any machine, 15 minutes: bytes of one head of the problems that are timed for the
                                    ladders                                     -> attention_bytes.json
-    attention_results.py measure   on a GPU: times beside PyTorch's kernels in one process (common/bench), and
-                                   what Nsight Compute sees beside the simulator's counts -> attention_<gpu>.json
+    attention_results.py measure   on a GPU: times of all variants beside PyTorch's kernels in one process (the
+                                   ladders of common/bench), and what Nsight Compute sees beside the simulator's
+                                   counts                                      -> attention_<gpu>.json
 
 `count` and `bytes` need build/sim, `measure` needs build/cuda with its target chapter_libraries, ncu and PyTorch.
 Exit status: 1 sectors or mma differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
@@ -18,6 +19,10 @@ import tempfile
 from pathlib import Path
 
 import sectors
+
+sys.path.insert(0, str(sectors.ROOT / "common" / "bench"))
+
+import plans
 
 CHAPTERS = [
     "03_one_pass_attention",
@@ -100,12 +105,13 @@ def block_sizes() -> dict:
 
 
 def time_all() -> dict:
-    """What common/bench/attention.py measures."""
+    """What common/bench/attention.py measures of the ladders."""
+    ladders = ",".join(name for name in plans.PLANS if "ladder" in name)
     bench = sectors.ROOT / "common" / "bench" / "attention.py"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.json"
         status = subprocess.run(
-            [sys.executable, bench, "--json", path], check=False
+            [sys.executable, bench, "--points", ladders, "--json", path], check=False
         ).returncode
         if not path.exists():
             sys.exit(status)
