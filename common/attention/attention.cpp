@@ -84,7 +84,7 @@ std::optional<std::string> refuse_unless(const AttentionShape& shape,
   return std::nullopt;
 }
 
-Part<AttentionShape> ends(const AttentionShape& shape) {
+Excerpt<AttentionShape> ends(const AttentionShape& shape) {
   const std::int64_t groups = shape.batch * shape.kv_heads;  // a head of K, and the heads of Q that read it
   AttentionShape part = shape;
   part.batch = std::min<std::int64_t>(groups, 2);

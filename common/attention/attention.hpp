@@ -47,7 +47,7 @@ std::optional<std::string> refuse_unless(const AttentionShape& shape,
                                          const std::vector<DType>& dtypes);
 
 /// The first and the last head of K and V, with the queries that read them.
-Part<AttentionShape> ends(const AttentionShape& shape);
+Excerpt<AttentionShape> ends(const AttentionShape& shape);
 
 /// scale * Q K^T, summed in float64 on all cores; -inf where the mask hides a key.
 ///

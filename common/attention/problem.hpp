@@ -45,7 +45,7 @@ concept Problem = std::default_initializable<typename P::Shape> &&
   { P::random_inputs(shape, init, seed) } -> std::same_as<TensorMap>;
   { P::bind(shape, buffers) } -> std::same_as<typename P::Args>;
   { P::reference(shape, inputs) } -> std::same_as<Reference>;
-  { P::ends(shape) } -> std::same_as<Part<typename P::Shape>>;
+  { P::ends(shape) } -> std::same_as<Excerpt<typename P::Shape>>;
   { P::tolerances(shape) } -> std::same_as<Tolerances>;
   { P::flops(shape) } -> std::same_as<double>;
   { P::describe(shape) } -> std::same_as<std::vector<std::pair<std::string, std::int64_t>>>;

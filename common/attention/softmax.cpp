@@ -82,7 +82,7 @@ Reference Softmax::reference(const Shape& shape, const TensorMap& inputs) {
   return {{"y", std::move(y)}};
 }
 
-Part<Softmax::Shape> Softmax::ends(const Shape& shape) {
+Excerpt<Softmax::Shape> Softmax::ends(const Shape& shape) {
   constexpr std::int64_t kRows = 256;
   if (shape.rows <= 2 * kRows) return {.shape = shape, .cut = [](const TensorMap& whole) { return whole; }};
   const auto cut = [cols = shape.cols](const TensorMap& tensors) {

@@ -54,7 +54,7 @@ struct Softmax {
   static Reference reference(const Shape& shape, const TensorMap& inputs);
 
   /// The first and the last 256 rows.
-  static Part<Shape> ends(const Shape& shape);
+  static Excerpt<Shape> ends(const Shape& shape);
 
   /// Largest relative L2 error that an fp32 kernel may have in each output: 1e-6, and more for rows of more than
   /// 100 columns, so that a thread may add up a whole row.

@@ -55,7 +55,7 @@ using Reference = std::map<std::string, std::vector<double>>;  ///< expected out
 
 /// A part of a problem that can be computed by itself. @tparam Shape  the problem's
 template <class Shape>
-struct Part {
+struct Excerpt {
   Shape shape;
   std::function<TensorMap(const TensorMap&)> cut;  ///< inputs or outputs of the problem: those of the part
 };

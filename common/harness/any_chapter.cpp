@@ -130,7 +130,7 @@ class TypedRun final : public ChapterRun {
   std::size_t workspace_bytes_ = 0;  ///< the largest of the variants that will run
   Checked checked_ = Checked::kAll;
   TensorMap inputs_;
-  Part<typename P::Shape> ends_;  ///< only where these are all that is checked
+  Excerpt<typename P::Shape> ends_;  ///< only where these are all that is checked
   Reference reference_;
 };
 

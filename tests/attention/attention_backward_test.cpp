@@ -128,7 +128,7 @@ TEST(AttentionBackward, NamesItsTensorsAfterThoseOfTheForwardPass) {
 /// Whether the ends of a problem, computed by themselves, are what the whole has there.
 template <class P>
 void expect_ends(const AttentionShape& shape, std::int64_t batch, std::int64_t heads) {
-  const Part<AttentionShape> ends = P::ends(shape);
+  const Excerpt<AttentionShape> ends = P::ends(shape);
   EXPECT_EQ(ends.shape.batch, batch);
   EXPECT_EQ(ends.shape.heads, heads);
   EXPECT_EQ(ends.shape.kv_heads, 1);
