@@ -284,6 +284,7 @@ def agreement(data: dict) -> str:
         "atomic sectors": ("atomic_sectors",),
         "shared load wavefronts": ("shared_load_wavefronts",),
         "shared store wavefronts": ("shared_store_wavefronts",),
+        "bank conflicts": ("bank_conflicts",),
         "mma": ("mma",),
     }
     variants: dict[str, list[dict]] = {}

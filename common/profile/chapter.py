@@ -201,11 +201,6 @@ def run_simulator(
     variant.defects = len(counted.get("defects", []))
     fill_in_prediction(variant, counted)
     variant.simulator = sectors.simulated(counted)
-    shared = counted["shared"]
-    for kind in ("load", "store"):
-        variant.simulator[f"shared_{kind}_conflicts"] = (
-            shared[f"{kind}_wavefronts"] - shared[f"{kind}_wavefronts_ideal"]
-        )
     return result
 
 
