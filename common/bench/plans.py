@@ -101,7 +101,7 @@ PLANS = {
     "d256": Plan(constant_tokens(256, LENGTHS[1:]), FINALS_16_BIT[1:], PEERS_16_BIT),
     "ladder": Plan(
         constant_tokens(64, [4096]) + constant_tokens(128, [4096]),
-        [("06_tensor_core_mma", None), ("07_multi_stage", None)],
+        [STANDARD, ("06_tensor_core_mma", None), ("07_multi_stage", None)],
         ["flash (FA2)", "cuDNN"],
     ),
     "backward_fp32": Plan(
