@@ -337,6 +337,7 @@ class AuditTest(FolderTest):
             <p style="color: #999">pale</p>
             <img src="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/%3E">
             <div style="width: 800px">wide</div>
+            <nav>menu</nav><div id="code" style="overflow: auto"><p style="width: 800px">long</p></div>
             <script>console.error("oh"); nothing();</script>
             <script src="none.js"></script>
             </body></html>
@@ -349,6 +350,9 @@ class AuditTest(FolderTest):
             "at 1280 pixels: no alternative text",
             "at 1280 pixels: no language",
             "at 390 pixels: wider than the window",
+            "on paper: wider than the window",
+            "on paper: printed: nav#",
+            "on paper: cut off: div#code",
             'contrast 2.85, light: p. "pale"',
             "console: oh",
             "nothing is not defined",
@@ -360,7 +364,10 @@ class AuditTest(FolderTest):
         page = self.write(
             "good.html",
             """
-            <html lang="en" style="color-scheme: light dark"><body><h1>A</h1><h2>B</h2><p>text</p><div style="overflow-x: auto"><div style="width: 800px">wide</div></div>
+            <html lang="en"><style>
+              html { color-scheme: light dark }
+              @media print { html { color-scheme: light } div { width: auto !important; overflow: visible !important } }
+            </style><body><h1>A</h1><h2>B</h2><p>text</p><div style="overflow-x: auto"><div style="width: 800px">wide</div></div>
             </body></html>
             """,
         )
