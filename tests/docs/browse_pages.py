@@ -3,7 +3,8 @@
     python3 tests/docs/browse_pages.py [SITE...] [--shots DIR]
 
 SITE: folders with pages, or pages; default build/docs/html. Each page is seen 1280 pixels wide and light, 390 pixels wide
-and dark, and as it is printed: without the menu, and with nothing cut off. It fails on an error of the console, on anything fetched from a network, on text that sticks out, on a
+and dark, and as it is printed: without the menu, and with nothing cut off. On some, the switch between light and dark is
+pressed as well. It fails on an error of the console, on anything fetched from a network, on text that sticks out, on a
 heading that skips a level, on a picture without alternative text, and on a contrast below 4.5 : 1. Skipped (77) where
 there is no Chromium or no page.
 
@@ -82,6 +83,22 @@ def complaints_about(
     return list(found | trouble | dict.fromkeys(_trouble(browser)))
 
 
+def complaints_about_switch(browser: chromium.Browser, page: Path) -> list[str]:
+    """What is wrong after the reader chose the scheme that the system does not prefer; nothing without a switch."""
+    switch = "document.querySelector('doxygen-awesome-dark-mode-toggle')"
+    found = []
+    browser.resize(1280)
+    for scheme in ("light", "dark"):
+        browser.media(scheme)
+        browser.open(page.as_uri())
+        browser.run(READY)
+        if browser.run(f"Boolean({switch})"):
+            browser.run(f"{switch}.click()")
+            found += [f"{scheme}, switched: {text}" for text in browser.run(AUDIT)]
+            browser.run(f"{switch}.click()")  # the choice is kept
+    return found
+
+
 def pages_of(places: Iterable[Path]) -> list[Path]:
     pages = []
     for place in places:
@@ -113,11 +130,14 @@ def main(arguments: list[str]) -> int:
 
     def browse(some: list[Path]) -> list[str]:
         with chromium.Browser() as browser:
-            return [
+            found = [
                 f"{page.name}: {text}"
                 for page in some
                 for text in complaints_about(browser, page, args.shots)
             ]
+            last = some[-1]
+            switched = complaints_about_switch(browser, last)
+            return found + [f"{last.name}: {text}" for text in switched]
 
     browsers = min(len(pages), os.cpu_count() or 1, 4)
     with ThreadPoolExecutor(browsers) as pool:
