@@ -37,6 +37,7 @@ BLUE, ORANGE, GREEN, PINK, SKY, YELLOW = COLOURS = (
 )
 GREY, INK = "#767676", "#222222"
 MARKERS = "osD^vP"
+SHOWN_DPI = 105  # a figure of 9 inches is as wide as a page
 
 pyplot.rcParams.update(
     {
@@ -262,12 +263,15 @@ def draw_banks(
 def show(figure: Figure, text: str) -> None:
     """Shows a figure. @param text  what stands in its place for those who cannot see it"""
     image = io.BytesIO()
-    figure.savefig(image, format="png", bbox_inches="tight", dpi=110)
+    figure.savefig(image, format="png", bbox_inches="tight", dpi=2 * SHOWN_DPI)
     pyplot.close(figure)
+    width = int.from_bytes(image.getvalue()[16:20], "big") // 2  # in a PNG's header
     data = base64.b64encode(image.getvalue()).decode()
     source = f"data:image/png;base64,{data}"
     alt = html.escape(text, quote=True)
-    display(HTML(f'<img src="{source}" alt="{alt}" style="max-width: 100%">'))
+    # As wide as the page, but on a phone not so small that nothing could be read.
+    style = f"max-width: max(100%, {width * 2 // 3}px); height: auto"
+    display(HTML(f'<img src="{source}" alt="{alt}" width="{width}" style="{style}">'))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -1,4 +1,4 @@
-"""execute.py FOLDER NOTEBOOK.ipynb..: runs notebooks from scratch and writes FOLDER/NAME.html of each.
+"""execute.py FOLDER NOTEBOOK.ipynb..: runs notebooks from scratch and writes FOLDER/NAME.html and FOLDER/NAME.ipynb.
 
 For whoever started it, a line of JSON for everything that happens:
 
@@ -6,7 +6,8 @@ For whoever started it, a line of JSON for everything that happens:
     {"notebook": "02_tiling_in_numpy", "seconds": 4.2, "html": "..."}                        the notebook is done
     {"notebook": "02_tiling_in_numpy", "seconds": 4.2, "html": "...", "cell": 5, "id": "test", "error": "..."}
 
-A notebook that fails is written as far as it came, with its error; the others run all the same.
+The page of one that fails shows how far it came, and its error. The .ipynb, which the site shows, is there only if all
+went well. The others run all the same.
 Exit status 1 where one failed, 4 where this Python lacks a package.
 """
 
@@ -115,6 +116,10 @@ def execute(path: Path, folder: Path, kernel: str) -> bool:
         error = {"cell": client.at[0], "id": client.at[1], "error": what}
     seconds = time.monotonic() - started
 
+    copy = folder / path.name
+    copy.unlink(missing_ok=True)
+    if not error:
+        nbformat.write(notebook, copy)
     follow_links(notebook)
     text, _ = HTMLExporter().from_notebook_node(
         notebook, resources={"metadata": {"name": path.stem}}

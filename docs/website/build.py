@@ -99,6 +99,18 @@ def write_header(out: Path) -> None:
     path.write_text(header.replace("</head>", script, 1), encoding="utf-8")
 
 
+def configuration() -> str:
+    """docs/Doxyfile, and what only a newer Doxygen knows."""
+    words = "@INCLUDE = docs/Doxyfile\n"
+    known = subprocess.run(
+        ["doxygen", "-s", "-g", "-"], capture_output=True, text=True, check=True
+    )
+    if "\nHTML_COLORSTYLE " in known.stdout:
+        # From 1.9.5 on it has a dark style of its own, which knows nothing of the switch.
+        words += "HTML_COLORSTYLE = LIGHT\n"
+    return words
+
+
 def run_doxygen(out: Path) -> None:
     settings = {
         "FA_DOCS": str(out),
@@ -106,7 +118,8 @@ def run_doxygen(out: Path) -> None:
         "FA_PYTHON": sys.executable,
     }
     done = subprocess.run(
-        ["doxygen", "docs/Doxyfile"],
+        ["doxygen", "-"],
+        input=configuration(),
         cwd=ROOT,
         env={**os.environ, **settings},
         capture_output=True,

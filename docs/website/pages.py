@@ -1,4 +1,4 @@
-"""The Markdown files as pages of Doxygen.
+"""The Markdown files and the notebooks as pages of Doxygen.
 
 GitHub's Markdown is read by markdown-it. Doxygen gets what its own reader does not alter: headings and code as commands,
 all else as HTML. Relative links lead to pages of the site, or to copies of the files that they name.
@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+import highlight
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+import notebooks
 
 # Beside the chapters: file, name of the page. In the order of the menu; the front page is README.md.
 PAGES_BEFORE = {"README.md": "index"}
@@ -29,7 +32,6 @@ PAGES_AFTER = {
     "docs/README.md": "maintaining",
 }
 GREY = "#7d8590"  # of the text in drawings: docs/drawings.py
-HIGHLIGHTED = {"cpp": "{.cpp}", "python": "{.py}"}
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 
@@ -39,10 +41,12 @@ class PageError(Exception):
 
 @dataclass
 class Page:
-    """A Markdown file of the tree."""
+    """A Markdown file of the tree, or a notebook."""
 
     path: Path
     name: str  # of the HTML file, without .html
+    under: str = ""  # name of the page below which the menu shows it
+    has_results: bool = False  # of a notebook
     title: str = ""
     anchors: dict[str, str] = field(default_factory=dict)  # GitHub's: the site's
     tokens: list[Token] = field(default_factory=list)
@@ -63,8 +67,15 @@ def _plain(inline: Token) -> str:
     return "".join(child.content for child in inline.children or ())
 
 
-def _read(page: Page) -> None:
-    page.tokens = _parser().parse(page.path.read_text(encoding="utf-8"))
+def _read(root: Path, page: Page) -> None:
+    if page.path.suffix == ".ipynb":
+        try:
+            read = notebooks.tokens(root, page.path, _parser())
+        except notebooks.NotebookError as error:
+            raise PageError(f"{page.path.relative_to(root)}: {error}") from None
+        page.tokens, page.has_results = read
+    else:
+        page.tokens = _parser().parse(page.path.read_text(encoding="utf-8"))
     for at, token in enumerate(page.tokens):
         if token.type != "heading_open":
             continue
@@ -87,11 +98,20 @@ def find_pages(root: Path) -> list[Page]:
     names = {root / file: name for file, name in PAGES_BEFORE.items()}
     names |= {path: f"chapter_{path.parent.name}" for path in lessons}
     names |= {root / file: name for file, name in PAGES_AFTER.items()}
-    pages = [Page(path, name) for path, name in names.items() if path.is_file()]
+    pages = []
+    for path, name in names.items():
+        if not path.is_file():
+            continue
+        pages.append(Page(path, name))
+        if name == "notebooks":
+            files = sorted(path.parent.glob("[0-9][0-9]_*.ipynb"))
+            pages += [Page(file, f"notebook_{file.stem}", name) for file in files]
     for page in pages:
-        _read(page)
+        _read(root, page)
         if not page.title:
             raise PageError(f"{page.path.relative_to(root)}: it begins with no heading")
+        if page.under:
+            page.title = f"Notebook {page.title}"
     return pages
 
 
@@ -208,8 +228,13 @@ class Renderer:
     def _fence(self, token: Token) -> None:
         language = token.info.strip()
         text = token.content.rstrip("\n")
-        if language in HIGHLIGHTED:
-            self._command(f"@code{HIGHLIGHTED[language]}\n{text}\n@endcode\n")
+        if language == "cpp":
+            self._command(f"@code{{.cpp}}\n{text}\n@endcode\n")
+        elif language == "python":
+            try:
+                self.html.append(highlight.python(text))
+            except ValueError as error:
+                raise PageError(f"{self.page.path}: {error}") from None
         else:
             self.html.append(
                 f'<pre class="fragment">{escape(text, quote=False)}</pre>\n'
@@ -257,6 +282,15 @@ class Renderer:
                 self.html.append('<div class="scroll"><table class="lesson">\n')
             case "table_close":
                 self.html.append("</table></div>\n")
+            case "output_open":
+                self.html.append('<div class="output">\n')
+            case "output_text":
+                text = escape(token.content.rstrip("\n"), quote=False)
+                self.html.append(f"<pre>{text}</pre>\n")
+            case "output_html":
+                self.html.append(
+                    f'<div class="drawing" tabindex="0">{token.content}</div>\n'
+                )
             case _ if token.tag:
                 slash = "/" if token.nesting < 0 else ""
                 style = token.attrs.get("style", "") if token.attrs else ""
@@ -269,6 +303,25 @@ class Renderer:
             case _:
                 raise PageError(f"{self.page.path}: {token.type} is not known")
         return 0
+
+    def _about_notebook(self) -> str:
+        """Which file it is, and how to run it."""
+        number = self.page.path.name[:2]
+        file = self.page.path.relative_to(self.site.root)
+        link = f'<a href="{self.site.copy(self.page.path)}">{file}</a>'
+        command = f"<code>./learn notebooks {number}</code>"
+        if self.page.has_results:
+            return f'<p class="about">{link}, with the results of {command}</p>\n'
+        again = "<code>./learn docs</code>"
+        return f'<p class="about">{link}, without results: {command} and then {again} add them</p>\n'
+
+    def _menu(self) -> None:
+        """Places pages below this one in the menu; the text has its own links to them."""
+        below = [page.name for page in self.site.pages if page.under == self.page.name]
+        if below:
+            self.html.append("<div hidden>\n")
+            self._command("".join(f"- @subpage {name}\n" for name in below))
+            self.html.append("</div>\n")
 
     def _around(self) -> str:
         """Links to the pages before and after."""
@@ -295,9 +348,12 @@ class Renderer:
         )
         if name != "index" and len(self.page.anchors) > 2:
             self._command("@tableofcontents{HTML:2}\n")
+        if self.page.path.suffix == ".ipynb":
+            self.html.append(self._about_notebook())
         at = 0
         while at < len(self.page.tokens):
             at += 1 + self._block(at)
+        self._menu()
         self.html.append(self._around())
         self._flush()
         return "\n".join(self.parts)

@@ -2,8 +2,9 @@
 
     python3 tests/docs/browse_pages.py [SITE...] [--shots DIR]
 
-SITE: folders with pages, or pages; default build/docs/html. Each page is seen 1280 pixels wide and light, and 390 pixels
-wide and dark. It fails on an error of the console, on anything fetched from a network, on text that sticks out, on a
+SITE: folders with pages, or pages; default build/docs/html. Each page is seen 1280 pixels wide and light, 390 pixels wide
+and dark, and as it is printed: without the menu, and with nothing cut off. On some, the switch between light and dark is
+pressed as well. It fails on an error of the console, on anything fetched from a network, on text that sticks out, on a
 heading that skips a level, on a picture without alternative text, and on a contrast below 4.5 : 1. Skipped (77) where
 there is no Chromium or no page.
 
@@ -34,6 +35,15 @@ READY = """new Promise(done => {
     window.MathJax && MathJax.Hub ? MathJax.Hub.Queue(() => wait(200)) : wait(200);
 })"""
 VIEWS = ((1280, "light"), (390, "dark"))  # both widths, both schemes
+PAPER = 680  # A4 without its margins
+PRINTED = """(() => {
+    const shown = element => element.checkVisibility() && element.getClientRects().length > 0;
+    const name = element => `${element.tagName.toLowerCase()}#${element.id}.${element.className}`;
+    const menu = [...document.querySelectorAll("#top, #side-nav, #nav-path, nav, button, .toc")].filter(shown);
+    const cut = [...document.querySelectorAll("body *")].filter(element => shown(element) &&
+        element.scrollWidth > element.clientWidth + 1 && !["visible", "clip"].includes(getComputedStyle(element).overflowX));
+    return [...menu.map(element => `printed: ${name(element)}`), ...cut.map(element => `cut off: ${name(element)}`)];
+})()"""
 
 
 def _trouble(browser: chromium.Browser) -> list[str]:
@@ -66,7 +76,27 @@ def complaints_about(
             shots.mkdir(parents=True, exist_ok=True)
             browser.screenshot(shots / f"{page.stem}_{width}_{scheme}.png")
         found |= dict.fromkeys(new)
+    browser.resize(PAPER)
+    browser.media("dark", "print")
+    printed = [*browser.run(PRINTED), *browser.run(AUDIT)]
+    found |= dict.fromkeys(f"on paper: {text}" for text in printed)
     return list(found | trouble | dict.fromkeys(_trouble(browser)))
+
+
+def complaints_about_switch(browser: chromium.Browser, page: Path) -> list[str]:
+    """What is wrong after the reader chose the scheme that the system does not prefer; nothing without a switch."""
+    switch = "document.querySelector('doxygen-awesome-dark-mode-toggle')"
+    found = []
+    browser.resize(1280)
+    for scheme in ("light", "dark"):
+        browser.media(scheme)
+        browser.open(page.as_uri())
+        browser.run(READY)
+        if browser.run(f"Boolean({switch})"):
+            browser.run(f"{switch}.click()")
+            found += [f"{scheme}, switched: {text}" for text in browser.run(AUDIT)]
+            browser.run(f"{switch}.click()")  # the choice is kept
+    return found
 
 
 def pages_of(places: Iterable[Path]) -> list[Path]:
@@ -100,11 +130,14 @@ def main(arguments: list[str]) -> int:
 
     def browse(some: list[Path]) -> list[str]:
         with chromium.Browser() as browser:
-            return [
+            found = [
                 f"{page.name}: {text}"
                 for page in some
                 for text in complaints_about(browser, page, args.shots)
             ]
+            last = some[-1]
+            switched = complaints_about_switch(browser, last)
+            return found + [f"{last.name}: {text}" for text in switched]
 
     browsers = min(len(pages), os.cpu_count() or 1, 4)
     with ThreadPoolExecutor(browsers) as pool:

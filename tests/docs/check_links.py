@@ -115,6 +115,7 @@ def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
         ]
         found += [f"{name}:{line}: {what}" for line, what in page.crossed[:1]]
     menus = [*site.glob("navtree*.js"), *site.glob("menudata.js")]
+    menus += [path for path in site.glob("*.js") if path.with_suffix(".html") in pages]
     listed = [(script, IN_MENU) for script in menus]
     listed += [(script, IN_SEARCH) for script in site.glob("search/*.js")]
     for script, pattern in listed:

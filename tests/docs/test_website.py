@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 import tempfile
 import textwrap
 import unittest
+from html import unescape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,6 +20,7 @@ import browse_pages
 import check_links
 import chromium
 import finish
+import highlight
 import layer_filter
 
 try:
@@ -131,6 +135,94 @@ class PagesTest(FolderTest):
             self.page("text\n")
 
 
+class NotebooksTest(FolderTest):
+    NAME = "01_a.ipynb"
+    CODE = "print('<b>')  # \\(x"
+
+    def write_notebook(self, where: str, *cells: dict) -> None:
+        title = {"cell_type": "markdown", "source": ["# 1. A\n", "\n", "$x < y$"]}
+        notebook = {"cells": [title, *cells]}
+        self.write(f"{where}/{self.NAME}", json.dumps(notebook))
+
+    def cell(self, *outputs: dict) -> dict:
+        return {"cell_type": "code", "source": self.CODE, "outputs": list(outputs)}
+
+    def rendered(self, *executed: dict) -> str:
+        """The page of a notebook, of which a copy with these cells was run."""
+        self.write("README.md", "# Front\n\n[n](notebooks/01_a.ipynb)\n")
+        self.write("notebooks/README.md", "# Notebooks\n\n[1](01_a.ipynb)\n")
+        link = {"cell_type": "markdown", "source": "## B\n\n[up](README.md)"}
+        self.write_notebook("notebooks", link, self.cell())
+        if executed:
+            self.write_notebook(pages.notebooks.RESULTS, link, *executed)
+        self.site = pages.stage(self.root, self.root / "staged")
+        (file,) = self.root.glob("staged/*_notebook_01_a.md")
+        return file.read_text(encoding="utf-8")
+
+    def test_without_results(self):
+        text = self.rendered()
+        self.assertTrue(text.startswith("# Notebook 1. A {#notebook_01_a}\n"))
+        self.assertIn("without results: <code>./learn notebooks 01</code>", text)
+        self.assertIn('href="files/notebooks/01_a.ipynb">notebooks/01_a.ipynb', text)
+        self.assertIn("\\(x &lt; y\\)", text)
+        self.assertIn('href="notebooks.html">up', text)
+        self.assertIn('rel="prev" href="notebooks.html"', text)
+        self.assertNotIn('class="output"', text)
+        above = (self.root / "staged/01_notebooks.md").read_text(encoding="utf-8")
+        self.assertIn('href="notebook_01_a.html">1</a>', above)
+        self.assertIn("- @subpage notebook_01_a\n", above)
+
+    def test_with_results(self):
+        stream = {"output_type": "stream", "name": "stdout"}
+        show = {"output_type": "display_data"}
+        text = self.rendered(
+            self.cell(
+                {**stream, "text": ["a <\n"]},
+                {**stream, "text": "b\n"},
+                {**show, "data": {"text/html": ["<img>"], "text/plain": "no"}},
+                {**show, "data": {"text/markdown": "|t|\n|-|\n|`u`|"}},
+                {**show, "data": {"text/plain": "plain"}},
+            )
+        )
+        self.assertIn("with the results of <code>./learn notebooks 01</code>", text)
+        self.assertIn('<div class="output">\n<pre>a &lt;\nb</pre>\n', text)
+        self.assertIn('<div class="drawing" tabindex="0"><img></div>', text)
+        self.assertIn("<td><code>u</code></td>", text)
+        self.assertIn("<pre>plain</pre>", text)
+        self.assertNotIn("no</pre>", text)
+
+    def test_results_of_another_source_are_not_shown(self):
+        shown = {"output_type": "stream", "text": "old"}
+        old = {**self.cell(shown), "source": "print(1)"}
+        text = self.rendered(old)
+        self.assertIn("without results", text)
+        self.assertNotIn("old", text)
+
+    def test_a_picture_without_a_text(self):
+        data = {"image/png": "abc", "text/plain": "<Figure>"}
+        shown = {"output_type": "display_data", "data": data}
+        words = "notebooks/01_a.ipynb: the site cannot show image/png"
+        with self.assertRaisesRegex(pages.PageError, words):
+            self.rendered(self.cell(shown))
+
+
+class HighlightTest(unittest.TestCase):
+    def test_every_character_stays(self):
+        source = 'def f(x):\n\n    """a\n    <b>"""\n    return f"{x}{{y}}"  # c'
+        html = highlight.python(source)
+        lines = re.findall('<div class="line">(.*)</div>', html)
+        text = "\n".join(unescape(re.sub("<[^>]*>", "", line)) for line in lines)
+        self.assertEqual(text.removesuffix("</div>").replace("\n \n", "\n\n"), source)
+        self.assertIn('<span class="keyword">def</span> f(x):</div>', html)
+        self.assertIn('<span class="keywordflow">return</span>', html)
+        self.assertIn('<span class="stringliteral">    &lt;b&gt;"""</span>', html)
+        self.assertIn('<span class="comment"># c</span>', html)
+
+    def test_what_is_no_python(self):
+        with self.assertRaisesRegex(ValueError, "not Python"):
+            highlight.python("f(")
+
+
 class SearchTest(FolderTest):
     def test_words_of_titles_headings_and_the_glossary_are_found(self):
         self.write("README.md", "# Front\n")
@@ -226,7 +318,10 @@ class LinksTest(FolderTest):
             "<img src='other.html'>": "no alternative text",
             "<script src='https://x.y/z.js'></script>": "is loaded from a network",
             "<div><h1>a</div></h1>": "</div> ends <h1>",
+            # A part of the menu, which is loaded when it is opened.
+            "": "other.js: there is no gone.html#x",
         }.items():
+            self.write("other.js", "" if body else 'var other = [["A", "gone.html#x"]]')
             found = self.complaints(body)
             self.assertEqual(len(found), 1, body)
             self.assertIn(words, found[0])
@@ -242,6 +337,7 @@ class AuditTest(FolderTest):
             <p style="color: #999">pale</p>
             <img src="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/%3E">
             <div style="width: 800px">wide</div>
+            <nav>menu</nav><div id="code" style="overflow: auto"><p style="width: 800px">long</p></div>
             <script>console.error("oh"); nothing();</script>
             <script src="none.js"></script>
             </body></html>
@@ -254,6 +350,9 @@ class AuditTest(FolderTest):
             "at 1280 pixels: no alternative text",
             "at 1280 pixels: no language",
             "at 390 pixels: wider than the window",
+            "on paper: wider than the window",
+            "on paper: printed: nav#",
+            "on paper: cut off: div#code",
             'contrast 2.85, light: p. "pale"',
             "console: oh",
             "nothing is not defined",
@@ -265,7 +364,10 @@ class AuditTest(FolderTest):
         page = self.write(
             "good.html",
             """
-            <html lang="en" style="color-scheme: light dark"><body><h1>A</h1><h2>B</h2><p>text</p><div style="overflow-x: auto"><div style="width: 800px">wide</div></div>
+            <html lang="en"><style>
+              html { color-scheme: light dark }
+              @media print { html { color-scheme: light } div { width: auto !important; overflow: visible !important } }
+            </style><body><h1>A</h1><h2>B</h2><p>text</p><div style="overflow-x: auto"><div style="width: 800px">wide</div></div>
             </body></html>
             """,
         )

@@ -190,9 +190,13 @@ class ExecuteTest(unittest.TestCase):
         return done.returncode, [event for event in events if "seconds" in event]
 
     def test_what_failed_is_named_and_the_others_run(self):
+        second_notebook = self.write("02_b.ipynb", "print(6 * 7, 'fine')")
+        pages = self.folder / "pages"
+        pages.mkdir()
+        (pages / "01_a.ipynb").write_text("of an earlier run", encoding="utf-8")
         status, events = self.run_them(
             self.write("01_a.ipynb", "x = 3", "assert x == 4"),
-            self.write("02_b.ipynb", "print(6 * 7, 'fine')"),
+            second_notebook,
             self.write("03_c.ipynb", "raise ValueError('two\\nlines')"),
         )
         self.assertEqual(status, 1)
@@ -201,12 +205,18 @@ class ExecuteTest(unittest.TestCase):
         self.assertEqual(first["error"], "AssertionError: assert x == 4")
         self.assertNotIn("error", second)
         self.assertEqual(third["error"], "ValueError: two lines")
-        page = (self.folder / "pages" / "02_b.html").read_text(encoding="utf-8")
+        page = (pages / "02_b.html").read_text(encoding="utf-8")
         self.assertIn("42 fine", page)
         self.assertIn('href="02_b.html"', page)
         self.assertIn('href="../../README.md"', page)
-        failed = (self.folder / "pages" / "01_a.html").read_text(encoding="utf-8")
+        failed = (pages / "01_a.html").read_text(encoding="utf-8")
         self.assertIn("AssertionError", failed)
+        kept = sorted(path.name for path in pages.glob("*.ipynb"))
+        self.assertEqual(kept, ["02_b.ipynb"])
+        copy, made = read(pages / "02_b.ipynb"), read(second_notebook)
+        sources = [list(map(source, n["cells"])) for n in (copy, made)]
+        self.assertEqual(*sources)
+        self.assertEqual(with_results(copy), ["one"])
 
     def test_a_program_that_is_not_built_is_one_line(self):
         code = (
