@@ -262,21 +262,36 @@ class DiagnosisTest(unittest.TestCase):
             shared["load_wavefronts"] += n
             return attempt(shared=shared, **fields)
 
-        solution = [conflicts(2)]
+        limits, solution = ["conflicts"], [conflicts(2)]
         self.assertIsNone(diagnosis.explain([conflicts(9)]))
-        self.assertIsNone(diagnosis.explain([conflicts(2)], solution))
-        self.assertIsNone(diagnosis.explain([attempt()], solution))  # a GPU
+        self.assertIsNone(diagnosis.explain([conflicts(2)], limits, solution))
+        self.assertIsNone(diagnosis.explain([attempt()], limits, solution))  # a GPU
         other = conflicts(9, variant="w")
-        self.assertIsNone(diagnosis.explain([other], solution))
-        finding = diagnosis.explain([conflicts(9)], solution)
+        self.assertIsNone(diagnosis.explain([other], limits, solution))
+        finding = diagnosis.explain([conflicts(9)], limits, solution)
         self.assertEqual(finding.kind, "conflicts")
         text = (
             "takes 25 wavefronts where 16 would do: 9 bank conflicts, the chapter has 2"
         )
         self.assertIn(text, finding.details[0])
         worse = attempt(variant="w", **wrong(ALL_ROWS, ALL_COLS))
-        finding = diagnosis.explain([conflicts(9), worse], solution)
+        finding = diagnosis.explain([conflicts(9), worse], limits, solution)
         self.assertEqual(finding.kind, "numbers")
+
+    def test_more_sectors_than_the_solution_are_wrong_where_it_is_asked(self):
+        def sectors(n: int) -> trials.Attempt:
+            traffic = attempt().result["traffic"]
+            counted = {"read_sectors": n, "write_sectors": 4, "tensors": {}}
+            return attempt(traffic=traffic | {"counted": counted})
+
+        limits, solution = ["sectors", "conflicts"], [sectors(8)]
+        self.assertIsNone(diagnosis.explain([sectors(64)]))
+        self.assertIsNone(diagnosis.explain([sectors(64)], ["conflicts"], solution))
+        self.assertIsNone(diagnosis.explain([sectors(8)], limits, solution))
+        self.assertIsNone(diagnosis.explain([attempt()], limits, solution))  # a GPU
+        finding = diagnosis.explain([sectors(64)], limits, solution)
+        self.assertEqual(finding.kind, "sectors")
+        self.assertIn("68 sectors of 32 bytes, the chapter's 12", finding.details[0])
 
     def test_a_loop_without_end_a_crash_and_a_refusal(self):
         def ended(how: str) -> trials.Attempt:
