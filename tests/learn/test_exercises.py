@@ -212,6 +212,8 @@ class DiagnosisTest(unittest.TestCase):
     def test_nothing_was_written(self):
         text = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, unwritten=32)))
         self.assertIn("all of them were never written", text)
+        one = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 2, not_a_number=1)))
+        self.assertIn("1 of the wrong ones is NaN or infinite", one)
 
     def test_what_the_failing_inputs_have(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
