@@ -138,8 +138,11 @@ def _where(axis: dict, name: str) -> str | None:
         if last == length - 1:
             return f"{many} from {first} on, of {length}"
         return f"{many} {first} to {last} of {length}"
+    if count == 2:
+        return f"{many} {first} and {last} of {length}"
     if axis["step"] > 1:
-        return f"every {axis['step']}th {name} from {first} to {last}, of {length}"
+        every = {2: "second", 3: "third"}.get(axis["step"], f"{axis['step']}th")
+        return f"every {every} {name} from {first} to {last}, of {length}"
     return f"in {count} of {length} {many}, of which {first} is the first and {last} the last"
 
 

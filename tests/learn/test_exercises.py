@@ -200,8 +200,12 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIn("8 of 32 elements are wrong: columns from 6 on, of 8", text)
 
     def test_one_row_and_every_fourth_column(self):
-        text = self.said(attempt(**wrong(axis(4, 1, 3, 3), axis(8, 2, 1, 5, 4))))
-        self.assertIn("row 3, the last of 4; every 4th column from 1 to 5", text)
+        text = self.said(attempt(**wrong(axis(4, 1, 3, 3), axis(16, 4, 1, 13, 4))))
+        self.assertIn("row 3, the last of 4; every 4th column from 1 to 13", text)
+
+    def test_two_rows_and_every_second_column(self):
+        text = self.said(attempt(**wrong(axis(9, 2, 1, 5, 4), axis(8, 4, 0, 6, 2))))
+        self.assertIn("rows 1 and 5 of 9; every second column from 0 to 6", text)
 
     def test_factors(self):
         text = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, factor=0.5)))
