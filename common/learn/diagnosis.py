@@ -267,7 +267,8 @@ def _numbers(tried: list[Attempt]) -> Finding:
         details += pattern_in_words(check)
     right = [attempt.arguments for attempt in tried if kind_of(attempt) is None]
     details += only_where([attempt.arguments for attempt in failing], right)
-    names = " and ".join(wrong) or "a result"
+    *others, last = wrong or ["a result"]
+    names = f"{', '.join(others)} and {last}" if others else last
     verb = "are" if len(wrong) > 1 else "is"
     return Finding(
         "numbers", attempt.variant, attempt.arguments, f"{names} {verb} wrong", details

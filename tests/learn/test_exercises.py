@@ -199,6 +199,15 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIn("y[1, 2] is nan, should be 0.25", text)
         self.assertIn("8 of 32 elements are wrong: columns from 6 on, of 8", text)
 
+    def test_the_names_of_all_that_is_wrong(self):
+        fields = wrong(ALL_ROWS, ALL_COLS, 32)
+        tensors = fields["check"]["tensors"]
+        self.assertIn("v: y is wrong", self.said(attempt(**fields)))
+        tensors["z"] = tensors["y"]
+        self.assertIn("v: y and z are wrong", self.said(attempt(**fields)))
+        tensors["w"] = tensors["y"]
+        self.assertIn("v: y, z and w are wrong", self.said(attempt(**fields)))
+
     def test_one_row_and_every_fourth_column(self):
         text = self.said(attempt(**wrong(axis(4, 1, 3, 3), axis(16, 4, 1, 13, 4))))
         self.assertIn("row 3, the last of 4; every 4th column from 1 to 13", text)
