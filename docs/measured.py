@@ -113,7 +113,7 @@ def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
     timings = [
         timing
         for timing in data["timings"]
-        if timing["plan"] == plan
+        if timing.get("plan") == plan
         and (chapter is None or timing["chapter"] in (chapter, None))
     ]
     if not any(timing["chapter"] for timing in timings):
@@ -157,7 +157,7 @@ def errors(data: dict, plan: str) -> str:
     """The largest relative error of O of each kernel in a plan."""
     worst: dict[str, float] = {}
     for timing in data["timings"]:
-        if timing["plan"] == plan:
+        if timing.get("plan") == plan:
             kernel = _kernel(timing)
             worst[kernel] = max(worst.get(kernel, 0.0), timing["rel_l2"])
     if not worst:
@@ -172,7 +172,7 @@ def speed_of_variants(data: dict, plan: str, head_dim: int) -> dict[str, float]:
     return {
         timing["variant"]: timing["tflops"]
         for timing in data["timings"]
-        if timing["plan"] == plan
+        if timing.get("plan") == plan
         and timing["head_dim"] == head_dim
         and not timing["causal"]
     }
@@ -420,7 +420,7 @@ def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
     """
     times: dict[tuple, dict[tuple[str, bool], float]] = {}
     for timing in data["timings"]:
-        if timing["dtype"] == "bf16" and "ladder" not in timing["plan"]:
+        if timing.get("dtype") == "bf16" and "ladder" not in timing["plan"]:
             shape = tuple(timing[n] for n in ("head_dim", "seq", "batch", "heads"))
             kernel = (timing["variant"], bool(timing.get("backward")))
             place = times.setdefault((*shape, timing["causal"]), {})
