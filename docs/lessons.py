@@ -44,10 +44,11 @@ KIND and ARGUMENTS are one of
     results: FILE counters CHAPTER N
     results: FILE agreement
     results: FILE standing
+    results: FILE chapters
     results: FILE passes FORWARD BACKWARD PEER
         the same for files of common/profile/attention_results.py: a plan of common/bench/plans.py; what the simulator
         and Nsight Compute count of a chapter's variants on the N-th of its problems, or of all variants on all of them;
-        geometric means of the speed beside each peer; or both passes together
+        geometric means of the speed beside each peer, of the last variants or of one for each chapter; or both passes together
     results: FILE scaling
         time and memory against the length, from common/bench/scaling.py
     results: FILE soak
@@ -502,6 +503,7 @@ RESULTS = {
     r"scaling": measured.scaling,
     r"agreement": measured.agreement,
     r"standing": measured.standing,
+    r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"passes (\w+) (\w+) (.+)": lambda data, forward, backward, peer: measured.passes(
         data, (forward, backward), peer
@@ -521,7 +523,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement,"
-            " standing, passes and soak: see the top of docs/lessons.py"
+            " standing, chapters, passes and soak: see the top of docs/lessons.py"
         )
     path = tree.root / "docs" / "results" / file
     try:

@@ -5,6 +5,7 @@ Every function takes the parsed file and gives Markdown; NoSuchMeasurement if th
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -284,6 +285,7 @@ def agreement(data: dict) -> str:
         "atomic sectors": ("atomic_sectors",),
         "shared load wavefronts": ("shared_load_wavefronts",),
         "shared store wavefronts": ("shared_store_wavefronts",),
+        "bank conflicts": ("bank_conflicts",),
         "mma": ("mma",),
     }
     variants: dict[str, list[dict]] = {}
@@ -334,6 +336,81 @@ def standing(data: dict) -> str:
         raise NoSuchMeasurement("it has no timings of a last variant beside a peer")
     header = ["speed", "of", "geometric mean", "worst", "problems"]
     return on_device(data, header, rows)
+
+
+# Folder, name, idea, and of which variant the speed is told: beside whom, in which pass.
+CHAPTERS = (
+    (
+        "01_safe_softmax",
+        "safe softmax",
+        "subtract the maximum; who reads which column decides the traffic",
+        ("row_per_block", "torch.softmax"),
+    ),
+    (
+        "02_online_softmax",
+        "online softmax",
+        "maximum and sum in one pass; a row that stays on the chip",
+        ("on_chip", "torch.softmax"),
+    ),
+    (
+        "03_one_pass_attention",
+        "one-pass attention",
+        "an output can be corrected later: attention without its N x N matrix",
+        ("three_kernels", "memory-efficient"),
+    ),
+    (
+        "04_tiled_v1",
+        "FlashAttention v1",
+        "a tile of keys serves many queries: bytes fall with the tile's size",
+        ("warp_per_rows", "memory-efficient"),
+    ),
+    (
+        "05_loop_swapped_v2",
+        "FlashAttention v2",
+        "queries outside, keys inside: the output never leaves the chip",
+        ("register_tiled", "memory-efficient"),
+    ),
+    (
+        "06_tensor_core_mma",
+        "tensor cores",
+        "who holds which element: S is an operand of the next product as it is",
+        ("exp2", "flash (FA2)"),
+    ),
+    (
+        "07_multi_stage",
+        "the pipeline",
+        "copies, products and exponentials at the same time",
+        ("final", "flash (FA2)"),
+    ),
+    (
+        "08_backward",
+        "the backward pass",
+        "P computed again: gradients without an N x N matrix, and a layer that learns",
+        ("mma_pipelined", "flash (FA2)"),
+    ),
+)
+
+
+def chapters(data: dict) -> str:
+    """The chapters with their ideas, and how a variant of each stands beside a peer: the mean over all problems."""
+    rows = []
+    for folder, name, idea, (variant, peer) in CHAPTERS:
+        dtype = "bf16" if peer == "flash (FA2)" else "fp32"
+        grid = [t for t in data["timings"] if t.get("dtype", "fp32") == dtype]
+        means = [
+            (found["points"], found["mean"])
+            for found in summary.compare(grid)
+            if (found["chapter"], found["variant"], found["peer"])
+            == (folder, variant, peer)
+        ]
+        if not means:
+            raise NoSuchMeasurement(f"it has no {variant} beside {peer}")
+        logarithm = sum(points * math.log(mean) for points, mean in means)
+        speed = math.exp(logarithm / sum(points for points, _ in means))
+        link = f"[{folder[:2]}](chapters/{folder}/README.md)"
+        rows.append(f"| {link} | {name} | {idea} | {speed:.2f} | `{variant}`, {peer} |")
+    header = "| | chapter | the idea | speed | of which variant, beside which kernel |"
+    return "\n".join([header, "|---|---|---|---:|---|", *rows])
 
 
 def passes(data: dict, ours: tuple[str, str], peer: str) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from drawings import GREY, RESULTS, WARPS, Svg
 
 CHAPTER_COLOURS = {
+    "01": "#06b6d4",
+    "02": "#84cc16",
     "03": "#a855f7",
     "04": "#f97316",
     "05": "#22a06b",
@@ -16,43 +19,95 @@ CHAPTER_COLOURS = {
     "07": "#e0435c",
     "08": "#b58900",
 }
-FP32, BF16 = "fp32_ladder", "ladder"  # plans of common/bench/attention.py
-# What is drawn of each plan, without a mask: sequence length and head_dim. attention_bytes.json has a head of the same.
-POINTS = {FP32: (1024, 64), BF16: (4096, 128)}
+SOFTMAX = (
+    32768,
+    4096,
+)  # rows and columns of what is drawn of docs/results/softmax_h100.json
+SOFTMAX_OPERATIONS = (
+    5  # for an element: maximum, difference, exponential, sum, quotient
+)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Kernels on one problem, without a mask: a plan of common/bench/plans.py, and a head of it in bytes.json."""
+
+    title: str
+    file: str
+    plan: str
+    dtype: str
+    seq: int
+    head_dim: int
+    peer: str  # that the others are compared with
+    backward: bool = False
+
+
+PANELS = {
+    "fp32": Panel(
+        *("fp32, N = 1024, d = 64", "attention_h100.json", "fp32_ladder"),
+        *("fp32", 1024, 64, "memory-efficient"),
+    ),
+    "bf16": Panel(
+        *("bf16, N = 4096, d = 128", "attention_h100.json", "ladder"),
+        *("bf16", 4096, 128, "flash (FA2)"),
+    ),
+    "backward fp32": Panel(
+        *("backward, fp32, N = 1024, d = 64", "bench_h100.json", "backward_fp32"),
+        *("fp32", 1024, 64, "memory-efficient", True),
+    ),
+    "backward bf16": Panel(
+        *("backward, bf16, N = 4096, d = 128", "bench_h100.json", "backward_d128"),
+        *("bf16", 4096, 128, "flash (FA2)", True),
+    ),
+}
 
 
 def _load(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
-def timings(plan: str) -> list[dict]:
-    """What was measured of the point of a plan, in the order of the chapters; PyTorch's own kernels last."""
-    point = POINTS[plan]
+def timings(panel: Panel) -> list[dict]:
+    """What was measured of a panel, in the order of the chapters; PyTorch's own kernels last."""
     found = [
         timing
-        for timing in _load("attention_h100.json")["timings"]
-        if timing["plan"] == plan
-        and (timing["seq"], timing["head_dim"]) == point
+        for timing in _load(panel.file)["timings"]
+        if timing.get("plan") == panel.plan
+        and (timing["seq"], timing["head_dim"]) == (panel.seq, panel.head_dim)
         and not timing["causal"]
     ]
     return sorted(found, key=lambda timing: timing["chapter"] or "99")
 
 
-def bytes_of_head(plan: str) -> dict[tuple[str, str], int]:
-    """Bytes that a head of the plan's point asks of HBM, by chapter and variant."""
-    runs = _load("attention_bytes.json")["runs"]
-    point = POINTS[plan]
+def softmax_timings() -> list[dict]:
+    """The same of chapters 01 and 02, and torch.softmax."""
+    found = _load("softmax_h100.json")["timings"]
+    return [timing for timing in found if (timing["rows"], timing["cols"]) == SOFTMAX]
+
+
+def bytes_of_head(panel: Panel) -> dict[tuple[str, str], int]:
+    """Bytes that a head of a panel asks of HBM, by chapter and variant. Chapter 08: of both passes."""
     return {
         (run["chapter"], run["variant"]): run["bytes"]
-        for run in runs
-        if (run["seq"], run["head_dim"]) == point
+        for run in _load("bytes.json")["runs"]
+        if (run["chapter"] == "08_backward") == panel.backward
+        and (run.get("dtype"), run.get("seq_q"), run.get("head_dim"))
+        == (panel.dtype, panel.seq, panel.head_dim)
     }
 
 
-def intensity(plan: str, bytes_asked: int) -> float:
-    """Operations for each byte: 4 * seq^2 * head_dim in a head."""
-    seq, head_dim = POINTS[plan]
-    return 4 * seq * seq * head_dim / bytes_asked
+def bytes_of_element() -> dict[tuple[str, str], float]:
+    """Bytes that a softmax asks of HBM for an element, by chapter and variant."""
+    return {
+        (run["chapter"], run["variant"]): run["bytes"] / run["rows"] / run["cols"]
+        for run in _load("bytes.json")["runs"]
+        if "rows" in run
+    }
+
+
+def intensity(panel: Panel, bytes_asked: int) -> float:
+    """Operations for each byte: 4 * seq^2 * head_dim in a head, and 10 more with the backward pass."""
+    operations = 14 if panel.backward else 4
+    return operations * panel.seq**2 * panel.head_dim / bytes_asked
 
 
 def copy_bytes_per_second() -> float:
@@ -86,19 +141,28 @@ class Plot(Svg):
 # --- roofline -------------------------------------------------------------------------------------
 
 
-LABELS = {  # where the name of a chapter's fastest kernel stands: beside its dot, clear of the others
-    "03": (10, 3, "start"),
-    "04": (8, 12, "start"),
-    "05": (0, -15, "middle"),
-    "06": (9, 12, "start"),
-    "07": (-9, -4, "end"),
-}
+def placed_kernels() -> Iterator[tuple[str, str, float, float]]:
+    """Chapter, variant, operations for each byte and TFLOP/s of every kernel."""
+    elements = bytes_of_element()
+    for timing in softmax_timings():
+        key = (timing["chapter"], timing["variant"])
+        if key in elements:
+            work = SOFTMAX_OPERATIONS * math.prod(SOFTMAX)
+            speed = work / timing["median_ms"] / 1e9
+            yield key[0][:2], key[1], SOFTMAX_OPERATIONS / elements[key], speed
+    for panel in PANELS.values():
+        asked = bytes_of_head(panel)
+        for timing in timings(panel):
+            key = (timing["chapter"], timing["variant"])
+            if key in asked:
+                x = intensity(panel, asked[key])
+                yield key[0][:2], key[1], x, timing["tflops"]
 
 
 def roofline() -> str:
     """TFLOP/s over operations for each byte of every kernel, under the roofs of the machine."""
-    left, top, width, height = 46, 20, 560, 330
-    low_x, high_x, low_y, high_y = 0.3, 3000.0, 0.3, 1500.0
+    left, top, width, height = 46, 20, 600, 380
+    low_x, high_x, low_y, high_y = 0.2, 3000.0, 0.1, 1500.0
     svg = Plot()
 
     def place(x: float, y: float) -> tuple[float, float]:
@@ -106,10 +170,11 @@ def roofline() -> str:
         up = math.log(y / low_y) / math.log(high_y / low_y)
         return left + across * width, top + (1 - up) * height
 
-    for value in (1, 10, 100, 1000):
+    for value in (0.1, 1, 10, 100, 1000):
         x, _ = place(value, low_y)
-        svg.line([(x, top), (x, top + height)], thick=0.3)
-        svg.text(x, top + height + 16, str(value), 11, "middle")
+        if value >= low_x:
+            svg.line([(x, top), (x, top + height)], thick=0.3)
+            svg.text(x, top + height + 16, str(value), 11, "middle")
         _, y = place(low_x, value)
         svg.line([(left, y), (left + width, y)], thick=0.3)
         svg.text(left - 6, y + 4, str(value), 11, "end")
@@ -139,31 +204,24 @@ def roofline() -> str:
         x, y = place(high_x, tflops)
         svg.text(x - 4, y - 6, f"{name}: {tflops:.0f} TFLOP/s", 11, "end")
 
-    best: dict[str, tuple[float, float, str]] = {}
-    for plan in (FP32, BF16):
-        asked = bytes_of_head(plan)
-        for timing in timings(plan):
-            key = (timing["chapter"], timing["variant"])
-            if key not in asked:
-                continue
-            chapter = timing["chapter"][:2]
-            x, y = place(intensity(plan, asked[key]), timing["tflops"])
-            svg.dot(
-                x, y, 4.5, CHAPTER_COLOURS[chapter], f"{chapter} {timing['variant']}"
-            )
-            if chapter not in best or y < best[chapter][1]:
-                best[chapter] = (x, y, timing["variant"])
-    for chapter, (x, y, variant) in best.items():
-        dx, dy, anchor = LABELS.get(chapter, (8, 4, "start"))
-        svg.text(x + dx, y + dy, f"{chapter} {variant}", 11, anchor, bold=True)
-    for number, chapter in enumerate(best):
-        y = top + height - 18 * (len(best) - number)
-        svg.dot(
-            left + width - 90, y, 4.5, CHAPTER_COLOURS[chapter], f"chapter {chapter}"
-        )
-        svg.text(left + width - 80, y + 4, f"chapter {chapter}", 11)
+    fastest: dict[str, tuple[float, str]] = {}
+    kernels = list(placed_kernels())
+    for chapter, variant, _, tflops in kernels:
+        fastest[chapter] = max(fastest.get(chapter, (0, "")), (tflops, variant))
+    for chapter, variant, operations, tflops in kernels:
+        large = fastest[chapter][1] == variant
+        name = f"{chapter} {variant}: {tflops:.3g} TFLOP/s"
+        x, y = place(operations, tflops)
+        svg.dot(x, y, 6 if large else 3.5, CHAPTER_COLOURS[chapter], name)
+    x = left + width - 165
+    y = top + height - 18 * (len(fastest) + 1)
+    svg.text(x - 8, y + 4, "large: the fastest of a chapter", 11)
+    for chapter, (_, variant) in fastest.items():
+        y += 18
+        svg.dot(x, y, 6, CHAPTER_COLOURS[chapter], f"chapter {chapter}")
+        svg.text(x + 12, y + 4, f"{chapter} {variant}", 11)
     svg.width = left + width + 8
-    return svg.render("Roofline of an H100 with the kernels of chapters 03 to 07")
+    return svg.render("Roofline of an H100 with the kernels of all chapters")
 
 
 # --- bars -----------------------------------------------------------------------------------------
@@ -191,63 +249,83 @@ def _bars(
     return bottom
 
 
-def ladder() -> str:
-    """TFLOP/s of every variant, beside PyTorch's kernels in the same process."""
-    svg, top = Plot(), 0
-    plans = (
-        (FP32, "fp32, N = 1024, d = 64", "memory-efficient"),
-        (BF16, "bf16, N = 4096, d = 128", "flash (FA2)"),
+def _panel(svg: Plot, top: float, panel: Panel) -> float:
+    """TFLOP/s of every kernel of a panel."""
+    measured = timings(panel)
+    rows = []
+    for timing in measured:
+        chapter = (timing["chapter"] or "")[:2]
+        colour = CHAPTER_COLOURS.get(chapter, GREY)
+        name = f"{chapter} {timing['variant']}".strip()
+        rows.append((name, timing["tflops"], colour, f"{timing['tflops']:.1f}"))
+    mark = next(t["tflops"] for t in measured if t["variant"] == panel.peer)
+    svg.text(
+        0, top + 14, f"TFLOP/s, {panel.title}. Dashed: {panel.peer}", 12, bold=True
     )
-    for plan, title, peer in plans:
-        measured = timings(plan)
-        longest = max(timing["tflops"] for timing in measured)
-        rows = []
-        for timing in measured:
-            chapter = (timing["chapter"] or "")[:2]
-            colour = CHAPTER_COLOURS.get(chapter, GREY)
-            name = f"{chapter} {timing['variant']}".strip()
-            rows.append((name, timing["tflops"], colour, f"{timing['tflops']:.1f}"))
-        mark = next(
-            timing["tflops"] for timing in measured if timing["variant"] == peer
-        )
-        svg.text(0, top + 14, f"TFLOP/s, {title}. Dashed: {peer}", 12, bold=True)
-        top = _bars(svg, top + 28, rows, longest, mark) + 18
+    return _bars(svg, top + 28, rows, max(t["tflops"] for t in measured), mark) + 18
+
+
+def climb() -> str:
+    """TFLOP/s of standard attention and of every variant of chapters 06 and 07, beside PyTorch's kernels."""
+    svg = Plot()
+    _panel(svg, 0, PANELS["bf16"])
     return svg.render(
-        "TFLOP/s of every variant of chapters 03 to 07, beside PyTorch's kernels"
+        "TFLOP/s of standard attention, of every variant of chapters 06 and 07, and of PyTorch's kernels"
     )
 
 
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.3g} MB"
+def ladder() -> str:
+    """GB/s and TFLOP/s of every variant of the other chapters, beside PyTorch's kernels."""
+    svg = Plot()
+    measured = softmax_timings()
+    rows = []
+    for timing in measured:
+        chapter = (timing["chapter"] or "")[:2]
+        name = f"{chapter} {timing['variant']}".strip()
+        colour = CHAPTER_COLOURS.get(chapter, GREY)
+        rows.append((name, timing["gb_per_s"], colour, f"{timing['gb_per_s']:.0f}"))
+    mark = next(t["gb_per_s"] for t in measured if t["variant"] == "torch.softmax")
+    title = f"GB/s, softmax of {SOFTMAX[0]} x {SOFTMAX[1]}. Dashed: torch.softmax"
+    svg.text(0, 14, title, 12, bold=True)
+    top = _bars(svg, 28, rows, max(t["gb_per_s"] for t in measured), mark) + 18
+    for name in ("fp32", "backward fp32", "backward bf16"):
+        top = _panel(svg, top, PANELS[name])
+    return svg.render(
+        "Speed of every variant of chapters 01 to 05 and 08, beside PyTorch's kernels"
+    )
+
+
+def _size(count: float) -> str:
+    """1.6 kB, 230 MB"""
+    return f"{count / 1e6:.3g} MB" if count >= 1e5 else f"{count:.3g} B"
 
 
 def hbm_bytes() -> str:
-    """What a head of each variant asks of HBM. The axis is logarithmic."""
-    svg, top = Plot(), 0
-    for plan, title in (
-        (FP32, "fp32, N = 1024, d = 64"),
-        (BF16, "bf16, N = 4096, d = 128"),
-    ):
-        asked = bytes_of_head(plan)
-        seq, head_dim = POINTS[plan]
-        size = {FP32: 4, BF16: 2}[plan]
-        least = 4 * seq * head_dim * size + 4 * seq  # Q, K, V and O once, and LSE
+    """What a head of each variant asks of HBM, and an element of a softmax. The axis is logarithmic."""
+    svg, top = Plot(), 0.0
+
+    def panel(title: str, what_is_least: str, least: float, asked: dict) -> float:
         first = least / 2  # where the axis begins
-        rows = [("least: Q, K, V, O, LSE once", math.log(2), GREY, _megabytes(least))]
+        rows = [(f"least: {what_is_least}", math.log(2), GREY, _size(least))]
         for (chapter, variant), count in asked.items():
+            name = f"{chapter[:2]} {variant}"
             colour = CHAPTER_COLOURS[chapter[:2]]
-            rows.append(
-                (
-                    f"{chapter[:2]} {variant}",
-                    math.log(count / first),
-                    colour,
-                    _megabytes(count),
-                )
-            )
-        svg.text(0, top + 14, f"Bytes of a head, {title}", 12, bold=True)
-        top = _bars(svg, top + 28, rows, max(length for _, length, *_ in rows)) + 18
+            rows.append((name, math.log(count / first), colour, _size(count)))
+        svg.text(0, top + 14, title, 12, bold=True)
+        return _bars(svg, top + 28, rows, max(length for _, length, *_ in rows)) + 18
+
+    top = panel("Bytes of an element, softmax", "x and y once", 8, bytes_of_element())
+    for kernels in PANELS.values():
+        size = {"fp32": 4, "bf16": 2}[kernels.dtype]
+        # Q, K, V and O, and LSE; with the backward pass dO, dQ, dK and dV besides.
+        tensors = 8 if kernels.backward else 4
+        least = kernels.seq * (tensors * kernels.head_dim * size + 4)
+        what = "every tensor once" if kernels.backward else "Q, K, V, O, LSE once"
+        title = kernels.title.replace("backward", "forward and backward")
+        asked = bytes_of_head(kernels)
+        top = panel(f"Bytes of a head, {title}", what, least, asked)
     svg.text(0, top, "Equal steps to the right are equal factors.", 11)
-    return svg.render("Bytes that a head asks of HBM, by variant")
+    return svg.render("Bytes asked of HBM, by variant")
 
 
 # --- the walk over the tiles ----------------------------------------------------------------------
@@ -326,6 +404,7 @@ def swap() -> str:
 
 DRAWINGS: dict[str, Callable[[], str]] = {
     "roofline": roofline,
+    "climb": climb,
     "ladder": ladder,
     "hbm_bytes": hbm_bytes,
     "swap": swap,

@@ -333,9 +333,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   // A step: what there is to do with the slice in sSlice. Afterwards the next slice is there.
   const auto step = [&](auto multiply_slice) {
     // EXERCISE 4: Multiply, and bring the next slice. With Tile::kAhead, begin to load it before you multiply.
-    // HINT 4: slices.load() begins to load. A thread waits for its numbers where it uses them, in store().
-    // HINT 4: A barrier has to stand between the last use of a place and the next store to it. With kAhead,
-    // HINT 4: sNext has not been in use since the barrier of the step before. Without, it is sSlice itself.
+    // HINT 4: slices.load() begins to load. A thread waits for its numbers where it uses them, in slices.store().
+    // HINT 4: With kAhead, nobody has used sNext since the barrier of the step before: it may be stored to at once.
+    // HINT 4: Without kAhead, sNext is sSlice itself: a barrier has to stand between its last use and the store.
     // HINT 4: After slices.store(sNext) there is a barrier in any case. Then sNext and sSlice change roles.
     if constexpr (Tile::kAhead) slices.load();
     multiply_slice();
@@ -370,8 +370,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
     // EXERCISE 5: Hide scores of keys that their row does not see. Most tiles have none, and should not look.
     // HINT 5: The first row of the warp sees the fewest keys. If it sees the whole tile, all rows do.
-    // HINT 5: rS[r][c] is a score of row first_row + place<kRowLanes>(row_lane, r) of the query tile and of key
-    // HINT 5: first_key + place<kColLanes>(col_lane, c). A query sees keys 0 .. a.visible_keys(query) - 1.
+    // HINT 5: rS[r][c] is a score of row first_row + place<kRowLanes>(row_lane, r) of the query tile.
+    // HINT 5: Its key is first_key + place<kColLanes>(col_lane, c). A query sees a.visible_keys(query) keys, from 0 on.
     if (first_key + Bc > a.visible_keys(tile.first + first_row)) {
       for (int r = 0; r < kRows; ++r) {
         const int query = tile.first + first_row + place<kRowLanes>(row_lane, r);

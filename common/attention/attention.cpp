@@ -84,6 +84,27 @@ std::optional<std::string> refuse_unless(const AttentionShape& shape,
   return std::nullopt;
 }
 
+Excerpt<AttentionShape> ends(const AttentionShape& shape) {
+  const std::int64_t groups = shape.batch * shape.kv_heads;  // a head of K, and the heads of Q that read it
+  AttentionShape part = shape;
+  part.batch = std::min<std::int64_t>(groups, 2);
+  part.heads = shape.heads / shape.kv_heads;
+  part.kv_heads = 1;
+  const auto cut = [=](const TensorMap& tensors) {
+    TensorMap parts;
+    for (const auto& [name, whole] : tensors) {
+      Tensor& tensor = parts[name];
+      tensor.shape = whole.shape;
+      tensor.shape[0] = part.batch;
+      tensor.shape[1] /= shape.kv_heads;
+      const std::size_t group = whole.data.size() / std::size_t(groups);
+      tensor.data = groups > 2 ? both_ends(whole.data, group) : whole.data;
+    }
+    return parts;
+  };
+  return {.shape = part, .cut = cut};
+}
+
 Tensor logits(const AttentionShape& shape, const Tensor& q, const Tensor& k) {
   require_shape("q", q, {shape.batch, shape.heads, shape.seq_q, shape.head_dim});
   require_shape("k", k, {shape.batch, shape.kv_heads, shape.seq_k, shape.head_dim});

@@ -46,6 +46,9 @@ std::optional<std::string> refuse_unless(const AttentionShape& shape,
                                          const std::vector<std::int64_t>& head_dims,
                                          const std::vector<DType>& dtypes);
 
+/// The first and the last head of K and V, with the queries that read them.
+Excerpt<AttentionShape> ends(const AttentionShape& shape);
+
 /// scale * Q K^T, summed in float64 on all cores; -inf where the mask hides a key.
 ///
 /// @param q  [batch, heads, seq_q, head_dim]

@@ -47,6 +47,8 @@ struct AttentionBackward {
   /// lengths, not with their product.
   static Reference reference(const Shape& shape, const TensorMap& inputs);
 
+  static Excerpt<Shape> ends(const Shape& shape) { return fa::ends(shape); }
+
   /// Rel. L2 of each gradient: 2e-5 in fp32, more in 16 bits. With a single key dQ and dK are 0, and their largest
   /// elements count.
   static Tolerances tolerances(const Shape& shape);

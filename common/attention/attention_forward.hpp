@@ -81,6 +81,8 @@ struct AttentionForward {
   /// Outputs in float64, computed on all cores from inputs rounded to the shape's dtype.
   static Reference reference(const Shape& shape, const TensorMap& inputs);
 
+  static Excerpt<Shape> ends(const Shape& shape) { return fa::ends(shape); }
+
   /// O: rel. L2 1e-5. LSE: 1e-4 for each element. More in 16 bits: what standard attention needs there.
   static Tolerances tolerances(const Shape& shape);
 

@@ -30,6 +30,7 @@ namespace fa {
 /// | `random_inputs(shape,..)` | inputs of a distribution, by name                                         |
 /// | `bind(shape, buffers)`    | `Args` from device addresses by tensor name                               |
 /// | `reference(shape, in)`    | the outputs in float64                                                    |
+/// | `ends(shape)`             | a part to check alone, where the reference of all would take minutes       |
 /// | `tolerances(shape)`       | the largest error of each output                                          |
 /// | `flops(shape)`            | operations that the TFLOP/s column counts; 0 for none                     |
 /// | `describe(shape)`         | the sizes by name, as reports show them                                   |
@@ -44,6 +45,7 @@ concept Problem = std::default_initializable<typename P::Shape> &&
   { P::random_inputs(shape, init, seed) } -> std::same_as<TensorMap>;
   { P::bind(shape, buffers) } -> std::same_as<typename P::Args>;
   { P::reference(shape, inputs) } -> std::same_as<Reference>;
+  { P::ends(shape) } -> std::same_as<Excerpt<typename P::Shape>>;
   { P::tolerances(shape) } -> std::same_as<Tolerances>;
   { P::flops(shape) } -> std::same_as<double>;
   { P::describe(shape) } -> std::same_as<std::vector<std::pair<std::string, std::int64_t>>>;

@@ -53,6 +53,9 @@ struct Softmax {
   /// Outputs in float64, computed on all cores with the maximum subtracted.
   static Reference reference(const Shape& shape, const TensorMap& inputs);
 
+  /// The first and the last 256 rows.
+  static Excerpt<Shape> ends(const Shape& shape);
+
   /// Largest relative L2 error that an fp32 kernel may have in each output: 1e-6, and more for rows of more than
   /// 100 columns, so that a thread may add up a whole row.
   static Tolerances tolerances(const Shape& shape);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -51,5 +52,19 @@ struct HostTensor {
 using Tensor = HostTensor<float>;  ///< what a kernel reads or writes, widened to fp32
 using TensorMap = std::map<std::string, Tensor>;
 using Reference = std::map<std::string, std::vector<double>>;  ///< expected outputs by name, in float64
+
+/// A part of a problem that can be computed by itself. @tparam Shape  the problem's
+template <class Shape>
+struct Excerpt {
+  Shape shape;
+  std::function<TensorMap(const TensorMap&)> cut;  ///< inputs or outputs of the problem: those of the part
+};
+
+/// The first `count` elements, and behind them the last `count`. @param data  twice as many, or more
+inline std::vector<float> both_ends(const std::vector<float>& data, std::size_t count) {
+  std::vector<float> ends(data.begin(), data.begin() + std::ptrdiff_t(count));
+  ends.insert(ends.end(), data.end() - std::ptrdiff_t(count), data.end());
+  return ends;
+}
 
 }  // namespace fa

@@ -36,6 +36,7 @@ except ImportError:
     sys.exit(3)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import machine
 from chapter_library import ChapterLibrary
 from plans import PLANS, Plan, Point
 
@@ -229,17 +230,9 @@ def run_point(plan: Plan, point: Point, rounds: int) -> list[dict]:
     return rows
 
 
-def device() -> dict:
-    """The machine, as results name it."""
-    query = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
-    answer = subprocess.run(
-        ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"],
-        check=False,
-        capture_output=True,
-        text=True,
-    ).stdout.splitlines()
-    values = [value.strip() for value in answer[0].split(",")] if answer else []
-    return dict(zip(query.split(","), values, strict=False)) | {
+def versions() -> dict:
+    """Of the libraries whose kernels are timed."""
+    return {
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
@@ -288,10 +281,10 @@ def main() -> int:
         print("bench: PyTorch finds no GPU", file=sys.stderr)
         return 3
     torch.manual_seed(0)
-    machine = device()
+    before = machine.gpu()
     result = {
-        "device": machine.get("name"),
-        "machine": machine,
+        "device": before.get("name"),
+        "machine": before | versions(),
         "gemm_fp32_tflops": matrix_product(torch.float32),
         "gemm_bf16_tflops": matrix_product(torch.bfloat16),
         "timings": [],
@@ -311,7 +304,7 @@ def main() -> int:
             result["timings"] += [{"plan": name, **row} for row in rows]
             show(point, rows)
             torch.cuda.empty_cache()
-    result["machine_after"] = device()
+    result["machine_after"] = machine.gpu()
     if options.json:
         partial = options.json.with_suffix(".partial")
         partial.write_text(json.dumps(result, indent=1) + "\n")

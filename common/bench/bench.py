@@ -3,9 +3,8 @@
     bench.py [--chapters 02,07] [--peers] [--repeat R] [--build DIR] --json FILE
 
 Launches go round through sets of buffers that are together larger than the L2 cache; told is the median. Without
---peers the chapters' own programs are run: a variant is checked against float64 on the shortest problem of its grid, and
-longer ones are timed. With --peers everything runs in one process, in turns, on the same tensors, and every problem is
-checked: see attention.py, which needs PyTorch.
+--peers the chapters' own programs are run. With --peers everything runs in one process, in turns, on the same tensors:
+see attention.py, which needs PyTorch. In both, the first and the last head of every problem are compared with float64.
 
 FILE has the timings, the machine with its clocks and temperature before and after, and the commit.
 Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -24,12 +23,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "common" / "profile")]
 
+import machine
 import softmax_results
 import summary
 from plans import PLANS, Plan, Point
 
 SOFTMAX = softmax_results.CHAPTERS
-GPU = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
 GRID = [name for name in PLANS if "ladder" not in name]  # final variants only
 
 
@@ -41,42 +40,25 @@ class Stop(Exception):
         self.status = status
 
 
-def output_of(*command: str) -> str:
-    """What a command prints; nothing if it cannot be run."""
-    try:
-        return subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=ROOT
-        ).stdout.strip()
-    except OSError:
-        return ""
-
-
-def machine() -> dict:
-    """The GPU as it is now."""
-    values = output_of("nvidia-smi", f"--query-gpu={GPU}", "--format=csv,noheader")
-    first = [value.strip() for value in values.splitlines()[0].split(",")]
-    return dict(zip(GPU.split(","), first, strict=False))
-
-
 def program_rows(
-    build: Path, point: Point, chapter: str, variants: list[str], options: list[str]
+    build: Path, point: Point, chapter: str, variants: list[str], repeat: int
 ) -> list[dict]:
     """Rows of a chapter's variants on a problem, timed by its own program."""
     command = [str(build / "bin" / f"ch{chapter}"), "--variant", ",".join(variants)]
     command += ["--dtype", point.dtype, "--batch", str(point.batch)]
     command += ["--heads", str(point.heads), "--seq-q", str(point.seq)]
-    command += ["--head-dim", str(point.head_dim), "--bench", "--json", "-", *options]
+    command += ["--head-dim", str(point.head_dim), "--check-ends"]
+    command += ["--bench", "--repeat", str(repeat), "--json", "-"]
     command += ["--causal"] if point.causal else []
     run = subprocess.run(command, check=False, capture_output=True, text=True)
     if not run.stdout:
         raise Stop(run.stderr.strip() or f"{command[0]} failed", run.returncode)
     rows = []
     for variant in json.loads(run.stdout)["variants"]:
-        checks = variant.get("check", {"passed": True, "tensors": {}})
-        errors = [tensor["rel_l2"] for tensor in checks["tensors"].values()]
         time = variant.get("time_ms")
         if time is None:
             raise Stop(f"{chapter}/{variant['name']} did not run on {point}", 1)
+        check = variant["check"]
         rows.append(
             {
                 **asdict(point),
@@ -85,8 +67,8 @@ def program_rows(
                 **{f"{name}_ms": time[name] for name in ("median", "min", "max")},
                 "rounds": time["repeats"],
                 "tflops": point.flops / time["median"] / 1e9,
-                "rel_l2": max(errors) if errors else None,
-                "right": checks["passed"],
+                "rel_l2": max(t["rel_l2"] for t in check["tensors"].values()),
+                "right": check["passed"],
             }
         )
     return rows
@@ -96,10 +78,9 @@ def shown(rows: list[dict]) -> str:
     cells = []
     for row in rows:
         wrong = "" if row["right"] else " WRONG"
-        checked = ", checked" if row["rel_l2"] is not None else ""
         spread = (row["max_ms"] - row["min_ms"]) / row["median_ms"]
         cells.append(
-            f"{row['variant']} {row['tflops']:.1f} (+-{spread / 2:.0%}{checked}){wrong}"
+            f"{row['variant']} {row['tflops']:.1f} (+-{spread / 2:.0%}){wrong}"
         )
     return " | ".join(cells)
 
@@ -107,15 +88,10 @@ def shown(rows: list[dict]) -> str:
 def time_alone(plan: Plan, build: Path, repeat: int) -> list[dict]:
     """The rows of a plan, without anybody else's kernels."""
     timings = []
-    checked = set()
     for point in plan.points:
         rows = []
         for chapter, variants in plan.ours:
-            kind = (chapter, point.dtype, point.head_dim, point.causal)
-            options = ["--repeat", str(repeat)]
-            options += ["--no-check"] if kind in checked else []
-            checked.add(kind)
-            rows += program_rows(build, point, chapter, variants, options)
+            rows += program_rows(build, point, chapter, variants, repeat)
         print(f"{point!s:42} {shown(rows)}", flush=True)
         timings += rows
     return timings
@@ -178,14 +154,19 @@ def main() -> int:
     parser.add_argument("--json", type=Path, required=True, metavar="FILE")
     options = parser.parse_args()
     chapters = options.chapters.split(",")
-    if not output_of("nvidia-smi", "-L").startswith("GPU"):
+    before = machine.gpu()
+    if len(before) < 2:
         raise Stop("nvidia-smi finds no GPU", 3)
-    before = machine()
     print(
         f"{before['name']}, driver {before['driver_version']}, {before['clocks.sm']},"
         f" {before['temperature.gpu']} C",
         flush=True,
     )
+    versions = {}
+    if options.peers:
+        import attention
+
+        versions = attention.versions()
     timings = time_softmax(chapters, options.peers)
     timings += time_attention(GRID, chapters, options)
     for line in summary.lines(timings):
@@ -193,10 +174,10 @@ def main() -> int:
     partial = options.json.with_suffix(".partial")
     result = {
         "device": before["name"],
-        "machine": before,
-        "machine_after": machine(),
-        "commit": output_of("git", "describe", "--always", "--dirty"),
-        "nvcc": (output_of("nvcc", "--version").splitlines() or [""])[-1],
+        "machine": before | versions,
+        "machine_after": machine.gpu(),
+        "commit": machine.output_of("git", "describe", "--always", "--dirty"),
+        "nvcc": (machine.output_of("nvcc", "--version").splitlines() or [""])[-1],
         "timings": timings,
     }
     partial.write_text(json.dumps(result, indent=1) + "\n")

@@ -38,8 +38,9 @@ class Plan:
     peers: list[str]
 
 
+STANDARD = ("03_one_pass_attention", ["three_kernels"])  # standard attention
 FINALS_FP32 = [
-    ("03_one_pass_attention", ["three_kernels"]),
+    STANDARD,
     ("04_tiled_v1", ["warp_per_rows"]),
     ("05_loop_swapped_v2", ["register_tiled"]),
 ]
@@ -93,12 +94,14 @@ PLANS = {
         ],
         ["memory-efficient"],
     ),
-    "d64": Plan(constant_tokens(64, LENGTHS), FINALS_16_BIT, PEERS_16_BIT),
-    "d128": Plan(constant_tokens(128, LENGTHS), FINALS_16_BIT, PEERS_16_BIT),
+    "d64": Plan(constant_tokens(64, LENGTHS), [STANDARD, *FINALS_16_BIT], PEERS_16_BIT),
+    "d128": Plan(
+        constant_tokens(128, LENGTHS), [STANDARD, *FINALS_16_BIT], PEERS_16_BIT
+    ),
     "d256": Plan(constant_tokens(256, LENGTHS[1:]), FINALS_16_BIT[1:], PEERS_16_BIT),
     "ladder": Plan(
         constant_tokens(64, [4096]) + constant_tokens(128, [4096]),
-        [("06_tensor_core_mma", None), ("07_multi_stage", None)],
+        [STANDARD, ("06_tensor_core_mma", None), ("07_multi_stage", None)],
         ["flash (FA2)", "cuDNN"],
     ),
     "backward_fp32": Plan(

@@ -19,7 +19,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from attention import Point, device, exact, peer, time_in_turns, torch
+import machine
+from attention import Point, exact, peer, time_in_turns, torch, versions
 from chapter_library import ChapterLibrary
 
 CHAPTER, VARIANT = "07_multi_stage", "final"
@@ -97,7 +98,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("scaling: PyTorch finds no GPU", file=sys.stderr)
         return 3
-    machine = device()
+    before = machine.gpu()
     rows, fits = [], []
     for head_dim in (64, 128):
         first = Point("bf16", 1, 2048 // head_dim, 512, head_dim, False)
@@ -135,7 +136,7 @@ def main() -> int:
             fits.append(fit)
     if options.json:
         partial = options.json.with_suffix(".partial")
-        result = {"device": machine.get("name"), "machine": machine}
+        result = {"device": before.get("name"), "machine": before | versions()}
         partial.write_text(json.dumps(result | {"rows": rows, "fits": fits}, indent=1))
         partial.replace(options.json)
     return 0

@@ -111,7 +111,7 @@ TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tole
     throw std::invalid_argument(
         fmt::format("{} elements to compare with {}", got.data.size(), expected.size()));
   }
-  TensorCheck check{.measure = tolerance.measure, .tolerance = tolerance.limit};
+  TensorCheck check{.measure = tolerance.measure, .tolerance = tolerance.limit, .elements = expected.size()};
   double squared_error = 0, squared_norm = 0;
   for (std::size_t element = 0; element < expected.size(); ++element) {
     const double error = distance(got.data[element], expected[element]);

@@ -49,6 +49,7 @@ struct TensorCheck {
   Measure measure = Measure::kRelL2;  ///< which of the two decides
   double tolerance = 0;               ///< and what it may be
   bool passed = false;
+  std::size_t elements = 0;                                ///< how many were compared
   std::int64_t wrong_elements = 0;                         ///< 0 when passed
   std::optional<WrongElement> first_wrong = std::nullopt;  ///< in row-major order
   std::optional<WrongPattern> pattern = std::nullopt;      ///< of all of them

@@ -24,7 +24,7 @@ struct RunOptions {
   bool all_variants = false;          ///< "all": those that take the element type
   std::optional<std::string> out;     ///< folder
   std::optional<std::string> json;    ///< file; "-": standard output
-  bool check = true;
+  Checked checked = Checked::kAll;
   int bench_repeats = 0;  ///< 0: nothing is timed
 
   bool json_to_stdout() const { return json == "-"; }

@@ -63,7 +63,7 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
 
   // Everything that can be refused is refused here, and only the last step leaves a trace.
   const std::vector<std::size_t> variants =
-      run->prepare(options.variants, options.all_variants, options.check);
+      run->prepare(options.variants, options.all_variants, options.checked);
   const bool json_to_file = options.json && !options.json_to_stdout();
   if (json_to_file) require_writable("--json", *options.json);
   if (const auto reason = backend::why_unusable()) throw DeviceError(*reason);

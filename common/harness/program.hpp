@@ -19,6 +19,9 @@ class App;
 
 namespace fa {
 
+/// How much of the outputs is compared with float64.
+enum class Checked { kNothing, kEnds, kAll };
+
 /// One run of a chapter on one problem. The steps come in the order of the functions.
 class ChapterRun {
  public:
@@ -29,12 +32,12 @@ class ChapterRun {
 
   /// Reads the input files and checks everything that can be checked before computing.
   ///
-  /// @param variants  indices of those that shall run     @param checked  whether there will be a reference
+  /// @param variants  indices of those that shall run     @param checked  what there will be a reference of
   /// @param skip      leave out those that do not take the element type, if others do
   /// @return          those that will run
   /// @throws UsageError  naming the option or the file
   virtual std::vector<std::size_t> prepare(const std::vector<std::size_t>& variants, bool skip,
-                                           bool checked) = 0;
+                                           Checked checked) = 0;
 
   /// The problem that prepare() found.
   virtual ProblemReport problem() const = 0;

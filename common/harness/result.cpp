@@ -63,7 +63,7 @@ std::vector<std::string> VariantResult::complaints() const {
   if (failure) sentences.push_back("did not run to its end: " + *failure);
   if (check && !known_failure) {
     for (const auto& [output, tensor] : check->tensors) {
-      if (!tensor.passed) sentences.push_back(describe_wrong(output, tensor, outputs.at(output).data.size()));
+      if (!tensor.passed) sentences.push_back(describe_wrong(output, tensor));
     }
   }
   if (counted && !failure) {
@@ -82,7 +82,7 @@ std::string VariantResult::complaint() const {
   return fmt::format("{}", fmt::join(sentences, "; "));
 }
 
-std::string describe_wrong(const std::string& tensor, const TensorCheck& check, std::size_t elements) {
+std::string describe_wrong(const std::string& tensor, const TensorCheck& check) {
   const std::string error =
       fmt::format("{} error {}, limit {}", check.measure == Measure::kRelL2 ? "rel. L2" : "largest",
                   scientific(check.error()), scientific(check.tolerance));
@@ -91,7 +91,7 @@ std::string describe_wrong(const std::string& tensor, const TensorCheck& check, 
   const auto number = [](double value) { return std::isnan(value) ? "nan" : fmt::format("{:.6g}", value); };
   return fmt::format("{}{} is {}, should be {} ({} of {} are wrong; {})", tensor, check.first_wrong->index,
                      number(check.first_wrong->got), number(check.first_wrong->expected),
-                     check.wrong_elements, elements, error);
+                     check.wrong_elements, check.elements, error);
 }
 
 }  // namespace fa

@@ -159,9 +159,8 @@ def _try_alone(
 def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
     """Which exercise of a copy that fails is at fault, and how. On the simulator."""
     verdict = Verdict()
-    solution = (
-        bench.solution(tuple(exercise.inputs)) if exercise.limits_conflicts else []
-    )
+    limits = exercise.limits
+    solution = bench.solution(tuple(exercise.inputs)) if limits else []
     try:
         where = regions.places(copy, exercise.regions, project.shown(exercise.file))
     except regions.RegionError as error:
@@ -175,7 +174,7 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
             attempts = _try_alone(bench, exercise, copy, None)
         except trials.CompileError:
             attempts = []
-        verdict.finding = diagnosis.explain(attempts, solution)
+        verdict.finding = diagnosis.explain(attempts, limits, solution)
         if not attempts or verdict.finding:
             verdict.remark = (
                 f"the mistake is outside of the exercises, where you have: {changed}"
@@ -202,7 +201,9 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
         outcomes = dict(zip(tried, pool.map(try_alone, tried), strict=True))
     for number, attempts in outcomes.items():
         finding = (
-            diagnosis.explain(attempts, solution) if attempts is not None else None
+            diagnosis.explain(attempts, limits, solution)
+            if attempts is not None
+            else None
         )
         if attempts is not None and states[number] != BLANK:
             states[number] = WRONG if finding else RIGHT
@@ -245,12 +246,12 @@ def check(
     attempts = trials.run(build / "bin" / exercise.target, exercise.inputs)
     console.clear()
     own = diagnosis.explain(attempts)
-    if own is None and exercise.limits_conflicts:
+    if own is None and exercise.limits:
         require(console, build, exercise.chapter.executable)
         solution = trials.run(
             build / "bin" / exercise.chapter.executable, exercise.inputs
         )
-        own = diagnosis.explain(attempts, solution)
+        own = diagnosis.explain(attempts, exercise.limits, solution)
     if own is None:
         states = dict.fromkeys((region.number for region in exercise.regions), RIGHT)
         return Verdict(passed=True, exercises=states, attempts=attempts)

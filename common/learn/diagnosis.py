@@ -18,7 +18,16 @@ DEFECTS = {
     "race": "has a race",
     "uninitialized_read": "reads memory that nothing has written",
 }
-KINDS = ("hang", "crash", *DEFECTS, "did_not_run", "numbers", "traffic", "conflicts")
+KINDS = (
+    "hang",
+    "crash",
+    *DEFECTS,
+    "did_not_run",
+    "numbers",
+    "traffic",
+    "sectors",
+    "conflicts",
+)
 
 MOST_SHARED_BYTES = (
     227 * 1024
@@ -129,8 +138,11 @@ def _where(axis: dict, name: str) -> str | None:
         if last == length - 1:
             return f"{many} from {first} on, of {length}"
         return f"{many} {first} to {last} of {length}"
+    if count == 2:
+        return f"{many} {first} and {last} of {length}"
     if axis["step"] > 1:
-        return f"every {axis['step']}th {name} from {first} to {last}, of {length}"
+        every = {2: "second", 3: "third"}.get(axis["step"], f"{axis['step']}th")
+        return f"every {every} {name} from {first} to {last}, of {length}"
     return f"in {count} of {length} {many}, of which {first} is the first and {last} the last"
 
 
@@ -161,20 +173,15 @@ def pattern_in_words(check: dict) -> list[str]:
             or f"every {' and every '.join(n for _, n in pairs)} has some"
         )
         sentences.append(f"{wrong} of {total} elements are wrong: {places}")
-    which = "all of them" if wrong == total else "of the wrong ones"
-    for key, what in (
-        ("unwritten", "were never written"),
-        ("not_a_number", "are NaN or infinite"),
-        ("zeros", "are 0"),
+    which = "of them" if wrong == total else "of the wrong ones"
+    for key, one, many in (
+        ("unwritten", "was never written", "were never written"),
+        ("not_a_number", "is NaN or infinite", "are NaN or infinite"),
+        ("zeros", "is 0", "are 0"),
     ):
         if count := pattern[key]:
-            who = (
-                "all of them"
-                if count == wrong
-                else f"{count} {which}"
-                if wrong != total
-                else f"{count}"
-            )
+            what = one if count == 1 and wrong > 1 else many
+            who = "all of them" if count == wrong else f"{count} {which}"
             sentences.append(f"{who} {what}")
     if pattern.get("factor") is not None:
         sentences.append(
@@ -260,7 +267,8 @@ def _numbers(tried: list[Attempt]) -> Finding:
         details += pattern_in_words(check)
     right = [attempt.arguments for attempt in tried if kind_of(attempt) is None]
     details += only_where([attempt.arguments for attempt in failing], right)
-    names = " and ".join(wrong) or "a result"
+    *others, last = wrong or ["a result"]
+    names = f"{', '.join(others)} and {last}" if others else last
     verb = "are" if len(wrong) > 1 else "is"
     return Finding(
         "numbers", attempt.variant, attempt.arguments, f"{names} {verb} wrong", details
@@ -321,32 +329,51 @@ def _wavefronts(attempt: Attempt) -> tuple[int, int]:
     return taken - fewest, fewest
 
 
-def _conflicts(attempts: list[Attempt], solution: Iterable[Attempt]) -> Finding | None:
-    """The first attempt with more bank conflicts than the solution has there."""
-    allowed = {(a.variant, a.arguments): _wavefronts(a)[0] for a in solution}
+def _sectors(attempt: Attempt) -> int:
+    """Of global memory, loaded and stored. 0 on a GPU, which counts none."""
+    counted = attempt.result.get("traffic", {}).get("counted", {})
+    return sum(
+        counted.get(f"{direction}_sectors", 0) for direction in ("read", "write")
+    )
+
+
+def _beyond(
+    limit: str, attempts: list[Attempt], solution: Iterable[Attempt]
+) -> Finding | None:
+    """The first attempt with more sectors, or bank conflicts, than the solution has there."""
+    count = {"sectors": _sectors, "conflicts": lambda a: _wavefronts(a)[0]}[limit]
+    allowed = {(a.variant, a.arguments): count(a) for a in solution}
     for attempt in attempts:
-        (own, fewest), most = (
-            _wavefronts(attempt),
-            allowed.get((attempt.variant, attempt.arguments)),
-        )
-        if most is not None and own > most:
+        own = count(attempt)
+        most = allowed.get((attempt.variant, attempt.arguments))
+        if most is None or own <= most:
+            continue
+        if limit == "sectors":
+            headline = "is right, but touches more sectors of memory than the chapter's"
+            detail = (
+                f"your loads and stores touch {own} sectors of 32 bytes, the chapter's {most}: "
+                "do neighbouring lanes ask for neighbouring elements?"
+            )
+        else:
+            fewest = _wavefronts(attempt)[1]
             headline = "is right, but meets more bank conflicts than the chapter's"
             detail = (
                 f"shared memory takes {own + fewest} wavefronts where {fewest} would do: "
                 f"{own} bank conflicts, the chapter has {most}"
             )
-            return Finding(
-                "conflicts", attempt.variant, attempt.arguments, headline, [detail]
-            )
+        return Finding(limit, attempt.variant, attempt.arguments, headline, [detail])
     return None
 
 
 def explain(
-    attempts: list[Attempt], solution: Iterable[Attempt] = ()
+    attempts: list[Attempt],
+    limits: Iterable[str] = (),
+    solution: Iterable[Attempt] = (),
 ) -> Finding | None:
     """The finding of the first variant, in the chapter's order, that fails; None if none does.
 
-    @param solution  attempts of the chapter's own kernels. Where given, bank conflicts beyond theirs are a finding
+    @param limits    of "sectors" and "conflicts": more of them than the solution has are a finding
+    @param solution  attempts of the chapter's own kernels, where there are limits
     """
     by_variant: dict[str, list[Attempt]] = {}
     for attempt in attempts:
@@ -356,7 +383,8 @@ def explain(
         for kind in KINDS:
             if kind in kinds:
                 return _explain(tried[kinds.index(kind)], kind, tried)
-    return _conflicts(attempts, solution)
+    beyond = (_beyond(limit, attempts, solution) for limit in limits)
+    return next((finding for finding in beyond if finding), None)
 
 
 def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:

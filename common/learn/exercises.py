@@ -143,9 +143,10 @@ class Exercise:
         return self._table["inputs"]
 
     @property
-    def limits_conflicts(self) -> bool:
-        """Whether an answer with more bank conflicts than the solution is wrong."""
-        return self._table.get("limit_conflicts", False)
+    def limits(self) -> list[str]:
+        """Of what an answer must not have more than the solution: "sectors", "conflicts"."""
+        limited = ("sectors", "conflicts")
+        return [name for name in limited if self._table.get(f"limit_{name}", False)]
 
     def mutants(self) -> list[Mutant]:
         mutants = []

@@ -1,10 +1,11 @@
 """Measures chapters 03 to 08 for docs/results/, in three steps.
 
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
-    attention_results.py bytes     on any machine, 15 minutes: bytes of one head of the problems that are timed for the
-                                   ladders                                     -> attention_bytes.json
-    attention_results.py measure   on a GPU: times beside PyTorch's kernels in one process (common/bench), and
-                                   what Nsight Compute sees beside the simulator's counts -> attention_<gpu>.json
+    attention_results.py bytes     on any machine, half an hour: bytes of one head of problems that are timed, of every
+                                   variant of every chapter; for softmax, of some rows -> bytes.json
+    attention_results.py measure   on a GPU: times of all variants beside PyTorch's kernels in one process (the
+                                   ladders of common/bench), and what Nsight Compute sees beside the simulator's
+                                   counts                                      -> attention_<gpu>.json
 
 `count` and `bytes` need build/sim, `measure` needs build/cuda with its target chapter_libraries, ncu and PyTorch.
 Exit status: 1 sectors or mma differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
@@ -18,6 +19,11 @@ import tempfile
 from pathlib import Path
 
 import sectors
+import softmax_results
+
+sys.path.insert(0, str(sectors.ROOT / "common" / "bench"))
+
+import plans
 
 CHAPTERS = [
     "03_one_pass_attention",
@@ -48,19 +54,24 @@ PROBLEM = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
 BLOCK_SIZES = ["warp_per_rows", "bc_64", "bc_128", "bc_max"]
 BLOCK_SIZES_PROBLEM = {"batch": 8, "heads": 16, "seq_q": 1024, "head_dim": 64}
 
-# A head of the plans fp32_ladder and ladder of common/bench/attention.py, and whose variants are timed there.
-LADDERS = [
-    ({"seq_q": 1024, "head_dim": 64}, CHAPTERS[:3]),
-    ({"seq_q": 4096, "head_dim": 128, "dtype": "bf16"}, CHAPTERS[3:5]),
+# A head of problems of common/bench/plans.py, and the chapters whose variants are timed there.
+FP32 = {"heads": 1, "seq_q": 1024, "head_dim": 64, "dtype": "fp32"}
+BF16 = {"heads": 1, "seq_q": 4096, "head_dim": 128, "dtype": "bf16"}
+DRAWN = [
+    ({"rows": 8, "cols": 4096}, softmax_results.CHAPTERS),
+    (FP32, CHAPTERS[:3]),
+    (BF16, CHAPTERS[3:5]),
+    (FP32, CHAPTERS[5:]),
+    (BF16, CHAPTERS[5:]),
 ]
 
 
-def bytes_of_a_head() -> list[dict]:
-    """Bytes that a head of the ladders' problems asks of HBM, as the simulator counts them."""
+def bytes_drawn() -> list[dict]:
+    """Bytes that these problems ask of HBM, as the simulator counts them; in chapter 08 of both passes."""
     rows = []
-    for problem, chapters in LADDERS:
+    for problem, chapters in DRAWN:
         for chapter in chapters:
-            options = sectors.as_options({"heads": 1, **problem})
+            options = sectors.as_options(problem)
             result = sectors.run_program(
                 "sim", chapter, "--variant", "all", "--no-check", *options
             )
@@ -70,8 +81,7 @@ def bytes_of_a_head() -> list[dict]:
                     {
                         "chapter": chapter,
                         "variant": variant["name"],
-                        "seq": problem["seq_q"],
-                        "head_dim": problem["head_dim"],
+                        **problem,
                         "bytes": counted["read_bytes"] + counted["write_bytes"],
                     }
                 )
@@ -100,12 +110,13 @@ def block_sizes() -> dict:
 
 
 def time_all() -> dict:
-    """What common/bench/attention.py measures."""
+    """What common/bench/attention.py measures of the ladders."""
+    ladders = ",".join(name for name in plans.PLANS if "ladder" in name)
     bench = sectors.ROOT / "common" / "bench" / "attention.py"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.json"
         status = subprocess.run(
-            [sys.executable, bench, "--json", path], check=False
+            [sys.executable, bench, "--points", ladders, "--json", path], check=False
         ).returncode
         if not path.exists():
             sys.exit(status)
@@ -128,7 +139,7 @@ def main() -> int:
         sectors.write("attention_simulator.json", {"runs": runs})
         return 0
     if sys.argv[1] == "bytes":
-        sectors.write("attention_bytes.json", {"runs": bytes_of_a_head()})
+        sectors.write("bytes.json", {"runs": bytes_drawn()})
         return 0
     counted = json.loads((sectors.RESULTS / "attention_simulator.json").read_text())
     result = time_all() | {"block_sizes": block_sizes()}

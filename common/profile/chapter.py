@@ -170,9 +170,12 @@ def first_line(text: str) -> str:
 
 
 def run_simulator(
-    program: Path, variant: Variant, options: list[str], told: list
+    program: Path, variant: Variant, options: list[str], told: list, without: str
 ) -> dict | None:
-    """Counts a variant, and returns the program's JSON. None where it refuses the problem."""
+    """Counts a variant, and returns the program's JSON. None where it refuses the problem.
+
+    @param without  how it can be left out, where something else measures
+    """
     command = [program, "--variant", variant.name, *options, "--no-check"]
     with subprocess.Popen(
         [*command, "--json", "-"],
@@ -184,7 +187,7 @@ def run_simulator(
             out, err = process.communicate(timeout=None if told else TOLD_AFTER_S)
         except subprocess.TimeoutExpired:
             told.append(True)
-            say("the simulator is at work; --no-simulator leaves it out")
+            say(f"the simulator is at work{without}")
             out, err = process.communicate()
     if process.returncode == ncu.UNUSABLE_ARGUMENTS:
         variant.refused = first_line(err)
@@ -201,11 +204,6 @@ def run_simulator(
     variant.defects = len(counted.get("defects", []))
     fill_in_prediction(variant, counted)
     variant.simulator = sectors.simulated(counted)
-    shared = counted["shared"]
-    for kind in ("load", "store"):
-        variant.simulator[f"shared_{kind}_conflicts"] = (
-            shared[f"{kind}_wavefronts"] - shared[f"{kind}_wavefronts_ideal"]
-        )
     return result
 
 
@@ -335,10 +333,14 @@ def profile(args: argparse.Namespace) -> int:
     result: dict = {}
     not_measured = None  # what ncu says
     told: list = []
+    without = "" if no_gpu else "; --no-simulator leaves it out"
     for variant in variants:
         if simulate:
             say_progress(f"simulator: {variant.name}")
-            result = run_simulator(programs.simulator, variant, words, told) or result
+            result = (
+                run_simulator(programs.simulator, variant, words, told, without)
+                or result
+            )
         if not no_gpu and not variant.refused:
             say_progress(f"ncu: {variant.name}")
             try:

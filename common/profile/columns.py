@@ -102,7 +102,7 @@ GROUPS: dict[str, tuple[Column, ...]] = {
     "atomics": pair("atomic sectors", lambda c: (c or {}).get("atomic_sectors")),
     "shared": (
         *pair("shared wavefronts", lambda c: both(c, "shared_{}_wavefronts")),
-        *pair("bank conflicts", lambda c: both(c, "shared_{}_conflicts")),
+        *pair("bank conflicts", lambda c: (c or {}).get("bank_conflicts")),
     ),
     "tensor": (
         *pair("mma", lambda c: (c or {}).get("mma")),

@@ -15,6 +15,7 @@ UNUSABLE_ARGUMENTS = 2  # exit status of a chapter
 
 _GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 _L2 = "lts__t_sectors_srcunit_tex_op_{}.sum"
+_SHARED = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 STALLS = (
     "barrier",
@@ -26,35 +27,45 @@ STALLS = (
     "wait",
 )
 
-# The name in our files, and the metric. Those that end in .sum are added over the launches of a variant, all others are
-# averages over its time.
-METRICS = (
-    {
-        # Between the multiprocessors and the L1. cp.async is among the loads; an atomic whose result nobody reads is `red`.
-        "read_sectors": _GLOBAL.format("sectors", "ld"),
-        "read_requests": _GLOBAL.format("requests", "ld"),
-        "write_sectors": _GLOBAL.format("sectors", "st"),
-        "write_requests": _GLOBAL.format("requests", "st"),
-        "atomic_sectors": _GLOBAL.format("sectors", "red"),
-        # Between the L1 and the L2.
-        "l2_read_sectors": _L2.format("read"),
-        "l2_write_sectors": _L2.format("write"),
-        "l2_atomic_sectors": _L2.format("red"),
-        "dram_read_bytes": "dram__bytes_read.sum",
-        "dram_write_bytes": "dram__bytes_write.sum",
-        "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-        "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-        "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-        "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-        "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and moves of constants, which combine() takes out
-        "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
-        "tensor_active_percent": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
-        "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
-        "time_ns": "gpu__time_duration.sum",
-    }
-    | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
+# The name in our files, and the metric. Counts are added over the launches of a variant, all others are averages over
+# its time.
+METRICS = {
+    # Between the multiprocessors and the L1. cp.async is among the loads; an atomic whose result nobody reads is `red`.
+    "read_sectors": _GLOBAL.format("sectors", "ld"),
+    "read_requests": _GLOBAL.format("requests", "ld"),
+    "write_sectors": _GLOBAL.format("sectors", "st"),
+    "write_requests": _GLOBAL.format("requests", "st"),
+    "atomic_sectors": _GLOBAL.format("sectors", "red"),
+    # Between the L1 and the L2.
+    "l2_read_sectors": _L2.format("read"),
+    "l2_write_sectors": _L2.format("write"),
+    "l2_atomic_sectors": _L2.format("red"),
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+    # What the instructions take. The metrics l1tex__data_pipe_lsu_wavefronts_.. have what waits for others besides,
+    # a few percent that differ from run to run, and leave cp.async out.
+    "shared_load_wavefronts": _SHARED.format("ld"),
+    "ldmatrix_wavefronts": _SHARED.format("ldsm"),
+    "shared_store_wavefronts": _SHARED.format("st"),
+    "cp_async_wavefronts": _SHARED.format("ldgsts"),
+    "shared_wavefronts": "memory_l1_wavefronts_shared",
+    "shared_wavefronts_ideal": "memory_l1_wavefronts_shared_ideal",
+    "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and moves of constants: hfma2
+    "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
+    "tensor_active_percent": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+    "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "time_ns": "gpu__time_duration.sum",
+} | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
+
+# What combine() makes of two counts: a name, the count that it is, and one that is added or taken away.
+JOINED = (
+    ("shared_load_wavefronts", "shared_load_wavefronts", +1, "ldmatrix_wavefronts"),
+    ("shared_store_wavefronts", "shared_store_wavefronts", +1, "cp_async_wavefronts"),
+    ("bank_conflicts", "shared_wavefronts", -1, "shared_wavefronts_ideal"),
+    ("mma", "mma", -1, "hfma2"),
 )
 
+COUNT_OF_SOURCE = "memory_"  # so begin counts over the instructions of a kernel
 NOT_EVERYWHERE = {METRICS["l2_atomic_sectors"]}
 
 HOW_TO_PERMIT = "no right to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
@@ -129,6 +140,11 @@ def dimensions(text: str) -> str:
     return "x".join(numbers)
 
 
+def is_count(metric: str) -> bool:
+    """Whether a metric is a number of something, and no average."""
+    return metric.endswith(".sum") or metric.startswith(COUNT_OF_SOURCE)
+
+
 def has_launches(text: str) -> bool:
     """Whether a CSV file holds any."""
     try:
@@ -158,7 +174,7 @@ def read_launches(text: str) -> list[Launch]:
             continue  # the units, or a message of ncu between the rows
         values = {}
         for name, value in row.items():
-            if name and "__" in name:
+            if name and ("__" in name or name.startswith(COUNT_OF_SOURCE)):
                 try:
                     values[name] = float(value.replace(",", ""))
                 except (AttributeError, ValueError):
@@ -185,15 +201,16 @@ def combine(launches: list[Launch], names: Iterable[str] = METRICS) -> dict:
         values = [launch.values.get(metric) for launch in launches]
         if None in values:
             continue
-        if metric.endswith(".sum"):
+        if is_count(metric):
             result[name] = int(sum(values))
         elif len(values) == 1:
             result[name] = values[0]
         elif None not in times and sum(times) > 0:
             weighted = (value * time for value, time in zip(values, times, strict=True))
             result[name] = sum(weighted) / sum(times)
-    if "mma" in result:
-        result["mma"] -= result.pop("hfma2", 0)
+    for name, count, sign, other in JOINED:
+        if count in result and other in result:
+            result[name] = result.pop(count) + sign * result.pop(other)
     return result
 
 

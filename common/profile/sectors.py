@@ -23,6 +23,10 @@ NAMES = [
     "atomic_sectors",
     "shared_load_wavefronts",
     "shared_store_wavefronts",
+    "ldmatrix_wavefronts",
+    "cp_async_wavefronts",
+    "shared_wavefronts",
+    "shared_wavefronts_ideal",
     "mma",
     "hfma2",
     "dram_read_bytes",
@@ -97,7 +101,12 @@ def simulated(variant: dict) -> dict:
         "read_requests",
         "write_requests",
     )
+    conflicts = sum(
+        shared[f"{kind}_wavefronts"] - shared[f"{kind}_wavefronts_ideal"]
+        for kind in ("load", "store")
+    )
     return {name: counted[name] for name in names} | {
+        "bank_conflicts": conflicts,
         "shared_load_wavefronts": shared["load_wavefronts"],
         "shared_store_wavefronts": shared["store_wavefronts"],
         "mma": variant["ops"]["mma"],

@@ -70,14 +70,8 @@ def time_all(
     timings, device = [], ""
     for rows, cols in TIMED:
         for chapter in chapters:
-            options = [
-                "--variant",
-                "all",
-                "--bench",
-                "--repeat",
-                str(REPEAT),
-                "--no-check",
-            ]
+            options = ["--variant", "all", "--bench", "--repeat", str(REPEAT)]
+            options += ["--check-ends"]
             options += sectors.as_options(problem(rows, cols))
             result = sectors.run_program("cuda", chapter, *options)
             device = result["device"]
@@ -89,7 +83,10 @@ def time_all(
                         "rows": rows,
                         "cols": cols,
                         "median_ms": variant["time_ms"]["median"],
+                        "min_ms": variant["time_ms"]["min"],
+                        "max_ms": variant["time_ms"]["max"],
                         "repeats": variant["time_ms"]["repeats"],
+                        "right": variant["check"]["passed"],
                         "gb_per_s": variant["gb_per_s"],
                         "share_of_copy": variant["share_of_copy"],
                     }

@@ -125,5 +125,41 @@ TEST(AttentionBackward, NamesItsTensorsAfterThoseOfTheForwardPass) {
   EXPECT_EQ(AttentionBackward::flops({.seq_q = 3, .seq_k = 5, .head_dim = 7}), 10.0 * 3 * 5 * 7);
 }
 
+/// Whether the ends of a problem, computed by themselves, are what the whole has there.
+template <class P>
+void expect_ends(const AttentionShape& shape, std::int64_t batch, std::int64_t heads) {
+  const Excerpt<AttentionShape> ends = P::ends(shape);
+  EXPECT_EQ(ends.shape.batch, batch);
+  EXPECT_EQ(ends.shape.heads, heads);
+  EXPECT_EQ(ends.shape.kv_heads, 1);
+  const TensorMap inputs = P::random_inputs(shape, Init::kNormal, 3);
+  TensorMap whole;
+  const Reference reference = P::reference(shape, inputs);
+  for (const TensorSpec& spec : P::outputs(shape)) {
+    const std::vector<double>& values = reference.at(spec.name);
+    whole[spec.name] = {.shape = spec.shape, .data = {values.begin(), values.end()}};
+  }
+  const TensorMap cut = ends.cut(whole);
+  const Reference alone = P::reference(ends.shape, ends.cut(inputs));
+  for (const TensorSpec& spec : P::outputs(ends.shape)) {
+    const std::vector<double>& values = alone.at(spec.name);
+    EXPECT_EQ(cut.at(spec.name).shape, spec.shape) << spec.name;
+    EXPECT_EQ(cut.at(spec.name).data, std::vector<float>(values.begin(), values.end())) << spec.name;
+  }
+}
+
+TEST(AttentionEnds, AreAProblemOfTheirOwn) {
+  const auto expect = [](const AttentionShape& shape, std::int64_t batch, std::int64_t heads) {
+    expect_ends<AttentionForward>(shape, batch, heads);
+    expect_ends<AttentionBackward>(shape, batch, heads);
+  };
+  expect({.batch = 3, .heads = 2, .kv_heads = 2, .seq_q = 70, .seq_k = 75, .head_dim = 8, .causal = true}, 2,
+         1);
+  expect({.batch = 1, .heads = 6, .kv_heads = 3, .seq_q = 5, .seq_k = 9, .head_dim = 4, .scale = 0.3}, 2, 2);
+  expect({.batch = 2, .heads = 4, .kv_heads = 1, .seq_q = 9, .seq_k = 3, .head_dim = 4, .causal = true}, 2,
+         4);
+  expect({.heads = 3, .kv_heads = 1, .seq_q = 3, .seq_k = 3, .head_dim = 2}, 1, 3);
+}
+
 }  // namespace
 }  // namespace fa

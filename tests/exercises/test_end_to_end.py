@@ -150,6 +150,9 @@ class EndToEndTest(unittest.TestCase):
             self.assertEqual(sum(shown), given, text)
         self.says(self.clone.learn("hint", "01", "1"), 0, "./learn solution 01 1")
         self.says(self.clone.learn("hint", "01", "9"), 2, "no exercise 9")
+        for command in ("hint", "solution"):
+            done = self.clone.learn(command, "01", "x")
+            self.says(done, 2, "'x' must be the number of an exercise")
 
     def test_5_mistakes_are_told_apart(self):
         answers = {
@@ -183,6 +186,7 @@ class EndToEndTest(unittest.TestCase):
         self.assertIn("Well done: all 4 exercises", done.stderr)
         self.assertRegex(done.stderr, r"row_per_warp .*\d / \d")
         self.says(self.clone.learn(), 0, "passed")
+        self.says(self.clone.learn("hint", "01"), 0, "all exercises", "are right")
         chapters = json.loads(self.clone.learn("--json", "-").stdout)["chapters"]
         self.assertEqual(chapters[0]["exercises"]["state"], "passed")
 

@@ -117,6 +117,27 @@ TEST(AsyncCopies, WithoutABarrierOnlyTheOwnPartHasArrived) {
   EXPECT_TRUE(found) << gpusim::format_defects(report);
 }
 
+__global__ void waited_for_by_one_warp(const float* in, float* out) {
+  __shared__ float tile[32];
+  if (threadIdx.x < 32) {
+    __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], sizeof(float));  // one warp: copy
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+  } else {
+    out[threadIdx.x - 32] = tile[threadIdx.x - 32];  // one warp: use
+  }
+}
+
+TEST(AsyncCopies, WhatHasLandedIsTheCopysWrite) {
+  const auto in = Buffer<float>::zeros("in", 32);
+  const Buffer<float> out("out", 32);
+  const gpusim::Report report = run({1, 64}, waited_for_by_one_warp, in.get(), out.get());
+  EXPECT_EQ(told(report),
+            (Defects{{DefectKind::kRace, {line_of("one warp: copy"), line_of("one warp: use")}, 32}}));
+  EXPECT_TRUE(says(report, "Async copy access by thread (0,0,0)"));
+  EXPECT_TRUE(says(report, "no __syncthreads() between the wait for the copy and the other access"));
+}
+
 TEST(AsyncCopies, OverwritingWhatOthersStillRead) {
   const Buffer<float> in("in", numbers(kTiles * kThreads));
   const Buffer<float> out("out", kTiles * kThreads);

@@ -3,6 +3,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "called.cuh"
 #include "simulator.hpp"
 
 namespace gpusim_test {
@@ -69,6 +70,22 @@ TEST(SharedRaces, WriteAfterWriteBetweenWarps) {
   EXPECT_TRUE(says(wrong, "Write access by thread (0,0,0) at"));
   EXPECT_TRUE(says(wrong, "and Write access by thread (32,0,0) at"));
   EXPECT_TRUE(is_clean(run({1, 64}, write_after_write<true>, out.get())));
+}
+
+__global__ void through_a_header(float* out) {
+  __shared__ float tile[64];
+  put(tile + threadIdx.x, 1.0f);                      // header: write
+  out[threadIdx.x] = get(tile + (63 - threadIdx.x));  // header: read
+}
+
+TEST(SharedRaces, InAHeaderTheKernelsLineIsNamedToo) {
+  const Buffer<float> out("out", 64);
+  const gpusim::Report wrong = run({1, 64}, through_a_header, out.get());
+  EXPECT_EQ(told(wrong),
+            (Defects{{DefectKind::kRace, {line_of("header: write"), line_of("header: read")}, 64},
+                     {DefectKind::kUninitializedRead, {line_of("header: read")}, 32}}));
+  const std::string from = " (from shared_races_test.cu:" + std::to_string(line_of("header: write")) + ")";
+  EXPECT_TRUE(says(wrong, "at called.cuh:9" + from));
 }
 
 __global__ void same_value_to_one_word(int* out) {

@@ -171,7 +171,7 @@ TEST(CommandLine, HelpFitsOneHundredColumnsAndHasEveryOption) {
   EXPECT_EQ(outcome.err, "");
   for (const std::string option :
        {"--list", "--variant", "--rows", "--cols", "--init", "--seed", "--x", "--q", "--k", "--scale",
-        "--out", "--no-check", "--bench", "--repeat", "--json", "--help"}) {
+        "--out", "--no-check", "--check-ends", "--bench", "--repeat", "--json", "--help"}) {
     EXPECT_NE(outcome.out.find(option), std::string::npos) << option;
   }
   std::istringstream lines(outcome.out);
@@ -267,6 +267,24 @@ TEST_F(Program, AFormulaThatIsWrongExitsWith1WhereBytesAreCounted) {
 TEST_F(Program, NoCheckSkipsTheReference) {
   const nlohmann::json variant = json_of({"--variant", "wrong", "--no-check"})["variants"][0];
   EXPECT_FALSE(variant.contains("check"));
+}
+
+TEST_F(Program, CheckEndsComparesTheFirstAndTheLastRowsAlone) {
+  const auto check = [&](const std::string& variant, const std::string& rows, int status) {
+    const nlohmann::json json =
+        json_of({"--variant", variant, "--rows", rows, "--cols", "3", "--check-ends"}, status);
+    EXPECT_EQ(json["problem"]["checked"], "ends");
+    return json["variants"][0]["check"];
+  };
+  EXPECT_EQ(check("right", "700", 0)["passed"], true);
+  EXPECT_EQ(check("right", "2", 0)["passed"], true);
+  EXPECT_EQ(check("wrong", "700", 1)["tensors"]["y"]["first_wrong"]["index"], (std::vector<int>{1, 2}));
+  EXPECT_EQ(check("forgets", "700", 1)["tensors"]["y"]["first_wrong"]["index"], (std::vector<int>{511, 2}));
+  EXPECT_EQ(check("declared", "700", 0)["known_failure"], "it is wrong on more than one row");
+  EXPECT_NE(run({"--variant", "wrong", "--rows", "700", "--cols", "3", "--check-ends"}).out.find(" of 1536 "),
+            std::string::npos);
+  EXPECT_EQ(run({"--no-check", "--check-ends"}).err,
+            "error: --no-check and --check-ends: must be one of them\n");
 }
 
 TEST_F(Program, SeedAndInitReachTheInputs) {

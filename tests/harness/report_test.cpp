@@ -96,7 +96,12 @@ TEST(Table, ShowsTheWorkspaceIfAVariantHasOne) {
 TEST(Table, ShowsARelativeErrorAndSaysWhichOneDecides) {
   VariantResult result = counted("online");
   TensorCheck& lse = result.check->tensors["lse"];
-  lse = {.rel_l2 = 0.5, .max_abs = 0.25, .measure = Measure::kMaxAbs, .tolerance = 1e-4, .passed = false};
+  lse = {.rel_l2 = 0.5,
+         .max_abs = 0.25,
+         .measure = Measure::kMaxAbs,
+         .tolerance = 1e-4,
+         .passed = false,
+         .elements = 3};
   lse.first_wrong = {{0, 2}, -1.0f, -0.75};
   lse.wrong_elements = 1;
   result.outputs["lse"] = {{1, 3}, {0, 0, 0}};
@@ -153,6 +158,7 @@ TEST(Table, SaysWhatIsWrong) {
                                .max_abs = std::nan(""),
                                .tolerance = 2e-6,
                                .passed = false,
+                               .elements = 64000,
                                .wrong_elements = 512,
                                .first_wrong = WrongElement{{0, 3}, std::nanf(""), 0.25}};
   wrong.counted->traffic.tensors["x"].read_bytes = 5;

@@ -199,9 +199,22 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIn("y[1, 2] is nan, should be 0.25", text)
         self.assertIn("8 of 32 elements are wrong: columns from 6 on, of 8", text)
 
+    def test_the_names_of_all_that_is_wrong(self):
+        fields = wrong(ALL_ROWS, ALL_COLS, 32)
+        tensors = fields["check"]["tensors"]
+        self.assertIn("v: y is wrong", self.said(attempt(**fields)))
+        tensors["z"] = tensors["y"]
+        self.assertIn("v: y and z are wrong", self.said(attempt(**fields)))
+        tensors["w"] = tensors["y"]
+        self.assertIn("v: y, z and w are wrong", self.said(attempt(**fields)))
+
     def test_one_row_and_every_fourth_column(self):
-        text = self.said(attempt(**wrong(axis(4, 1, 3, 3), axis(8, 2, 1, 5, 4))))
-        self.assertIn("row 3, the last of 4; every 4th column from 1 to 5", text)
+        text = self.said(attempt(**wrong(axis(4, 1, 3, 3), axis(16, 4, 1, 13, 4))))
+        self.assertIn("row 3, the last of 4; every 4th column from 1 to 13", text)
+
+    def test_two_rows_and_every_second_column(self):
+        text = self.said(attempt(**wrong(axis(9, 2, 1, 5, 4), axis(8, 4, 0, 6, 2))))
+        self.assertIn("rows 1 and 5 of 9; every second column from 0 to 6", text)
 
     def test_factors(self):
         text = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, factor=0.5)))
@@ -212,6 +225,8 @@ class DiagnosisTest(unittest.TestCase):
     def test_nothing_was_written(self):
         text = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, unwritten=32)))
         self.assertIn("all of them were never written", text)
+        one = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 2, not_a_number=1)))
+        self.assertIn("1 of the wrong ones is NaN or infinite", one)
 
     def test_what_the_failing_inputs_have(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
@@ -262,21 +277,36 @@ class DiagnosisTest(unittest.TestCase):
             shared["load_wavefronts"] += n
             return attempt(shared=shared, **fields)
 
-        solution = [conflicts(2)]
+        limits, solution = ["conflicts"], [conflicts(2)]
         self.assertIsNone(diagnosis.explain([conflicts(9)]))
-        self.assertIsNone(diagnosis.explain([conflicts(2)], solution))
-        self.assertIsNone(diagnosis.explain([attempt()], solution))  # a GPU
+        self.assertIsNone(diagnosis.explain([conflicts(2)], limits, solution))
+        self.assertIsNone(diagnosis.explain([attempt()], limits, solution))  # a GPU
         other = conflicts(9, variant="w")
-        self.assertIsNone(diagnosis.explain([other], solution))
-        finding = diagnosis.explain([conflicts(9)], solution)
+        self.assertIsNone(diagnosis.explain([other], limits, solution))
+        finding = diagnosis.explain([conflicts(9)], limits, solution)
         self.assertEqual(finding.kind, "conflicts")
         text = (
             "takes 25 wavefronts where 16 would do: 9 bank conflicts, the chapter has 2"
         )
         self.assertIn(text, finding.details[0])
         worse = attempt(variant="w", **wrong(ALL_ROWS, ALL_COLS))
-        finding = diagnosis.explain([conflicts(9), worse], solution)
+        finding = diagnosis.explain([conflicts(9), worse], limits, solution)
         self.assertEqual(finding.kind, "numbers")
+
+    def test_more_sectors_than_the_solution_are_wrong_where_it_is_asked(self):
+        def sectors(n: int) -> trials.Attempt:
+            traffic = attempt().result["traffic"]
+            counted = {"read_sectors": n, "write_sectors": 4, "tensors": {}}
+            return attempt(traffic=traffic | {"counted": counted})
+
+        limits, solution = ["sectors", "conflicts"], [sectors(8)]
+        self.assertIsNone(diagnosis.explain([sectors(64)]))
+        self.assertIsNone(diagnosis.explain([sectors(64)], ["conflicts"], solution))
+        self.assertIsNone(diagnosis.explain([sectors(8)], limits, solution))
+        self.assertIsNone(diagnosis.explain([attempt()], limits, solution))  # a GPU
+        finding = diagnosis.explain([sectors(64)], limits, solution)
+        self.assertEqual(finding.kind, "sectors")
+        self.assertIn("68 sectors of 32 bytes, the chapter's 12", finding.details[0])
 
     def test_a_loop_without_end_a_crash_and_a_refusal(self):
         def ended(how: str) -> trials.Attempt:

@@ -90,7 +90,11 @@ class ProfileTest(unittest.TestCase):
         self.add_gpu("nvcc", "nvidia-smi")
         self.assertIn("ncu is not in PATH", self.words(self.learn("1")))
         self.assertEqual(self.builds(), ["sim --target ch01_safe_softmax"])
-        self.assert_one_line(self.learn("1", "--large"), 3, "ncu is not in PATH")
+        self.assert_one_line(
+            self.learn("1", "--large"),
+            3,
+            "--large leaves the simulator out, and nothing can be measured: ncu is not in PATH",
+        )
 
     def test_our_options_may_stand_before_and_behind_the_chapter(self):
         self.add_gpu()

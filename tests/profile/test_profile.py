@@ -277,22 +277,33 @@ class TableTest(ProfileTest):
         self.assertEqual(self.row(done, "three_kernels")[-1], "-")
         self.assertIn("three_kernels calls cuBLAS", done.stdout)
 
-    def test_constants_moved_are_no_mma(self):
-        values = ncu.combine(
+    def combined(self, *launches: dict) -> dict:
+        """What launches come to, of which these are measured, by our names."""
+        return ncu.combine(
             [
                 ncu.Launch(
-                    "k", "1", "1", {ncu.METRICS["mma"]: 70, ncu.METRICS["hfma2"]: 6}
+                    "k", "1", "1", {ncu.METRICS[n]: v for n, v in values.items()}
                 )
+                for values in launches
             ]
         )
-        self.assertEqual(values, {"mma": 64})
+
+    def test_constants_moved_are_no_mma(self):
+        self.assertEqual(self.combined({"mma": 70, "hfma2": 6}), {"mma": 64})
+
+    def test_every_way_into_shared_memory_and_out_of_it_counts(self):
+        one = {"shared_load_wavefronts": 5, "ldmatrix_wavefronts": 40}
+        one |= {"shared_store_wavefronts": 3, "cp_async_wavefronts": 20}
+        one |= {"shared_wavefronts": 68, "shared_wavefronts_ideal": 60}
+        joined = {"shared_load_wavefronts": 90, "shared_store_wavefronts": 46}
+        self.assertEqual(self.combined(one, one), joined | {"bank_conflicts": 16})
 
     def test_fits_the_page(self):
         names = ["fragment_double_buffer", "a_name_that_is_longer_than_any"]
         big = launch("void fa::multi_stage_attention<fa::Tile<(int)64> >(int)")
         big["others"] = 123_456_789_012
         for name, metric in ncu.METRICS.items():
-            if not metric.endswith(".sum"):
+            if not ncu.is_count(metric):
                 big["metrics"][metric] = 100 if name.endswith("percent") else 99.99
         self.fake["variants"] = dict.fromkeys(names, counters(10**12, 10**11))
         self.fake["launches"] = {name: [big, big] for name in names}
@@ -471,11 +482,18 @@ class SectorsTest(ProfileTest):
         names = sectors.simulated(
             {
                 "traffic": {"counted": counters(1, 2)},
-                "shared": {"load_wavefronts": 1, "store_wavefronts": 2},
+                "shared": {
+                    "load_wavefronts": 5,
+                    "load_wavefronts_ideal": 1,
+                    "store_wavefronts": 4,
+                    "store_wavefronts_ideal": 2,
+                },
                 "ops": {"mma": 3},
             }
         )
-        self.assertLessEqual(names.keys(), ncu.METRICS.keys())
+        joined = {name for name, *_ in ncu.JOINED}
+        self.assertLessEqual(names.keys(), ncu.METRICS.keys() | joined)
+        self.assertEqual(names["bank_conflicts"], 6)
 
 
 class ChaptersTest(unittest.TestCase):

@@ -57,15 +57,14 @@ std::string describe_race(const FindingKey& key, const Example& e, const std::st
     return out.str();
   }
   out << " in block " << triple(e.grid.at(e.block)) << ": ";
-  const bool copy = key.access == AccessKind::kCopyIssue || key.rival_access == AccessKind::kCopyIssue;
-  const bool same_warp = e.thread / kWarpSize == e.rival_thread / kWarpSize;
-  if (copy && key.rival_access == AccessKind::kCopyIssue) {
+  if (key.rival_access == AccessKind::kCopyIssue) {
     out << "the copy has not been waited for";
-  } else if (same_warp) {
-    out << "no __syncwarp() or __syncthreads() between the two";
-  } else {
-    out << "no __syncthreads() between the two";
+    return out.str();
   }
+  const bool same_warp = e.thread / kWarpSize == e.rival_thread / kWarpSize;
+  const bool landed = key.access == AccessKind::kCopyLand || key.rival_access == AccessKind::kCopyLand;
+  out << (same_warp ? "no __syncwarp() or __syncthreads()" : "no __syncthreads()") << " between "
+      << (landed ? "the wait for the copy and the other access" : "the two");
   return out.str();
 }
 

@@ -110,7 +110,8 @@ class RaceShadow {
     std::uint16_t other_reader_site = 0;
     std::uint8_t uses = 0;  ///< by this block, whatever the epoch: kReadUse | kWriteUse | kAtomicUse
     bool writer_atomic : 1 = false;
-    bool copying : 1 = false;  ///< an asynchronous copy has been issued and not been waited for
+    bool writer_copied : 1 = false;  ///< by an asynchronous copy, which has landed at the writer's wait
+    bool copying : 1 = false;        ///< an asynchronous copy has been issued and not been waited for
     bool split : 1 = false;
 
     static constexpr std::uint64_t kDisturbed = 1;
@@ -214,8 +215,10 @@ class RaceShadow {
     } else if (c.writer != kNobody && c.writer != thread &&
                !(c.writer_atomic && a.kind == AccessKind::kAtomic)) {
       if (c.writer / kWarpSize != a.warp || !a.clock->ordered(c.writer % kWarpSize, c.writer_tick, lane)) {
-        on_race(lane,
-                Rival{c.writer, c.writer_site, c.writer_atomic ? AccessKind::kAtomic : AccessKind::kWrite});
+        on_race(lane, Rival{c.writer, c.writer_site,
+                            c.writer_atomic   ? AccessKind::kAtomic
+                            : c.writer_copied ? AccessKind::kCopyLand
+                                              : AccessKind::kWrite});
       }
     }
     if (a.kind == AccessKind::kRead) {
@@ -231,6 +234,7 @@ class RaceShadow {
     c.writer_site = a.site;
     c.writer_tick = a.clock->tick;
     c.writer_atomic = a.kind == AccessKind::kAtomic;
+    c.writer_copied = a.kind == AccessKind::kCopyLand;
   }
 
   static void note_read(Cell& c, std::uint32_t lanes, const Actor& a) {

@@ -40,6 +40,15 @@ Executable executable() {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+/// {"tile.cuh:13", "kernel.cuh:171", "kernel.cuh:340"} -> "tile.cuh:13 (from kernel.cuh:171)": the kernel, in which all
+/// else has been inlined, comes last.
+std::string with_caller(const std::vector<std::string>& calls) {
+  const auto file = [](const std::string& line) { return line.substr(0, line.rfind(':')); };
+  const auto of_kernel = std::find_if(
+      calls.begin(), calls.end(), [&](const std::string& line) { return file(line) == file(calls.back()); });
+  return of_kernel == calls.begin() ? calls.front() : calls.front() + " (from " + *of_kernel + ")";
+}
+
 /// "fa::kernel<3>(float*)::partials" -> "partials"
 std::string short_name(const char* symbol) {
   int status = 0;
@@ -91,23 +100,27 @@ std::unordered_map<std::uintptr_t, std::string> source_lines(
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.str().c_str(), "r"), &pclose);
   if (!pipe) return lines;
   std::uintptr_t current = 0;
-  bool found = false;
+  std::vector<std::string> calls;  // lines of `current`, from the access outwards
+  const auto take = [&] {
+    if (!calls.empty()) lines[current] = with_caller(calls);
+    calls.clear();
+  };
   char buffer[4096];
   while (std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr) {
     std::string line(buffer);
     while (!line.empty() && line.back() == '\n') line.pop_back();
     if (line.rfind("0x", 0) == 0) {
+      take();
       current = std::strtoull(line.c_str(), nullptr, 16) + exe.base + 1;
-      found = false;
       continue;
     }
-    if (found || line.rfind("??", 0) == 0 || line.find("/gpusim/shim/") != std::string::npos) continue;
+    if (line.rfind("??", 0) == 0 || line.find("/gpusim/shim/") != std::string::npos) continue;
     const std::size_t note = line.find(" (discriminator");
     if (note != std::string::npos) line.erase(note);
     if (line.size() > 2 && line.compare(line.size() - 2, 2, ":?") == 0) continue;
-    lines[current] = file_name(line);
-    found = true;
+    calls.push_back(file_name(line));
   }
+  take();
   return lines;
 }
 

@@ -11,7 +11,8 @@
 namespace gpusim {
 
 /// "kernel.cuh:48" for each return address: file and line of the call, seen through inlining, passing over the
-/// simulator's own headers. "0x4012f3" where there is no debug information.
+/// simulator's own headers. "tile.cuh:13 (from kernel.cuh:171)" where that is in another file than the kernel.
+/// "0x4012f3" where there is no debug information.
 std::unordered_map<std::uintptr_t, std::string> source_lines(
     const std::vector<std::uintptr_t>& return_addresses);
 

@@ -6,7 +6,7 @@ import argparse
 
 from .. import exercises, machine, project, regions
 from ..console import Console
-from .start import add_chapter
+from .start import add_chapter, exercise_number
 
 HELP = "the next hint of an exercise; each call gives one more"
 
@@ -16,16 +16,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "exercise",
         nargs="?",
-        type=int,
+        type=exercise_number,
         metavar="K",
         help="default: the one that the last check named, else the first that is blank",
     )
 
 
-def open_exercise(exercise: exercises.Exercise) -> int:
-    """The exercise that the learner is at."""
+def open_exercise(exercise: exercises.Exercise) -> int | None:
+    """The exercise that the learner is at; None if all are right."""
     preset, _ = machine.choose_preset(None)
     result = exercise.last_result(project.build_folder(preset))
+    if result and result.get("passed"):
+        return None
     if result and result.get("exercise"):
         return result["exercise"]
     try:
@@ -45,6 +47,11 @@ def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     exercise.own_text()  # refuses where nothing was started
     number = open_exercise(exercise) if args.exercise is None else args.exercise
+    if number is None:
+        console.say(
+            f"all exercises of chapter {exercise.number} are right; the hints of one: ./learn hint {exercise.number} K"
+        )
+        return 0
     region = exercise.region(number)
     file = exercise.hints_file
     given = file.read_text(encoding="utf-8").splitlines() if file.exists() else []

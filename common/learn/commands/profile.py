@@ -100,7 +100,11 @@ def main(console: Console, args: argparse.Namespace) -> int:
     no_gpu = reason_for_simulator_only(preset, why)
     simulator = not (args.no_simulator or args.large)
     if no_gpu and not simulator:
-        raise LearnError(f"{no_gpu}: without the simulator nothing is left to show", 3)
+        option = "--large" if args.large else "--no-simulator"
+        raise LearnError(
+            f"{option} leaves the simulator out, and nothing can be measured: {no_gpu}",
+            3,
+        )
     if not args.no_install:
         packages.ensure(console)
     machine.require_toolchain()

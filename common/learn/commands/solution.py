@@ -7,7 +7,7 @@ import textwrap
 
 from .. import exercises, project
 from ..console import Console
-from .start import add_chapter
+from .start import add_chapter, exercise_number
 
 HELP = "the chapter's solution of an exercise, or of all of them"
 
@@ -15,7 +15,7 @@ HELP = "the chapter's solution of an exercise, or of all of them"
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
     parser.add_argument(
-        "exercise", nargs="?", type=int, metavar="K", help="default: all"
+        "exercise", nargs="?", type=exercise_number, metavar="K", help="default: all"
     )
 
 

@@ -19,6 +19,13 @@ def add_chapter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("chapter", metavar="NN", help="the chapter: 01")
 
 
+def exercise_number(word: str) -> int:
+    """The type of the argument K."""
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"{word!r} must be the number of an exercise")
+    return int(word)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
     parser.add_argument(
