@@ -1,7 +1,7 @@
 """Builds the site: python3 docs/website/build.py [--out DIR] (default build/docs). It is DIR/html/index.html.
 
-Needs doxygen, doxygen-awesome-css, libjs-mathjax, python3-markdown-it and python3-mdit-py-plugins of Debian 12,
-Ubuntu 24.04 or newer. Exit status: 1 a page or a comment is wrong, 3 something is not installed.
+Needs doxygen, doxygen-awesome-css, libjs-mathjax, python3-markdown-it, python3-mdit-py-plugins and python3-pygments of
+Debian 12, Ubuntu 24.04 or newer. Exit status: 1 a page or a comment is wrong, 3 something is not installed.
 """
 
 from __future__ import annotations
@@ -57,8 +57,13 @@ def require_tools() -> None:
     try:
         import markdown_it  # noqa: F401
         import mdit_py_plugins  # noqa: F401
+        import pygments  # noqa: F401
     except ImportError:
-        missing += ["python3-markdown-it", "python3-mdit-py-plugins"]
+        missing += [
+            "python3-markdown-it",
+            "python3-mdit-py-plugins",
+            "python3-pygments",
+        ]
     if missing:
         raise SiteError(
             f"not installed: {', '.join(missing)}: ./learn docs installs them", 3

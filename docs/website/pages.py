@@ -240,10 +240,7 @@ class Renderer:
         if language == "cpp":
             self._command(f"@code{{.cpp}}\n{text}\n@endcode\n")
         elif language == "python":
-            try:
-                self.html.append(highlight.python(text))
-            except ValueError as error:
-                raise PageError(f"{self.page.path}: {error}") from None
+            self.html.append(highlight.python(text))
         else:
             self.html.append(
                 f'<pre class="fragment">{escape(text, quote=False)}</pre>\n'

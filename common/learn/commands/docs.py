@@ -22,6 +22,7 @@ PACKAGES = (
     Package(
         "python3-mdit-py-plugins", "formulas in the lessons", module="mdit_py_plugins"
     ),
+    Package("python3-pygments", "colours of the notebooks' code", module="pygments"),
 )
 
 
