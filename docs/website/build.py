@@ -169,6 +169,8 @@ def build(out: Path) -> Path:
         target = html / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+    for name, picture in site.pictures.items():
+        (html / name).write_bytes(picture)
     finish.finish(html)
     search_words.add(html, search_words.words_of(site))
     return html / "index.html"

@@ -6,6 +6,7 @@ all else as HTML. Relative links lead to pages of the site, or to copies of the 
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass, field
 from html import escape
@@ -32,6 +33,7 @@ PAGES_AFTER = {
     "docs/README.md": "maintaining",
 }
 GREY = "#7d8590"  # of the text in drawings: docs/drawings.py
+INSIDE = re.compile(r'src="data:image/(png|jpeg);base64,([^"]*)"')  # a picture
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 
@@ -122,6 +124,7 @@ class Site:
         self.root, self.pages = root, pages
         self.by_path = {page.path.resolve(): page for page in pages}
         self.files: dict[Path, str] = {}  # copied: where it lies in the site
+        self.pictures: dict[str, bytes] = {}  # of notebooks, by name
 
     def url(self, page: Page, target: str) -> str:
         """Where a link of a page leads to in the site."""
@@ -225,6 +228,12 @@ class Renderer:
             )
         return f'<span class="drawing" tabindex="0">{picture}</span>'
 
+    def _picture(self, inside: re.Match) -> str:
+        """A picture in a file of its own: Doxygen cannot read a text of some hundred kilobytes in one piece."""
+        name = f"{self.page.name}_{len(self.site.pictures) + 1}.{inside[1]}"
+        self.site.pictures[name] = base64.b64decode(inside[2])
+        return f'src="{name}"'
+
     def _fence(self, token: Token) -> None:
         language = token.info.strip()
         text = token.content.rstrip("\n")
@@ -285,9 +294,8 @@ class Renderer:
                 text = escape(token.content.rstrip("\n"), quote=False)
                 self.html.append(f"<pre>{text}</pre>\n")
             case "output_html":
-                self.html.append(
-                    f'<div class="drawing" tabindex="0">{token.content}</div>\n'
-                )
+                html = INSIDE.sub(self._picture, token.content)
+                self.html.append(f'<div class="drawing" tabindex="0">{html}</div>\n')
             case _ if token.tag:
                 slash = "/" if token.nesting < 0 else ""
                 style = token.attrs.get("style", "") if token.attrs else ""

@@ -175,18 +175,21 @@ class NotebooksTest(FolderTest):
     def test_with_results(self):
         stream = {"output_type": "stream", "name": "stdout"}
         show = {"output_type": "display_data"}
+        picture = '<img src="data:image/png;base64,UE5H" alt="b">'
         text = self.rendered(
             self.cell(
                 {**stream, "text": ["a <\n"]},
                 {**stream, "text": "b\n"},
-                {**show, "data": {"text/html": ["<img>"], "text/plain": "no"}},
+                {**show, "data": {"text/html": [picture], "text/plain": "no"}},
                 {**show, "data": {"text/markdown": "|t|\n|-|\n|`u`|"}},
                 {**show, "data": {"text/plain": "plain"}},
             )
         )
         self.assertIn("with the results of <code>./learn notebooks 01</code>", text)
         self.assertIn('<div class="output">\n<pre>a &lt;\nb</pre>\n', text)
-        self.assertIn('<div class="drawing" tabindex="0"><img></div>', text)
+        shown = '<img src="notebook_01_a_1.png" alt="b">'
+        self.assertIn(f'<div class="drawing" tabindex="0">{shown}</div>', text)
+        self.assertEqual(self.site.pictures, {"notebook_01_a_1.png": b"PNG"})
         self.assertIn("<td><code>u</code></td>", text)
         self.assertIn("<pre>plain</pre>", text)
         self.assertNotIn("no</pre>", text)
