@@ -155,7 +155,7 @@ def main() -> int:
     options = parser.parse_args()
     chapters = options.chapters.split(",")
     before = machine.gpu()
-    if len(before) < 2:
+    if not before:
         raise Stop("nvidia-smi finds no GPU", 3)
     print(
         f"{before['name']}, driver {before['driver_version']}, {before['clocks.sm']},"

@@ -21,6 +21,8 @@ def output_of(*command: str) -> str:
 
 def gpu() -> dict:
     """The GPU as it is now: name, driver, clocks, temperature, power. Empty if there is none."""
-    values = output_of("nvidia-smi", f"--query-gpu={GPU}", "--format=csv,noheader")
-    first = values.splitlines()[0].split(",") if values else []
-    return dict(zip(GPU.split(","), (value.strip() for value in first), strict=False))
+    told = output_of("nvidia-smi", f"--query-gpu={GPU}", "--format=csv,noheader")
+    names, values = GPU.split(","), told.partition("\n")[0].split(",")
+    if len(values) != len(names):  # nothing, or a message
+        return {}
+    return {name: value.strip() for name, value in zip(names, values, strict=True)}
