@@ -48,7 +48,9 @@ MORE_SHAPES = {
 }
 PROBLEM = re.compile(r"Chapter<(\w+)>")
 BARRIER = re.compile(r"__syncthreads\(\);")
-RACE = re.compile(r"Race reported between .* at (\S+):(\d+) and .* at (\S+):(\d+)")
+RACE = re.compile(
+    r"Race reported between .*? at (\S+):(\d+)(?: \(from \S+\))? and .*? at (\S+):(\d+)"
+)
 
 
 def included(kernel: Path) -> list[Path]:

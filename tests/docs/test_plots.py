@@ -30,8 +30,8 @@ class PlotsTest(unittest.TestCase):
             self.assertTrue(root.find(f"{SVG}title").text, name)
 
     def test_bytes_are_those_of_the_formulas(self):
-        fp32, bf16 = plots.bytes_of_head(plots.FP32), plots.bytes_of_head(plots.BF16)
-        seq, d = plots.POINTS[plots.FP32]
+        panel = plots.PANELS["fp32"]
+        fp32, seq, d = plots.bytes_of_head(panel), panel.seq, panel.head_dim
         for name, br in (
             ("sliced_q", 32),
             ("large_tiles", 128),
@@ -46,25 +46,48 @@ class PlotsTest(unittest.TestCase):
             tiles = seq // bc
             numbers = 2 * seq * d + (3 * tiles - 1) * seq * d + (4 * tiles + 1) * seq
             self.assertEqual(fp32["04_tiled_v1", name], 4 * numbers, name)
-        seq, d = plots.POINTS[plots.BF16]
-        for (_, name), count in bf16.items():  # chapters 06 and 07, with 128 queries
-            numbers = 2 * seq * d + 2 * (seq // 128) * seq * d
+        panel = plots.PANELS["bf16"]
+        bf16, seq, d = plots.bytes_of_head(panel), panel.seq, panel.head_dim
+        for (_, name), count in bf16.items():
+            numbers = 2 * seq * d + 2 * (seq // 128) * seq * d  # tiles of 128 queries
+            if name == "three_kernels":
+                numbers = 4 * seq * d + 4 * seq * seq
             self.assertEqual(count, 2 * numbers + 4 * seq, name)
+        elements = {
+            name: count for (_, name), count in plots.bytes_of_element().items()
+        }
+        self.assertEqual(elements["row_per_warp"], 16)  # read three times, written once
+        self.assertEqual(elements["online"], 12)
+        self.assertEqual(elements["on_chip"], 8)
 
     def test_every_variant_with_a_time_has_its_bytes(self):
-        for plan in plots.POINTS:
-            timed = {
-                (t["chapter"], t["variant"])
-                for t in plots.timings(plan)
-                if t["chapter"]
-            }
-            self.assertEqual(timed, set(plots.bytes_of_head(plan)))
+        def timed(timings):
+            return {(t["chapter"], t["variant"]) for t in timings if t["chapter"]}
 
-    def test_the_ladder_shows_every_time(self):
-        shown = texts(plots.ladder())
-        for plan in plots.POINTS:
-            for timing in plots.timings(plan):
+        for name, panel in plots.PANELS.items():
+            of_head = set(plots.bytes_of_head(panel))
+            if panel.backward and panel.dtype == "bf16":
+                of_head -= {("08_backward", "standard")}  # timed in fp32 alone
+            self.assertEqual(timed(plots.timings(panel)), of_head, name)
+        softmax = timed(plots.softmax_timings())
+        self.assertEqual(softmax, set(plots.bytes_of_element()))
+
+    def test_every_time_is_shown(self):
+        shown = texts(plots.climb()) + texts(plots.ladder())
+        for panel in plots.PANELS.values():
+            for timing in plots.timings(panel):
                 self.assertIn(f"{timing['tflops']:.1f}", shown)
+        for timing in plots.softmax_timings():
+            self.assertIn(f"{timing['gb_per_s']:.0f}", shown)
+
+    def test_the_roofline_has_every_chapter(self):
+        kernels = list(plots.placed_kernels())
+        chapters = {chapter for chapter, *_ in kernels}
+        self.assertEqual(chapters, set(plots.CHAPTER_COLOURS))
+        asked = plots.bytes_of_head(plots.PANELS["bf16"])
+        bytes_asked = asked["07_multi_stage", "final"]
+        operations = next(k[2] for k in kernels if k[:2] == ("07", "final"))
+        self.assertAlmostEqual(operations, 4 * 4096**2 * 128 / bytes_asked)
 
     def test_each_pair_of_tiles_is_visited_once(self):
         pairs = {(query, key) for query in range(4) for key in range(4)}
