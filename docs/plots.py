@@ -19,13 +19,10 @@ CHAPTER_COLOURS = {
     "07": "#e0435c",
     "08": "#b58900",
 }
-SOFTMAX = (
-    32768,
-    4096,
-)  # rows and columns of what is drawn of docs/results/softmax_h100.json
-SOFTMAX_OPERATIONS = (
-    5  # for an element: maximum, difference, exponential, sum, quotient
-)
+# Rows and columns of what is drawn of docs/results/softmax_h100.json.
+SOFTMAX = (32768, 4096)
+# For an element: maximum, difference, exponential, sum, quotient.
+SOFTMAX_OPERATIONS = 5
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@
 
 Launches go round through sets of buffers that are together larger than the L2 cache; told is the median. Without
 --peers the chapters' own programs are run. With --peers everything runs in one process, in turns, on the same tensors:
-see attention.py, which needs PyTorch. In both, the first and the last head of every problem are compared with float64.
+see attention.py, which needs PyTorch. In both, the first and the last head of every problem are compared with float64,
+and 256 rows at either end of a softmax.
 
 FILE has the timings, the machine with its clocks and temperature before and after, and the commit.
 Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.

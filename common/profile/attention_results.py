@@ -1,8 +1,8 @@
 """Measures chapters 03 to 08 for docs/results/, in three steps.
 
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
-    attention_results.py bytes     on any machine, half an hour: bytes of one head of problems that are timed, of every
-                                   variant of every chapter; for softmax, of some rows -> bytes.json
+    attention_results.py bytes     on any machine, half an hour or more: bytes of one head of problems that are
+                                   timed, of every variant of every chapter; for softmax, of some rows -> bytes.json
     attention_results.py measure   on a GPU: times of all variants beside PyTorch's kernels in one process (the
                                    ladders of common/bench), and what Nsight Compute sees beside the simulator's
                                    counts                                      -> attention_<gpu>.json
