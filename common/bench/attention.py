@@ -16,6 +16,7 @@ Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyT
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import statistics
@@ -51,6 +52,23 @@ ERROR_LIMIT = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class OutOfMemory(Exception):
+    """The GPU has too little. The text is one line for the user."""
+
+
+@contextlib.contextmanager
+def enough_memory(what: object) -> Iterator[None]:
+    """Tells OutOfMemory from PyTorch's other errors, of which it has two kinds."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "out of memory" not in str(error):
+            raise
+        raise OutOfMemory(
+            f"{what}: not enough memory on the GPU: nvidia-smi shows who uses it"
+        ) from error
 
 
 def variants_of(chapter: str) -> list[str]:
@@ -204,11 +222,12 @@ def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
 
 
 def run_point(plan: Plan, point: Point, rounds: int) -> list[dict]:
-    """The rows of a point."""
-    tensors = Tensors(point, rounds)
-    entries = list(contenders(plan, point, tensors))
-    errors = [error(point, launch(0), tensors.sets[0]) for _, _, launch in entries]
-    times = time_in_turns([launch for _, _, launch in entries], rounds)
+    """The rows of a point. @throws OutOfMemory"""
+    with enough_memory(point):
+        tensors = Tensors(point, rounds)
+        entries = list(contenders(plan, point, tensors))
+        errors = [error(point, launch(0), tensors.sets[0]) for _, _, launch in entries]
+        times = time_in_turns([launch for _, _, launch in entries], rounds)
     rows = []
     for (chapter, name, _), wrong, samples in zip(entries, errors, times, strict=True):
         median = statistics.median(samples)
@@ -282,11 +301,17 @@ def main() -> int:
         return 3
     torch.manual_seed(0)
     before = machine.gpu()
+    try:
+        with enough_memory("cuBLAS 8192^3"):
+            products = matrix_product(torch.float32), matrix_product(torch.bfloat16)
+    except OutOfMemory as obstacle:
+        print(f"bench: {obstacle}", file=sys.stderr)
+        return 3
     result = {
         "device": before.get("name"),
         "machine": before | versions(),
-        "gemm_fp32_tflops": matrix_product(torch.float32),
-        "gemm_bf16_tflops": matrix_product(torch.bfloat16),
+        "gemm_fp32_tflops": products[0],
+        "gemm_bf16_tflops": products[1],
         "timings": [],
     }
     print(
@@ -298,8 +323,8 @@ def main() -> int:
         for point in PLANS[name].points:
             try:
                 rows = run_point(PLANS[name], point, options.repeat)
-            except FileNotFoundError as missing:
-                print(f"bench: {missing}", file=sys.stderr)
+            except (FileNotFoundError, OutOfMemory) as obstacle:
+                print(f"bench: {obstacle}", file=sys.stderr)
                 return 3
             result["timings"] += [{"plan": name, **row} for row in rows]
             show(point, rows)

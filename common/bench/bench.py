@@ -124,8 +124,8 @@ def time_attention(
         for point in plan.points:
             try:
                 rows = attention.run_point(plan, point, options.repeat)
-            except FileNotFoundError as missing:
-                raise Stop(str(missing), 3) from missing
+            except (FileNotFoundError, attention.OutOfMemory) as obstacle:
+                raise Stop(str(obstacle), 3) from obstacle
             attention.show(point, rows)
             timings += [{"plan": name, **row} for row in rows]
             attention.torch.cuda.empty_cache()
@@ -137,12 +137,7 @@ def time_softmax(chapters: list[str], peers: bool) -> list[dict]:
     wanted = [name for name in SOFTMAX if any(name.startswith(c) for c in chapters)]
     if not wanted:
         return []
-    timings = softmax_results.time_all(wanted, peers)[1]
-    for t in timings:
-        shape = f"{t['rows']} x {t['cols']}"
-        share = f", {t['share_of_copy']:.0%} of a copy" if "share_of_copy" in t else ""
-        print(f"{shape:18} {t['variant']:16} {t['gb_per_s']:8.1f} GB/s{share}")
-    return timings
+    return softmax_results.time_all(wanted, peers)
 
 
 def main() -> int:

@@ -20,7 +20,16 @@ import sys
 from pathlib import Path
 
 import machine
-from attention import Point, exact, peer, time_in_turns, torch, versions
+from attention import (
+    OutOfMemory,
+    Point,
+    enough_memory,
+    exact,
+    peer,
+    time_in_turns,
+    torch,
+    versions,
+)
 from chapter_library import ChapterLibrary
 
 CHAPTER, VARIANT = "07_multi_stage", "final"
@@ -44,31 +53,36 @@ def outside_of_torch() -> int:
     return total - free - torch.cuda.memory_reserved()
 
 
+def launch_of(name: str, point: Point, tensors: OneSet):
+    """A function that launches a kernel and returns O."""
+    if name == STANDARD:
+        return peer(name, point, tensors)
+    bound = ChapterLibrary(CHAPTER).bind(VARIANT, *tensors.sets[0])
+    stream = torch.cuda.current_stream()
+
+    def launch(_):
+        bound.launch(stream)
+        return (bound.o,)
+
+    return launch
+
+
 def measure(point: Point, name: str, tensors: OneSet) -> dict:
     """A row: time and memory of one kernel, or why it has none."""
     row = {"kernel": name, "head_dim": point.head_dim, "seq": point.seq}
     torch.cuda.reset_peak_memory_stats()
     before, outside = torch.cuda.memory_allocated(), outside_of_torch()
     try:
-        if name == STANDARD:
-            launch = peer(name, point, tensors)
-        else:
-            bound = ChapterLibrary(CHAPTER).bind(VARIANT, *tensors.sets[0])
-            stream = torch.cuda.current_stream()
-
-            def launch(_):
-                bound.launch(stream)
-                return (bound.o,)
-
-        o = launch(0)[0][0, 0, -4096:].double()
-        torch.cuda.synchronize()
-        workspace = max(0, outside_of_torch() - outside)
-        row["bytes"] = torch.cuda.max_memory_allocated() - before + workspace
-        row["median_ms"] = statistics.median(time_in_turns([launch], ROUNDS)[0])
-    except torch.OutOfMemoryError:
-        return {key: row[key] for key in ("kernel", "head_dim", "seq")} | {
-            "fits": False
-        }
+        with enough_memory(point):
+            launch = launch_of(name, point, tensors)
+            o = launch(0)[0][0, 0, -4096:].double()
+            torch.cuda.synchronize()
+            workspace = max(0, outside_of_torch() - outside)
+            peak = torch.cuda.max_memory_allocated() - before + workspace
+            median = statistics.median(time_in_turns([launch], ROUNDS)[0])
+    except OutOfMemory:
+        return row | {"fits": False}
+    row |= {"bytes": peak, "median_ms": median}
     torch.cuda.empty_cache()
     reference = exact(point, [t[0, 0] for t in tensors.sets[0]])[0][-4096:]
     row["rel_l2"] = float((o - reference).norm() / reference.norm())
@@ -104,9 +118,12 @@ def main() -> int:
         first = Point("bf16", 1, 2048 // head_dim, 512, head_dim, False)
         for name in (f"07 {VARIANT}", STANDARD):
             try:
-                measure(first, name, OneSet(first))  # libraries load what they need
-            except FileNotFoundError as missing:
-                print(f"scaling: {missing}", file=sys.stderr)
+                with enough_memory(first):
+                    row = measure(first, name, OneSet(first))  # libraries load theirs
+                if not row["fits"]:
+                    raise OutOfMemory(f"{first} does not fit into the GPU's memory")
+            except (FileNotFoundError, OutOfMemory) as obstacle:
+                print(f"scaling: {obstacle}", file=sys.stderr)
                 return 3
         for name in (f"07 {VARIANT}", STANDARD):
             own = []

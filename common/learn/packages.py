@@ -51,6 +51,13 @@ PACKAGES = (
     ),
 )
 
+# What a build for the GPU needs.
+GPU_PACKAGES = tuple(
+    package
+    for package in PACKAGES
+    if not package.optional and package.name != "libboost-context-dev"
+)
+
 # What ./learn notebooks needs besides.
 NOTEBOOK_PACKAGES = (
     Package("python3-numpy", "arrays", module="numpy"),
@@ -85,7 +92,7 @@ def _missing_from_dpkg(wanted: tuple[Package, ...]) -> list[Package]:
     return [package for package in wanted if package.name not in installed]
 
 
-def _headers_found(wanted: tuple[Package, ...]) -> set[str]:
+def _headers_found(wanted: list[Package]) -> set[str]:
     """Which headers of the packages the C++ compiler finds."""
     headers = [package.header for package in wanted if package.header]
     source = "".join(f"#if __has_include(<{h}>)\n{h}\n#endif\n" for h in headers)
@@ -100,7 +107,7 @@ def _headers_found(wanted: tuple[Package, ...]) -> set[str]:
     return set(found.stdout.split())
 
 
-def _missing_by_probing(wanted: tuple[Package, ...]) -> list[Package]:
+def _missing_by_probing(wanted: list[Package]) -> list[Package]:
     headers = _headers_found(wanted)
     return [
         p
@@ -113,9 +120,13 @@ def _missing_by_probing(wanted: tuple[Package, ...]) -> list[Package]:
 
 @functools.cache
 def missing(wanted: tuple[Package, ...] = PACKAGES) -> list[Package]:
-    """What is not installed: asked of dpkg where there is one, else looked for."""
-    look = _missing_from_dpkg if shutil.which("dpkg-query") else _missing_by_probing
-    return look(wanted)
+    """What dpkg does not have, where there is a dpkg, and no search finds: cmake may come from pip."""
+    if not shutil.which("dpkg-query"):
+        return _missing_by_probing(list(wanted))
+    lacking = _missing_from_dpkg(wanted)
+    elsewhere = [p for p in lacking if p.program or p.header]
+    sought = _missing_by_probing(elsewhere) if elsewhere else []
+    return [p for p in lacking if p in sought or p not in elsewhere]
 
 
 def _privilege() -> list[str] | None:
@@ -160,23 +171,23 @@ def ensure(console: Console, wanted: tuple[Package, ...] = PACKAGES) -> None:
         console.say(f"   {package.name:22}{package.purpose}")
 
     if not shutil.which("apt-get"):
-        reason = (
-            "there is no apt-get here: install these with this system's package manager"
-        )
+        reason = "there is no apt-get here: install these with this system's package manager, then repeat this"
     elif (prefix := _privilege()) is None:
         # The line of a person who may become root, on this machine or through its owner.
         console.say(install_command(names, ["sudo"] if shutil.which("sudo") else []))
-        reason = "installing needs root or sudo: have the command above run"
+        reason = "installing needs root or sudo: have the command above run, then repeat this"
     else:
-        _install(console, names, prefix)
+        reason = _install(console, names, prefix)
         missing.cache_clear()
-        return
+        if reason is None:
+            return
     if needed:
-        raise LearnError(f"{reason}, then repeat this", 3)
+        raise LearnError(reason, 3)
     console.say("Going on without: nothing but the report needs it.")
 
 
-def _install(console: Console, names: list[str], prefix: list[str]) -> None:
+def _install(console: Console, names: list[str], prefix: list[str]) -> str | None:
+    """Says what it does. Returns what went wrong, if something did."""
     reader = phases.Phase.activity
     # Where the lists cannot be renewed, the packages may still be known from the last time.
     phases.execute(
@@ -186,13 +197,11 @@ def _install(console: Console, names: list[str], prefix: list[str]) -> None:
         console, "packages", [*prefix, *APT_INSTALL, *names], reader, may_ask=True
     )
     if status == 0:
-        return
+        return None
     for line in phase.output[-15:]:
         console.say(line)
     unknown = [line.split()[-1] for line in phase.output if "Unable to locate" in line]
     if unknown:
-        what = f"apt-get does not know {', '.join(unknown)}: this needs Debian 12, Ubuntu 24.04"
-        raise LearnError(f"{what} (with universe) or newer", 3)
-    raise LearnError(
-        "apt-get could not install the packages: see its last lines above", 3
-    )
+        what = f"apt-get does not know {', '.join(unknown)}"
+        return f"{what}: this needs Debian 12, Ubuntu 24.04 (with universe) or newer"
+    return "apt-get could not install the packages: see its last lines above"

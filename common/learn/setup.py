@@ -30,11 +30,15 @@ def add_no_install(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def prepare(console: Console, args: argparse.Namespace) -> str:
+def prepare(
+    console: Console,
+    args: argparse.Namespace,
+    wanted: tuple[packages.Package, ...] = packages.PACKAGES,
+) -> str:
     """Everything that must be there before a build. Returns the preset."""
     preset, _ = machine.choose_preset(args.preset)
     if not args.no_install:
-        packages.ensure(console)
+        packages.ensure(console, wanted)
     machine.require_toolchain()
     return preset
 

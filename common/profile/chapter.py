@@ -323,7 +323,9 @@ def profile(args: argparse.Namespace) -> int:
             2,
         )
     if no_gpu and not args.simulator:
-        raise Stop(f"{no_gpu}: without the simulator nothing is left to show", 3)
+        raise Stop(
+            f"the simulator is left out, and nothing can be measured: {no_gpu}", 3
+        )
 
     asked = options.pop("--variant", ["all"])
     if len(asked) != 1:

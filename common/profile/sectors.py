@@ -37,7 +37,7 @@ OF_CUBLAS = {"three_kernels", "standard"}
 
 
 def run_program(build: str, chapter: str, *options: str) -> dict:
-    """The JSON of a run of chapter "NN_name". Ends the program if that is not built or fails."""
+    """The JSON of a run of chapter "NN_name", also if a result is wrong. Ends the program if there is none."""
     program = ROOT / "build" / build / "bin" / f"ch{chapter}"
     if not program.exists():
         print(
@@ -50,9 +50,9 @@ def run_program(build: str, chapter: str, *options: str) -> dict:
     )
     if run.returncode == ncu.UNUSABLE_ARGUMENTS:
         raise ncu.Refused(run.stderr.strip())
-    if run.returncode != 0:
-        print(run.stdout, run.stderr, sep="\n", file=sys.stderr)
-        sys.exit(run.returncode)
+    if not run.stdout:
+        print(run.stderr.strip() or f"{program} failed", file=sys.stderr)
+        sys.exit(run.returncode or 1)
     return json.loads(run.stdout)
 
 
@@ -84,6 +84,9 @@ def count(
                     result = run_program("sim", chapter, *options)["variants"][0]
                 except ncu.Refused:
                     continue
+                check = result.get("check", {"passed": False})
+                if not check["passed"] and "known_failure" not in check:
+                    sys.exit(f"{chapter}/{variant} is wrong on {problem}")
                 rows.append(
                     {"chapter": chapter, "variant": variant, **problem}
                     | simulated(result)

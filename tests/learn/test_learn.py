@@ -431,24 +431,33 @@ class DocsTest(LearnTest):
 
 class PackagesTest(LearnTest):
     def test_missing_packages_are_installed_and_the_command_comes_first(self):
-        done = self.tree.learn("test", FAKE_MISSING="libfmt-dev g++")
+        done = self.tree.learn("test", FAKE_MISSING="libfmt-dev libgtest-dev")
         self.assert_well(done)
         sudo = "" if os.geteuid() == 0 else "sudo "
         install = (
             f"-- packages: {sudo}env DEBIAN_FRONTEND=noninteractive apt-get -y "
-            "-o DPkg::Lock::Timeout=300 install --no-install-recommends g++ libfmt-dev\n"
+            "-o DPkg::Lock::Timeout=300 install --no-install-recommends libfmt-dev libgtest-dev\n"
         )
         self.assertIn(f"-- package lists: {sudo}apt-get -y update\n", done.stdout)
         self.assertIn(install, done.stdout)
         self.assertEqual(self.tree.calls("apt-get")[0], "apt-get -y update")
-        self.assertTrue(self.tree.calls("apt-get")[1].endswith(" g++ libfmt-dev"))
-        self.assert_well(self.tree.learn("test", FAKE_MISSING="libfmt-dev g++"))
+        self.assertTrue(
+            self.tree.calls("apt-get")[1].endswith(" libfmt-dev libgtest-dev")
+        )
+        self.assert_well(
+            self.tree.learn("test", FAKE_MISSING="libfmt-dev libgtest-dev")
+        )
         self.assertEqual(len(self.tree.calls("apt-get")), 2)
 
     def test_apt_that_fails(self):
         done = self.tree.learn("run", FAKE_MISSING="libcli11-dev", FAKE_APT="fails")
         self.assert_one_line(done, 3, "does not know libcli11-dev")
         self.assertIn("E: Unable to locate package", done.stdout)
+
+    def test_programs_that_do_not_come_from_dpkg_are_taken(self):
+        done = self.tree.learn("run", FAKE_MISSING="cmake ninja-build")
+        self.assert_well(done)
+        self.assertEqual(self.tree.calls("apt-get"), [])
 
     def test_no_apt_lists_the_packages_and_their_purpose(self):
         self.tree.without("apt-get")
@@ -489,7 +498,7 @@ class PackagesTest(LearnTest):
         return "\n".join(said)
 
     def test_with_sudo(self):
-        said = self.ensure(FAKE_MISSING="cmake")
+        said = self.ensure(FAKE_MISSING="libfmt-dev")
         self.assertIn("-- package lists: sudo apt-get -y update", said)
         self.assertIn(
             "-- packages: sudo env DEBIAN_FRONTEND=noninteractive apt-get", said
@@ -499,20 +508,29 @@ class PackagesTest(LearnTest):
 
     def test_neither_root_nor_sudo_prints_the_command(self):
         self.tree.without("sudo")
+        self.tree.without("cmake", "ninja")
         said = self.ensure(FAKE_MISSING="cmake ninja-build")
         self.assertRegex(said, r"(?m)^apt-get -y update && env .* cmake ninja-build$")
         self.assertIn("exit 3: installing needs root or sudo", said)
         self.assertEqual(self.tree.calls("apt-get"), [])
 
     def test_sudo_that_wants_a_password_and_nobody_to_type_it(self):
-        said = self.ensure(FAKE_MISSING="cmake", FAKE_SUDO="1")
-        self.assertRegex(said, r"(?m)^sudo apt-get -y update && sudo env .* cmake$")
+        said = self.ensure(FAKE_MISSING="libfmt-dev", FAKE_SUDO="1")
+        self.assertRegex(
+            said, r"(?m)^sudo apt-get -y update && sudo env .* libfmt-dev$"
+        )
         self.assertIn("exit 3", said)
         self.assertEqual(self.tree.calls("apt-get"), [])
 
     def test_the_report_alone_stops_nobody(self):
         self.tree.without("sudo")
         said = self.ensure(FAKE_MISSING="python3-matplotlib")
+        self.assertIn("Going on without", said)
+        self.assertNotIn("exit", said)
+
+    def test_nor_when_apt_does_not_have_it(self):
+        said = self.ensure(FAKE_MISSING="python3-matplotlib", FAKE_APT="fails")
+        self.assertIn("E: Unable to locate package", said)
         self.assertIn("Going on without", said)
         self.assertNotIn("exit", said)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ sys.path.insert(0, str(ROOT / "common" / "profile"))
 import columns
 import ncu
 import sectors
+import softmax_results
 
 WIDTH = 100
 
@@ -136,6 +138,11 @@ class ProfileTest(unittest.TestCase):
         }
         for name in ("bin/ncu", "bin/nvidia-smi"):
             self.program(name)
+        for name in (
+            "bash",
+            "dirname",
+        ):  # and nothing else of this machine: it may have a GPU
+            (self.root / "bin" / name).symlink_to(shutil.which(name))
         for build in ("sim", "cuda"):
             self.program(f"build/{build}/bin/ch02_online_softmax")
             self.program(f"build/{build}/bin/ch07_multi_stage")
@@ -156,7 +163,7 @@ class ProfileTest(unittest.TestCase):
         (self.root / "fake.json").write_text(json.dumps(self.fake))
         env = {
             **os.environ,
-            "PATH": f"{self.root}/bin:/usr/bin:/bin",
+            "PATH": str(self.root / "bin"),
             "PYTHON": sys.executable,
             "CUDA_HOME": str(self.root),
             "FA_BUILD": str(self.root / "build/cuda"),
@@ -164,7 +171,7 @@ class ProfileTest(unittest.TestCase):
             **variables,
         }
         return subprocess.run(
-            ["bash", ROOT / "chapters" / folder / "profile.sh", *words],
+            [self.root / "bin/bash", ROOT / "chapters" / folder / "profile.sh", *words],
             env=env,
             capture_output=True,
             text=True,
@@ -494,6 +501,39 @@ class SectorsTest(ProfileTest):
         joined = {name for name, *_ in ncu.JOINED}
         self.assertLessEqual(names.keys(), ncu.METRICS.keys() | joined)
         self.assertEqual(names["bank_conflicts"], 6)
+
+    def test_what_is_wrong_is_not_counted(self):
+        (self.root / "fake.json").write_text(json.dumps(self.fake))
+        with (
+            mock.patch.object(sectors, "ROOT", self.root),
+            self.assertRaisesRegex(SystemExit, "online_softmax/online is wrong"),
+        ):  # the stand-in has checked nothing
+            sectors.count(["02_online_softmax"], [{"rows": 3}])
+
+
+class SoftmaxTest(unittest.TestCase):
+    """What is timed of chapters 01 and 02."""
+
+    def time(self, **variant) -> list[dict]:
+        times = dict.fromkeys(("median", "min", "max", "repeats"), 1.0)
+        ready = {
+            "time_ms": times,
+            "check": {"passed": True},
+            "gb_per_s": 1.0,
+            "share_of_copy": 1.0,
+        }
+        result = {"variants": [{"name": "online", **ready, **variant}]}
+        with mock.patch.object(sectors, "run_program", return_value=result):
+            return softmax_results.time_chapter("02_online_softmax", 3, 5)
+
+    def test_a_wrong_result_has_a_row_that_says_so(self):
+        self.assertTrue(self.time()[0]["right"])
+        self.assertFalse(self.time(check={"passed": False})[0]["right"])
+
+    def test_what_does_not_run_ends_it(self):
+        message = "02_online_softmax/online on 3 x 5: launch failed"
+        with self.assertRaisesRegex(SystemExit, message):
+            self.time(failure="launch failed")
 
 
 class ChaptersTest(unittest.TestCase):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .. import machine, project, setup
+from .. import machine, packages, project, setup
 from ..console import Console, LearnError
 from .run import refuse_json
 
@@ -79,7 +79,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         raise LearnError(f"{problem}, which compiles for the GPU", 3)
     python = python_with_torch() if args.peers else sys.executable
     args.preset = "cuda"
-    preset = setup.prepare(console, args)
+    preset = setup.prepare(console, args, packages.GPU_PACKAGES)
     libraries = ["chapter_libraries"] if args.peers else []
     setup.build(console, preset, [c.executable for c in chapters] + libraries)
     console.say()
