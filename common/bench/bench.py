@@ -53,7 +53,8 @@ def program_rows(
     command += ["--causal"] if point.causal else []
     run = subprocess.run(command, check=False, capture_output=True, text=True)
     if not run.stdout:
-        raise Stop(run.stderr.strip() or f"{command[0]} failed", run.returncode)
+        reason = run.stderr.strip().removeprefix("error: ")
+        raise Stop(reason or f"{command[0]} failed", run.returncode)
     rows = []
     for variant in json.loads(run.stdout)["variants"]:
         time = variant.get("time_ms")
