@@ -1,5 +1,5 @@
-# fa_warnings: what every target is compiled with. -DFA_WERROR=ON (CI) turns warnings into errors.
-option(FA_WERROR "Treat warnings as errors" OFF)
+# fa_warnings: what every target is compiled with. FA_WERROR=ON, as in the environment of CI, makes warnings errors.
+option(FA_WERROR "Treat warnings as errors" $ENV{FA_WERROR})
 add_library(fa_warnings INTERFACE)
 set(_warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wunused
   -Wno-missing-field-initializers)  # designated initializers name what differs from the default
@@ -17,6 +17,7 @@ target_compile_options(fa_warnings INTERFACE
 # FA_SANITIZE: AddressSanitizer and UBSan for host code. Kernels keep the simulator's own instrumentation.
 option(FA_SANITIZE "Host code under AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
 if(FA_SANITIZE)
+  string(REPLACE "-O2" "-O1" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")  # half the build
   add_link_options(-fsanitize=address,undefined)
   target_compile_options(fa_warnings INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined)
 endif()
