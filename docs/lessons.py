@@ -53,6 +53,8 @@ KIND and ARGUMENTS are one of
         time and memory against the length, from common/bench/scaling.py
     results: FILE soak
         what the random problems of tests/soak/soak.py covered
+    results: FILE sanitizer
+        what tests/soak/sanitize.py found
 
 The relative links and images of the files are checked as well.
 
@@ -505,6 +507,7 @@ RESULTS = {
     r"standing": measured.standing,
     r"chapters": measured.chapters,
     r"soak": measured.soak,
+    r"sanitizer": measured.sanitizer,
     r"passes (\w+) (\w+) (.+)": lambda data, forward, backward, peer: measured.passes(
         data, (forward, backward), peer
     ),
@@ -523,7 +526,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement,"
-            " standing, chapters, passes and soak: see the top of docs/lessons.py"
+            " standing, chapters, passes, soak and sanitizer: see the top of docs/lessons.py"
         )
     path = tree.root / "docs" / "results" / file
     try:

@@ -462,3 +462,25 @@ def soak(data: dict) -> str:
         row = [run["chapter"][:2], *(f"{run[key]:,}" for key in columns.values())]
         rows.append([*row, f"{run['worst_of_tolerance']:.2f}"])
     return on_device(data, ["chapter", *columns, "largest error / its tolerance"], rows)
+
+
+def sanitizer(data: dict) -> str:
+    """What the tools of compute-sanitizer found in the programs of tests/soak/sanitize.py."""
+    tools = list(dict.fromkeys(run["tool"] for run in data["runs"]))
+    programs: dict[str, dict[str, dict]] = {}
+    for run in data["runs"]:
+        programs.setdefault(run["program"], {})[run["tool"]] = run
+    rows = []
+    for name, runs in programs.items():
+        kind, _, chapter = name.partition("_ch")
+        unit = "problems" if kind == "soak" else "tests"
+        told = [
+            "did not end" if runs[t]["errors"] is None else f"{runs[t]['errors']:,}"
+            for t in tools
+        ]
+        covered = min(run[unit] for run in runs.values())
+        rows.append((kind == "soak", [chapter[:2], f"{covered:,} {unit}", *told]))
+    rows.sort()  # tests, then random problems
+    return on_device(
+        data, ["chapter", "under each tool", *tools], [row for _, row in rows]
+    )

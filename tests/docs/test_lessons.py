@@ -487,6 +487,19 @@ class Summaries(InATree):
         self.assertIn("| 1,024 | does not fit | does not fit |\n", text)
         self.assertIn("| exponent | 2.00 | 1.00 |", text)
 
+    def test_sanitizer(self):
+        runs = [
+            {"program": program, "tool": tool, "errors": errors, unit: 12}
+            for program, unit in (("soak_ch05_x", "problems"), ("test_ch07_y", "tests"))
+            for tool, errors in (("memcheck", 0), ("racecheck", None))
+        ]
+        runs[0]["errors"] = 3
+        data = {"device": "H", "runs": runs}
+        self.write("docs/results/s.json", json.dumps(data))
+        text = self.fill("results: s.json sanitizer")
+        self.assertIn("| 07 | 12 tests | 0 | did not end |\n", text)
+        self.assertTrue(text.endswith("| 05 | 12 problems | 3 | did not end |"), text)
+
 
 class Drawings(InATree):
     def test_the_file_is_written_and_checked(self):

@@ -1,35 +1,59 @@
-"""compute-sanitizer's four tools over random problems and over every variant of every chapter. Needs a GPU.
+"""compute-sanitizer's four tools over the tests of every chapter, and over random problems. Needs a GPU.
 
-    sanitize.py [--problems N] [--seed S] [--build DIR] [--jobs J]
+    sanitize.py [--problems N] [--seed S] [--build DIR] [--jobs J] [--json FILE]
 
-Chapters 05, 07 and 08 run the problems of soak.cpp; the others run all variants on a ragged one.
-Exit status: 1 a tool reports something, 2 something is not built, 3 there is no compute-sanitizer.
+Each chapter's GoogleTest program runs whole under each tool; chapters 05, 07 and 08 run problems of soak.cpp besides.
+Exit status: 1 a tool reports something or a test fails, 2 something is not built, 3 there is no compute-sanitizer.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common" / "bench"))
+import machine
+
 TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
 SUMMARY = re.compile(r"=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)")
+PASSED = re.compile(r"\[  PASSED  \] (\d+) tests?")
 SOAKED = ["05_loop_swapped_v2", "07_multi_stage", "08_backward"]
-SOFTMAX = "--rows 70 --cols 1003"
-ATTENTION = "--heads 4 --kv-heads 2 --seq-q 131 --seq-k 333 --head-dim 64 --causal"
-WHOLE = {
-    "01_safe_softmax": SOFTMAX,
-    "02_online_softmax": SOFTMAX,
-    "03_one_pass_attention": ATTENTION,
-    "04_tiled_v1": ATTENTION,
-    "06_tensor_core_mma": ATTENTION,
-}
+CHAPTERS = [folder.name for folder in sorted(ROOT.glob("chapters/[0-9][0-9]_*"))]
+
+
+def examine(sanitizer: str, program: Path, words: list[str], tool: str) -> dict:
+    """A run of a program under a tool. "output" is what a reader needs where it is not clean."""
+    begin = time.monotonic()
+    command = [sanitizer, "--tool", tool, "--print-limit", "3", str(program), *words]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    found, passed = SUMMARY.search(done.stdout), PASSED.search(done.stdout)
+    errors = int(found[1]) if found else None  # None: the tool did not come to its end
+    run = {"program": program.name, "tool": tool, "errors": errors}
+    if program.name.startswith("soak"):
+        run["problems"] = int(words[1])
+    else:
+        run["tests"] = int(passed[1]) if passed else 0
+    run["clean"] = errors == 0 and done.returncode == 0
+    run["seconds"] = round(time.monotonic() - begin, 1)
+    return run if run["clean"] else run | {"output": done.stdout + done.stderr}
+
+
+def line(run: dict) -> str:
+    """A run, for a terminal."""
+    covered = (
+        f"{run['tests']} tests" if "tests" in run else f"{run['problems']} problems"
+    )
+    told = "did not run" if run["errors"] is None else f"{run['errors']} errors"
+    return f"{run['program']:28} {run['tool']:10} {told:9} {covered:12} {run['seconds']:5.0f} s"
 
 
 def main() -> int:
@@ -37,7 +61,8 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=40, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "cuda")
-    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) // 2 or 1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
@@ -46,39 +71,38 @@ def main() -> int:
             file=sys.stderr,
         )
         return 3
-    random = f"--problems {options.problems} --seed {options.seed} --longest 150"
-    runs = [(f"soak_ch{chapter}", random) for chapter in SOAKED]
-    runs += [
-        (f"ch{chapter}", f"--variant all {problem} --no-check")
-        for chapter, problem in WHOLE.items()
-    ]
-    for program, _ in runs:
-        if not (options.build / "bin" / program).exists():
+    random = ["--problems", str(options.problems), "--seed", str(options.seed)]
+    random += ["--longest", "150"]
+    programs = [(f"test_ch{chapter}", ["--gtest_brief=1"]) for chapter in CHAPTERS]
+    programs += [(f"soak_ch{chapter}", random) for chapter in SOAKED]
+    for name, _ in programs:
+        if not (options.build / "bin" / name).exists():
             print(
-                f"sanitize: there is no {program}: cmake --workflow --preset cuda",
+                f"sanitize: there is no {name}: cmake --workflow --preset cuda",
                 file=sys.stderr,
             )
             return 2
 
-    def examine(run: tuple[str, str, str]) -> tuple[str, bool]:
-        program, words, tool = run
-        command = [sanitizer, "--tool", tool, "--print-limit", "3"]
-        command += [str(options.build / "bin" / program), *words.split()]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        found = SUMMARY.search(done.stdout)
-        clean = bool(found) and found[1] == "0" and done.returncode == 0
-        told = f"{found[1]} errors" if found else "did not run"
-        line = f"{program:26} {tool:10} {told}, {words}"
-        return (line if clean else f"{line}\n{done.stdout}{done.stderr}"), clean
+    def run(entry: tuple[str, list[str], str]) -> dict:
+        name, words, tool = entry
+        return examine(sanitizer, options.build / "bin" / name, words, tool)
 
-    every = [(*run, tool) for run in runs for tool in TOOLS]
+    # The longest come first.
+    every = [(*entry, tool) for entry in reversed(programs) for tool in TOOLS]
     with ThreadPoolExecutor(options.jobs) as pool:
         results = []
-        for line, clean in pool.map(examine, every):
-            print(line, flush=True)
-            results.append(clean)
-    print(f"{sum(results)} of {len(results)} runs are clean")
-    return 0 if all(results) else 1
+        for result in pool.map(run, every):
+            output = result.pop("output", "")
+            print("\n".join(filter(None, [line(result), output])), flush=True)
+            results.append(result)
+    clean = sum(result["clean"] for result in results)
+    print(f"{clean} of {len(results)} runs are clean")
+    if options.json:
+        data = {"device": machine.gpu().get("name"), "runs": results}
+        partial = options.json.with_suffix(".partial")
+        partial.write_text(json.dumps(data, indent=1) + "\n")
+        partial.replace(options.json)
+    return 0 if clean == len(results) else 1
 
 
 if __name__ == "__main__":
