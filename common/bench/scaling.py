@@ -119,7 +119,7 @@ def main() -> int:
         for name in (f"07 {VARIANT}", STANDARD):
             try:
                 with enough_memory(first):
-                    row = measure(first, name, OneSet(first))  # libraries load theirs
+                    row = measure(first, name, OneSet(first))  # loads the libraries
                 if not row["fits"]:
                     raise OutOfMemory(f"{first} does not fit into the GPU's memory")
             except (FileNotFoundError, OutOfMemory) as obstacle:

@@ -105,6 +105,14 @@ class Example(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.count("ERROR SUMMARY"), 1)
 
+    def test_a_stripped_program_is_refused(self) -> None:
+        command = ["strip", "-o", self.build / "stripped", self.build / "block_sums"]
+        subprocess.run(command, check=True)
+        done = self.run_program("stripped")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("gpusim: the executable is stripped of the symbols", done.stderr)
+
     def test_unknown_argument_is_refused(self) -> None:
         done = self.run_program("block_sums", "--count")
         self.assertEqual(

@@ -124,7 +124,6 @@ BlockRunner::BlockRunner()
   variables_.push_back({});
   for (const TlsVariable& v : layout.variables)
     variables_.push_back({.offset = v.offset, .bytes = v.bytes, .name = v.name});
-  if (layout.variables.empty()) variables_.push_back({.bytes = shared_bytes_, .name = "shared"});
   for (auto* address : dynamic_shared_storage()) {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(address()) - shared_base_;
     for (StaticVariable& v : variables_) {

@@ -10,12 +10,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/session.hpp"
+#include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
 namespace {
@@ -251,6 +253,10 @@ void copy_commit() { current_runner->copy_commit(); }
 void copy_wait(int pending) { current_runner->copy_wait(pending); }
 
 void run(const Launch& launch) {
+  if (tls_layout().variables.empty()) {
+    throw std::runtime_error(
+        "gpusim: the executable is stripped of the symbols by which shared variables are found");
+  }
   static Pool pool;
   Session::instance().count_launch();
   pool.run(launch);
