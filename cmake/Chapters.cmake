@@ -1,9 +1,11 @@
 option(FA_PTXAS_REPORT "Keep what ptxas says of each kernel: tests/chapters/check_spills.py reads it" OFF)
 
-# fa_kernels(<target> <source>...): compiles sources that hold kernels, for whichever backend.
+# fa_kernels(<target> <source>... [SHARED <array>...]): compiles sources that hold kernels, for whichever backend. SHARED:
+# the arrays that they declare as extern __shared__, with their namespace.
 function(fa_kernels target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SHARED")
   if(FA_BACKEND STREQUAL sim)
-    gpusim_kernels(${target} SOURCES ${ARGN} DYNAMIC_SHARED fa::smem)
+    gpusim_kernels(${target} SOURCES ${arg_UNPARSED_ARGUMENTS} DYNAMIC_SHARED ${arg_SHARED})
   elseif(FA_PTXAS_REPORT)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v>)
     set_target_properties(${target} PROPERTIES
@@ -17,8 +19,9 @@ if(FA_BACKEND STREQUAL cuda)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# fa_add_chapter([SOURCES <source>...]): in chapters/NN_name/CMakeLists.txt. SOURCES: kernels that chapter.cu does not
-# include, such as those of another chapter: #include "NN_name/kernel.cuh". Makes
+# fa_add_chapter([SOURCES <source>...] [KERNELS_OF <NN>...]): in chapters/NN_name/CMakeLists.txt. SOURCES: kernels that
+# chapter.cu does not include. KERNELS_OF: the other chapters whose kernels these sources include, as
+# "NN_name/kernel.cuh". Makes
 #   chNN_name          the executable
 #   chNN_name_kernels  what it shares with its test: chapter.cu and the kernels that it includes, SOURCES
 #   test_chNN_name     tests/chapters/chapter_test.cpp, on what the chapter declares
@@ -26,17 +29,19 @@ endif()
 # and where a learner has begun the chapter (./learn start NN)
 #   chNN_name_exercise   the same with exercises/NN_name/kernel.cuh; not in `all`, where its errors would stop others
 function(fa_add_chapter)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "SOURCES;KERNELS_OF")
   list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   string(SUBSTRING ${folder} 0 2 number)
   set(name ch${folder})
+  set(shared ${number} ${arg_KERNELS_OF})
+  list(TRANSFORM shared REPLACE "(.+)" "fa::ch\\1::smem")  # each chapter has a namespace, and calls the array so
 
   add_library(${name}_kernels OBJECT chapter.cu ${arg_SOURCES})
   target_include_directories(${name}_kernels PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/chapters)
   target_link_libraries(${name}_kernels PUBLIC fa_harness PRIVATE fa_warnings)
-  fa_kernels(${name}_kernels chapter.cu ${arg_SOURCES})
+  fa_kernels(${name}_kernels chapter.cu ${arg_SOURCES} SHARED ${shared})
 
   add_executable(${name})
   target_link_libraries(${name} PRIVATE ${name}_kernels fa_main)
@@ -61,7 +66,7 @@ function(fa_add_chapter)
     target_include_directories(${name}_exercise_kernels PRIVATE ${exercise} ${CMAKE_CURRENT_SOURCE_DIR}
       ${PROJECT_SOURCE_DIR}/chapters)
     target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness)  # not fa_warnings: blanks leave much unused
-    fa_kernels(${name}_exercise_kernels ${chapter_cu} ${arg_SOURCES})
+    fa_kernels(${name}_exercise_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${shared})
     add_executable(${name}_exercise EXCLUDE_FROM_ALL)
     target_link_libraries(${name}_exercise PRIVATE ${name}_exercise_kernels fa_main)
   endif()

@@ -13,6 +13,7 @@
 #include "kernel.cuh"
 
 namespace fa {
+using namespace ch01;
 namespace {
 
 using Shape = Softmax::Shape;

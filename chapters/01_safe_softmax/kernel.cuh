@@ -13,7 +13,7 @@
 #include <cfloat>
 #include <cmath>
 
-namespace fa {
+namespace fa::ch01 {
 
 constexpr int kBlockThreads = 128;           ///< the same for every kernel here: only the mapping changes
 constexpr int kWarps = kBlockThreads / 32;   ///< warps of a block
@@ -210,4 +210,4 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-}  // namespace fa
+}  // namespace fa::ch01

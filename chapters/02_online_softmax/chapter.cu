@@ -9,6 +9,7 @@
 #include "kernel.cuh"
 
 namespace fa {
+using namespace ch02;
 namespace {
 
 using Shape = Softmax::Shape;

@@ -13,7 +13,7 @@
 #include "device/math.cuh"
 #include "device/reduce.cuh"
 
-namespace fa {
+namespace fa::ch02 {
 
 constexpr int kBlockThreads = 256;          ///< of every kernel up to `block_per_row`
 constexpr int kWarps = kBlockThreads / 32;  ///< warps of such a block
@@ -42,7 +42,7 @@ __device__ __forceinline__ MaxSum merge(MaxSum a, MaxSum b) {
 
 /// A pair travels between lanes in two shuffles. With this, warp_reduce() and block_reduce() take pairs.
 __device__ __forceinline__ MaxSum shuffle_xor(MaxSum part, int mask) {
-  return {shuffle_xor(part.m, mask), shuffle_xor(part.l, mask)};
+  return {fa::shuffle_xor(part.m, mask), fa::shuffle_xor(part.l, mask)};
 }
 
 /// Online softmax: y[r, c] = exp(x[r, c] - m_r) / l_r in two passes over x instead of three.
@@ -348,4 +348,4 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   }
 }
 
-}  // namespace fa
+}  // namespace fa::ch02

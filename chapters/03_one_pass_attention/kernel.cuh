@@ -17,7 +17,7 @@
 #include "device/max_sum.cuh"
 #include "device/reduce.cuh"
 
-namespace fa {
+namespace fa::ch03 {
 
 constexpr int kWarps = 4;                   ///< of a block, each with a row of its own
 constexpr int kBlockThreads = 32 * kWarps;  ///< the same for both kernels
@@ -63,7 +63,7 @@ __device__ __forceinline__ float score(const float (&rQ)[kCols], const float* k)
   // HINT 1: s += rQ[c] * k[lane + 32 * c] for all c; then return warp_reduce(s, add), add being a + b.
   float s = 0.0f;
   for (int c = 0; c < kCols; ++c) s += rQ[c] * k[lane + 32 * c];
-  return warp_reduce(s, [](float a, float b) { return a + b; });
+  return warp_reduce(s, Sum());
   // STUB:   return rQ[0] * k[lane];
 }
 
@@ -164,4 +164,4 @@ __global__ void __launch_bounds__(kBlockThreads) one_pass_attention(Attention<fl
   store_row(row, rO, {m, l});
 }
 
-}  // namespace fa
+}  // namespace fa::ch03

@@ -15,6 +15,7 @@
 #include "kernel.cuh"
 
 namespace fa {
+using namespace ch04;
 namespace {
 
 using Shape = AttentionForward::Shape;

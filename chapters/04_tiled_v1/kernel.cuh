@@ -24,7 +24,7 @@
 #include "device/max_sum.cuh"
 #include "device/reduce.cuh"
 
-namespace fa {
+namespace fa::ch04 {
 
 // --- what the three kernels share ------------------------------------------------------------------
 
@@ -382,7 +382,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
           // HINT 4: It is the recurrence of chapter 03, but the maximum grows by 32 keys at a time.
           // HINT 4: The new maximum is the same in all lanes: warp_reduce() of the scores, then fmaxf().
           // HINT 4: rL[r] and all rO[r][c] get the factor exp(old - new), rL[r] also p. P V comes below.
-          const float m_new = fmaxf(rM[r], warp_reduce(s, [](float x, float y) { return fmaxf(x, y); }));
+          const float m_new = fmaxf(rM[r], warp_reduce(s, Max()));
           const float correction = expf(rM[r] - m_new), p = expf(s - m_new);
           rM[r] = m_new;
           rL[r] = rL[r] * correction + p;
@@ -404,8 +404,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
       MaxSum stats = {-FLT_MAX, 0.0f};
       if (has_row && !is_first) stats = {head.m[query_of_lane], head.l[query_of_lane]};
       for (int r = 0; r < Br; ++r) {
-        const MaxSum before = {__shfl_sync(0xffffffffu, stats.m, r), __shfl_sync(0xffffffffu, stats.l, r)};
-        const MaxSum tile = {rM[r], warp_reduce(rL[r], [](float x, float y) { return x + y; })};
+        const MaxSum before = {__shfl_sync(kAllLanes, stats.m, r), __shfl_sync(kAllLanes, stats.l, r)};
+        const MaxSum tile = {rM[r], warp_reduce(rL[r], Sum())};
         const Update step = update(before, tile);
         if (lane == r) stats = step.all;
         if (first + r >= a.seq_q) continue;  // all lanes
@@ -425,4 +425,4 @@ __global__ void __launch_bounds__(Tile::kThreads)
   store_lse(a, head);
 }
 
-}  // namespace fa
+}  // namespace fa::ch04

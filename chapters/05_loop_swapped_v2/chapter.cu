@@ -12,6 +12,7 @@
 #include "kernel.cuh"
 
 namespace fa {
+using namespace ch05;
 namespace {
 
 using Shape = AttentionForward::Shape;

@@ -24,7 +24,7 @@
 #include "device/slices.cuh"
 #include "device/tile.cuh"
 
-namespace fa {
+namespace fa::ch05 {
 
 // --- what the kernels share ------------------------------------------------------------------------
 
@@ -427,4 +427,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   }
 }
 
-}  // namespace fa
+}  // namespace fa::ch05

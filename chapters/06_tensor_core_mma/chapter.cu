@@ -18,6 +18,7 @@
 #include "wmma.cuh"
 
 namespace fa {
+using namespace ch06;
 namespace {
 
 using Shape = AttentionForward::Shape;

@@ -25,7 +25,7 @@
 #include "device/tensor_core.cuh"
 #include "tiles.cuh"
 
-namespace fa {
+namespace fa::ch06 {
 
 // --- fragments: who holds which element --------------------------------------------------------------
 
@@ -227,9 +227,9 @@ struct NaturalExp {
 
 /// exp(x) = 2^(x * log2 e): the multiplication moves into the scale, what is left is one instruction.
 struct FoldedExp2 {
-  static __device__ __forceinline__ float factor(float scale) { return scale * 1.44269504f; }
+  static __device__ __forceinline__ float factor(float scale) { return scale * kLog2e; }
   static __device__ __forceinline__ float exp(float x) { return ptx::exp2_approx(x); }
-  static __device__ __forceinline__ float log_of_exp(float x) { return x * 0.693147181f; }
+  static __device__ __forceinline__ float log_of_exp(float x) { return x * kLn2; }
 };
 
 /// A lane holds elements of two rows: registers 0 and 1 of each fragment C are of row lane / 4, 2 and 3 of the row
@@ -270,7 +270,7 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
     float m = row.m[half];
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) m = fmaxf(m, fmaxf(rS[n][2 * half], rS[n][2 * half + 1]));
-    m = warp_reduce<4>(m, [](float a, float b) { return fmaxf(a, b); });
+    m = warp_reduce<4>(m, Max());
     const float base = m == -INFINITY ? 0.0f : m * factor;  // no key so far: (-inf) - (-inf) would be NaN
     const float correction = Exp::exp(row.m[half] * factor - base);
     float l = 0.0f;
@@ -357,7 +357,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float l = warp_reduce<4>(stats.l[half], [](float x, float y) { return x + y; });
+    const float l = warp_reduce<4>(stats.l[half], Sum());
     const float inv_l = inverse_or_zero(l);
     const int query = row + 8 * half;
     if (query >= a.seq_q) continue;
@@ -372,4 +372,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   }
 }
 
-}  // namespace fa
+}  // namespace fa::ch06

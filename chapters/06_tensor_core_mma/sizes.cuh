@@ -6,7 +6,7 @@
 
 #include "attention/tensor.hpp"
 
-namespace fa {
+namespace fa::ch06 {
 
 struct LessonSizes {
   static constexpr std::array kHeadDims = {32, 64, 128};
@@ -19,4 +19,4 @@ struct AllSizes {
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
 };
 
-}  // namespace fa
+}  // namespace fa::ch06

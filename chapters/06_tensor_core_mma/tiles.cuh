@@ -8,7 +8,7 @@
 
 #include "device/attention.cuh"
 
-namespace fa {
+namespace fa::ch06 {
 
 /// How a kernel cuts the problem.
 ///
@@ -94,4 +94,4 @@ struct Block {
   __device__ __forceinline__ float* gLse() const { return a.lse + query_row(); }
 };
 
-}  // namespace fa
+}  // namespace fa::ch06

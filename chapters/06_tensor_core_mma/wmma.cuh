@@ -14,7 +14,7 @@
 #include "device/reduce.cuh"
 #include "tiles.cuh"
 
-namespace fa {
+namespace fa::ch06 {
 
 /// How `wmma` cuts the problem: as `mma` does, with a tile of S for each warp in shared memory.
 template <class Element, int kHeadDimension, template <int> class Layout>
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) wmma_attention(Attention<ty
       rP[i] = col < seen ? sRow[col] * a.scale : -INFINITY;
       m_new = fmaxf(m_new, rP[i]);
     }
-    m_new = warp_reduce<2>(m_new, [](float x, float y) { return fmaxf(x, y); });
+    m_new = warp_reduce<2>(m_new, Max());
     const float base = m_new == -INFINITY ? 0.0f : m_new;
     const float correction = expf(m - base);
     m = m_new;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) wmma_attention(Attention<ty
     __syncthreads();  // the next key tile is there, and no warp reads P or the value tile any more
   }
 
-  l = warp_reduce<2>(l, [](float x, float y) { return x + y; });
+  l = warp_reduce<2>(l, Sum());
   if (lane % 2 == 0) sFactor[lane / 2] = inverse_or_zero(l);
   if (lane % 2 == 0 && query < a.seq_q) block.gLse()[query] = l == 0.0f ? -INFINITY : m + logf(l);
   __syncwarp();  // all factors are there
@@ -141,4 +141,4 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) wmma_attention(Attention<ty
   }
 }
 
-}  // namespace fa
+}  // namespace fa::ch06

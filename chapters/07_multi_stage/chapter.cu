@@ -17,6 +17,7 @@
 #include "sizes.cuh"
 
 namespace fa {
+using namespace ch07;
 namespace {
 
 using Shape = AttentionForward::Shape;

@@ -8,7 +8,7 @@
 
 #include "device/swizzle.cuh"
 
-namespace fa {
+namespace fa::ch07 {
 
 /// How the kernel cuts the problem, and which tricks it uses. A policy derives from it and replaces what it wants.
 ///
@@ -107,4 +107,4 @@ struct MultiStageTiles : Choices {
   static_assert(!Choices::kSplitKv || (kAhead == 0 && Choices::kSlice == Choices::Bc));
 };
 
-}  // namespace fa
+}  // namespace fa::ch07

@@ -21,14 +21,14 @@
 #include "device/attention.cuh"
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
-#include "device/ldmatrix.cuh"
+#include "device/fragments.cuh"
 #include "device/math.cuh"
-#include "device/mma.cuh"
 #include "device/ptx.cuh"
 #include "device/reduce.cuh"
 #include "device/scores.cuh"
+#include "device/tensor_core.cuh"
 
-namespace fa {
+namespace fa::ch07 {
 
 // --- the part of a block -------------------------------------------------------------------------------
 
@@ -116,13 +116,13 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
     grew |= top[row] * factor - acc.m[row] > Tile::kSlack;
   }
   // EXERCISE 2: Bring m, l and O of every row to the new maximum, but only if a lane of the warp says that one grew.
-  // HINT 2: Lanes that shuffle together must go together. __any_sync(0xffffffffu, grew) is the same in all of them.
+  // HINT 2: Lanes that shuffle together must go together. __any_sync(kAllLanes, grew) is the same in all of them.
   // HINT 2: Four lanes share a row: warp_reduce<4>(top[row], ...) is the maximum of its new keys, without the factor.
   // HINT 2: What was a sum against m becomes one against m_new when it is multiplied by 2^(m - m_new).
-  if (!__any_sync(0xffffffffu, grew)) return;  // no shuffle either
+  if (!__any_sync(kAllLanes, grew)) return;  // no shuffle either
 #pragma unroll
   for (int row = 0; row < Tile::kLaneRows; ++row) {
-    const float m = warp_reduce<4>(top[row], [](float x, float y) { return fmaxf(x, y); });
+    const float m = warp_reduce<4>(top[row], Max());
     const float m_new = fmaxf(acc.m[row], m * factor);
     const float correction = ptx::exp2_approx(acc.m[row] - m_new);
     acc.m[row] = m_new;
@@ -184,10 +184,10 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Atten
 #pragma unroll
   for (int i = 0; i < Tile::kLaneRows; ++i) {
     const int row = 8 * i + lane / 4;
-    const float l = warp_reduce<4>(acc.l[i], [](float x, float y) { return x + y; });
+    const float l = warp_reduce<4>(acc.l[i], Sum());
     const float inv_l = inverse_or_zero(l);
     if (lane % 4 == 0 && first_query + row < a.seq_q)
-      a.lse[first_row + row] = l == 0.0f ? -INFINITY : acc.m[i] * 0.693147181f + logf(l);
+      a.lse[first_row + row] = l == 0.0f ? -INFINITY : acc.m[i] * kLn2 + logf(l);
 #pragma unroll
     for (int n = 0; n < d / 8; ++n) {
       const float* pair = &acc.o[i / 2][n][i % 2 * 2];
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const Part part = part_of_block<Tile>(a);
   const int warp_row = threadIdx.x / 32 * Tile::kWarpRows;
   const int first_query = part.first_query + warp_row;  // of the warp
-  const float factor = a.scale * 1.44269504f;
+  const float factor = a.scale * kLog2e;
 
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
@@ -370,4 +370,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   store<Tile>(acc, a, sQ + warp_row * d, part.head, first_query);
 }
 
-}  // namespace fa
+}  // namespace fa::ch07

@@ -6,7 +6,7 @@
 
 #include "attention/tensor.hpp"
 
-namespace fa {
+namespace fa::ch07 {
 
 /// Of the steps on the way: what the lesson shows, and the bundled input.
 struct LessonSizes {
@@ -20,4 +20,4 @@ struct AllSizes {
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
 };
 
-}  // namespace fa
+}  // namespace fa::ch07

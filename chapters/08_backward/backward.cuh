@@ -6,7 +6,7 @@
 
 #include "device/attention.cuh"
 
-namespace fa {
+namespace fa::ch08 {
 
 /// The backward pass, passed to a kernel by value. O and LSE are what the forward pass left.
 template <class T>
@@ -22,4 +22,4 @@ struct Backward : Attention<T> {
   }
 };
 
-}  // namespace fa
+}  // namespace fa::ch08

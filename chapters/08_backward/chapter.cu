@@ -25,6 +25,7 @@
 #include "sizes.cuh"
 
 namespace fa {
+using namespace ch08;
 namespace {
 
 using Shape = AttentionBackward::Shape;

@@ -13,8 +13,11 @@
 #include "device/launch.cuh"
 #include "forward.cuh"
 
-namespace fa {
+namespace fa::ch08 {
 namespace {
+
+using namespace ch05;
+using namespace ch07;
 
 template <int d>
 using Fp32Tiles = RegisterTiles<LargeTiles<d>, true>;
@@ -81,4 +84,4 @@ void forward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {
   });
 }
 
-}  // namespace fa
+}  // namespace fa::ch08

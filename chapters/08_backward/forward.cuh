@@ -10,7 +10,7 @@
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
 
-namespace fa::forward {
+namespace fa::ch08::forward {
 
 /// O and LSE, under the names "o" and "lse".
 std::vector<TensorSpec> workspace(const AttentionShape& shape);
@@ -23,4 +23,4 @@ Traffic traffic(const AttentionShape& shape);
 /// @throws CudaError
 void launch(const AttentionBackward::Args& args, cudaStream_t stream);
 
-}  // namespace fa::forward
+}  // namespace fa::ch08::forward

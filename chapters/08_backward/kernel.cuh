@@ -22,7 +22,7 @@
 #include "device/slices.cuh"
 #include "device/tile.cuh"
 
-namespace fa {
+namespace fa::ch08 {
 
 // --- what comes before -----------------------------------------------------------------------------------
 
@@ -48,10 +48,10 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) row_dots(Backward<T> a) {
   // EXERCISE 1: Make `sum` the dot product of the row's O and dO. This lane has kCount elements of each.
   // HINT 1: Which other lanes have elements of the row? The sum is needed in one of them only.
   // HINT 1: Multiply o.x[i] and d_o.x[i] as floats, and add them over i.
-  // HINT 1: warp_reduce(sum, [](float x, float y) { return x + y; }) is the sum over the warp.
+  // HINT 1: warp_reduce(sum, Sum()) is the sum over the warp.
   float sum = 0.0f;
   for (int i = 0; i < kCount; ++i) sum += float(o.x[i]) * float(d_o.x[i]);
-  sum = warp_reduce(sum, [](float x, float y) { return x + y; });
+  sum = warp_reduce(sum, Sum());
   // STUB:   const float sum = float(o.x[0]) * float(d_o.x[0]);
   if (threadIdx.x % 32 == 0) a.d[row] = sum;
 }
@@ -386,4 +386,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
   }
 }
 
-}  // namespace fa
+}  // namespace fa::ch08

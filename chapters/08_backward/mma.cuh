@@ -17,13 +17,13 @@
 #include "backward.cuh"
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
-#include "device/ldmatrix.cuh"
-#include "device/mma.cuh"
+#include "device/fragments.cuh"
 #include "device/ptx.cuh"
+#include "device/tensor_core.cuh"
 #include "device/tile.cuh"
 #include "mma_products.cuh"
 
-namespace fa {
+namespace fa::ch08 {
 
 // --- dK and dV, and dQ by atomic additions -------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kSlice>& rS,
                                               const Attention<typename Tile::T>& a, int first_query,
                                               int first_key) {
   const int lane = threadIdx.x % 32;
-  const float factor = a.scale * kLog2E;
+  const float factor = a.scale * kLog2e;
 #pragma unroll
   for (int n = 0; n < Tile::kSlice / 8; ++n) {
     const float2 lse = *reinterpret_cast<const float2*>(sLse + 8 * n + lane % 4 * 2);
@@ -42,7 +42,7 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kSlice>& rS,
     for (int m = 0; m < Tile::kRowTiles; ++m) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        rS[m][n][i] = ptx::exp2_approx(rS[m][n][i] * factor - (i % 2 ? lse.y : lse.x) * kLog2E);
+        rS[m][n][i] = ptx::exp2_approx(rS[m][n][i] * factor - (i % 2 ? lse.y : lse.x) * kLog2e);
       }
     }
   }
@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const size_t first = size_t(head) * a.seq_q + first_query;   // row of Q, dO and dQ
   const size_t first_row = size_t(a.kv_head(head)) * a.seq_k;  // of K and V
   const int keys = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
-  const float factor = a.scale * kLog2E;
+  const float factor = a.scale * kLog2e;
 
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
@@ -343,7 +343,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   for (int row = 0; row < kLaneRows; ++row) {
     const int query = warp_query + 8 * row + lane / 4;
     const bool inside = query < a.seq_q;
-    lse[row] = inside ? a.lse[size_t(head) * a.seq_q + query] * kLog2E : 0.0f;
+    lse[row] = inside ? a.lse[size_t(head) * a.seq_q + query] * kLog2e : 0.0f;
     row_dot[row] = inside ? a.d[size_t(head) * a.seq_q + query] : 0.0f;
   }
 
@@ -390,4 +390,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_rows<Tile>(a.dq + (first + warp_row) * d, sQ + warp_row * d, rdQ, a.scale, a.seq_q - warp_query);
 }
 
-}  // namespace fa
+}  // namespace fa::ch08

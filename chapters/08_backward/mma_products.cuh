@@ -10,13 +10,12 @@
 
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
-#include "device/ldmatrix.cuh"
-#include "device/mma.cuh"
+#include "device/fragments.cuh"
+#include "device/math.cuh"
 #include "device/swizzle.cuh"
+#include "device/tensor_core.cuh"
 
-namespace fa {
-
-inline constexpr float kLog2E = 1.44269504f;  ///< exp(x) = 2^(x * log2 e)
+namespace fa::ch08 {
 
 /// How `mma_key_gradients` cuts the problem.
 ///
@@ -232,4 +231,4 @@ __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T
   }
 }
 
-}  // namespace fa
+}  // namespace fa::ch08

@@ -6,11 +6,11 @@
 
 #include "attention/tensor.hpp"
 
-namespace fa {
+namespace fa::ch08 {
 
 struct Sizes {
   static constexpr std::array kHeadDims = {32, 64, 128};
   static constexpr std::array kTypes = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 };
 
-}  // namespace fa
+}  // namespace fa::ch08

@@ -139,8 +139,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     *reinterpret_cast<Floats*>(sP + key) = rP;
     *reinterpret_cast<Floats*>(sDp + key) = rDp;
   }
-  const float d = block_reduce(
-      mine, [](float x, float y) { return x + y; }, sPartial);
+  const float d = block_reduce(mine, Sum(), sPartial);
 
   for (int first = 0; first < a.seq_k; first += kStep) {
     const int key = first + kPack * int(threadIdx.x);

@@ -8,6 +8,9 @@
 
 namespace fa {
 
+inline constexpr float kLog2e = 1.44269504f;  ///< exp(x) = 2^(x * log2 e)
+inline constexpr float kLn2 = 0.693147181f;   ///< ln(x) = log2(x) * ln 2
+
 /// 1 / l, and 0 for l = 0: the sum of a row of -inf only, whose probabilities are zeros and not 0 / 0.
 __device__ __forceinline__ float inverse_or_zero(float l) { return l == 0.0f ? 0.0f : 1.0f / l; }
 

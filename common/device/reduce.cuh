@@ -5,13 +5,25 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
+
 namespace fa {
+
+inline constexpr unsigned kAllLanes = 0xffffffffu;  ///< all 32 lanes of the warp take part in a shuffle
+
+/// The operations that reductions are made with.
+struct Sum {
+  __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
+};
+struct Max {
+  __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
 
 /// The value that lane (this lane ^ mask) holds. All 32 lanes of the warp must call it together.
 ///
 /// A type that is reduced needs its own overload, in its own namespace.
 __device__ __forceinline__ float shuffle_xor(float value, int mask) {
-  return __shfl_xor_sync(0xffffffffu, value, mask);
+  return __shfl_xor_sync(kAllLanes, value, mask);
 }
 
 /// op over the values of kLanes neighbouring lanes; each of them gets the result.

@@ -12,9 +12,9 @@
 #include <cstdint>
 
 #include "device/attention.cuh"
-#include "device/ldmatrix.cuh"
-#include "device/mma.cuh"
+#include "device/fragments.cuh"
 #include "device/swizzle.cuh"
+#include "device/tensor_core.cuh"
 
 namespace fa {
 

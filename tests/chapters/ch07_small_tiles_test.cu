@@ -11,6 +11,7 @@
 #include "kernel.cuh"
 
 namespace fa {
+using namespace ch07;
 namespace {
 
 using Tile = MultiStageTiles<__nv_bfloat16, 256, FinalChoices<256>>;

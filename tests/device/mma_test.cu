@@ -1,6 +1,6 @@
 // ldmatrix, mma and what turns one's result into the other's operand, on the GPU and on the simulator alike.
 
-#include "device/mma.cuh"
+#include "device/tensor_core.cuh"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "device/convert.cuh"
+#include "device/fragments.cuh"
 #include "device/launch.cuh"
-#include "device/ldmatrix.cuh"
 #include "device_vector.hpp"
 
 namespace fa {

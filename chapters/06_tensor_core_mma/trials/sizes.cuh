@@ -6,7 +6,7 @@
 
 #include "attention/tensor.hpp"
 
-namespace fa {
+namespace fa::ch06 {
 
 struct LessonSizes {
   static constexpr std::array kHeadDims = {32, 64};
@@ -14,4 +14,4 @@ struct LessonSizes {
 };
 using AllSizes = LessonSizes;
 
-}  // namespace fa
+}  // namespace fa::ch06

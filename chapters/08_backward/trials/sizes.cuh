@@ -6,11 +6,11 @@
 
 #include "attention/tensor.hpp"
 
-namespace fa {
+namespace fa::ch08 {
 
 struct Sizes {
   static constexpr std::array kHeadDims = {64};
   static constexpr std::array kTypes = {DType::kFloat32};
 };
 
-}  // namespace fa
+}  // namespace fa::ch08

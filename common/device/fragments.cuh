@@ -1,5 +1,6 @@
 /// @file
-/// The tensor core's instruction and its operands. Taught by chapter 06.
+/// Fragments: which lane holds which element of the operands of mma, and which rows it names to ldmatrix. Taught by
+/// chapter 06.
 ///
 /// mma.m16n8k16: D = A B + C, with A 16 x 16 and B 16 x 8 in 16 bits, C and D 16 x 8 in fp32. Each of the three is a
 /// fragment: dealt out to the registers of the 32 lanes. With lane = 4 * g + t, register i of
@@ -12,8 +13,6 @@
 #pragma once
 
 #include <cuda_runtime.h>
-
-#include "device/tensor_core.cuh"
 
 namespace fa {
 
@@ -33,6 +32,18 @@ __host__ __device__ constexpr Coord element_of_b(int lane, int i) {
 /// Element i of 4 that a lane holds of C and D: 16 x 8.
 __host__ __device__ constexpr Coord element_of_c(int lane, int i) {
   return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
+}
+
+/// The element of a 16 x 16 tile whose address this lane gives, so that ldmatrix fills fragment A with the tile. The
+/// matrices are the quarters of the tile in the order of A's registers: down, then to the right.
+///
+/// Transposed, the same addresses load the tile as B: two fragments of 16 x 8, the left half in registers 0 and 1.
+__host__ __device__ constexpr Coord row_for_a(int lane) { return {lane % 16, lane / 16 * 8}; }
+
+/// The same for a tile that is B^T: 16 columns of B, one in each row. The quarters are taken to the right, then down:
+/// registers 0 and 1 are B's fragment for the first 8 rows of the tile, registers 2 and 3 for the last.
+__host__ __device__ constexpr Coord row_for_b(int lane) {
+  return {lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8};
 }
 
 }  // namespace fa
