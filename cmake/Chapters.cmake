@@ -25,7 +25,7 @@ endif()
 #   chNN_name          the executable
 #   chNN_name_kernels  what it shares with its test: chapter.cu and the kernels that it includes, SOURCES
 #   test_chNN_name     tests/chapters/chapter_test.cpp, on what the chapter declares
-#   libchNN_name.so    on a GPU, and not in `all`: the kernels for programs with tensors of their own (common/bench)
+#   libchNN_name.so    on a GPU, and not in `all`: the kernels for programs with tensors of their own (tools/bench)
 # and where a learner has begun the chapter (./learn start NN)
 #   chNN_name_exercise   the same with exercises/NN_name/kernel.cuh; not in `all`, where its errors would stop others
 function(fa_add_chapter)
@@ -48,7 +48,7 @@ function(fa_add_chapter)
   set_property(GLOBAL APPEND PROPERTY FA_CHAPTERS ${folder})
 
   if(FA_BACKEND STREQUAL cuda)
-    add_library(${name}_library MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/common/bench/library.cpp)
+    add_library(${name}_library MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/common/harness/library.cpp)
     set_target_properties(${name}_library PROPERTIES
       OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
     target_link_libraries(${name}_library PRIVATE ${name}_kernels fa_warnings)

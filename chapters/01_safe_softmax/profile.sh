@@ -8,7 +8,8 @@
 # of 32 rows needs 32. And the bytes at the L2, which the L1 spares for loads, and not for stores.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 01_safe_softmax \
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "${PYTHON:-python3}" -m tools.profile.chapter 01_safe_softmax \
   --usual '--variant all --rows 2048 --cols 1024' \
   --large '--variant all --rows 8192 --cols 4096' \
   --show requests,occupancy -- "$@"

@@ -8,7 +8,8 @@
 # saves the second read.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 02_online_softmax \
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "${PYTHON:-python3}" -m tools.profile.chapter 02_online_softmax \
   --usual '--variant all --rows 2048 --cols 1024' \
   --large '--variant all --rows 8192 --cols 4096' \
   --show requests,shared,occupancy -- "$@"

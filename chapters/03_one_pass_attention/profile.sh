@@ -8,7 +8,8 @@
 # answer most of it. `three_kernels` has a line for each of its kernels.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 03_one_pass_attention \
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "${PYTHON:-python3}" -m tools.profile.chapter 03_one_pass_attention \
   --usual '--variant all --heads 2 --seq-q 256 --head-dim 64' \
   --large '--variant all --batch 8 --heads 16 --seq-q 1024 --head-dim 64' \
   --show requests,occupancy,stalls -- "$@"

@@ -8,7 +8,8 @@
 # the variants whose key tiles are larger.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 04_tiled_v1 \
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "${PYTHON:-python3}" -m tools.profile.chapter 04_tiled_v1 \
   --usual '--variant all --heads 2 --seq-q 256 --head-dim 64' \
   --large '--variant all --batch 8 --heads 16 --seq-q 1024 --head-dim 64' \
   --show requests,shared,occupancy,stalls -- "$@"

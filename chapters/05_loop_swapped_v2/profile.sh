@@ -8,7 +8,8 @@
 # fall with the size of the outer products.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 05_loop_swapped_v2 \
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "${PYTHON:-python3}" -m tools.profile.chapter 05_loop_swapped_v2 \
   --usual '--variant all --heads 2 --seq-q 256 --head-dim 64' \
   --large '--variant all --batch 8 --heads 16 --seq-q 1024 --head-dim 64' \
   --show requests,shared,occupancy,stalls -- "$@"

@@ -9,7 +9,8 @@
 #   batch * heads * ceil(seq_q / 128) * ceil(seq_k / 64) * 8 warps * 2 * (64 / 8) * (head_dim / 16)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 06_tensor_core_mma \
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "${PYTHON:-python3}" -m tools.profile.chapter 06_tensor_core_mma \
   --usual '--variant all --heads 16 --seq-q 256 --head-dim 64' \
   --large '--variant all --batch 4 --heads 16 --seq-q 4096 --head-dim 64' \
   --show requests,shared,tensor,occupancy,stalls -- "$@"

@@ -8,7 +8,8 @@
 # which two_rows_of_mma halves; no bank conflicts; O in stores of 16 sectors. With --large: what warps wait for.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 07_multi_stage \
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "${PYTHON:-python3}" -m tools.profile.chapter 07_multi_stage \
   --usual '--variant all --heads 16 --seq-q 256 --head-dim 64' \
   --large '--variant all --batch 4 --heads 16 --seq-q 4096 --head-dim 64' \
   --show requests,shared,tensor,occupancy,stalls -- "$@"

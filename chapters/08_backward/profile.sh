@@ -8,7 +8,8 @@
 # fill a quarter of theirs in fp32_fused and all of them in mma_fused; tensor instructions, five products or seven.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "${PYTHON:-python3}" "$root/common/profile/chapter.py" 08_backward \
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "${PYTHON:-python3}" -m tools.profile.chapter 08_backward \
   --usual '--variant all --heads 4 --seq-q 256 --head-dim 64' \
   --large '--variant mma_fused,mma_pipelined,mma_deterministic --batch 4 --heads 16 --seq-q 4096 --head-dim 64' \
   --show atomics,requests,shared,tensor,occupancy,stalls -- "$@"

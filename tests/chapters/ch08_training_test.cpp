@@ -2,7 +2,7 @@
 //
 //   FA_TRAINING_JSON=docs/results/attention_training.json build/sim/bin/test_ch08_backward --gtest_filter='Training.*'
 //
-// writes the losses, from which docs/backward.py draws the curve of the lesson.
+// writes the losses, from which tools/docs/backward.py draws the curve of the lesson.
 
 #include <gtest/gtest.h>
 

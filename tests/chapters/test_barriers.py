@@ -15,12 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 
+from tools.docs.lessons import items_of
+from tools.learn import project, trials
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "common"), str(ROOT / "docs")]
-
-from learn import project, trials
-from lessons import items_of
-
 # By the problem of a chapter: shapes of which at least one misses each barrier.
 SHAPES = {
     "Softmax": (

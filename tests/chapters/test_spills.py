@@ -2,14 +2,11 @@
 
 import contextlib
 import io
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import check_spills
+from . import check_spills
 
 # As nvcc 13 prints it with -Xptxas -v.
 REPORT = """\

@@ -1,6 +1,6 @@
 """Every page of the site in headless Chromium: no error, nothing missing, readable by everyone.
 
-    python3 tests/docs/browse_pages.py [SITE...] [--shots DIR]
+    python3 -m tests.docs.browse_pages [SITE...] [--shots DIR]
 
 SITE: folders with pages, or pages; default build/docs/html. Each page is seen 1280 pixels wide and light, 390 pixels wide
 and dark, and as it is printed: without the menu, and with nothing cut off. On some, the switch between light and dark is
@@ -21,9 +21,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import chromium
+from . import chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = 77

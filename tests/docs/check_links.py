@@ -1,4 +1,4 @@
-"""Every link and every picture of the site: python3 tests/docs/check_links.py [SITE] (default build/docs/html).
+"""Every link and every picture of the site: python3 -m tests.docs.check_links [SITE] (default build/docs/html).
 
 Elements must be nested. A link must lead to a file of the site, and to an id in it; a picture must be there and have an
 alternative text. Nothing may be loaded from a network: only links that a reader follows lead elsewhere. The links of

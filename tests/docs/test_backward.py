@@ -1,14 +1,11 @@
 """The drawings of chapter 08 show what its kernels do: python3 test_backward.py."""
 
-import sys
 import unittest
 from pathlib import Path
 
+from tools.docs import backward
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
-
-import backward
-
 CHAPTER = ROOT / "chapters" / "08_backward"
 
 

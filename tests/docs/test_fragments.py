@@ -1,14 +1,11 @@
 """The drawings of chapter 06 show the maps that kernels use: python3 test_fragments.py."""
 
-import sys
 import unittest
 from pathlib import Path
 
+from tools.docs import fragments
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
-
-import fragments
-
 DEVICE = ROOT / "common" / "device"
 
 
@@ -19,7 +16,7 @@ class Maps(unittest.TestCase):
         return "\n".join((DEVICE / name).read_text() for name in names)
 
     def test_fragments(self):
-        source = self.headers("mma.cuh")
+        source = self.headers("fragments.cuh")
         for matrix, count in (("a", 8), ("b", 4), ("c", 4)):
             theirs = fragments.cpp_function(source, f"element_of_{matrix}")
             own = fragments.element_of(matrix)
@@ -29,7 +26,7 @@ class Maps(unittest.TestCase):
         self.assertEqual(fragments.element_of("a")(5, 7), (9, 11))
 
     def test_rows(self):
-        source = self.headers("ldmatrix.cuh")
+        source = self.headers("fragments.cuh")
         for name in ("row_for_a", "row_for_b"):
             theirs = fragments.cpp_function(source, name)
             own = fragments.cpp_function(fragments.kernel(), name)

@@ -1,22 +1,18 @@
-"""docs/lessons.py on small trees: what it writes, what it finds out of date, what it refuses."""
+"""tools/docs/lessons.py on small trees: what it writes, what it finds out of date, what it refuses."""
 
 import contextlib
 import io
 import json
 import os
-import sys
 import tempfile
 import textwrap
 import unittest
 from pathlib import Path
 from unittest import mock
 
+from tools.docs import drawings, lessons
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
-
-import drawings
-import lessons
-
 KERNEL = """\
 /// @file
 #pragma once

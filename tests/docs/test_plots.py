@@ -1,17 +1,14 @@
-"""The drawings of docs/plots.py: what they draw is what docs/results/ and the kernels have."""
+"""The drawings of tools/docs/plots.py: what they draw is what docs/results/ and the kernels have."""
 
 from __future__ import annotations
 
-import sys
 import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tools.docs import plots
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
-
-import plots
-
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -9,13 +9,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from ..learn import fixtures
+from . import browse_pages, chromium
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/docs"), str(ROOT / "tests/learn")]
-
-import browse_pages
-import chromium
-import fixtures
-
 NO_MATPLOTLIB = 4
 PAPER = 718  # pixels between the margins of A4
 
@@ -50,9 +47,9 @@ def make(folder: Path, name: str, runs: list[dict]) -> Path:
     data, page = folder / f"{name}.json", folder / f"{name}.html"
     data.write_text(json.dumps(runs), encoding="utf-8")
     for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
-        command = [python, "-m", "report", str(data), str(page)]
+        command = [python, "-m", "tools.report", str(data), str(page)]
         done = subprocess.run(
-            command, cwd=ROOT / "common", capture_output=True, text=True, check=False
+            command, cwd=ROOT, capture_output=True, text=True, check=False
         )
         if done.returncode == 0:
             return page

@@ -12,25 +12,20 @@ import unittest
 from html import unescape
 from pathlib import Path
 
+from tools.docs.website import finish, layer_filter
+
+from . import browse_pages, check_links, chromium
+
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = 77
-sys.path[:0] = [str(ROOT / "tests/docs"), str(ROOT / "docs/website")]
-
-import browse_pages
-import check_links
-import chromium
-import finish
-import layer_filter
 
 try:
-    import highlight
-    import pages
-    import search_words
+    from tools.docs.website import highlight, pages, search_words
 except ImportError:
     # The distribution's packages are for the distribution's Python.
     system = "/usr/bin/python3"
     if sys.executable != system and os.access(system, os.X_OK):
-        os.execv(system, [system, *sys.argv])
+        os.execv(system, [system, "-m", __spec__.name, *sys.argv[1:]])
     print("markdown-it, mdit-py-plugins or pygments is not installed: skipped")
     sys.exit(SKIPPED)
 

@@ -8,11 +8,8 @@ ON: this build can say which exercise is wrong. Exit status 77: not started, whi
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common"))
-
-from learn import console, exercises, project
-from learn.commands import check
+from tools.learn import console, exercises, project
+from tools.learn.commands import check
 
 SKIPPED = 77
 

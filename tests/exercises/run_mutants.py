@@ -13,10 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common"))
-
-from learn import checking, diagnosis, exercises, machine, project, trials
+from tools.learn import checking, diagnosis, exercises, machine, project, trials
 
 
 @dataclass

@@ -18,11 +18,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from tools.learn import project, regions, trials
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common"))
-
-from learn import project, regions, trials
-
 WIDTH = 100
 CHAPTER = project.select(["01"])[0]
 BUILD = Path()  # set by main
@@ -60,11 +58,11 @@ class Clone:
         self._folder = tempfile.TemporaryDirectory(prefix="test-exercises-")
         self.root = Path(self._folder.name).resolve()
         ignored = shutil.ignore_patterns("__pycache__")
-        for name in ("common", f"chapters/{CHAPTER.name}", "cmake"):
+        for name in ("common", "tools", f"chapters/{CHAPTER.name}", "cmake"):
             shutil.copytree(ROOT / name, self.root / name, ignore=ignored)
         for name in ("learn", "CMakePresets.json", "chapters/CMakeLists.txt"):
             shutil.copy(ROOT / name, self.root / name)
-        limit = self.root / "common/learn/trials.py"  # shorter: a hang takes all of it
+        limit = self.root / "tools/learn/trials.py"  # shorter: a hang takes all of it
         limit.write_text(
             re.sub(r"(?m)^TIME_LIMIT = .*", "TIME_LIMIT = 2.0", limit.read_text())
         )

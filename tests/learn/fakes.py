@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import fixtures
+from . import fixtures
 
 SOURCE = Path(__file__).resolve().parents[2]
 
@@ -119,12 +119,12 @@ elif name == "python":
     import json
 
     print("a warning of somebody's")
-    for path in words[2:]:
+    for path in words[3:]:  # -m tools.notebooks.execute PAGES NOTEBOOK...
         notebook = os.path.basename(path)[:-6]
         if notebook[:2] == fake.get("DIES_AT"):
             sys.exit("the kernel could not be started")
         print(json.dumps({"notebook": notebook, "cell": 2, "of": 9, "id": "two"}))
-        end = {"notebook": notebook, "seconds": 1.5, "html": f"{words[1]}/{notebook}.html"}
+        end = {"notebook": notebook, "seconds": 1.5, "html": f"{words[2]}/{notebook}.html"}
         if notebook[:2] == fake.get("FAILS_AT"):
             end |= {"cell": 2, "id": "two", "error": "AssertionError: assert x == 4"}
         print(json.dumps(end))
@@ -164,9 +164,11 @@ class Tree:
         self.root = Path(self._folder.name).resolve()
         self.bin = self.root / "bin"
         shutil.copy(SOURCE / "learn", self.root)
+        (self.root / "tools").mkdir()
+        shutil.copy(SOURCE / "tools" / "__init__.py", self.root / "tools")
         for package in ("learn", "report"):  # with what Python compiled of them before
-            target = self.root / "common" / package
-            shutil.copytree(SOURCE / "common" / package, target)
+            target = self.root / "tools" / package
+            shutil.copytree(SOURCE / "tools" / package, target)
         for folder in ("bin", "data", "json"):
             (self.root / folder).mkdir()
         for tensor in ("q", "k", "v", "do"):

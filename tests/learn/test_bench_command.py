@@ -6,15 +6,11 @@ import sys
 import unittest
 from unittest import mock
 
-import fakes
+from tools.bench import plans, summary
+from tools.learn.commands import bench
+from tools.learn.console import LearnError
 
-sys.path.insert(0, str(fakes.SOURCE / "common"))
-sys.path.insert(0, str(fakes.SOURCE / "common" / "bench"))
-
-import plans
-import summary
-from learn.commands import bench
-from learn.console import LearnError
+from . import fakes
 
 
 class CommandTest(unittest.TestCase):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-import fakes
+from tools.learn import (
+    checking,
+    console,
+    diagnosis,
+    exercises,
+    project,
+    regions,
+    trials,
+)
 
-sys.path.insert(0, str(fakes.SOURCE / "common"))
-
-from learn import checking, console, diagnosis, exercises, project, regions, trials
+from . import fakes
 
 KERNEL = """\
 int twice(int x) {

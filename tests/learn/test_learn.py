@@ -14,13 +14,10 @@ import time
 import unittest
 from unittest import mock
 
-import fakes
-import fixtures
+from tools.learn import console, machine, packages, phases
+from tools.report import results, table
 
-sys.path.insert(0, str(fakes.SOURCE / "common"))
-
-from learn import console, machine, packages, phases
-from report import results, table
+from . import fakes, fixtures
 
 WIDTH = 100
 
@@ -377,10 +374,10 @@ class CtestTest(LearnTest):
 
 
 class DocsTest(LearnTest):
-    """With a stand-in for docs/website/build.py."""
+    """With a stand-in for tools/docs/website/build.py."""
 
     def builder(self, text: str) -> None:
-        path = self.tree.root / "docs" / "website" / "build.py"
+        path = self.tree.root / "tools" / "docs" / "website" / "build.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
@@ -406,7 +403,7 @@ class DocsTest(LearnTest):
         )
         self.assertLess(
             done.stdout.index("doxygen libjs-mathjax"),
-            done.stdout.index("docs/website/build.py"),
+            done.stdout.index("tools.docs.website.build"),
         )
 
     def test_no_install(self):
@@ -416,7 +413,7 @@ class DocsTest(LearnTest):
 
     def test_errors_are_one_line(self):
         self.builder(
-            "import sys\nprint('x.hpp:3: warning: @param z')\nsys.exit('docs: Doxygen has warnings: see above')"
+            "import sys\nprint('x.hpp:3: warning: @param z', flush=True)\nsys.exit('docs: Doxygen has warnings: see above')"
         )
         done = self.docs()
         self.assert_one_line(

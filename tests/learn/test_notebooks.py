@@ -7,12 +7,10 @@ import sys
 import unittest
 from unittest import mock
 
-import fakes
+from tools.learn import console, packages, phases
+from tools.learn.commands import notebooks
 
-sys.path.insert(0, str(fakes.SOURCE / "common"))
-
-from learn import console, packages, phases
-from learn.commands import notebooks
+from . import fakes
 
 
 class CommandTest(unittest.TestCase):

@@ -6,7 +6,7 @@ import os
 import subprocess
 import unittest
 
-import fakes
+from . import fakes
 
 SCRIPT = """#!/bin/bash
 echo "the profile of $*"

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+from tools.learn import packages
+from tools.learn.commands import notebooks as command
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
@@ -25,12 +27,7 @@ import sys, nbformat
 for path in sys.argv[1:]:
     nbformat.validate(nbformat.read(path, as_version=nbformat.NO_CONVERT))
 """
-EXECUTE = ROOT / "common" / "notebooks" / "execute.py"
-
-sys.path.insert(0, str(ROOT / "common"))
-
-from learn import packages
-from learn.commands import notebooks as command
+EXECUTE = ROOT / "tools" / "notebooks" / "execute.py"
 
 PYTHON = command.find_python()
 needs_packages = unittest.skipUnless(PYTHON, "no Python here has the packages")
@@ -219,9 +216,7 @@ class ExecuteTest(unittest.TestCase):
         self.assertEqual(with_results(copy), ["one"])
 
     def test_a_program_that_is_not_built_is_one_line(self):
-        code = (
-            f"import sys; sys.path.insert(0, {str(FOLDER)!r})\nimport fa_notebook as fa"
-        )
+        code = f"import os; os.chdir({str(FOLDER)!r})\nimport fa_notebook as fa"
         missing = "fa.ROOT = fa.ROOT / 'chapters' / '..'; fa.preset = lambda: 'none'"
         status, (event,) = self.run_them(
             self.write("01_a.ipynb", code, missing, "fa.run('01')")

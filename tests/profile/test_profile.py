@@ -1,4 +1,4 @@
-"""Tests of chapters/*/profile.sh and common/profile. They need no GPU: python3 test_profile.py.
+"""Tests of chapters/*/profile.sh and tools/profile. They need no GPU.
 
 Stand-ins for ncu, nvidia-smi and the programs of a chapter obey one JSON file.
 """
@@ -15,14 +15,9 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+from tools.profile import columns, ncu, sectors, softmax_results
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common" / "profile"))
-
-import columns
-import ncu
-import sectors
-import softmax_results
-
 WIDTH = 100
 
 STAND_IN = r"""
@@ -546,7 +541,7 @@ class ChaptersTest(unittest.TestCase):
         self.assertEqual(len(scripts), len(list(ROOT.glob("chapters/[0-9]*"))))
         for script in scripts:
             text = script.read_text()
-            self.assertIn(f'chapter.py" {script.parent.name} ', text)
+            self.assertIn(f"tools.profile.chapter {script.parent.name} ", text)
             [groups] = [
                 x
                 for x in text.split()

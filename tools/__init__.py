@@ -1,0 +1,1 @@
+"""What surrounds the C++: the learner's command, reports, benchmarks, profiles, documentation. Standard library first."""

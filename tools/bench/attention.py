@@ -1,0 +1,340 @@
+"""Times the attention kernels beside PyTorch's, in one process, on the same tensors, in turns.
+
+    attention.py [--points fp32,bf16,...] [--repeat R] [--json FILE]
+
+For each point of the grid every kernel is launched once per round, each round on another set of tensors, so that no
+kernel finds its inputs in the L2 cache or the GPU cooler than the others. Before that, what it computes is compared
+with float64 on two heads. Printed is the median, in TFLOP/s: 4 * batch * heads * seq^2 * head_dim, half of it when
+causal, 2.5 times that for a backward pass.
+
+A backward pass is timed without the forward pass before it: O and LSE are there.
+
+Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
+Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except ImportError:
+    print(
+        "bench: PyTorch is not installed, whose kernels are compared with: pip install torch",
+        file=sys.stderr,
+    )
+    sys.exit(3)
+
+from . import machine
+from .chapter_library import ChapterLibrary
+from .plans import PLANS, Plan, Point
+
+PEERS = {
+    "flash (FA2)": SDPBackend.FLASH_ATTENTION,
+    "cuDNN": SDPBackend.CUDNN_ATTENTION,
+    "memory-efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "unfused": SDPBackend.MATH,
+}
+# The largest error of O in 16 bits, and in fp32: relative, in the L2 norm, of two heads. Twice that for gradients.
+ERROR_LIMIT = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+
+
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class OutOfMemory(Exception):
+    """The GPU has too little. The text is one line for the user."""
+
+
+@contextlib.contextmanager
+def enough_memory(what: object) -> Iterator[None]:
+    """Tells OutOfMemory from PyTorch's other errors, of which it has two kinds."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "out of memory" not in str(error):
+            raise
+        raise OutOfMemory(
+            f"{what}: not enough memory on the GPU: nvidia-smi shows who uses it"
+        ) from error
+
+
+def variants_of(chapter: str) -> list[str]:
+    """All variants of a chapter, from its program."""
+    root = Path(__file__).resolve().parents[2]
+    program = root / "build" / "cuda" / "bin" / f"ch{chapter}"
+    listed = subprocess.run(
+        [program, "--list"], check=True, capture_output=True, text=True
+    )
+    return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
+
+
+class Tensors:
+    """Sets of Q, K and V, and of dO for a backward pass, together larger than twice the L2 cache."""
+
+    def __init__(self, point: Point, rounds: int):
+        shape = (point.batch, point.heads, point.seq, point.head_dim)
+        names = ("q", "k", "v", "do") if point.backward else ("q", "k", "v")
+        one_set = len(names) * math.prod(shape) * DTYPES[point.dtype].itemsize
+        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        count = max(1, min(rounds, math.ceil(2 * l2 / one_set)))
+        self.sets = [
+            [
+                torch.randn(shape, dtype=DTYPES[point.dtype], device="cuda")
+                for _ in names
+            ]
+            for _ in range(count)
+        ]
+
+
+def peer(name: str, point: Point, tensors: Tensors) -> Callable:
+    """A function that calls a backend of PyTorch on set number n and returns O, or the gradients."""
+
+    def forward(q, k, v):
+        with sdpa_kernel(PEERS[name]):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, is_causal=point.causal
+            )
+
+    if not point.backward:
+        return lambda n: (forward(*tensors.sets[n % len(tensors.sets)]),)
+    graphs = []
+    for *qkv, do in tensors.sets:
+        leaves = [x.detach().requires_grad_() for x in qkv]
+        graphs.append((forward(*leaves), leaves, do))
+
+    def gradients(n):
+        o, leaves, do = graphs[n % len(graphs)]
+        return torch.autograd.grad(o, leaves, do, retain_graph=True)
+
+    return gradients
+
+
+def contenders(
+    plan: Plan, point: Point, tensors: Tensors
+) -> Iterator[tuple[str | None, str, Callable[[int], tuple[torch.Tensor, ...]]]]:
+    """Chapter, name, and a function that launches on set number n and returns O, or the gradients."""
+    stream = torch.cuda.current_stream()
+    for chapter, names in plan.ours:
+        library = ChapterLibrary(chapter)
+        for name in names or variants_of(chapter):
+            try:
+                bound = [
+                    library.bind(name, *qkv, point.causal, *do)
+                    for qkv, do in ((given[:3], given[3:]) for given in tensors.sets)
+                ]
+            except RuntimeError as refusal:
+                print(f"  {chapter}/{name} does not run: {refusal}", file=sys.stderr)
+                continue
+
+            def launch(n, bound=bound):
+                ready = bound[n % len(bound)]
+                ready.launch(stream)
+                return (ready.dq, ready.dk, ready.dv) if point.backward else (ready.o,)
+
+            yield chapter, name, launch
+    for name in plan.peers:
+        try:
+            launch_peer = peer(name, point, tensors)
+            launch_peer(0)
+        except RuntimeError as refusal:
+            reason = str(refusal).splitlines()[0]
+            print(f"  PyTorch's {name} does not run: {reason}", file=sys.stderr)
+            continue
+        yield None, name, launch_peer
+
+
+def exact(point: Point, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """O of one head, or its gradients, in float64, some queries at a time. @param given  q, k, v [, do] of the head"""
+    q, k, v, *do = (t.double() for t in given)
+    scale = point.head_dim**-0.5
+    o, dq, dk, dv = [], [], torch.zeros_like(k), torch.zeros_like(v)
+    for first in range(0, point.seq, 4096):
+        rows = slice(first, first + 4096)
+        s = q[rows] @ k.T * scale
+        if point.causal:
+            query = torch.arange(first, first + s.shape[0], device=s.device)
+            s.masked_fill_(
+                torch.arange(point.seq, device=s.device) > query[:, None], -torch.inf
+            )
+        p = torch.softmax(s, -1)
+        o.append(p @ v)
+        if not do:
+            continue
+        d_o = do[0][rows]
+        ds = p * (d_o @ v.T - (d_o * o[-1]).sum(-1, keepdim=True))
+        dq.append(ds @ k * scale)
+        dk += ds.T @ q[rows] * scale
+        dv += p.T @ d_o
+    return (torch.cat(dq), dk, dv) if do else (torch.cat(o),)
+
+
+def error(
+    point: Point, computed: tuple[torch.Tensor, ...], given: list[torch.Tensor]
+) -> float:
+    """The largest relative L2 error of what was computed, of the first and the last head; NaN if there is one."""
+    worst = 0.0
+    for batch, head in ((0, 0), (point.batch - 1, point.heads - 1)):
+        references = exact(point, [t[batch, head] for t in given])
+        for ours, reference in zip(computed, references, strict=True):
+            difference = (ours[batch, head].double() - reference).norm()
+            relative = float(difference / reference.norm())
+            worst = max(worst, relative, key=lambda x: (math.isnan(x), x))
+    return worst
+
+
+def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
+    """Milliseconds of each launch in each round. Every round begins with another one, as the first may be slower."""
+    for launch in launches:
+        launch(0)
+    torch.cuda.synchronize()
+    times: list[list[float]] = [[] for _ in launches]
+    for number in range(-2, rounds):  # two rounds to warm up
+        first = number % len(launches)
+        order = [*range(first, len(launches)), *range(first)]
+        events = {}
+        torch.cuda._sleep(
+            4_000_000
+        )  # about two milliseconds, in which all launches are enqueued
+        for entry in order:
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            launches[entry](number % rounds)
+            after.record()
+            events[entry] = before, after
+        torch.cuda.synchronize()
+        if number >= 0:
+            for entry, (before, after) in events.items():
+                times[entry].append(before.elapsed_time(after))
+    return times
+
+
+def run_point(plan: Plan, point: Point, rounds: int) -> list[dict]:
+    """The rows of a point. @throws OutOfMemory"""
+    with enough_memory(point):
+        tensors = Tensors(point, rounds)
+        entries = list(contenders(plan, point, tensors))
+        errors = [error(point, launch(0), tensors.sets[0]) for _, _, launch in entries]
+        times = time_in_turns([launch for _, _, launch in entries], rounds)
+    rows = []
+    for (chapter, name, _), wrong, samples in zip(entries, errors, times, strict=True):
+        median = statistics.median(samples)
+        rows.append(
+            {
+                **asdict(point),
+                "chapter": chapter,
+                "variant": name,
+                "median_ms": median,
+                "min_ms": min(samples),
+                "max_ms": max(samples),
+                "rounds": rounds,
+                "tflops": point.flops / median / 1e9,
+                "rel_l2": wrong,
+                "right": wrong
+                <= ERROR_LIMIT[DTYPES[point.dtype]] * (1 + point.backward),
+            }
+        )
+    return rows
+
+
+def versions() -> dict:
+    """Of the libraries whose kernels are timed."""
+    return {
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }
+
+
+def matrix_product(dtype: torch.dtype, n: int = 8192) -> float:
+    """TFLOP/s of cuBLAS for an n x n x n product."""
+    a, b = (torch.randn(n, n, dtype=dtype, device="cuda") for _ in range(2))
+    samples = time_in_turns([lambda _: torch.mm(a, b)], 10)[0]
+    return 2 * n**3 / statistics.median(samples) / 1e9
+
+
+def show(point: Point, rows: list[dict]) -> None:
+    """A line for a point; FA2, or the first peer, is what the others are divided by."""
+    base = next((r for r in rows if r["chapter"] is None), None)
+    cells = []
+    for row in rows:
+        ratio = ""
+        if base and row is not base:
+            ratio = f" ({base['median_ms'] / row['median_ms']:.3f})"
+        wrong = "" if row["right"] else f" WRONG {row['rel_l2']:.1e}"
+        cells.append(f"{row['variant']} {row['tflops']:.1f}{ratio}{wrong}")
+    print(f"{point!s:34} {' | '.join(cells)}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n\n")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--points", default=",".join(PLANS), help=f"of {', '.join(PLANS)}"
+    )
+    parser.add_argument("--repeat", type=int, default=30, metavar="R", help="rounds")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    names = options.points.split(",")
+    if unknown := [name for name in names if name not in PLANS]:
+        print(
+            f"bench: --points {unknown[0]}: must be of {', '.join(PLANS)}",
+            file=sys.stderr,
+        )
+        return 2
+    if not torch.cuda.is_available():
+        print("bench: PyTorch finds no GPU", file=sys.stderr)
+        return 3
+    torch.manual_seed(0)
+    before = machine.gpu()
+    try:
+        with enough_memory("cuBLAS 8192^3"):
+            products = matrix_product(torch.float32), matrix_product(torch.bfloat16)
+    except OutOfMemory as obstacle:
+        print(f"bench: {obstacle}", file=sys.stderr)
+        return 3
+    result = {
+        "device": before.get("name"),
+        "machine": before | versions(),
+        "gemm_fp32_tflops": products[0],
+        "gemm_bf16_tflops": products[1],
+        "timings": [],
+    }
+    print(
+        f"{result['device']}: cuBLAS 8192^3 fp32 {result['gemm_fp32_tflops']:.1f},"
+        f" bf16 {result['gemm_bf16_tflops']:.1f} TFLOP/s",
+        flush=True,
+    )
+    for name in names:
+        for point in PLANS[name].points:
+            try:
+                rows = run_point(PLANS[name], point, options.repeat)
+            except (FileNotFoundError, OutOfMemory) as obstacle:
+                print(f"bench: {obstacle}", file=sys.stderr)
+                return 3
+            result["timings"] += [{"plan": name, **row} for row in rows]
+            show(point, rows)
+            torch.cuda.empty_cache()
+    result["machine_after"] = machine.gpu()
+    if options.json:
+        partial = options.json.with_suffix(".partial")
+        partial.write_text(json.dumps(result, indent=1) + "\n")
+        partial.replace(options.json)
+    return 0 if all(row["right"] for row in result["timings"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

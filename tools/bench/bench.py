@@ -1,0 +1,186 @@
+"""Times the final variants of the chapters, each checked first; with --peers beside PyTorch's kernels.
+
+    python3 -m tools.bench.bench [--chapters 02,07] [--peers] [--repeat R] [--build DIR] --json FILE
+
+Launches go round through sets of buffers that are together larger than the L2 cache; told is the median. Without
+--peers the chapters' own programs are run. With --peers everything runs in one process, in turns, on the same tensors:
+see attention.py, which needs PyTorch. In both, the first and the last head of every problem are compared with float64,
+and 256 rows at either end of a softmax.
+
+FILE has the timings, the machine with its clocks and temperature before and after, and the commit.
+Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from ..profile import softmax_results
+from . import machine, summary
+from .plans import PLANS, Plan, Point
+
+ROOT = Path(__file__).resolve().parents[2]
+SOFTMAX = softmax_results.CHAPTERS
+GRID = [name for name in PLANS if "ladder" not in name]  # final variants only
+
+
+class Stop(Exception):
+    """The run cannot go on. The text is for the user, the status for the shell."""
+
+    def __init__(self, text: str, status: int):
+        super().__init__(text)
+        self.status = status
+
+
+def program_rows(
+    build: Path, point: Point, chapter: str, variants: list[str], repeat: int
+) -> list[dict]:
+    """Rows of a chapter's variants on a problem, timed by its own program."""
+    command = [str(build / "bin" / f"ch{chapter}"), "--variant", ",".join(variants)]
+    command += ["--dtype", point.dtype, "--batch", str(point.batch)]
+    command += ["--heads", str(point.heads), "--seq-q", str(point.seq)]
+    command += ["--head-dim", str(point.head_dim), "--check-ends"]
+    command += ["--bench", "--repeat", str(repeat), "--json", "-"]
+    command += ["--causal"] if point.causal else []
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    if not run.stdout:
+        reason = run.stderr.strip().removeprefix("error: ")
+        raise Stop(reason or f"{command[0]} failed", run.returncode)
+    rows = []
+    for variant in json.loads(run.stdout)["variants"]:
+        time = variant.get("time_ms")
+        if time is None:
+            raise Stop(f"{chapter}/{variant['name']} did not run on {point}", 1)
+        check = variant["check"]
+        rows.append(
+            {
+                **asdict(point),
+                "chapter": chapter,
+                "variant": variant["name"],
+                **{f"{name}_ms": time[name] for name in ("median", "min", "max")},
+                "rounds": time["repeats"],
+                "tflops": point.flops / time["median"] / 1e9,
+                "rel_l2": max(t["rel_l2"] for t in check["tensors"].values()),
+                "right": check["passed"],
+            }
+        )
+    return rows
+
+
+def shown(rows: list[dict]) -> str:
+    cells = []
+    for row in rows:
+        wrong = "" if row["right"] else " WRONG"
+        spread = (row["max_ms"] - row["min_ms"]) / row["median_ms"]
+        cells.append(
+            f"{row['variant']} {row['tflops']:.1f} (+-{spread / 2:.0%}){wrong}"
+        )
+    return " | ".join(cells)
+
+
+def time_alone(plan: Plan, build: Path, repeat: int) -> list[dict]:
+    """The rows of a plan, without anybody else's kernels."""
+    timings = []
+    for point in plan.points:
+        rows = []
+        for chapter, variants in plan.ours:
+            rows += program_rows(build, point, chapter, variants, repeat)
+        print(f"{point!s:42} {shown(rows)}", flush=True)
+        timings += rows
+    return timings
+
+
+def time_attention(
+    names: list[str], chapters: list[str], options: argparse.Namespace
+) -> list[dict]:
+    """The rows of plans, of those of their kernels that belong to the chapters."""
+    timings = []
+    for name in names:
+        plan = PLANS[name]
+        ours = [
+            entry
+            for entry in plan.ours
+            if any(entry[0].startswith(c) for c in chapters)
+        ]
+        if not ours:
+            continue
+        plan = Plan(plan.points, ours, plan.peers)
+        if not options.peers:
+            timings += [
+                {"plan": name, **row}
+                for row in time_alone(plan, options.build, options.repeat)
+            ]
+            continue
+        import attention
+
+        for point in plan.points:
+            try:
+                rows = attention.run_point(plan, point, options.repeat)
+            except (FileNotFoundError, attention.OutOfMemory) as obstacle:
+                raise Stop(str(obstacle), 3) from obstacle
+            attention.show(point, rows)
+            timings += [{"plan": name, **row} for row in rows]
+            attention.torch.cuda.empty_cache()
+    return timings
+
+
+def time_softmax(chapters: list[str], peers: bool) -> list[dict]:
+    """The rows of chapters 01 and 02."""
+    wanted = [name for name in SOFTMAX if any(name.startswith(c) for c in chapters)]
+    if not wanted:
+        return []
+    return softmax_results.time_all(wanted, peers)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    every = "01,02,03,04,05,06,07,08"
+    parser.add_argument("--chapters", default=every, metavar="NN,NN")
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--repeat", type=int, default=20, metavar="R")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "cuda")
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE")
+    options = parser.parse_args()
+    chapters = options.chapters.split(",")
+    before = machine.gpu()
+    if not before:
+        raise Stop("nvidia-smi finds no GPU", 3)
+    print(
+        f"{before['name']}, driver {before['driver_version']}, {before['clocks.sm']},"
+        f" {before['temperature.gpu']} C",
+        flush=True,
+    )
+    versions = {}
+    if options.peers:
+        import attention
+
+        versions = attention.versions()
+    timings = time_softmax(chapters, options.peers)
+    timings += time_attention(GRID, chapters, options)
+    for line in summary.lines(timings):
+        print(line)
+    partial = options.json.with_suffix(".partial")
+    result = {
+        "device": before["name"],
+        "machine": before | versions,
+        "machine_after": machine.gpu(),
+        "commit": machine.output_of("git", "describe", "--always", "--dirty"),
+        "nvcc": (machine.output_of("nvcc", "--version").splitlines() or [""])[-1],
+        "timings": timings,
+    }
+    partial.write_text(json.dumps(result, indent=1) + "\n")
+    partial.replace(options.json)
+    return 0 if all(row.get("right", True) for row in timings) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Stop as stop:
+        print(f"bench: {stop}", file=sys.stderr)
+        sys.exit(stop.status)

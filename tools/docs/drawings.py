@@ -1,0 +1,529 @@
+"""The drawings of the lessons, made from the mappings that the kernels use. Text and lines are of a grey that can be
+read on white and on black.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+GREY = "#7d8590"
+WARPS = ("#3b82f6", "#f97316", "#22a06b", "#a855f7")
+ON_COLOUR = "#000000"  # on any of WARPS, with a contrast of 4.5 and more
+SECTOR = 8  # floats in the 32 bytes that memory hands over
+
+
+class Svg:
+    """An SVG file in the making."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.width = self.height = 0.0
+
+    def _reach(self, x: float, y: float) -> None:
+        self.width, self.height = max(self.width, x), max(self.height, y)
+
+    def box(self, x, y, width, height, fill="none", opacity=1.0, line=GREY, thick=0.4):
+        """A rectangle. @param line  colour of its border"""
+        self._reach(x + width, y + height)
+        self.parts.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" '
+            f'fill-opacity="{opacity:g}" stroke="{line}" stroke-width="{thick:g}"/>'
+        )
+
+    def text(self, x, y, text, size=12, anchor="start", bold=False, colour=""):
+        """A line of text. @param y  its base line"""
+        self._reach(x, y + size / 3)
+        weight = ' font-weight="bold"' if bold else ""
+        weight += f' fill="{colour}"' if colour else ""
+        self.parts.append(
+            f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"{weight}>'
+            f"{escape(text)}</text>"
+        )
+
+    def render(self, title: str) -> str:
+        """The file."""
+        width, height = f"{self.width + 8:g}", f"{self.height + 6:g}"
+        start = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            f'width="{width}" height="{height}" font-family="sans-serif" fill="{GREY}" role="img">'
+        )
+        lines = [start, f"<title>{escape(title)}</title>", *self.parts, "</svg>"]
+        return "\n".join(lines) + "\n"
+
+
+# --- chapter 01 -----------------------------------------------------------------------------------
+
+
+Mapping = Callable[[int], tuple[int, int]]  # thread -> (row, column) of its first step
+
+
+def _sectors_of_warp(where: Mapping) -> int:
+    """How many sectors warp 0 needs for a step, where every row begins at a sector."""
+    return len({(row, col // SECTOR) for row, col in map(where, range(32))})
+
+
+def _first_step(svg, x, y, cell, rows, cols, where: Mapping, threads):
+    """Part of the matrix, and what a block's threads read of it in the first step of a pass."""
+    asked = {where(thread): WARPS[thread // 32] for thread in range(threads)}
+    brought = {(r, c // SECTOR): colour for (r, c), colour in asked.items()}
+    for row in range(rows):
+        for sector in range(cols // SECTOR):
+            left = x + sector * SECTOR * cell
+            colour = brought.get((row, sector))
+            svg.box(left, y + row * cell, SECTOR * cell, cell, colour or "none", 0.28)
+            for col in range(sector * SECTOR, (sector + 1) * SECTOR):
+                if (row, col) in asked:
+                    svg.box(x + col * cell, y + row * cell, cell, cell, asked[row, col])
+
+
+def mappings() -> str:
+    """What one warp reads in one step, for the three mappings of chapter 01."""
+    svg, cell = Svg(), 6
+    top = 34
+
+    svg.text(0, 12, "row_per_thread", bold=True)
+    svg.text(0, 27, "thread t: row t, column 0", 11)
+
+    def per_thread(thread: int) -> tuple[int, int]:
+        return thread, 0
+
+    def per_warp(thread: int) -> tuple[int, int]:
+        return thread // 32, thread % 32
+
+    def per_block(thread: int) -> tuple[int, int]:
+        return 0, thread
+
+    # 32 of the 128 rows that the block's threads have: those of warp 0.
+    _first_step(svg, 0, top, cell, 32, 3 * SECTOR, per_thread, 32)
+    count = _sectors_of_warp(per_thread)
+    svg.text(0, top + 32 * cell + 16, f"the rows of warp 0: {count} sectors", 11)
+
+    right, shown = 200, 17 * SECTOR
+    svg.text(right, 12, "row_per_warp", bold=True)
+    count = _sectors_of_warp(per_warp)
+    svg.text(
+        right, 27, f"thread t: row t / 32, column t % 32. A warp: {count} sectors", 11
+    )
+    _first_step(svg, right, top, cell, 6, shown, per_warp, 128)
+
+    second = top + 6 * cell + 44
+    svg.text(right, second - 22, "row_per_block", bold=True)
+    count = _sectors_of_warp(per_block)
+    svg.text(
+        right, second - 7, f"thread t: row 0, column t. A warp: {count} sectors", 11
+    )
+    _first_step(svg, right, second, cell, 6, shown, per_block, 128)
+
+    legend = top + 32 * cell - 16
+    x = right
+    for warp, colour in enumerate(WARPS):
+        svg.box(x, legend - 9, 10, 10, colour)
+        svg.text(x + 15, legend, f"warp {warp}", 11)
+        x += 66
+    svg.box(x, legend - 9, 80, 10, WARPS[0], 0.28)
+    svg.box(x, legend - 9, 10, 10, WARPS[0])
+    svg.text(x + 87, legend, "asked for, and what comes with it in the same", 11)
+    svg.text(x + 87, legend + 15, "sector: 8 columns, 32 bytes", 11)
+    return svg.render("Which columns a block reads in the first step of a pass")
+
+
+# --- chapter 02 -----------------------------------------------------------------------------------
+
+
+def places() -> str:
+    """Where on_chip keeps the columns of a row, with few threads so that it can be drawn."""
+    threads, register_quads, shared_quads = 8, 2, 1
+    cols, lead = 115, 3
+    # The kernel's own variables: step, and the first column of thread 0 in each of the three places.
+    step = 4 * threads
+    in_shared = register_quads * step - lead
+    in_rest = in_shared + shared_quads * step
+
+    def place(col: int) -> tuple[str, str]:
+        if col < in_shared:
+            return f"rX[{(col + lead) // step}]", WARPS[0]
+        if col < in_rest:
+            return f"sX[{(col - in_shared) // step}]", WARPS[2]
+        return "read again", WARPS[1]
+
+    svg, cell, label = Svg(), 24, 86
+    for thread in range(threads):
+        svg.text(label + (4 * thread + 2) * cell, 14, f"thread {thread}", 11, "middle")
+    top = 22
+    for row in range(-(-(cols + lead) // step)):
+        y = top + row * (cell + 5)
+        svg.text(0, y + 16, place(row * step)[0], 13, bold=True)
+        for slot in range(step):
+            col = row * step + slot - lead
+            inside = 0 <= col < cols
+            colour = place(col)[1] if inside else "none"
+            svg.box(label + slot * cell, y, cell, cell, colour, 0.35)
+            if inside:
+                svg.text(label + (slot + 0.5) * cell, y + 16, str(col), 10, "middle")
+        for thread in range(threads):
+            svg.box(label + 4 * thread * cell, y, 4 * cell, cell, thick=1.6)
+    y += cell + 20
+    note = f"A row of {cols} columns that begins {lead} columns behind a multiple of 16 bytes."
+    svg.text(label, y, note, 12)
+    note = "Each frame is a quad: 16 aligned bytes, one load. Empty cells belong to the rows before and behind."
+    svg.text(label, y + 17, note, 12)
+    return svg.render("Where on_chip keeps the columns of a row")
+
+
+# --- chapter 03 -----------------------------------------------------------------------------------
+
+
+def lanes() -> str:
+    """Which columns of a query, a key, a value and an output a lane of chapter 03 has."""
+    head_dim, lane, cell, label = 64, 5, 11, 150
+    svg = Svg()
+    rows = (
+        ("q, in registers", "loaded once", 0.28),
+        ("key j, from HBM", "passes by", 0.1),
+        ("value j, from HBM", "passes by", 0.1),
+        ("o, in registers", "stored at the end", 0.28),
+    )
+    for group in range(head_dim // 32):
+        x = label + group * (32 * cell + 10)
+        text = f"c = {group}: columns {32 * group} .. {32 * group + 31}, 128 bytes"
+        svg.text(x + 16 * cell, 12, text, 11, "middle")
+    for number, (name, when, shade) in enumerate(rows):
+        y = 22 + number * (cell + 21)
+        svg.text(0, y + 6, name, 12, bold=True)
+        svg.text(0, y + 20, when, 11)
+        for col in range(head_dim):
+            x = label + col * cell + col // 32 * 10
+            mine = col % 32 == lane
+            colour = WARPS[1] if mine else WARPS[0]
+            svg.box(x, y, cell, cell + 8, colour, 0.9 if mine else shade)
+    y += cell + 28
+    note = f"lane {lane}: columns {lane} and {lane + 32} of each. m and l are in every lane."
+    svg.box(label, y - 9, 10, 10, WARPS[1], 0.9)
+    svg.text(label + 16, y, note, 11)
+    return svg.render("Which columns a lane has")
+
+
+# --- chapter 04 -----------------------------------------------------------------------------------
+
+
+def visits() -> str:
+    """The order in which chapter 04 visits pairs of tiles, under a causal mask."""
+    tiles, cell, left, top = 4, 46, 150, 40
+    svg = Svg()
+    for key_tile in range(tiles):
+        x = left + key_tile * cell
+        svg.box(x, top - 16, cell - 3, 12, WARPS[0], 0.28)
+        svg.text(x + cell / 2, top - 21, f"K, V {key_tile}", 11, "middle")
+    order = 0
+    for key_tile in range(tiles):
+        for query_tile in range(tiles):
+            x, y = left + key_tile * cell, top + query_tile * cell
+            # The first key tile visits all, the others those from the diagonal on.
+            visited = query_tile >= key_tile
+            svg.box(x, y, cell - 3, cell - 3, WARPS[2] if visited else "none", 0.28)
+            if visited:
+                order += 1
+                svg.text(x + cell / 2, y + cell / 2 + 3, str(order), 14, "middle")
+    for query_tile in range(tiles):
+        y = top + query_tile * cell
+        svg.box(left - 20, y, 12, cell - 3, WARPS[1], 0.28)
+        svg.text(left - 26, y + 18, f"Q, O, m, l {query_tile}", 11, "end")
+        count = query_tile + 1
+        svg.text(
+            left - 26, y + 33, f"{count} visit{'s' if count > 1 else ''}", 11, "end"
+        )
+    x, y = left + tiles * cell + 16, top + 14
+    for colour, words in (
+        (WARPS[0], "on the chip for a whole column, loaded once"),
+        (WARPS[1], "comes by at each visit: Q read; O, m and l read and written"),
+        (WARPS[2], "a pair of tiles, in the order of the visits"),
+    ):
+        svg.box(x, y - 9, 10, 10, colour, 0.28)
+        svg.text(x + 16, y, words, 11)
+        y += 20
+    svg.text(x, y + 6, "Empty: the causal mask hides every pair in it", 11)
+    svg.width = x + 400  # texts do not count
+    return svg.render("The order of visits")
+
+
+def block_sizes() -> str:
+    """HBM bytes and time of chapter 04 against the key tile, as measured."""
+    measured = json.loads((RESULTS / "attention_h100.json").read_text())["block_sizes"]
+    rows, length, height = measured["variants"], 190, 22
+    svg = Svg()
+    panels = (
+        ("bytes", 1e9, "GB of HBM asked for", WARPS[0]),
+        ("median_ms", 1.0, "ms", WARPS[1]),
+    )
+    for panel, (key, unit, title, colour) in enumerate(panels):
+        left = 110 + panel * (length + 90)
+        svg.text(left, 14, title, 12, bold=True)
+        longest = max(row[key] for row in rows)
+        for number, row in enumerate(rows):
+            y = 24 + number * (height + 6)
+            width = length * row[key] / longest
+            svg.box(left, y, width, height, colour, 0.5)
+            svg.text(left + width + 6, y + 15, f"{row[key] / unit:.2f}", 12)
+    for number, row in enumerate(rows):
+        svg.text(102, 39 + number * (height + 6), row["variant"], 12, "end")
+    svg.width = 110 + 2 * (length + 90)  # texts do not count
+    return svg.render("Bytes and time against the block size")
+
+
+# --- chapter 05 -----------------------------------------------------------------------------------
+
+
+def shares() -> str:
+    """Which part of the scores and of O each of two warps has, in sliced_k and in sliced_q."""
+    svg, cell = Svg(), 3
+    rows, keys, cols, gap = 32, 64, 64, 44
+
+    def tile(x, y, width, parts, text):
+        for warp, (left, top, right, bottom) in parts:
+            w, h = (right - left) * cell, (bottom - top) * cell
+            svg.box(x + left * cell, y + top * cell, w, h, WARPS[warp], 0.28)
+        svg.box(x, y, width * cell, rows * cell)
+        svg.text(x + width * cell / 2, y - 6, text, 11, "middle")
+
+    for number, name in enumerate(("sliced_k", "sliced_q")):
+        x, y = number * (keys + cols + 2 * gap) * cell / 1.3, 40
+        svg.text(x, 12, name, bold=True)
+        if name == "sliced_k":
+            scores = [(0, (0, 0, keys // 2, rows)), (1, (keys // 2, 0, keys, rows))]
+            shift = 8
+            svg.text(x, y + rows * cell + 18, "A row is in both warps.", 11)
+            svg.text(x, y + rows * cell + 34, "Each has a sum for all of O.", 11)
+        else:
+            scores = [(0, (0, 0, keys, rows // 2)), (1, (0, rows // 2, keys, rows))]
+            shift = 0
+            svg.text(x, y + rows * cell + 18, "A row is in one warp.", 11)
+            svg.text(x, y + rows * cell + 34, "Each has half of O.", 11)
+        tile(x, y, keys, scores, "scores: 64 keys")
+        right = x + keys * cell + 24
+        if shift:
+            for warp in (0, 1):
+                at = (right + warp * shift, y + warp * shift)
+                svg.box(*at, cols * cell, rows * cell, WARPS[warp], 0.28)
+            svg.text(
+                right + cols * cell / 2, y - 6, "O: 64 columns, twice", 11, "middle"
+            )
+        else:
+            parts = [(0, (0, 0, cols, rows // 2)), (1, (0, rows // 2, cols, rows))]
+            tile(right, y, cols, parts, "O: 64 columns")
+    x, y = 0, 40 + rows * cell + 54
+    for warp in (0, 1):
+        svg.box(x, y - 9, 10, 10, WARPS[warp], 0.28)
+        svg.text(x + 15, y, f"warp {warp}", 11)
+        x += 66
+    return svg.render("Who has which part of the scores and of O")
+
+
+def outer() -> str:
+    """What a lane of register_tiled has of the scores of its warp, for head_dim 64."""
+    rows, keys, row_lanes, col_lanes, mine = 32, 64, 4, 8, 5
+    cell, left, top = 9, 74, 56
+
+    def lane_of(row: int, key: int) -> int:
+        """The inverse of place(), and of row_lane and col_lane."""
+        row_lane, col_lane = row // 4 % row_lanes, key // 4 % col_lanes
+        return col_lane % 2 + 2 * row_lane + col_lane // 2 * 2 * row_lanes
+
+    svg = Svg()
+    for row in range(0, rows, 4):
+        for key in range(0, keys, 4):
+            lane = lane_of(row, key)
+            x, y = left + key * cell, top + row * cell
+            shade = 0.9 if lane == mine else 0.1
+            svg.box(x, y, 4 * cell, 4 * cell, WARPS[1 if lane == mine else 0], shade)
+            ink = ON_COLOUR * (lane == mine)
+            svg.text(
+                x + 2 * cell, y + 2 * cell + 4, str(lane), 11, "middle", colour=ink
+            )
+    for row in range(0, rows, 4):
+        has = any(lane_of(row, key) == mine for key in range(0, keys, 4))
+        y = top + row * cell
+        svg.box(left - 22, y, 12, 4 * cell, WARPS[2 if has else 0], 0.6 if has else 0.1)
+    for key in range(0, keys, 4):
+        has = any(lane_of(row, key) == mine for row in range(0, rows, 4))
+        x = left + key * cell
+        svg.box(x, top - 22, 4 * cell, 12, WARPS[2 if has else 0], 0.6 if has else 0.1)
+    svg.text(0, top + 14, "a line", 11)
+    svg.text(0, top + 28, "of Q:", 11)
+    svg.text(0, top + 42, "32 rows", 11)
+    svg.text(left, top - 30, "a line of K: 64 keys", 11)
+    y = top + rows * cell + 20
+    note = f"Each number is a lane, and has 4 x 4 scores there. Lane {mine} (orange) loads the four green quads, 16 numbers,"
+    svg.text(left, y, note, 11)
+    svg.text(left, y + 16, "and adds all 8 x 8 products of them to its scores.", 11)
+    svg.width = max(svg.width, left + 700)
+    return svg.render("The outer product of a lane")
+
+
+# --- chapter 07 -----------------------------------------------------------------------------------
+
+
+class Flights:
+    """Copies and work of a block in time: what chapter 07's kernel does with its key tiles.
+
+    Work on a tile takes 1, a copy `latency`, and any number of copies is on its way at a time.
+    """
+
+    def __init__(self, latency: float) -> None:
+        self.latency = latency
+        self.now = 0.0
+        self.groups: list[float] = []  # when each group has landed, in order
+        self.copies: list[tuple[str, str, float, float]] = []  # what, place, from, to
+        self.work: list[tuple[str, str, float, float]] = []
+        self.waits: list[
+            tuple[float, int, int]
+        ] = []  # when, pending, unfinished groups
+
+    def send(self, *what: tuple[str, str]) -> None:
+        """Starts copies as a group, which may be empty. @param what  name and place of each"""
+        land = self.now + self.latency if what else self.now
+        self.copies += [(name, place, self.now, land) for name, place in what]
+        self.groups.append(max([land, *self.groups[-1:]]))
+
+    def wait(self, pending: int) -> None:
+        landed = self.groups[: len(self.groups) - pending]
+        self.now = max([self.now, *landed])
+        unfinished = sum(land > self.now for land in self.groups)
+        self.waits.append((self.now, pending, unfinished))
+
+    def use(self, name: str, place: str, time: float) -> None:
+        self.work.append((name, place, self.now, self.now + time))
+        self.now += time
+
+
+def staged(stages: int, tiles: int, latency: float) -> Flights:
+    """The loop of the kernel with kStages places for tiles."""
+    ahead = stages - 1
+    flights = Flights(latency)
+    for tile in range(ahead):
+        flights.send(*[(str(tile), str(tile))] * (tile < tiles))
+    for tile in range(tiles):
+        place = str(tile % stages)
+        if ahead == 0:
+            flights.send((str(tile), place))
+            flights.wait(0)
+        else:
+            flights.wait(ahead - 1)
+            later = tile + ahead
+            free = str((tile + ahead) % stages)
+            flights.send(*[(str(later), free)] * (later < tiles))
+        flights.use(str(tile), place, 1.0)
+    return flights
+
+
+def split(tiles: int, latency: float) -> Flights:
+    """The loop of the kernel with kSplitKv: one place for K, one for V."""
+    flights = Flights(latency)
+    flights.send(("K0", "K"))
+    for tile in range(tiles):
+        flights.wait(0)
+        flights.send((f"V{tile}", "V"))
+        flights.use(f"K{tile}", "K", 0.5)
+        flights.wait(0)
+        flights.send(*[(f"K{tile + 1}", "K")] * (tile + 1 < tiles))
+        flights.use(f"V{tile}", "V", 0.5)
+    return flights
+
+
+def pipeline() -> str:
+    """Copies and work of four variants of chapter 07 in time, where a copy takes as long as 1.5 tiles of work."""
+    tiles, latency, unit, row, left = 6, 1.5, 46, 22, 96
+    svg, y = Svg(), 0
+    variants = [
+        (f"stages_{n}", staged(n, tiles, latency), [str(place) for place in range(n)])
+        for n in (1, 2, 3)
+    ]
+    # Half of the bytes, in less time: but a latency does not halve.
+    variants.append(("split_kv", split(tiles, latency * 2 / 3), ["K", "V"]))
+    for name, flights, places in variants:
+        svg.text(0, y + 15, name, bold=True)
+        pending = flights.waits[-1][1]
+        svg.text(left, y + 14, f"waits leave {pending} group{'s' * (pending != 1)}", 11)
+        svg.text(left + flights.now * unit, y + 14, f"{flights.now:g}", 11, "end")
+        y += 20
+        for place in places:
+            svg.text(left - 8, y + 15, f"place {place}", 11, "end")
+            for what, at, begin, end in flights.copies:
+                if at == place:
+                    x = left + begin * unit
+                    svg.box(x, y, (end - begin) * unit, row - 4, WARPS[0], 0.18)
+                    svg.text(x + 5, y + 13, what, 10)
+            for what, at, begin, end in flights.work:
+                if at == place:
+                    x, width = left + begin * unit, (end - begin) * unit
+                    svg.box(x, y, width, row - 4, WARPS[1], 0.4)
+                    svg.text(x + width / 2, y + 13, what, 11, "middle")
+            y += row
+        y += 16
+    svg.box(left, y, 10, 10, WARPS[0], 0.18)
+    svg.text(
+        left + 16, y + 9, "on its way: from the copy's start until it has landed", 11
+    )
+    svg.box(left, y + 18, 10, 10, WARPS[1], 0.4)
+    text = "in use. Numbers are tiles; at the right, the time until all are done: a tile of work takes 1"
+    svg.text(left + 16, y + 27, text, 11)
+    svg.width = max(svg.width, left + 560)
+    return svg.render("Copies and work in time, by the number of stages")
+
+
+def walk() -> str:
+    """Which key tiles of a causal problem masked_first visits in which of its two loops."""
+    tiles, cell, left, top, query_rows, keys = 4, 15, 150, 40, 128, 64
+    columns = tiles * query_rows // keys
+    svg = Svg()
+    for query_tile in range(tiles):
+        y = top + query_tile * 2 * cell
+        svg.text(
+            left - 10, y + cell + 4, f"block of query tile {query_tile}", 11, "end"
+        )
+        first_row_sees, last_row_sees = (
+            query_tile * query_rows + 1,
+            (query_tile + 1) * query_rows,
+        )
+        count, first_masked = -(-last_row_sees // keys), first_row_sees // keys
+        for tile in range(columns):
+            x = left + tile * 2 * cell
+            colour = WARPS[1] if tile >= first_masked else WARPS[2]
+            svg.box(
+                x,
+                y,
+                2 * cell - 2,
+                2 * cell - 2,
+                colour if tile < count else "none",
+                0.35,
+            )
+            if tile < count:
+                svg.text(x + cell - 1, y + cell + 4, str(count - tile), 12, "middle")
+    svg.text(left, top - 10, f"key tiles of {keys}", 11)
+    x, y = left + columns * 2 * cell + 18, top + 14
+    for colour, words in (
+        (WARPS[1], "first loop: a score may have to be hidden"),
+        (WARPS[2], "second loop: every row sees every key"),
+    ):
+        svg.box(x, y - 9, 10, 10, colour, 0.35)
+        svg.text(x + 16, y, words, 11)
+        y += 20
+    svg.text(x, y + 4, "Numbers: the order in which a block visits", 11)
+    svg.width = x + 300
+    return svg.render("Masked tiles come first")
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "mappings": mappings,
+    "places": places,
+    "lanes": lanes,
+    "visits": visits,
+    "block_sizes": block_sizes,
+    "shares": shares,
+    "outer": outer,
+    "pipeline": pipeline,
+    "walk": walk,
+}

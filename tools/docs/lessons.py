@@ -1,0 +1,735 @@
+"""Fills the marked blocks of the Markdown files, so that no quote, output or table drifts from its source.
+
+    python3 -m tools.docs.lessons [--check] [--build DIR] [FILE...]
+
+Without --check, rewrites what is out of date. With it, writes nothing. FILE: default every Markdown file.
+
+A block is what stands between two lines of this form, each alone on its line:
+
+    <!-- KIND: ARGUMENTS -->
+    <!-- end -->
+
+KIND and ARGUMENTS are one of
+
+    code: FILE NAME [with comment] [from "TEXT"] [to "TEXT"]
+        a function, struct or array of FILE (in the folder of the lesson, or else a path from the root), without
+        the lines that mark exercises; or only its lines from the first with one TEXT to the next with the other
+    exercises: FILE
+        the exercises that FILE marks, their hints behind a fold
+    output: COMMAND
+        COMMAND and what it prints. It runs in the root and begins with build/sim/bin/
+    counters: COMMAND
+        requests and sectors of each variant, from the JSON of such a command
+    blocks: COMMAND
+        shared memory of a block of each variant, from the JSON of such a command, and how many blocks fit a
+        multiprocessor
+    onchip: COMMAND [beside FILE PLAN HEAD_DIM]
+        what each variant asks of shared memory and of tensor cores, from the same JSON; and beside it what was measured
+        of the variants without a mask, as with tflops below
+    learn: run
+        the table of `./learn run`, for all chapters on the bundled input, on the simulator
+    race: CHAPTER N [VARIANT]
+        what the simulator reports when the N-th __syncthreads() of the chapter's kernel.cuh is taken out, of all
+        variants or of one
+    drawing: NAME "TEXT"
+        a drawing of tools/docs/drawings.py, fragments.py, plots.py or backward.py, written beside the lesson as NAME.svg.
+        TEXT: what it shows, in words
+    results: FILE speed [CHAPTER]
+    results: FILE sectors CHAPTER ROWSxCOLS
+        a table of GPU measurements: FILE in docs/results/, in the form that
+        tools/profile/softmax_results.py writes. Where there is none yet, the block says so
+    results: FILE tflops|ms PLAN [CHAPTER]
+    results: FILE errors PLAN
+    results: FILE choices
+    results: FILE counters CHAPTER N
+    results: FILE agreement
+    results: FILE standing
+    results: FILE chapters
+    results: FILE passes FORWARD BACKWARD PEER
+        the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; what the simulator
+        and Nsight Compute count of a chapter's variants on the N-th of its problems, or of all variants on all of them;
+        geometric means of the speed beside each peer, of the last variants or of one for each chapter; or both passes together
+    results: FILE scaling
+        time and memory against the length, from tools/bench/scaling.py
+    results: FILE soak
+        what the random problems of tests/soak/soak.py covered
+    results: FILE sanitizer
+        what tests/soak/sanitize.py found
+
+The relative links and images of the files are checked as well.
+
+Exit status: 1 a block is out of date or a link leads nowhere, 2 a block cannot be made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..learn import regions
+from . import backward, drawings, fragments, measured, plots
+
+ROOT = Path(__file__).resolve().parents[2]
+DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS | plots.DRAWINGS | backward.DRAWINGS
+SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
+NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
+
+
+class BlockError(Exception):
+    """A block that cannot be made. The text says why."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Where things are."""
+
+    root: Path
+    build: Path  # stands for build/sim in every command
+
+
+@dataclass(frozen=True)
+class Made:
+    """What belongs in a block, and the files that it refers to."""
+
+    text: str
+    files: dict[Path, str] = field(default_factory=dict)
+
+
+# --- quoting C++ ----------------------------------------------------------------------------------
+
+NOT_CODE = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|^[ \t]*\#(?:\\\n|[^\n])*""",
+    re.DOTALL | re.MULTILINE,
+)
+TYPE = re.compile(
+    r"(?:template\s*<[^{]*>\s*)?(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)"
+)
+CALL_LIKE = re.compile(r"(\w+)\s*\(")
+ATTRIBUTES = {"__launch_bounds__", "__align__", "alignas", "decltype"}
+VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*(?:=|$)")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A function, type or variable at namespace level. Lines count from 0; `end` is behind the last."""
+
+    name: str
+    comment: int  # the first line of the comment above it
+    begin: int
+    end: int
+
+
+def _name_of(header: str) -> tuple[str, bool]:
+    """The name that a declaration introduces, and whether it is a function's."""
+    if match := TYPE.match(header):
+        return match[1], False
+    if not header.rstrip().endswith("="):
+        names = [n for n in CALL_LIKE.findall(header) if n not in ATTRIBUTES]
+        if names:
+            return names[0], True
+    match = VARIABLE.search(header)
+    return (match[1] if match else ""), False
+
+
+def code_only(source: str) -> str:
+    """The source with blanks in place of comments, strings and preprocessor lines."""
+    return NOT_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
+
+
+def items_of(source: str) -> list[Item]:
+    """What a source file defines at namespace level, from top to bottom."""
+    code = code_only(source)
+    lines = source.splitlines()
+    found = []
+    start, depth, header = -1, 0, ""
+    for at, char in enumerate(code):
+        if start < 0:
+            if char.isspace() or char in ";}":  # a } here closes a namespace
+                continue
+            start, depth, header = at, 0, ""
+        if char == "{":
+            header = header or code[start:at]
+            if re.match(r"(inline\s+)?namespace\b", header):
+                start = -1
+                continue
+            depth += 1
+        elif char == "}":
+            depth -= 1
+        if depth > 0 or char not in ";}":
+            continue
+        name, is_function = _name_of(header or code[start:at])
+        if char == ";" or is_function:
+            begin = comment = source.count("\n", 0, start)
+            while comment and lines[comment - 1].lstrip().startswith("//"):
+                comment -= 1
+            found.append(Item(name, comment, begin, source.count("\n", 0, at) + 1))
+            start = -1
+    return found
+
+
+def _line_with(lines: list[str], text: str, first: int, where: str) -> int:
+    for number in range(first, len(lines)):
+        if text in lines[number]:
+            return number
+    raise BlockError(f'{where} has no line with "{text}"')
+
+
+def _open_braces(lines: list[str]) -> int:
+    code = code_only("\n".join(lines))
+    return code.count("{") - code.count("}")
+
+
+def quote(
+    source: str, name: str, comment: bool, start: str | None, stop: str | None
+) -> str:
+    """The lines of one definition, without those that mark exercises.
+
+    @param start, stop  texts that stand in the first and in the last line to quote; None for all lines. What
+                        is still open in the last line is quoted as far as it is closed
+    """
+    found = [item for item in items_of(source) if item.name == name]
+    if len(found) != 1:
+        count = len(found) or "no"
+        raise BlockError(f"there are {count} definitions of {name}: must be one")
+    item = found[0]
+    lines = source.splitlines()[item.comment if comment else item.begin : item.end]
+    lines = [line for line in lines if not regions.MARK.match(line)]
+    first = _line_with(lines, start, 0, name) if start else 0
+    last = _line_with(lines, stop, first, name) if stop else len(lines) - 1
+    while last + 1 < len(lines) and _open_braces(lines[first : last + 1]) > 0:
+        last += 1
+    return textwrap.dedent("\n".join(lines[first : last + 1])).strip("\n")
+
+
+def fenced(text: str, language: str) -> str:
+    return f"```{language}\n{text}\n```"
+
+
+def find_source(tree: Tree, folder: Path, name: str) -> str:
+    for path in (folder / name, tree.root / name):
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise BlockError(f"there is no {name}, neither beside this file nor from the root")
+
+
+def make_code(tree: Tree, folder: Path, arguments: str) -> Made:
+    form = r'(\S+) (\w+)( with comment)?(?: from "([^"]*)")?(?: to "([^"]*)")?'
+    match = re.fullmatch(form, arguments)
+    if not match:
+        raise BlockError('must be FILE NAME [with comment] [from "TEXT"] [to "TEXT"]')
+    file, name, comment, start, stop = match.groups()
+    source = find_source(tree, folder, file)
+    try:
+        return Made(fenced(quote(source, name, bool(comment), start, stop), "cpp"))
+    except BlockError as error:
+        raise BlockError(f"{file}: {error}") from None
+
+
+def escaped(text: str) -> str:
+    """Text in which nothing is Markdown."""
+    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)
+
+
+def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
+    source = find_source(tree, folder, arguments)
+    items = items_of(source)
+    try:
+        exercises = regions.parse(source, arguments)
+    except regions.RegionError as error:
+        raise BlockError(str(error)) from None
+    if not exercises:
+        raise BlockError(f"{arguments} marks no exercise")
+    parts = []
+    for region in exercises:
+        at = region.begin
+        inside = next((i.name for i in items if i.begin <= at < i.end), None)
+        where = f"EXERCISE {region.number}"
+        if not inside:
+            raise BlockError(f"{arguments}:{at + 1}: {where} is in no function")
+        parts.append(
+            f"**Exercise {region.number}**, `{inside}`. {escaped(region.task)}"
+        )
+        if region.hints:
+            hints = (f"{n}. {escaped(h)}" for n, h in enumerate(region.hints, 1))
+            listed = "\n".join(hints)
+            fold = f"<details><summary>Hints</summary>\n\n{listed}\n\n</details>"
+            parts.append(fold)
+    return Made("\n\n".join(parts))
+
+
+# --- running programs -----------------------------------------------------------------------------
+
+
+@functools.cache
+def _run(words: tuple[str, ...], folder: Path) -> subprocess.CompletedProcess:
+    try:
+        return subprocess.run(
+            words, cwd=folder, check=False, capture_output=True, text=True
+        )
+    except OSError as error:
+        target = Path(words[0]).name
+        raise BlockError(
+            f"{words[0]} cannot be run ({error.strerror}): "
+            f"cmake --build --preset sim --target {target} makes it"
+        ) from None
+
+
+def output_of(tree: Tree, command: str, *options: str) -> str:
+    """What a command of the simulator's build prints."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise BlockError(f"{command}: {error}") from None
+    if not words or not words[0].startswith(f"{SIM}/bin/"):
+        raise BlockError(f"the command must begin with {SIM}/bin/")
+    words[0] = str(tree.build / words[0].removeprefix(f"{SIM}/"))
+    done = _run((*words, *options), tree.root)
+    if done.returncode != 0:
+        why = (done.stderr.strip() or "see its output").splitlines()[0]
+        raise BlockError(f"{command}: exit status {done.returncode}: {why}")
+    return done.stdout
+
+
+def json_of(tree: Tree, command: str, *options: str) -> dict:
+    """What a chapter's program writes with --json."""
+    try:
+        return json.loads(output_of(tree, command, *options, "--json", "-"))
+    except ValueError:
+        raise BlockError(f"{command} --json - prints no JSON") from None
+
+
+def make_output(tree: Tree, folder: Path, arguments: str) -> Made:
+    lines = [line.rstrip() for line in output_of(tree, arguments).splitlines()]
+    return Made(fenced("\n".join([f"$ {arguments}", *lines]), "text"))
+
+
+def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        predicted = variant["traffic"]["predicted"]
+        counted = variant["traffic"].get("counted")
+        if not counted:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        sectors = counted["read_sectors"] + counted["write_sectors"]
+        requests = counted["read_requests"] + counted["write_requests"]
+        rows.append(
+            [f"`{variant['name']}`"]
+            + [f"{t['read_bytes'] + t['write_bytes']:,}" for t in (predicted, counted)]
+            + [f"{requests:,}", f"{sectors:,}", f"{sectors / requests:.2f}"]
+        )
+    header = ["variant", "bytes predicted", "bytes counted"]
+    header += ["requests", "sectors", "sectors per request"]
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
+# Shared memory of a multiprocessor, and what the driver takes for itself from each block: CUDA C++ Programming Guide.
+SHARED_BYTES = {"A100": 164 * 1024, "H100": 228 * 1024}
+RESERVED_BYTES = 1024
+
+
+def make_blocks(tree: Tree, folder: Path, arguments: str) -> Made:
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        shared = variant.get("shared", {}).get("bytes_per_block")
+        if not shared:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        fit = [total // (shared + RESERVED_BYTES) for total in SHARED_BYTES.values()]
+        rows.append([f"`{variant['name']}`", f"{shared:,}", *map(str, fit)])
+    header = ["variant", "bytes of shared memory"]
+    header += [f"blocks that fit, {device}" for device in SHARED_BYTES]
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
+def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
+    arguments, _, beside = arguments.partition(" beside ")
+    speeds: dict[str, float] = {}
+    if beside:
+        file, plan, head_dim = beside.split()
+        path = tree.root / "docs" / "results" / file
+        data = json.loads(path.read_text(encoding="utf-8"))
+        speeds = measured.speed_of_variants(data, plan, int(head_dim))
+    rows = []
+    for variant in json_of(tree, arguments)["variants"]:
+        shared = variant.get("shared")
+        if not shared:
+            raise BlockError(f"{arguments} does not count: it must be the simulator's")
+        taken, fewest = (
+            [shared[f"{access}_wavefronts{which}"] for access in ("load", "store")]
+            for which in ("", "_ideal")
+        )
+        cells = [shared["bytes_per_block"], taken[0], fewest[0], taken[1], fewest[1]]
+        cells += [sum(taken) - sum(fewest), variant["ops"]["mma"]]
+        row = [f"`{variant['name']}`", *(f"{cell:,}" for cell in cells)]
+        if speeds:
+            row.append(f"{speeds[variant['name']]:.1f}")
+        rows.append(row)
+    header = ["variant", "shared bytes of a block"]
+    header += ["load wavefronts", "fewest", "store wavefronts", "fewest"]
+    header += ["bank conflicts", "tensor instructions"]
+    if speeds:
+        header.append(f"TFLOP/s, {data['device']}")
+    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+
+
+def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
+    if arguments != "run":
+        raise BlockError("must be learn: run")
+    from learn import project
+    from report import results
+    from report import table as learn_table
+
+    runs = []
+    for chapter in project.chapters():
+        inputs = [str(w) for option in chapter.inputs().items() for w in option]
+        for dtype in chapter.dtypes():
+            command = f"{SIM}/bin/{chapter.executable} --variant all"
+            command += f" --dtype {dtype}" if dtype else ""
+            runs.append(json_of(tree, command, *inputs))
+    text = learn_table.render(results.read(runs), lambda text, style: text)
+    lines = ["$ ./learn run", "...", *text.splitlines(), learn_table.HOW_TO_READ]
+    return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))
+
+
+BARRIER = re.compile(r"__syncthreads\(\);")
+
+
+def build_without_barrier(tree: Tree, chapter: str, number: int, folder: Path) -> Path:
+    """Builds a chapter in `folder` from a kernel.cuh that lacks one barrier. Returns the program."""
+    source = tree.root / "chapters" / chapter
+    kernel = source / "kernel.cuh"
+    if not kernel.is_file():
+        raise BlockError(f"there is no chapters/{chapter}/kernel.cuh")
+    lines = kernel.read_text(encoding="utf-8").splitlines()
+    barriers = [
+        n for n, line in enumerate(lines) if BARRIER.search(line.split("//")[0])
+    ]
+    if not 1 <= number <= len(barriers):
+        count = f"{chapter}/kernel.cuh has {len(barriers)} barriers"
+        raise BlockError(f"{count}: there is no barrier {number}")
+    at = barriers[number - 1]
+    lines[at] = BARRIER.sub("", lines[at])
+    (folder / "kernel.cuh").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for other in (source / "chapter.cu", *source.glob("*.cuh")):
+        if other != kernel:
+            shutil.copy(other, folder)
+
+    listed = _run(
+        ("ninja", "-C", str(tree.build), "-t", "commands", f"ch{chapter}"), tree.root
+    )
+    commands = listed.stdout.splitlines()
+    compiled = [c for c in commands if c.endswith(f"-c {source}/chapter.cu")]
+    if len(compiled) != 1:
+        raise BlockError(
+            f"{tree.build} is no Ninja build of this tree: cmake --preset sim"
+        )
+    compile_line = compiled[0].replace(str(source), str(folder))
+    compile_line = re.sub(r" -MD -MT \S+ -MF \S+", "", compile_line)
+    old_object = re.search(r" -o (\S+)", compile_line)[1]
+    link_line = re.sub(r" -o \S+", f" -o {folder}/program", commands[-1])
+    for line in (compile_line, link_line):
+        line = line.replace(old_object, f"{folder}/chapter.o")
+        done = subprocess.run(
+            line,
+            shell=True,
+            cwd=tree.build,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise BlockError(f"without barrier {number}: {done.stderr.strip()[:300]}")
+    return folder / "program"
+
+
+def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
+    match = re.fullmatch(r"(\w+) (\d+)(?: (\w+))?", arguments)
+    if not match:
+        raise BlockError("must be CHAPTER N [VARIANT]")
+    chapter, number, variant = match[1], int(match[2]), match[3] or "all"
+    with tempfile.TemporaryDirectory() as name:
+        program = build_without_barrier(tree, chapter, number, Path(name))
+        done = subprocess.run(
+            [program, "--variant", variant], check=False, capture_output=True, text=True
+        )
+    report = [line for line in done.stdout.splitlines() if line.startswith("=====")]
+    if done.returncode != 1 or not report:
+        raise BlockError(f"{chapter} without barrier {number} reports nothing")
+    return Made(fenced("\n".join(report), "text"))
+
+
+# --- drawings and measurements --------------------------------------------------------------------
+
+
+def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
+    match = re.fullmatch(r'(\w+) "([^"\]]+)"', arguments)
+    if not match:
+        raise BlockError('must be NAME "TEXT"')
+    name, text = match.groups()
+    if name not in DRAWINGS:
+        known = ", ".join(DRAWINGS)
+        raise BlockError(
+            f"tools/docs/drawings.py does not draw {name}: must be one of {known}"
+        )
+    return Made(f"![{text}]({name}.svg)", {folder / f"{name}.svg": DRAWINGS[name]()})
+
+
+# What may stand behind the name of a file.
+RESULTS = {
+    r"speed(?: (\w+))?": measured.speed,
+    r"sectors (\w+) (\d+)x(\d+)": lambda data, chapter, rows, cols: measured.sectors(
+        data, chapter, int(rows), int(cols)
+    ),
+    r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
+        data, plan, chapter, unit
+    ),
+    r"errors (\w+)": measured.errors,
+    r"choices": measured.choices,
+    r"scaling": measured.scaling,
+    r"agreement": measured.agreement,
+    r"standing": measured.standing,
+    r"chapters": measured.chapters,
+    r"soak": measured.soak,
+    r"sanitizer": measured.sanitizer,
+    r"passes (\w+) (\w+) (.+)": lambda data, forward, backward, peer: measured.passes(
+        data, (forward, backward), peer
+    ),
+    r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
+        data, chapter, int(number)
+    ),
+}
+NOT_MEASURED = "*Not measured yet: there is no `docs/results/{}`.*"
+
+
+def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
+    file, _, view = arguments.partition(" ")
+    for pattern, show in RESULTS.items():
+        if match := re.fullmatch(pattern, view):
+            break
+    else:
+        raise BlockError(
+            "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement,"
+            " standing, chapters, passes, soak and sanitizer: see the top of tools/docs/lessons.py"
+        )
+    path = tree.root / "docs" / "results" / file
+    try:
+        return Made(show(json.loads(path.read_text(encoding="utf-8")), *match.groups()))
+    except FileNotFoundError:
+        return Made(NOT_MEASURED.format(file))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BlockError(f"docs/results/{file} has another form: {error!r}") from None
+    except measured.NoSuchMeasurement as error:
+        raise BlockError(f"docs/results/{file}: {error}") from None
+
+
+MAKERS = {
+    "code": make_code,
+    "exercises": make_exercises,
+    "output": make_output,
+    "counters": make_counters,
+    "blocks": make_blocks,
+    "onchip": make_onchip,
+    "learn": make_learn,
+    "race": make_race,
+    "drawing": make_drawing,
+    "results": make_results,
+}
+
+
+# --- Markdown files -------------------------------------------------------------------------------
+
+OPEN = re.compile(r"<!-- (\w+): (.+) -->")
+CLOSE = "<!-- end -->"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A marked block. Lines count from 0; lines[begin:end] is what stands between the marks."""
+
+    kind: str
+    arguments: str
+    begin: int
+    end: int
+
+
+def lines_of_code(lines: list[str]) -> set[int]:
+    """Which lines of a Markdown file are fenced code, fences included."""
+    code, fence = set(), ""
+    for number, line in enumerate(lines):
+        match = re.match(r"\s*(```+|~~~+)", line)
+        if fence or match:
+            code.add(number)
+        if match and not fence:
+            fence = match[1]
+        elif fence and line.strip().startswith(fence):
+            fence = ""
+    return code
+
+
+def blocks_of(lines: list[str]) -> list[Block]:
+    """The blocks of a Markdown file, those in fenced code aside.
+
+    @throws BlockError  with the line as its second argument
+    """
+    found, code, at = [], lines_of_code(lines), 0
+    while at < len(lines):
+        match = OPEN.fullmatch(lines[at].strip())
+        if match and at not in code:
+            kind, arguments = match.groups()
+            if kind not in MAKERS:
+                known = ", ".join(MAKERS)
+                raise BlockError(
+                    f"there is no block {kind}: must be one of {known}", at
+                )
+            end = at + 1
+            while end < len(lines) and lines[end].strip() != CLOSE:
+                if OPEN.fullmatch(lines[end].strip()):
+                    end = len(lines)
+                end += 1
+            if end >= len(lines):
+                raise BlockError(f"the block {kind} has no {CLOSE}", at)
+            found.append(Block(kind, arguments, at + 1, end))
+            at = end
+        at += 1
+    return found
+
+
+MEASURED_ERROR = re.compile(r"\d(?:\.\d)?e-?\d+(?= ?/)")
+
+
+def same(old: str, new: str) -> bool:
+    """Equal but for spaces and for rounding errors ("4.4e-7/3.2e-6"), which depend on the C library's expf."""
+
+    def essence(text: str) -> list[str]:
+        return MEASURED_ERROR.sub("error", text).split()
+
+    return essence(old) == essence(new) if MEASURED_ERROR.search(new) else old == new
+
+
+LINK = re.compile(
+    r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href)=\"([^\"]+)\""
+)
+
+
+def broken_links(path: Path, lines: list[str]) -> list[tuple[int, str]]:
+    """Relative links and images that lead to nothing: line (from 0) and target."""
+    broken, code = [], lines_of_code(lines)
+    for number, line in enumerate(lines):
+        if number in code:
+            continue
+        for match in LINK.finditer(re.sub(r"`[^`]*`", "", line)):
+            target = (match[1] or match[2]).split("#")[0]
+            elsewhere = re.match(r"[a-z][a-z0-9+.-]*:", target)
+            if target and not elsewhere and not (path.parent / target).exists():
+                broken.append((number, target))
+    return broken
+
+
+@dataclass
+class Findings:
+    """What was found: each a line that begins with file and line number."""
+
+    outdated: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+
+
+def process(tree: Tree, path: Path, check: bool, pool: ThreadPoolExecutor) -> Findings:
+    """Brings a Markdown file up to date, or says what is not."""
+    shown = path.relative_to(tree.root) if path.is_relative_to(tree.root) else path
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    findings = Findings()
+    try:
+        blocks = blocks_of(lines)
+    except BlockError as error:
+        message, at = error.args
+        findings.errors.append(f"{shown}:{at + 1}: {message}")
+        blocks = []
+
+    making = [
+        pool.submit(MAKERS[b.kind], tree, path.parent, b.arguments) for b in blocks
+    ]
+    for block, future in reversed(list(zip(blocks, making, strict=True))):
+        where = f"{shown}:{block.begin}: {block.kind}: {block.arguments}"
+        try:
+            made = future.result()
+        except BlockError as error:
+            findings.errors.insert(0, f"{where}: {error}")
+            continue
+        old = "\n".join(lines[block.begin : block.end])
+        stale = not same(old, made.text)
+        for file, content in made.files.items():
+            if not file.is_file() or file.read_text(encoding="utf-8") != content:
+                stale = True
+                if not check:
+                    file.write_text(content, encoding="utf-8")
+        if stale:
+            findings.outdated.insert(0, f"{where}: out of date")
+            lines[block.begin : block.end] = made.text.splitlines()
+    new = "\n".join(lines) + "\n"
+    if not check and new != text:
+        path.write_text(new, encoding="utf-8")
+    for number, target in broken_links(path, lines):
+        findings.links.append(f"{shown}:{number + 1}: there is no {target}")
+    return findings
+
+
+def markdown_files(root: Path) -> list[Path]:
+    """Every Markdown file of the tree that is the tree's own."""
+    return [
+        path
+        for path in sorted(root.rglob("*.md"))
+        if not any(
+            part in NOT_OURS or part.startswith((".", "venv"))
+            for part in path.relative_to(root).parts[:-1]
+        )
+    ]
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(
+        description="Fills the marked blocks of the Markdown files, and checks their links.",
+        epilog="tools/docs/lessons.py begins with the list of the kinds of blocks.",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, exit 1 if out of date"
+    )
+    parser.add_argument("--build", type=Path, metavar="DIR", help=f"default {SIM}")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    args = parser.parse_args(arguments)
+    tree = Tree(root, (args.build or root / SIM).resolve())
+    files = [path.resolve() for path in args.files] or markdown_files(root)
+    for path in files:
+        if not path.is_file():
+            print(f"lessons: there is no file {path}", file=sys.stderr)
+            return 2
+
+    with ThreadPoolExecutor() as pool:
+        findings = [process(tree, path, args.check, pool) for path in files]
+    errors = [line for f in findings for line in f.errors]
+    links = [line for f in findings for line in f.links]
+    outdated = [line for f in findings for line in f.outdated]
+    for line in errors + links:
+        print(line, file=sys.stderr)
+    for line in outdated:
+        print(line if args.check else line.replace("out of date", "rewritten"))
+    if args.check and outdated:
+        print("python3 -m tools.docs.lessons brings them up to date")
+    if errors:
+        return 2
+    return 1 if links or (args.check and outdated) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

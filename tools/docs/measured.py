@@ -1,0 +1,482 @@
+"""Tables of docs/results/*.json for the lessons. tools/docs/lessons.py names the forms of a block.
+
+Every function takes the parsed file and gives Markdown; NoSuchMeasurement if the file does not have it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..bench import summary
+
+
+class NoSuchMeasurement(Exception):
+    """The file has no such measurement. The text says which."""
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table: the first column to the left, the others to the right."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def on_device(data: dict, header: list[str], rows: list[list[str]]) -> str:
+    return f"{data['device']}:\n\n" + table(header, rows)
+
+
+# --- softmax --------------------------------------------------------------------------------------
+
+
+def speed(data: dict, chapter: str | None) -> str:
+    """GB/s of every variant (of one chapter), and of what is no chapter's: one column for each shape."""
+    copy: dict[str, float] = {}  # GB/s by shape
+    speeds: dict[str, dict[str, float]] = {}  # GB/s by variant and shape
+    peers: dict[str, dict[str, float]] = {}
+    for timing in data["timings"]:
+        shape = f"{timing['rows']} x {timing['cols']}"
+        name = f"`{timing['variant']}`"
+        if timing["chapter"] is None:
+            peers.setdefault(name, {})[shape] = timing["gb_per_s"]
+            continue
+        copy[shape] = timing["gb_per_s"] / timing["share_of_copy"]
+        if chapter is None:
+            name = f"{timing['chapter'][:2]} {name}"
+        if chapter in (None, timing["chapter"]):
+            speeds.setdefault(name, {})[shape] = timing["gb_per_s"]
+    if not speeds:
+        raise NoSuchMeasurement(f"it has no timings of {chapter}")
+
+    def cell(of_shape: dict[str, float], shape: str) -> str:
+        if shape not in of_shape:
+            return "-"
+        return f"{of_shape[shape]:.0f} ({of_shape[shape] / copy[shape]:.0%})"
+
+    rows = [
+        [name, *(cell(of_shape, shape) for shape in copy)]
+        for name, of_shape in (speeds | peers).items()
+    ]
+    rows.append(["copy", *(f"{gb_per_s:.0f}" for gb_per_s in copy.values())])
+    return on_device(data, ["GB/s (of copy)", *copy], rows)
+
+
+def sectors(data: dict, chapter: str, rows: int, cols: int) -> str:
+    """Sectors of each variant, counted and measured, and what that was at the DRAM."""
+    runs = [
+        run
+        for run in data["sectors"]
+        if (run["chapter"], run["rows"], run["cols"]) == (chapter, rows, cols)
+    ]
+    if not runs:
+        raise NoSuchMeasurement(f"it has no sectors of {chapter} at {rows}x{cols}")
+    lines = []
+    for run in runs:
+        measured = run["measured"]
+        cells = [f"`{run['variant']}`"]
+        for key in ("read_sectors", "write_sectors"):
+            cells += [f"{run[key]:,}", f"{measured[key]:,}"]
+        for key in ("dram_read_bytes", "dram_write_bytes"):
+            cells.append(f"{measured[key] / (4 * rows * cols):.2f}")
+        lines.append(cells)
+    header = [f"{rows} x {cols}"]
+    header += ["load sectors, simulator", "ncu", "store sectors, simulator", "ncu"]
+    header += ["DRAM read / matrix", "DRAM written / matrix"]
+    return on_device(data, header, lines)
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+
+def _shape(timing: dict) -> str:
+    """[8,16,1024,64] causal"""
+    lengths = ",".join(
+        str(timing[key]) for key in ("batch", "heads", "seq", "head_dim")
+    )
+    return f"[{lengths}]" + (" causal" if timing["causal"] else "")
+
+
+def _kernel(timing: dict) -> str:
+    """05 `register_tiled`, or the name of what is no chapter's."""
+    if timing["chapter"] is None:
+        return timing["variant"]
+    return f"{timing['chapter'][:2]} `{timing['variant']}`"
+
+
+def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
+    """A plan of tools/bench/attention.py: kernels by problems, whichever are more as rows.
+
+    @param chapter  whose kernels, beside those of no chapter; None: of all     @param unit  "tflops", or "ms"
+    """
+    timings = [
+        timing
+        for timing in data["timings"]
+        if timing.get("plan") == plan
+        and (chapter is None or timing["chapter"] in (chapter, None))
+    ]
+    if not any(timing["chapter"] for timing in timings):
+        raise NoSuchMeasurement(
+            f"it has no timings of {chapter or 'a chapter'} in the plan {plan}"
+        )
+    shapes = list(dict.fromkeys(_shape(timing) for timing in timings))
+    kernels = list(dict.fromkeys(_kernel(timing) for timing in timings))
+    first_peer = next(
+        (_kernel(timing) for timing in timings if timing["chapter"] is None), None
+    )
+    by_place = {(_kernel(timing), _shape(timing)): timing for timing in timings}
+
+    def cell(kernel: str, shape: str) -> str:
+        timing = by_place.get((kernel, shape))
+        if timing is None:
+            return "-"
+        if unit == "ms":
+            return f"{timing['median_ms']:.3g}"
+        base = by_place.get((first_peer, shape))
+        ratio = (
+            f" ({base['median_ms'] / timing['median_ms']:.2f})"
+            if base and base is not timing
+            else ""
+        )
+        return f"{timing['tflops']:.1f}{ratio}"
+
+    corner = {"ms": "ms", "tflops": "TFLOP/s"}[unit]
+    if unit == "tflops" and first_peer:
+        corner += f" (of {first_peer})"
+    if len(kernels) > len(shapes):
+        rows = [
+            [kernel, *(cell(kernel, shape) for shape in shapes)] for kernel in kernels
+        ]
+        return on_device(data, [corner, *shapes], rows)
+    rows = [[shape, *(cell(kernel, shape) for kernel in kernels)] for shape in shapes]
+    return on_device(data, [corner, *kernels], rows)
+
+
+def errors(data: dict, plan: str) -> str:
+    """The largest relative error of O of each kernel in a plan."""
+    worst: dict[str, float] = {}
+    for timing in data["timings"]:
+        if timing.get("plan") == plan:
+            kernel = _kernel(timing)
+            worst[kernel] = max(worst.get(kernel, 0.0), timing["rel_l2"])
+    if not worst:
+        raise NoSuchMeasurement(f"it has no plan {plan}")
+    rows = [[kernel, f"{error:.1e}"] for kernel, error in worst.items()]
+    dtype = next(t["dtype"] for t in data["timings"] if t["plan"] == plan)
+    return on_device(data, [dtype, "rel. L2 of O"], rows)
+
+
+def speed_of_variants(data: dict, plan: str, head_dim: int) -> dict[str, float]:
+    """TFLOP/s of the variants in a plan, for a head dimension, without a mask."""
+    return {
+        timing["variant"]: timing["tflops"]
+        for timing in data["timings"]
+        if timing.get("plan") == plan
+        and timing["head_dim"] == head_dim
+        and not timing["causal"]
+    }
+
+
+def choices(data: dict) -> str:
+    """Speed of a kernel with one choice taken back, relative to it: choices by problems."""
+    names = list(
+        dict.fromkeys(name for run in data["runs"] for name in run["relative_speed"])
+    )
+    header = ["relative speed"]
+    for run in data["runs"]:
+        causal = " causal" if run["causal"] else ""
+        header.append(f"$d$ = {run['head_dim']}, {run['seq']}{causal}")
+    rows = [
+        [name.replace("_", " ")]
+        + [
+            f"{run['relative_speed'][name]:.2f}"
+            if name in run["relative_speed"]
+            else "-"
+            for run in data["runs"]
+        ]
+        for name in names
+    ]
+    return on_device(data, header, rows)
+
+
+def counters(data: dict, chapter: str, number: int) -> str:
+    """What the simulator counted and Nsight Compute measured of a chapter's variants, on one of its problems."""
+    names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
+    problems: dict[tuple, list[dict]] = {}
+    for run in data["sectors"]:
+        if run["chapter"] == chapter:
+            problem = tuple((name, run[name]) for name in names if name in run)
+            problems.setdefault(problem, []).append(run)
+    if not 1 <= number <= len(problems):
+        raise NoSuchMeasurement(f"it has no problem {number} of {chapter}")
+    problem, runs = list(problems.items())[number - 1]
+    options = " ".join(
+        f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+        for name, value in problem
+        if value is not False
+    )
+    with_mma = any(run["mma"] for run in runs)
+    with_shared = any(run["shared_load_wavefronts"] for run in runs)
+    with_atomics = any(run.get("atomic_sectors") for run in runs)
+
+    def pair(run: dict, *keys: str) -> list[str]:
+        return [
+            f"{sum(run[key] for key in keys):,}",
+            f"{sum(run['measured'].get(key, 0) for key in keys):,}",
+        ]
+
+    rows = []
+    for run in runs:
+        row = [f"`{run['variant']}`"]
+        row += pair(run, "read_sectors") + pair(run, "write_sectors")
+        if with_atomics:
+            row += pair(run, "atomic_sectors")
+        if with_shared:
+            row += pair(run, "shared_load_wavefronts", "shared_store_wavefronts")
+        if with_mma:
+            row += pair(run, "mma")
+        rows.append(row)
+    header = ["", "load sectors, simulator", "ncu", "store sectors, simulator", "ncu"]
+    if with_atomics:
+        header += ["atomic sectors, simulator", "ncu"]
+    if with_shared:
+        header += ["shared wavefronts, simulator", "ncu"]
+    if with_mma:
+        header += ["mma, simulator", "ncu"]
+    return f"{data['device']}, `{options}`:\n\n" + table(header, rows)
+
+
+def scaling(data: dict) -> str:
+    """Time and memory against the length, a column pair for each kernel and head dimension."""
+    kernels = list(
+        dict.fromkeys((row["head_dim"], row["kernel"]) for row in data["rows"])
+    )
+    by_place = {
+        (row["head_dim"], row["kernel"], row["seq"]): row for row in data["rows"]
+    }
+
+    def cells(row: dict | None) -> list[str]:
+        if row is None or not row["fits"]:
+            return ["does not fit" if row else "-"] * 2
+        return [f"{row['median_ms']:.3g}", f"{row['bytes'] / 2**20:,.1f}"]
+
+    rows = []
+    for seq in sorted({row["seq"] for row in data["rows"]}):
+        row = [f"{seq:,}"]
+        for head_dim, kernel in kernels:
+            row += cells(by_place.get((head_dim, kernel, seq)))
+        rows.append(row)
+    fits = {(fit["head_dim"], fit["kernel"]): fit for fit in data["fits"]}
+    last = ["exponent"]
+    for kernel in kernels:
+        last += [f"{fits[kernel][what]:.2f}" for what in ("time", "memory")]
+    header = ["$N$"]
+    for head_dim, kernel in kernels:
+        header += [f"{kernel}, $d$ = {head_dim}, ms", "MiB"]
+    return on_device(data, header, [*rows, last])
+
+
+def agreement(data: dict) -> str:
+    """For every variant, over all problems: the simulator's counters beside Nsight Compute's, and how far apart."""
+    columns = {
+        "load sectors": ("read_sectors",),
+        "store sectors": ("write_sectors",),
+        "atomic sectors": ("atomic_sectors",),
+        "shared load wavefronts": ("shared_load_wavefronts",),
+        "shared store wavefronts": ("shared_store_wavefronts",),
+        "bank conflicts": ("bank_conflicts",),
+        "mma": ("mma",),
+    }
+    variants: dict[str, list[dict]] = {}
+    for run in data["sectors"]:
+        name = f"{run['chapter'][:2]} `{run['variant']}`"
+        variants.setdefault(name, []).append(run)
+
+    def cell(runs: list[dict], keys: tuple[str, ...]) -> str:
+        ours = sum(run.get(key, 0) for run in runs for key in keys)
+        seen = sum(run["measured"].get(key, 0) for run in runs for key in keys)
+        if ours == seen:
+            return f"{ours:,} =" if ours else "-"
+        part = f"{seen / ours - 1:+.1%}" if ours else "new"
+        return f"{ours:,} / {seen:,} ({part})"
+
+    rows = [
+        [name, *(cell(runs, keys) for keys in columns.values())]
+        for name, runs in variants.items()
+    ]
+    return on_device(data, ["simulator / ncu", *columns], rows)
+
+
+def standing(data: dict) -> str:
+    """Geometric means of how many times as fast the last variants are as each peer, over all problems, and the worst."""
+    final = {"register_tiled", "final", "fp32_fused", "mma_pipelined", "on_chip"}
+    final.add("mma_deterministic")
+    grid = [
+        timing for timing in data["timings"] if "ladder" not in timing.get("plan", "")
+    ]
+    rows = []
+    for found in summary.compare(grid):
+        if found["variant"] not in final:
+            continue
+        name = f"{found['chapter'][:2]} `{found['variant']}`"
+        if found["head_dim"]:
+            name += f", $d$ = {found['head_dim']}"
+        worst = f"{found['worst']:.2f} at {found['where']}"
+        rows.append(
+            [
+                name,
+                found["peer"],
+                f"{found['mean']:.2f}",
+                worst,
+                str(found["points"]),
+            ]
+        )
+    if not rows:
+        raise NoSuchMeasurement("it has no timings of a last variant beside a peer")
+    header = ["speed", "of", "geometric mean", "worst", "problems"]
+    return on_device(data, header, rows)
+
+
+# Folder, name, idea, and of which variant the speed is told: beside whom, in which pass.
+CHAPTERS = (
+    (
+        "01_safe_softmax",
+        "safe softmax",
+        "subtract the maximum; who reads which column decides the traffic",
+        ("row_per_block", "torch.softmax"),
+    ),
+    (
+        "02_online_softmax",
+        "online softmax",
+        "maximum and sum in one pass; a row that stays on the chip",
+        ("on_chip", "torch.softmax"),
+    ),
+    (
+        "03_one_pass_attention",
+        "one-pass attention",
+        "an output can be corrected later: attention without its N x N matrix",
+        ("three_kernels", "memory-efficient"),
+    ),
+    (
+        "04_tiled_v1",
+        "FlashAttention v1",
+        "a tile of keys serves many queries: bytes fall with the tile's size",
+        ("warp_per_rows", "memory-efficient"),
+    ),
+    (
+        "05_loop_swapped_v2",
+        "FlashAttention v2",
+        "queries outside, keys inside: the output never leaves the chip",
+        ("register_tiled", "memory-efficient"),
+    ),
+    (
+        "06_tensor_core_mma",
+        "tensor cores",
+        "who holds which element: S is an operand of the next product as it is",
+        ("exp2", "flash (FA2)"),
+    ),
+    (
+        "07_multi_stage",
+        "the pipeline",
+        "copies, products and exponentials at the same time",
+        ("final", "flash (FA2)"),
+    ),
+    (
+        "08_backward",
+        "the backward pass",
+        "P computed again: gradients without an N x N matrix, and a layer that learns",
+        ("mma_pipelined", "flash (FA2)"),
+    ),
+)
+
+
+def chapters(data: dict) -> str:
+    """The chapters with their ideas, and how a variant of each stands beside a peer: the mean over all problems."""
+    rows = []
+    for folder, name, idea, (variant, peer) in CHAPTERS:
+        dtype = "bf16" if peer == "flash (FA2)" else "fp32"
+        grid = [t for t in data["timings"] if t.get("dtype", "fp32") == dtype]
+        means = [
+            (found["points"], found["mean"])
+            for found in summary.compare(grid)
+            if (found["chapter"], found["variant"], found["peer"])
+            == (folder, variant, peer)
+        ]
+        if not means:
+            raise NoSuchMeasurement(f"it has no {variant} beside {peer}")
+        logarithm = sum(points * math.log(mean) for points, mean in means)
+        speed = math.exp(logarithm / sum(points for points, _ in means))
+        link = f"[{folder[:2]}](chapters/{folder}/README.md)"
+        rows.append(f"| {link} | {name} | {idea} | {speed:.2f} | `{variant}`, {peer} |")
+    header = "| | chapter | the idea | speed | of which variant, beside which kernel |"
+    return "\n".join([header, "|---|---|---|---:|---|", *rows])
+
+
+def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
+    """Milliseconds of a forward pass and of the backward pass after it, ours and a peer's, and the sums' ratio.
+
+    @param ours  variants: of the forward pass, and of the backward pass
+    """
+    times: dict[tuple, dict[tuple[str, bool], float]] = {}
+    for timing in data["timings"]:
+        if timing.get("dtype") == "bf16" and "ladder" not in timing["plan"]:
+            shape = tuple(timing[n] for n in ("head_dim", "seq", "batch", "heads"))
+            kernel = (timing["variant"], bool(timing.get("backward")))
+            place = times.setdefault((*shape, timing["causal"]), {})
+            place[kernel] = timing["median_ms"]
+    rows = []
+    for (head_dim, seq, batch, heads, causal), found in sorted(times.items()):
+        pairs = [(ours[0], False), (ours[1], True), (peer, False), (peer, True)]
+        if not all(pair in found for pair in pairs):
+            continue
+        forward, backward, peer_forward, peer_backward = (found[p] for p in pairs)
+        mask = " causal" if causal else ""
+        rows.append(
+            [
+                f"[{batch},{heads},{seq},{head_dim}]{mask}",
+                f"{forward:.3f} + {backward:.3f}",
+                f"{peer_forward:.3f} + {peer_backward:.3f}",
+                f"{(peer_forward + peer_backward) / (forward + backward):.2f}",
+            ]
+        )
+    if not rows:
+        raise NoSuchMeasurement(f"it has no problem with both passes of {peer}")
+    header = ["ms, forward + backward", f"`{ours[0]}`, `{ours[1]}`", peer, "speed"]
+    return on_device(data, header, rows)
+
+
+def soak(data: dict) -> str:
+    """What the random problems of tests/soak covered, by chapter."""
+    columns = {
+        "problems": "problems",
+        "failed": "failed",
+        "causal": "causal",
+        "grouped queries": "grouped",
+        "rows without keys": "rows_without_keys",
+        "run twice, same bits": "same_bits",
+        "right but for cancellation": "cancelled",
+    }
+    rows = []
+    for run in data["chapters"]:
+        row = [run["chapter"][:2], *(f"{run[key]:,}" for key in columns.values())]
+        rows.append([*row, f"{run['worst_of_tolerance']:.2f}"])
+    return on_device(data, ["chapter", *columns, "largest error / its tolerance"], rows)
+
+
+def sanitizer(data: dict) -> str:
+    """What the tools of compute-sanitizer found in the programs of tests/soak/sanitize.py."""
+    tools = list(dict.fromkeys(run["tool"] for run in data["runs"]))
+    programs: dict[str, dict[str, dict]] = {}
+    for run in data["runs"]:
+        programs.setdefault(run["program"], {})[run["tool"]] = run
+    rows = []
+    for name, runs in programs.items():
+        kind, _, chapter = name.partition("_ch")
+        unit = "problems" if kind == "soak" else "tests"
+        told = [
+            "did not end" if runs[t]["errors"] is None else f"{runs[t]['errors']:,}"
+            for t in tools
+        ]
+        covered = min(run[unit] for run in runs.values())
+        rows.append((kind == "soak", [chapter[:2], f"{covered:,} {unit}", *told]))
+    rows.sort()  # tests, then random problems
+    return on_device(
+        data, ["chapter", "under each tool", *tools], [row for _, row in rows]
+    )

@@ -1,0 +1,408 @@
+"""The drawings that show measurements: from docs/results/, in the manner of tools/docs/drawings.py."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from .drawings import GREY, RESULTS, WARPS, Svg
+
+CHAPTER_COLOURS = {
+    "01": "#06b6d4",
+    "02": "#84cc16",
+    "03": "#a855f7",
+    "04": "#f97316",
+    "05": "#22a06b",
+    "06": "#3b82f6",
+    "07": "#e0435c",
+    "08": "#b58900",
+}
+# Rows and columns of what is drawn of docs/results/softmax_h100.json.
+SOFTMAX = (32768, 4096)
+# For an element: maximum, difference, exponential, sum, quotient.
+SOFTMAX_OPERATIONS = 5
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Kernels on one problem, without a mask: a plan of tools/bench/plans.py, and a head of it in bytes.json."""
+
+    title: str
+    file: str
+    plan: str
+    dtype: str
+    seq: int
+    head_dim: int
+    peer: str  # that the others are compared with
+    backward: bool = False
+
+
+PANELS = {
+    "fp32": Panel(
+        *("fp32, N = 1024, d = 64", "attention_h100.json", "fp32_ladder"),
+        *("fp32", 1024, 64, "memory-efficient"),
+    ),
+    "bf16": Panel(
+        *("bf16, N = 4096, d = 128", "attention_h100.json", "ladder"),
+        *("bf16", 4096, 128, "flash (FA2)"),
+    ),
+    "backward fp32": Panel(
+        *("backward, fp32, N = 1024, d = 64", "bench_h100.json", "backward_fp32"),
+        *("fp32", 1024, 64, "memory-efficient", True),
+    ),
+    "backward bf16": Panel(
+        *("backward, bf16, N = 4096, d = 128", "bench_h100.json", "backward_d128"),
+        *("bf16", 4096, 128, "flash (FA2)", True),
+    ),
+}
+
+
+def _load(name: str) -> dict:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def timings(panel: Panel) -> list[dict]:
+    """What was measured of a panel, in the order of the chapters; PyTorch's own kernels last."""
+    found = [
+        timing
+        for timing in _load(panel.file)["timings"]
+        if timing.get("plan") == panel.plan
+        and (timing["seq"], timing["head_dim"]) == (panel.seq, panel.head_dim)
+        and not timing["causal"]
+    ]
+    return sorted(found, key=lambda timing: timing["chapter"] or "99")
+
+
+def softmax_timings() -> list[dict]:
+    """The same of chapters 01 and 02, and torch.softmax."""
+    found = _load("softmax_h100.json")["timings"]
+    return [timing for timing in found if (timing["rows"], timing["cols"]) == SOFTMAX]
+
+
+def bytes_of_head(panel: Panel) -> dict[tuple[str, str], int]:
+    """Bytes that a head of a panel asks of HBM, by chapter and variant. Chapter 08: of both passes."""
+    return {
+        (run["chapter"], run["variant"]): run["bytes"]
+        for run in _load("bytes.json")["runs"]
+        if (run["chapter"] == "08_backward") == panel.backward
+        and (run.get("dtype"), run.get("seq_q"), run.get("head_dim"))
+        == (panel.dtype, panel.seq, panel.head_dim)
+    }
+
+
+def bytes_of_element() -> dict[tuple[str, str], float]:
+    """Bytes that a softmax asks of HBM for an element, by chapter and variant."""
+    return {
+        (run["chapter"], run["variant"]): run["bytes"] / run["rows"] / run["cols"]
+        for run in _load("bytes.json")["runs"]
+        if "rows" in run
+    }
+
+
+def intensity(panel: Panel, bytes_asked: int) -> float:
+    """Operations for each byte: 4 * seq^2 * head_dim in a head, and 10 more with the backward pass."""
+    operations = 14 if panel.backward else 4
+    return operations * panel.seq**2 * panel.head_dim / bytes_asked
+
+
+def copy_bytes_per_second() -> float:
+    """What a copy reaches, read and written, on the machine of the other measurements."""
+    timing = _load("softmax_h100.json")["timings"][0]
+    return timing["gb_per_s"] / timing["share_of_copy"] * 1e9
+
+
+class Plot(Svg):
+    """An SVG with lines and dots."""
+
+    def line(
+        self, points: Iterable[tuple[float, float]], colour=GREY, thick=1.5, dash=""
+    ):
+        points = list(points)
+        for x, y in points:
+            self._reach(x, y)
+        where = " ".join(f"{x:.4g},{y:.4g}" for x, y in points)
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+        self.parts.append(
+            f'<polyline points="{where}" fill="none" stroke="{colour}" stroke-width="{thick:g}"{dashes}/>'
+        )
+
+    def dot(self, x: float, y: float, radius: float, colour: str, name: str):
+        self._reach(x + radius, y + radius)
+        self.parts.append(
+            f'<circle cx="{x:.4g}" cy="{y:.4g}" r="{radius:g}" fill="{colour}"><title>{name}</title></circle>'
+        )
+
+
+# --- roofline -------------------------------------------------------------------------------------
+
+
+def placed_kernels() -> Iterator[tuple[str, str, float, float]]:
+    """Chapter, variant, operations for each byte and TFLOP/s of every kernel."""
+    elements = bytes_of_element()
+    for timing in softmax_timings():
+        key = (timing["chapter"], timing["variant"])
+        if key in elements:
+            work = SOFTMAX_OPERATIONS * math.prod(SOFTMAX)
+            speed = work / timing["median_ms"] / 1e9
+            yield key[0][:2], key[1], SOFTMAX_OPERATIONS / elements[key], speed
+    for panel in PANELS.values():
+        asked = bytes_of_head(panel)
+        for timing in timings(panel):
+            key = (timing["chapter"], timing["variant"])
+            if key in asked:
+                x = intensity(panel, asked[key])
+                yield key[0][:2], key[1], x, timing["tflops"]
+
+
+def roofline() -> str:
+    """TFLOP/s over operations for each byte of every kernel, under the roofs of the machine."""
+    left, top, width, height = 46, 20, 600, 380
+    low_x, high_x, low_y, high_y = 0.2, 3000.0, 0.1, 1500.0
+    svg = Plot()
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = math.log(x / low_x) / math.log(high_x / low_x)
+        up = math.log(y / low_y) / math.log(high_y / low_y)
+        return left + across * width, top + (1 - up) * height
+
+    for value in (0.1, 1, 10, 100, 1000):
+        x, _ = place(value, low_y)
+        if value >= low_x:
+            svg.line([(x, top), (x, top + height)], thick=0.3)
+            svg.text(x, top + height + 16, str(value), 11, "middle")
+        _, y = place(low_x, value)
+        svg.line([(left, y), (left + width, y)], thick=0.3)
+        svg.text(left - 6, y + 4, str(value), 11, "end")
+    svg.text(
+        left + width / 2,
+        top + height + 34,
+        "operations for each byte asked of HBM",
+        12,
+        "middle",
+    )
+    svg.text(0, 12, "TFLOP/s", 12)
+
+    data = _load("attention_h100.json")
+    copy = (
+        copy_bytes_per_second() / 1e12
+    )  # TB/s, so that intensity times this is TFLOP/s
+    roofs = (
+        ("bf16 matrix product", data["gemm_bf16_tflops"]),
+        ("fp32 matrix product", data["gemm_fp32_tflops"]),
+    )
+    highest = max(tflops for _, tflops in roofs)
+    svg.line([place(low_x, low_x * copy), place(highest / copy, highest)], thick=1.6)
+    x, y = place(2.6, 2.6 * copy)
+    svg.text(x - 8, y - 8, f"copy: {copy:.2f} TB/s", 11, "end")
+    for name, tflops in roofs:
+        svg.line([place(tflops / copy, tflops), place(high_x, tflops)], thick=1.6)
+        x, y = place(high_x, tflops)
+        svg.text(x - 4, y - 6, f"{name}: {tflops:.0f} TFLOP/s", 11, "end")
+
+    fastest: dict[str, tuple[float, str]] = {}
+    kernels = list(placed_kernels())
+    for chapter, variant, _, tflops in kernels:
+        fastest[chapter] = max(fastest.get(chapter, (0, "")), (tflops, variant))
+    for chapter, variant, operations, tflops in kernels:
+        large = fastest[chapter][1] == variant
+        name = f"{chapter} {variant}: {tflops:.3g} TFLOP/s"
+        x, y = place(operations, tflops)
+        svg.dot(x, y, 6 if large else 3.5, CHAPTER_COLOURS[chapter], name)
+    x = left + width - 165
+    y = top + height - 18 * (len(fastest) + 1)
+    svg.text(x - 8, y + 4, "large: the fastest of a chapter", 11)
+    for chapter, (_, variant) in fastest.items():
+        y += 18
+        svg.dot(x, y, 6, CHAPTER_COLOURS[chapter], f"chapter {chapter}")
+        svg.text(x + 12, y + 4, f"{chapter} {variant}", 11)
+    svg.width = left + width + 8
+    return svg.render("Roofline of an H100 with the kernels of all chapters")
+
+
+# --- bars -----------------------------------------------------------------------------------------
+
+
+def _bars(
+    svg,
+    top: float,
+    rows: list[tuple[str, float, str, str]],
+    longest: float,
+    mark: float | None = None,
+) -> float:
+    """Bars below each other: name, length (of `longest`), colour, text. Returns where the next may begin."""
+    left, width, height = 190, 380, 17
+    bottom = top + len(rows) * (height + 4)
+    if mark is not None:
+        x = left + width * mark / longest
+        svg.line([(x, top - 4), (x, bottom)], thick=0.7, dash="3 3")
+    for number, (name, value, colour, text) in enumerate(rows):
+        y = top + number * (height + 4)
+        svg.text(left - 8, y + 13, name, 11, "end")
+        svg.box(left, y, width * value / longest, height, colour, 0.75)
+        svg.text(left + width * value / longest + 6, y + 13, text, 11)
+    svg.width = left + width + 70
+    return bottom
+
+
+def _panel(svg: Plot, top: float, panel: Panel) -> float:
+    """TFLOP/s of every kernel of a panel."""
+    measured = timings(panel)
+    rows = []
+    for timing in measured:
+        chapter = (timing["chapter"] or "")[:2]
+        colour = CHAPTER_COLOURS.get(chapter, GREY)
+        name = f"{chapter} {timing['variant']}".strip()
+        rows.append((name, timing["tflops"], colour, f"{timing['tflops']:.1f}"))
+    mark = next(t["tflops"] for t in measured if t["variant"] == panel.peer)
+    svg.text(
+        0, top + 14, f"TFLOP/s, {panel.title}. Dashed: {panel.peer}", 12, bold=True
+    )
+    return _bars(svg, top + 28, rows, max(t["tflops"] for t in measured), mark) + 18
+
+
+def climb() -> str:
+    """TFLOP/s of standard attention and of every variant of chapters 06 and 07, beside PyTorch's kernels."""
+    svg = Plot()
+    _panel(svg, 0, PANELS["bf16"])
+    return svg.render(
+        "TFLOP/s of standard attention, of every variant of chapters 06 and 07, and of PyTorch's kernels"
+    )
+
+
+def ladder() -> str:
+    """GB/s and TFLOP/s of every variant of the other chapters, beside PyTorch's kernels."""
+    svg = Plot()
+    measured = softmax_timings()
+    rows = []
+    for timing in measured:
+        chapter = (timing["chapter"] or "")[:2]
+        name = f"{chapter} {timing['variant']}".strip()
+        colour = CHAPTER_COLOURS.get(chapter, GREY)
+        rows.append((name, timing["gb_per_s"], colour, f"{timing['gb_per_s']:.0f}"))
+    mark = next(t["gb_per_s"] for t in measured if t["variant"] == "torch.softmax")
+    title = f"GB/s, softmax of {SOFTMAX[0]} x {SOFTMAX[1]}. Dashed: torch.softmax"
+    svg.text(0, 14, title, 12, bold=True)
+    top = _bars(svg, 28, rows, max(t["gb_per_s"] for t in measured), mark) + 18
+    for name in ("fp32", "backward fp32", "backward bf16"):
+        top = _panel(svg, top, PANELS[name])
+    return svg.render(
+        "Speed of every variant of chapters 01 to 05 and 08, beside PyTorch's kernels"
+    )
+
+
+def _size(count: float) -> str:
+    """1.6 kB, 230 MB"""
+    return f"{count / 1e6:.3g} MB" if count >= 1e5 else f"{count:.3g} B"
+
+
+def hbm_bytes() -> str:
+    """What a head of each variant asks of HBM, and an element of a softmax. The axis is logarithmic."""
+    svg, top = Plot(), 0.0
+
+    def panel(title: str, what_is_least: str, least: float, asked: dict) -> float:
+        first = least / 2  # where the axis begins
+        rows = [(f"least: {what_is_least}", math.log(2), GREY, _size(least))]
+        for (chapter, variant), count in asked.items():
+            name = f"{chapter[:2]} {variant}"
+            colour = CHAPTER_COLOURS[chapter[:2]]
+            rows.append((name, math.log(count / first), colour, _size(count)))
+        svg.text(0, top + 14, title, 12, bold=True)
+        return _bars(svg, top + 28, rows, max(length for _, length, *_ in rows)) + 18
+
+    top = panel("Bytes of an element, softmax", "x and y once", 8, bytes_of_element())
+    for kernels in PANELS.values():
+        size = {"fp32": 4, "bf16": 2}[kernels.dtype]
+        # Q, K, V and O, and LSE; with the backward pass dO, dQ, dK and dV besides.
+        tensors = 8 if kernels.backward else 4
+        least = kernels.seq * (tensors * kernels.head_dim * size + 4)
+        what = "every tensor once" if kernels.backward else "Q, K, V, O, LSE once"
+        title = kernels.title.replace("backward", "forward and backward")
+        asked = bytes_of_head(kernels)
+        top = panel(f"Bytes of a head, {title}", what, least, asked)
+    svg.text(0, top, "Equal steps to the right are equal factors.", 11)
+    return svg.render("Bytes asked of HBM, by variant")
+
+
+# --- the walk over the tiles ----------------------------------------------------------------------
+
+TILES, SECONDS = 4, 0.6  # a side of the matrix of tiles, and a visit
+
+
+def visits_of_v1(tiles: int) -> list[list[tuple[int, int]]]:
+    """Chapter 04: key tiles outside. One block of a head visits (query tile, key tile) after another."""
+    return [[(query, key)] for key in range(tiles) for query in range(tiles)]
+
+
+def visits_of_v2(tiles: int) -> list[list[tuple[int, int]]]:
+    """Chapter 05: query tiles outside. Each is a block: all of them visit a key tile at the same time."""
+    return [[(query, key) for query in range(tiles)] for key in range(tiles)]
+
+
+WALK_STYLE = """<style>
+.walk-step { opacity: .12; animation: walk-step CYCLEs linear infinite; }
+@keyframes walk-step { 0%, SHARE% { opacity: .45 } LATER% { opacity: .2 } 100% { opacity: .12 } }
+@media (prefers-reduced-motion: reduce) { .walk-step { animation: none; opacity: .3 } }
+</style>"""
+
+
+def swap() -> str:
+    """Who waits on the chip and who comes by, in chapters 04 and 05; numbers are the order, and it moves."""
+    cell, top = 44, 62
+    steps = TILES * TILES + 2
+    share = 100 / steps
+    svg = Plot()
+    style = WALK_STYLE.replace("CYCLE", f"{steps * SECONDS:g}")
+    style = style.replace("SHARE", f"{share:.3g}").replace(
+        "LATER", f"{1.6 * share:.3g}"
+    )
+    svg.parts.append(style)
+
+    def lit(x, y, width, height, colour, step):
+        svg._reach(x + width, y + height)
+        svg.parts.append(
+            f'<rect class="walk-step" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
+            f'fill="{colour}" style="animation-delay: {step * SECONDS:g}s"/>'
+        )
+
+    panels = (
+        ("04: keys outside", "one block for a head, 16 steps", visits_of_v1(TILES)),
+        ("05: queries outside", "four blocks for a head, 4 steps", visits_of_v2(TILES)),
+    )
+    for panel, (title, note, visits) in enumerate(panels):
+        left = 76 + panel * (TILES * cell + 130)
+        svg.text(left, 14, title, 13, bold=True)
+        svg.text(left, 31, note, 11)
+        for tile in range(TILES):
+            svg.text(
+                left + tile * cell + cell / 2, top - 8, f"K, V {tile}", 11, "middle"
+            )
+            svg.text(
+                left - 8, top + tile * cell + cell / 2 + 4, f"Q, O {tile}", 11, "end"
+            )
+        for step, together in enumerate(visits):
+            for query, key in together:
+                x, y = left + key * cell, top + query * cell
+                lit(x, y, cell - 3, cell - 3, WARPS[2 if panel == 0 else query], step)
+                svg.box(x, y, cell - 3, cell - 3)
+                svg.text(
+                    x + cell / 2 - 1.5, y + cell / 2 + 3, str(step + 1), 13, "middle"
+                )
+    bottom = top + TILES * cell + 16
+    svg.text(76, bottom, "K, V wait on the chip for a column;", 11)
+    svg.text(76, bottom + 15, "O comes and goes at every visit", 11)
+    right = 76 + TILES * cell + 130
+    svg.text(right, bottom, "Q, O wait on the chip for a row,", 11)
+    svg.text(right, bottom + 15, "and leave once; only K, V come by", 11)
+    svg.width = right + TILES * cell + 24
+    return svg.render("The order in which chapters 04 and 05 visit the tiles")
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "roofline": roofline,
+    "climb": climb,
+    "ladder": ladder,
+    "hbm_bytes": hbm_bytes,
+    "swap": swap,
+}

@@ -1,0 +1,235 @@
+"""./learn check: is what the learner wrote right, and if not, where and how is it wrong?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from ...report.results import human
+from .. import checking, exercises, machine, phases, project, setup, trials
+from ..console import Console, LearnError
+from .run import refuse_json, write_json, write_whole
+from .start import add_chapter
+
+HELP = "build and test your file: which exercise is wrong, and how"
+SIM = "sim"  # the preset whose simulator says which exercise is at fault
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_chapter(parser)
+    setup.add_preset(parser)
+    setup.add_no_install(parser)
+    parser.add_argument(
+        "--json", metavar="FILE", help="the result ('-' for standard output)"
+    )
+
+
+def configure(console: Console, preset: str) -> Path:
+    """A build folder that CMake has configured."""
+    build = project.build_folder(preset)
+    if not (build / "build.ninja").exists():
+        env = machine.cuda_environment()
+        command = ["cmake", "--preset", preset]
+        status, phase = phases.execute(
+            console, "configure", command, phases.Phase.activity, env=env
+        )
+        if status != 0:
+            console.say("\n".join(phase.output))
+            raise LearnError(f"configuring {preset} failed: CMake says why above", 1)
+    return build
+
+
+# --- what the learner reads -----------------------------------------------------------------------
+
+COUNTERS = (
+    (
+        "HBM bytes",
+        lambda r: sum(r["traffic"]["counted"][f"{d}_bytes"] for d in ("read", "write")),
+    ),
+    (
+        "sectors",
+        lambda r: sum(
+            r["traffic"]["counted"][f"{d}_sectors"] for d in ("read", "write")
+        ),
+    ),
+    (
+        "requests",
+        lambda r: sum(
+            r["traffic"]["counted"][f"{d}_requests"] for d in ("read", "write")
+        ),
+    ),
+    (
+        "bank conflicts",
+        lambda r: sum(
+            r["shared"][f"{d}_wavefronts"] - r["shared"][f"{d}_wavefronts_ideal"]
+            for d in ("load", "store")
+        ),
+    ),
+    ("barriers", lambda r: r["ops"]["barriers"]),
+    ("shuffles", lambda r: r["ops"]["shuffles"]),
+)
+
+
+def counters(own: list[trials.Attempt], solution: list[trials.Attempt]) -> list[str]:
+    """The learner's counters beside the solution's, on the last input. None on a GPU, which counts nothing."""
+    if not own or "counted" not in own[-1].result["traffic"]:
+        return []
+    arguments = own[-1].arguments
+    theirs = {a.variant: a.result for a in solution if a.arguments == arguments}
+    table = [("", [name for name, _ in COUNTERS])]
+    for attempt in own:
+        if attempt.arguments != arguments or attempt.variant not in theirs:
+            continue
+        pairs = [
+            (count(attempt.result), count(theirs[attempt.variant]))
+            for _, count in COUNTERS
+        ]
+        table.append(
+            (attempt.variant, [f"{human(mine)} / {human(his)}" for mine, his in pairs])
+        )
+    widths = [max(len(cells[at]) for _, cells in table) for at in range(len(COUNTERS))]
+    first = max(len(name) for name, _ in table)
+    lines = [f"yours / the solution's, with {arguments}:"]
+    for name, cells in table:
+        row = "  ".join(
+            f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)
+        )
+        lines.append(f"   {name:{first}}  {row}")
+    return lines
+
+
+def quote(file: Path, lines: list[int]) -> list[str]:
+    """Lines (from 1) of a file, with their numbers."""
+    text = file.read_text(encoding="utf-8").splitlines()
+    return [f"{n:>5} | {text[n - 1]}" for n in lines if 0 < n <= len(text)]
+
+
+def cut(line: str, width: int) -> str:
+    """A line of code, without what does not fit."""
+    return line if len(line) <= width else f"{line[: width - 3]} .."
+
+
+def show_failure(
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+) -> None:
+    """The fault and its evidence, then which exercises are right, then the task and the next command."""
+    name, finding, number = (
+        project.shown(exercise.file),
+        verdict.finding,
+        verdict.exercise,
+    )
+    if verdict.compiler:
+        console.say(f"{name} does not compile:", "bold")
+        for line in verdict.compiler:
+            console.say(cut(f"   {line}", console.width))
+    if finding:
+        console.wrap(finding.headline, f"{finding.variant}: ", style="bold")
+        for detail in finding.details:
+            console.wrap(detail, "   ")
+        for line in quote(exercise.file, finding.lines):
+            console.say(cut(f"   {line}", console.width), "yellow")
+        console.say(f"   with {finding.arguments}", "dim")
+    if verdict.remark:
+        console.wrap(verdict.remark, "   ")
+    console.say()
+    if verdict.exercises:
+        style = {checking.RIGHT: "green", checking.WRONG: "red"}
+        states = (
+            console.paint(f"{n} {state}", style.get(state, "dim"))
+            for n, state in verdict.exercises.items()
+        )
+        console.say("exercises: " + ", ".join(states))
+    if number is None:
+        console.say(
+            f"next:  look at your file beside the solution: ./learn diff {exercise.number}"
+        )
+        return
+    blank = verdict.exercises.get(number) == checking.BLANK
+    what = (
+        "is still blank"
+        if blank
+        else "does not compile"
+        if verdict.compiler
+        else "is wrong"
+    )
+    console.say(f"exercise {number} {what}", "red")
+    console.wrap(exercise.region(number).task, "task:  ")
+    console.say(f"next:  ./learn hint {exercise.number} {number}")
+
+
+def show_pass(
+    console: Console,
+    exercise: exercises.Exercise,
+    verdict: checking.Verdict,
+    lines: list[str],
+) -> None:
+    variants = len({attempt.variant for attempt in verdict.attempts})
+    console.say(
+        f"Well done: all {len(exercise.regions)} exercises of chapter {exercise.number} are right, in "
+        f"{variants} variants on {len(exercise.inputs)} inputs",
+        "green",
+    )
+    console.say("\n".join(lines))
+    later = [c for c in project.chapters() if c.number > exercise.number]
+    following = next((c for c in later if exercises.Exercise(c).exists), None)
+    if following:
+        console.say(
+            f"next:  read chapters/{following.name}, then ./learn start {following.number}"
+        )
+    else:
+        console.say("next:  ./learn, the map; this was the last chapter with exercises")
+
+
+def report(
+    console: Console,
+    build: Path,
+    exercise: exercises.Exercise,
+    simulator: Callable[[], Path | None],
+) -> checking.Verdict:
+    """Checks, keeps the result, and shows it."""
+    verdict = checking.check(console, build, exercise, simulator)
+    summary = verdict.summary() | {
+        "chapter": exercise.chapter.name,
+        "file": project.shown(exercise.file),
+        "sha256": trials.file_hash(exercise.file),
+    }
+    kept = exercise.result_file(build)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(kept, json.dumps(summary, indent=1) + "\n")
+    if verdict.passed:
+        checking.require(console, build, exercise.chapter.executable)
+        last = exercise.inputs[-1:]
+        solution = trials.run(build / "bin" / exercise.chapter.executable, last)
+        show_pass(console, exercise, verdict, counters(verdict.attempts, solution))
+    else:
+        show_failure(console, exercise, verdict)
+    for path in exercises.edited_chapters():
+        text = f"{path} differs from git. {exercises.HOW_TO_RESTORE.format(path=path)}"
+        console.wrap(text, "note:  ", style="yellow")
+    return verdict
+
+
+def main(console: Console, args: argparse.Namespace) -> int:
+    exercise = exercises.select_one(args.chapter)
+    exercise.own_text()  # refuses where nothing was started
+    refuse_json(args.json)
+    preset = setup.prepare(console, args)
+    build = configure(console, preset)
+
+    def simulator() -> Path | None:
+        if not preset.startswith("cuda"):
+            return build
+        console.say("wrong on the GPU: the simulator looks for the reason", "dim")
+        try:
+            return configure(console, SIM)
+        except LearnError as error:  # what the GPU shows has to do
+            console.say(f"there is no simulator here: {error}", "yellow")
+            return None
+
+    verdict = report(console, build, exercise, simulator)
+    if args.json:
+        text = exercise.result_file(build).read_text(encoding="utf-8")
+        write_json(args.json, json.loads(text))
+    return 0 if verdict.passed else 1

@@ -1,0 +1,191 @@
+"""./learn run: one table, and build/report.html."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from ...report import results, table
+from .. import phases, project, setup
+from ..console import Console, LearnError
+
+HELP = "build the chapters, run them on a real input; one table and build/report.html"
+NO_MATPLOTLIB = 4  # exit status of `python -m tools.report`
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    setup.add_chapters(parser)
+    setup.add_preset(parser)
+    setup.add_no_install(parser)
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="the chapters' results as a list ('-' for standard output)",
+    )
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that nobody ever sees half of it; a device is written to as it is."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(part, 0o644)
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def refuse_json(name: str | None) -> None:
+    """Refuses a --json FILE that cannot be written."""
+    if name and name != "-":
+        target = Path(name)
+        if target.is_dir() or not os.access(target.absolute().parent, os.W_OK):
+            raise LearnError(
+                f"--json {name}: must be a file in a folder that exists", 2
+            )
+
+
+def write_json(name: str, data: object) -> None:
+    """Writes what --json NAME asks for; "-" is standard output."""
+    text = json.dumps(data, indent=1) + "\n"
+    if name == "-":
+        sys.stdout.write(text)
+    else:
+        write_whole(Path(name), text)
+
+
+def check_run_arguments(
+    args: argparse.Namespace, chapters: list[project.Chapter]
+) -> None:
+    """Refuses what cannot end well, before anything is installed, built or written."""
+    for path in {path: None for c in chapters for path in c.inputs().values()}:
+        if not path.is_file():
+            name = project.shown(path)
+            raise LearnError(
+                f"{name} is missing: `git checkout -- {name}` restores it", 2
+            )
+    refuse_json(args.json)
+
+
+def run_chapter(
+    console: Console, chapter: project.Chapter, dtype: str, preset: str, folder: Path
+) -> tuple[int, dict | None]:
+    """Runs every variant of a chapter that takes an element type. Returns its exit status, and its JSON if it wrote any."""
+    program = project.executable(chapter, preset)
+    if not project.built(chapter, preset):
+        raise LearnError(
+            f"{project.shown(program)} is missing: the build did not make it", 1
+        )
+    result = folder / f"{chapter.name}{dtype}.json"
+
+    def command(name_of: Callable[[Path], str]) -> list[str]:
+        words = [name_of(program), "--variant", "all"]
+        words += ["--dtype", dtype] if dtype else []
+        for option, path in chapter.inputs().items():
+            words += [option, name_of(path)]
+        return words + (["--bench"] if preset == "cuda" else [])
+
+    status, phase = phases.execute(
+        console,
+        "run",
+        [*command(str), "--json", str(result)],
+        phases.Phase.activity,
+        shown=command(project.shown),
+        cwd=folder,
+    )
+    try:
+        data = json.loads(result.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        data = None
+    text = "\n".join(phase.output)
+    if status < 0:
+        text += f"\n{chapter.executable} was ended by {signal.Signals(-status).name}"
+    elif status == 1 and data:
+        # Problem, table, remarks and defects: the table comes again, with those of all chapters.
+        text = text.split("\n\n", 2)[-1]
+    elif status == 0 and not data:
+        text += f"\n{chapter.executable} wrote no JSON that can be read"
+    if status != 0 or not data:
+        console.say(text)
+    return status if status > 0 else int(status < 0 or not data), data
+
+
+def make_report(runs: list[dict], folder: Path) -> str | None:
+    """Writes build/report.html. Returns why it could not be made, if so.
+
+    The Python that runs this may be without the distribution's matplotlib, so the system's own is
+    tried as well.
+    """
+    data, page = folder / "results.json", folder / "report.html"
+    data.write_text(json.dumps(runs), encoding="utf-8")
+    path = [str(project.ROOT), os.environ.get("PYTHONPATH", "")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    why = f"{sys.executable} has no matplotlib"
+    pythons = [sys.executable] if importlib.util.find_spec("matplotlib") else []
+    for python in dict.fromkeys((*pythons, "/usr/bin/python3")):
+        command = [python, "-m", "tools.report", str(data), str(page)]
+        try:
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, check=False
+            )
+        except OSError:
+            continue
+        if done.returncode == 0:
+            write_whole(project.REPORT, page.read_text(encoding="utf-8"))
+            return None
+        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        if done.returncode != NO_MATPLOTLIB:
+            break
+    return why
+
+
+def main(console: Console, args: argparse.Namespace) -> int:
+    """Sets up, builds, runs the chapters on the bundled input, shows what came of it."""
+    chapters = project.select(args.chapters)
+    check_run_arguments(args, chapters)
+    preset = setup.prepare(console, args)
+    setup.build(console, preset, [chapter.executable for chapter in chapters])
+
+    statuses, runs = [], []
+    with tempfile.TemporaryDirectory(prefix="learn-") as name:
+        for chapter in chapters:
+            for dtype in chapter.dtypes():
+                status, data = run_chapter(console, chapter, dtype, preset, Path(name))
+                statuses.append((status, chapter))
+                runs += [data] if data else []
+        if runs:
+            console.say()
+            console.say(table.render(results.read(runs), console.paint))
+            console.say(table.HOW_TO_READ, "dim")
+            console.say()
+            why_no_report = make_report(runs, Path(name))
+            if why_no_report:
+                console.say(f"build/report.html was not made: {why_no_report}")
+            else:
+                console.say(f"plots:  {project.shown(project.REPORT)}")
+    if args.json and runs:
+        write_json(args.json, runs)
+
+    bad = [(status, chapter) for status, chapter in statuses if status]
+    if bad:
+        names = ", ".join(dict.fromkeys(chapter.name for _, chapter in bad))
+        wrong = any(status == 1 for status, _ in bad)
+        what = "a wrong result or a defect in" if wrong else "could not run"
+        raise LearnError(f"{what} {names}: see above", 1 if wrong else bad[0][0])
+    first = chapters[0]
+    console.say(f"next:   read chapters/{first.name}, then ./learn test {first.number}")
+    return 0
