@@ -21,8 +21,8 @@
 #include "device/math.cuh"
 #include "device/max_sum.cuh"
 #include "device/reduce.cuh"
-#include "device/slices.cuh"
 #include "device/tile.cuh"
+#include "slices.cuh"
 
 namespace fa::ch05 {
 
@@ -253,7 +253,7 @@ __device__ __forceinline__ int place(int lane, int i) {
 template <int kLanes, int kCount>
 __device__ __forceinline__ void load_quads(float (&r)[kCount], const float* s) {
   for (int i = 0; i < kCount; i += 4) {
-    const float4 x = quad(s + i * kLanes);
+    const float4 x = load_float4(s + i * kLanes);
     r[i] = x.x, r[i + 1] = x.y, r[i + 2] = x.z, r[i + 3] = x.w;
   }
 }
@@ -399,7 +399,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     for (int c = 0; c < kCols; ++c) {
       float* sKey = sPRows + place<kColLanes>(col_lane, c) * Tile::kPStride;
       for (int r = 0; r < kRows; r += 4) {
-        store_quad(sKey + r * kRowLanes, {rS[r][c], rS[r + 1][c], rS[r + 2][c], rS[r + 3][c]});
+        store_float4(sKey + r * kRowLanes, {rS[r][c], rS[r + 1][c], rS[r + 2][c], rS[r + 3][c]});
       }
     }
     __syncwarp();  // P of the warp's rows is there

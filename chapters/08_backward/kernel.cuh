@@ -19,7 +19,6 @@
 
 #include "backward.cuh"
 #include "device/reduce.cuh"
-#include "device/slices.cuh"
 #include "device/tile.cuh"
 
 namespace fa::ch08 {
@@ -59,7 +58,7 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) row_dots(Backward<T> a) {
 /// Zeros, 16 bytes for each thread. @param quads  of numbers
 __global__ void __launch_bounds__(256) fill_with_zeros(float* x, size_t quads) {
   const size_t n = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (n < quads) store_quad(x + 4 * n, {0.0f, 0.0f, 0.0f, 0.0f});
+  if (n < quads) store_float4(x + 4 * n, {0.0f, 0.0f, 0.0f, 0.0f});
 }
 
 // --- fp32: three kinds of products in registers --------------------------------------------------------
@@ -106,7 +105,7 @@ struct ThreadPlace {
 };
 
 __device__ __forceinline__ void load_quad(float (&r)[4], const float* s) {
-  const float4 x = quad(s);
+  const float4 x = load_float4(s);
   r[0] = x.x, r[1] = x.y, r[2] = x.z, r[3] = x.w;
 }
 
@@ -199,7 +198,7 @@ __device__ __forceinline__ void load_rows(float* s, const float* g, int rows, fl
   for (int n = threadIdx.x; n < Tile::Br * Tile::kHeadDim / 4; n += Tile::kThreads) {
     const int row = 4 * n / Tile::kHeadDim, col = 4 * n % Tile::kHeadDim;
     float4 x = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (row < rows) x = quad(g + size_t(row) * Tile::kHeadDim + col);
+    if (row < rows) x = load_float4(g + size_t(row) * Tile::kHeadDim + col);
     x = {factor * x.x, factor * x.y, factor * x.z, factor * x.w};
     *reinterpret_cast<float4*>(s + row * Tile::kStride + col) = x;
   }
@@ -337,8 +336,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
     for (int c = 0; c < Tile::kDims; c += 4) {
       const size_t at = (first_row + key) * d + my.quad_col(c);
       const float *dk = rdK[r] + c, *dv = rdV[r] + c;
-      store_quad(a.dk + at, {dk[0], dk[1], dk[2], dk[3]});
-      store_quad(a.dv + at, {dv[0], dv[1], dv[2], dv[3]});
+      store_float4(a.dk + at, {dk[0], dk[1], dk[2], dk[3]});
+      store_float4(a.dv + at, {dv[0], dv[1], dv[2], dv[3]});
     }
   }
 }
@@ -381,7 +380,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
     float* row = a.dq + (size_t(head) * a.seq_q + query) * d;
     for (int c = 0; c < Tile::kDims; c += 4) {
       const float* x = rdQ[r] + c;
-      store_quad(row + my.quad_col(c), {a.scale * x[0], a.scale * x[1], a.scale * x[2], a.scale * x[3]});
+      store_float4(row + my.quad_col(c), {a.scale * x[0], a.scale * x[1], a.scale * x[2], a.scale * x[3]});
     }
   }
 }

@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename T
         const Coord at = place_in_dq<Tile>(m, n, i);  // where i is 2, 8 rows further down
         if (first_query + at.row >= a.seq_q) break;
         if constexpr (kHasQuads && Tile::kQuads) {
-          if (i == 0) *reinterpret_cast<float4*>(x) = quad(from);
+          if (i == 0) *reinterpret_cast<float4*>(x) = load_float4(from);
         } else {
           x[i] = from[32 * i], x[i + 1] = from[32 * (i + 1)];
         }

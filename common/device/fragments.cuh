@@ -34,6 +34,11 @@ __host__ __device__ constexpr Coord element_of_c(int lane, int i) {
   return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
 }
 
+/// The pair of C's elements that a lane holds of row lane / 4 (half 0), or of the row 8 further down (half 1):
+/// neighbours in the row.
+__device__ __forceinline__ float* row_pair(float (&c)[4], int half) { return c + 2 * half; }
+__device__ __forceinline__ const float* row_pair(const float (&c)[4], int half) { return c + 2 * half; }
+
 /// The element of a 16 x 16 tile whose address this lane gives, so that ldmatrix fills fragment A with the tile. The
 /// matrices are the quarters of the tile in the order of A's registers: down, then to the right.
 ///

@@ -8,9 +8,14 @@
 
 namespace fa {
 
-/// 16 aligned bytes.
-__device__ __forceinline__ float4 quad(const float* address) {
+/// Four neighbouring floats, 16 aligned bytes, by one load.
+__device__ __forceinline__ float4 load_float4(const float* address) {
   return *reinterpret_cast<const float4*>(address);
+}
+
+/// The same by one store.
+__device__ __forceinline__ void store_float4(float* address, float4 x) {
+  *reinterpret_cast<float4*>(address) = x;
 }
 
 /// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, times `factor`.
@@ -28,17 +33,17 @@ __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, in
   }
 }
 
-/// rS[r] = q_r.k for kRows queries and the key of this lane. A quad of the key serves all queries; a quad of a
-/// query is the same for all lanes.
+/// rS[r] = q_r.k for kRows queries and the key of this lane. 16 bytes of the key serve all queries; 16 bytes of
+/// a query are the same for all lanes.
 ///
 /// @param sQ  [kRows, kHeadDim]     @param sKey  [kHeadDim]
 template <int kHeadDim, int kRows>
 __device__ __forceinline__ void multiply_qk(float (&rS)[kRows], const float* sQ, const float* sKey) {
   for (int r = 0; r < kRows; ++r) rS[r] = 0.0f;
   for (int col = 0; col < kHeadDim; col += 4) {
-    const float4 k = quad(sKey + col);
+    const float4 k = load_float4(sKey + col);
     for (int r = 0; r < kRows; ++r) {
-      const float4 q = quad(sQ + r * kHeadDim + col);
+      const float4 q = load_float4(sQ + r * kHeadDim + col);
       rS[r] += q.x * k.x + q.y * k.y + q.z * k.z + q.w * k.w;
     }
   }
@@ -52,7 +57,7 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[kRows][kCols], const flo
   constexpr int d = 32 * kCols;
   for (int key = 0; key < 32; key += 4) {
     float4 p[kRows];
-    for (int r = 0; r < kRows; ++r) p[r] = quad(sP + r * 32 + key);
+    for (int r = 0; r < kRows; ++r) p[r] = load_float4(sP + r * 32 + key);
     for (int c = 0; c < kCols; ++c) {
       const float* v = sV + key * d + threadIdx.x % 32 + 32 * c;
       const float v0 = v[0], v1 = v[d], v2 = v[2 * d], v3 = v[3 * d];

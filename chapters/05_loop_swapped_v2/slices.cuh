@@ -29,7 +29,7 @@ __device__ __forceinline__ Place plain_place(int n) {
 /// A quad of a matrix of kCols columns, or zeros for a row behind the last.
 template <int kCols>
 __device__ __forceinline__ float4 quad_or_zero(const float* matrix, Place at, int rows) {
-  return at.row < rows ? quad(matrix + at.row * kCols + at.col) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+  return at.row < rows ? load_float4(matrix + at.row * kCols + at.col) : float4{0.0f, 0.0f, 0.0f, 0.0f};
 }
 
 /// A quad of a row becomes part of four columns.
@@ -42,10 +42,6 @@ __device__ __forceinline__ void store_transposed(float* s, Place at, float4 x) {
   s[kStride] = x.y;
   s[2 * kStride] = x.z;
   s[3 * kStride] = x.w;
-}
-
-__device__ __forceinline__ void store_quad(float* address, float4 x) {
-  *reinterpret_cast<float4*>(address) = x;
 }
 
 /// The slices of all key tiles, in the order in which they are needed: K of the first tile, its V, K of the next
@@ -78,7 +74,7 @@ struct Slices {
         store_transposed<Tile::kKStride>(sSlice, place_in_k(i), next[i]);
       } else {
         const Place at = place_in_v(i);
-        store_quad(sSlice + at.row * Tile::kHeadDim + at.col, next[i]);
+        store_float4(sSlice + at.row * Tile::kHeadDim + at.col, next[i]);
       }
     }
     if (++slice < Tile::kSlices) return;
