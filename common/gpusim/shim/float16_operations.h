@@ -1,0 +1,192 @@
+/// @file
+/// What __half and __nv_bfloat16 have in common: arithmetic, comparisons and operators, on numbers and on pairs.
+///
+/// Included once for each of them, with GPUSIM_HALF, GPUSIM_PAIR and GPUSIM_FORMAT naming the type, the pair and the
+/// format in gpusim::float16. CUDA declares overloads, not templates: arguments of other types convert.
+#define GPUSIM_BITS(a) __builtin_bit_cast(unsigned short, a)
+#define GPUSIM_FROM_BITS(bits) __builtin_bit_cast(GPUSIM_HALF, static_cast<unsigned short>(bits))
+
+// Arithmetic. Computed in double and then rounded to 16 bits, which gives what one rounding of the exact
+// result would give: 53 bits are more than twice the 11 of a half, or the 8 of a bfloat16.
+
+GPUSIM_INLINE GPUSIM_HALF __hadd(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return GPUSIM_HALF(double(float(a)) + double(float(b)));
+}
+GPUSIM_INLINE GPUSIM_HALF __hsub(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return GPUSIM_HALF(double(float(a)) - double(float(b)));
+}
+GPUSIM_INLINE GPUSIM_HALF __hmul(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return GPUSIM_HALF(double(float(a)) * double(float(b)));
+}
+GPUSIM_INLINE GPUSIM_HALF __hdiv(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return GPUSIM_HALF(double(float(a)) / double(float(b)));
+}
+GPUSIM_INLINE GPUSIM_HALF __hadd_rn(GPUSIM_HALF a, GPUSIM_HALF b) { return __hadd(a, b); }
+GPUSIM_INLINE GPUSIM_HALF __hsub_rn(GPUSIM_HALF a, GPUSIM_HALF b) { return __hsub(a, b); }
+GPUSIM_INLINE GPUSIM_HALF __hmul_rn(GPUSIM_HALF a, GPUSIM_HALF b) { return __hmul(a, b); }
+GPUSIM_INLINE GPUSIM_HALF __hfma(GPUSIM_HALF a, GPUSIM_HALF b, GPUSIM_HALF c) {
+  return GPUSIM_FROM_BITS(gpusim::float16::fused_multiply_add<GPUSIM_FORMAT>(float(a), float(b), float(c)));
+}
+
+GPUSIM_INLINE bool __hisnan(GPUSIM_HALF a) { return (GPUSIM_BITS(a) & 0x7fff) > GPUSIM_FORMAT::kInfinity; }
+
+/// With the other sign; NaN becomes the canonical one, whose sign is clear.
+GPUSIM_INLINE GPUSIM_HALF __hneg(GPUSIM_HALF a) {
+  return GPUSIM_FROM_BITS(__hisnan(a) ? gpusim::float16::kNaN : GPUSIM_BITS(a) ^ 0x8000);
+}
+GPUSIM_INLINE GPUSIM_HALF __habs(GPUSIM_HALF a) {
+  return GPUSIM_FROM_BITS(__hisnan(a) ? gpusim::float16::kNaN : GPUSIM_BITS(a) & 0x7fff);
+}
+
+// Comparisons: false where an operand is NaN; those whose name ends in u are true there.
+
+GPUSIM_INLINE bool __heq(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return gpusim::float16::equal<GPUSIM_FORMAT>(GPUSIM_BITS(a), GPUSIM_BITS(b));
+}
+GPUSIM_INLINE bool __hlt(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return gpusim::float16::less<GPUSIM_FORMAT>(GPUSIM_BITS(a), GPUSIM_BITS(b));
+}
+GPUSIM_INLINE bool __hgt(GPUSIM_HALF a, GPUSIM_HALF b) { return __hlt(b, a); }
+GPUSIM_INLINE bool __hle(GPUSIM_HALF a, GPUSIM_HALF b) { return __hlt(a, b) || __heq(a, b); }
+GPUSIM_INLINE bool __hge(GPUSIM_HALF a, GPUSIM_HALF b) { return __hgt(a, b) || __heq(a, b); }
+GPUSIM_INLINE bool __hne(GPUSIM_HALF a, GPUSIM_HALF b) { return __hlt(a, b) || __hgt(a, b); }
+GPUSIM_INLINE bool __hequ(GPUSIM_HALF a, GPUSIM_HALF b) { return !__hne(a, b); }
+GPUSIM_INLINE bool __hneu(GPUSIM_HALF a, GPUSIM_HALF b) { return !__heq(a, b); }
+GPUSIM_INLINE bool __hltu(GPUSIM_HALF a, GPUSIM_HALF b) { return !__hge(a, b); }
+GPUSIM_INLINE bool __hleu(GPUSIM_HALF a, GPUSIM_HALF b) { return !__hgt(a, b); }
+GPUSIM_INLINE bool __hgtu(GPUSIM_HALF a, GPUSIM_HALF b) { return !__hle(a, b); }
+GPUSIM_INLINE bool __hgeu(GPUSIM_HALF a, GPUSIM_HALF b) { return !__hlt(a, b); }
+
+/// 1 for +inf, -1 for -inf, else 0.
+GPUSIM_INLINE int __hisinf(GPUSIM_HALF a) {
+  const unsigned short bits = GPUSIM_BITS(a);
+  return bits == GPUSIM_FORMAT::kInfinity ? 1 : bits == (GPUSIM_FORMAT::kInfinity | 0x8000) ? -1 : 0;
+}
+
+// Of a number and a NaN the number; +0 is larger than -0. Those whose name ends in _nan: NaN.
+GPUSIM_INLINE GPUSIM_HALF __hmax(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return GPUSIM_FROM_BITS(gpusim::float16::larger<GPUSIM_FORMAT>(GPUSIM_BITS(a), GPUSIM_BITS(b)));
+}
+GPUSIM_INLINE GPUSIM_HALF __hmin(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return GPUSIM_FROM_BITS(gpusim::float16::smaller<GPUSIM_FORMAT>(GPUSIM_BITS(a), GPUSIM_BITS(b)));
+}
+GPUSIM_INLINE GPUSIM_HALF __hmax_nan(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return __hisnan(a) || __hisnan(b) ? GPUSIM_FROM_BITS(gpusim::float16::kNaN) : __hmax(a, b);
+}
+GPUSIM_INLINE GPUSIM_HALF __hmin_nan(GPUSIM_HALF a, GPUSIM_HALF b) {
+  return __hisnan(a) || __hisnan(b) ? GPUSIM_FROM_BITS(gpusim::float16::kNaN) : __hmin(a, b);
+}
+
+// The same on pairs, each half by itself.
+
+GPUSIM_INLINE GPUSIM_PAIR __hadd2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hadd(a.x, b.x), __hadd(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hsub2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hsub(a.x, b.x), __hsub(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hmul2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hmul(a.x, b.x), __hmul(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __h2div(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hdiv(a.x, b.x), __hdiv(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hadd2_rn(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hadd2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR __hsub2_rn(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hsub2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR __hmul2_rn(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hmul2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR __hfma2(GPUSIM_PAIR a, GPUSIM_PAIR b, GPUSIM_PAIR c) {
+  return GPUSIM_PAIR(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hneg2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__hneg(a.x), __hneg(a.y)); }
+GPUSIM_INLINE GPUSIM_PAIR __habs2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__habs(a.x), __habs(a.y)); }
+GPUSIM_INLINE GPUSIM_PAIR __hmax2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hmax(a.x, b.x), __hmax(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hmin2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hmin(a.x, b.x), __hmin(a.y, b.y));
+}
+
+// 1.0 where the comparison holds, else 0.0.
+GPUSIM_INLINE GPUSIM_PAIR __heq2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__heq(a.x, b.x), __heq(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hne2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hne(a.x, b.x), __hne(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hlt2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hlt(a.x, b.x), __hlt(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hle2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hle(a.x, b.x), __hle(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hgt2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hgt(a.x, b.x), __hgt(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hge2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
+  return GPUSIM_PAIR(__hge(a.x, b.x), __hge(a.y, b.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hisnan2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__hisnan(a.x), __hisnan(a.y)); }
+
+// True where the comparison holds for both halves.
+GPUSIM_INLINE bool __hbeq2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __heq(a.x, b.x) && __heq(a.y, b.y); }
+GPUSIM_INLINE bool __hbne2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hne(a.x, b.x) && __hne(a.y, b.y); }
+GPUSIM_INLINE bool __hbneu2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hneu(a.x, b.x) && __hneu(a.y, b.y); }
+GPUSIM_INLINE bool __hblt2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hlt(a.x, b.x) && __hlt(a.y, b.y); }
+GPUSIM_INLINE bool __hble2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hle(a.x, b.x) && __hle(a.y, b.y); }
+GPUSIM_INLINE bool __hbgt2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hgt(a.x, b.x) && __hgt(a.y, b.y); }
+GPUSIM_INLINE bool __hbge2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hge(a.x, b.x) && __hge(a.y, b.y); }
+
+// Operators.
+
+GPUSIM_INLINE GPUSIM_HALF operator+(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hadd(a, b); }
+GPUSIM_INLINE GPUSIM_HALF operator-(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hsub(a, b); }
+GPUSIM_INLINE GPUSIM_HALF operator*(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hmul(a, b); }
+GPUSIM_INLINE GPUSIM_HALF operator/(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hdiv(a, b); }
+GPUSIM_INLINE GPUSIM_HALF operator+(const GPUSIM_HALF& a) { return a; }
+GPUSIM_INLINE GPUSIM_HALF operator-(const GPUSIM_HALF& a) { return __hneg(a); }
+GPUSIM_INLINE GPUSIM_HALF& operator+=(GPUSIM_HALF& a, const GPUSIM_HALF& b) { return a = __hadd(a, b); }
+GPUSIM_INLINE GPUSIM_HALF& operator-=(GPUSIM_HALF& a, const GPUSIM_HALF& b) { return a = __hsub(a, b); }
+GPUSIM_INLINE GPUSIM_HALF& operator*=(GPUSIM_HALF& a, const GPUSIM_HALF& b) { return a = __hmul(a, b); }
+GPUSIM_INLINE GPUSIM_HALF& operator/=(GPUSIM_HALF& a, const GPUSIM_HALF& b) { return a = __hdiv(a, b); }
+GPUSIM_INLINE GPUSIM_HALF& operator++(GPUSIM_HALF& a) { return a += GPUSIM_HALF(1.0f); }
+GPUSIM_INLINE GPUSIM_HALF& operator--(GPUSIM_HALF& a) { return a -= GPUSIM_HALF(1.0f); }
+GPUSIM_INLINE GPUSIM_HALF operator++(GPUSIM_HALF& a, int) {
+  const GPUSIM_HALF before = a;
+  ++a;
+  return before;
+}
+GPUSIM_INLINE GPUSIM_HALF operator--(GPUSIM_HALF& a, int) {
+  const GPUSIM_HALF before = a;
+  --a;
+  return before;
+}
+GPUSIM_INLINE bool operator==(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __heq(a, b); }
+GPUSIM_INLINE bool operator!=(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hneu(a, b); }
+GPUSIM_INLINE bool operator<(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hlt(a, b); }
+GPUSIM_INLINE bool operator<=(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hle(a, b); }
+GPUSIM_INLINE bool operator>(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hgt(a, b); }
+GPUSIM_INLINE bool operator>=(const GPUSIM_HALF& a, const GPUSIM_HALF& b) { return __hge(a, b); }
+
+// On pairs. A comparison holds when it holds for both halves, != as well.
+GPUSIM_INLINE GPUSIM_PAIR operator+(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hadd2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR operator-(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hsub2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR operator*(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hmul2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR operator/(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __h2div(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR operator+(const GPUSIM_PAIR& a) { return a; }
+GPUSIM_INLINE GPUSIM_PAIR operator-(const GPUSIM_PAIR& a) { return __hneg2(a); }
+GPUSIM_INLINE GPUSIM_PAIR& operator+=(GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return a = __hadd2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR& operator-=(GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return a = __hsub2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR& operator*=(GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return a = __hmul2(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR& operator/=(GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return a = __h2div(a, b); }
+GPUSIM_INLINE bool operator==(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbeq2(a, b); }
+GPUSIM_INLINE bool operator!=(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbneu2(a, b); }
+GPUSIM_INLINE bool operator<(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hblt2(a, b); }
+GPUSIM_INLINE bool operator<=(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hble2(a, b); }
+GPUSIM_INLINE bool operator>(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbgt2(a, b); }
+GPUSIM_INLINE bool operator>=(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbge2(a, b); }
+
+#undef GPUSIM_BITS
+#undef GPUSIM_FROM_BITS
+#undef GPUSIM_HALF
+#undef GPUSIM_PAIR
+#undef GPUSIM_FORMAT
