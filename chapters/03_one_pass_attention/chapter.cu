@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "attention/dispatch.cuh"
 #include "attention/standard_attention.hpp"
-#include "device/head_dims.cuh"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"

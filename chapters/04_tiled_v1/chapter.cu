@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "device/head_dims.cuh"
+#include "attention/dispatch.cuh"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
@@ -88,20 +88,11 @@ void launch_warp_per_rows(const Args& a, cudaStream_t stream) {
 
 // --- what they ask of HBM -------------------------------------------------------------------------
 
-/// The queries whose tiles a key tile visits, of one head.
-std::int64_t visited_queries(const Shape& shape, const Tiles& tiles, std::int64_t first_key) {
-  if (!shape.causal || first_key == 0) return shape.seq_q;
-  const std::int64_t blind = std::max<std::int64_t>(0, first_key - (shape.seq_k - shape.seq_q));
-  return shape.seq_q - blind / tiles.Br * tiles.Br;
-}
-
-/// K and V are read once per head of Q. A visit of a row reads q, and reads and writes o, m and l; the first
-/// visit only writes these. LSE reads m and l once more.
+/// K and V are read once per head of Q. A visit of a row reads q, and reads and writes o, m and l; the first visit
+/// only writes these. LSE reads m and l once more. The first key tile visits all rows, even those that see no key.
 Traffic traffic_of(const Shape& shape, const Tiles& tiles) {
-  std::int64_t visits = 0;  // of rows
-  for (std::int64_t first_key = 0; first_key < shape.seq_k; first_key += tiles.Bc) {
-    visits += visited_queries(shape, tiles, first_key);
-  }
+  const std::int64_t visits =  // of rows
+      shape.queries_of_key_tiles(tiles.Br, tiles.Bc) + shape.seq_q - shape.queries_of_key_tile(0, tiles.Br);
   const std::int64_t number =
       shape.batch * shape.heads * std::int64_t(sizeof(float));  // of one element per head
   const std::int64_t row = number * shape.head_dim, rows = shape.seq_q;

@@ -1,12 +1,11 @@
 /// @file
 /// Chapter 05 as the harness sees it.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "device/head_dims.cuh"
+#include "attention/dispatch.cuh"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
@@ -45,22 +44,6 @@ std::optional<std::string> refuse_shape(const Shape& shape) {
   return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 
-/// Q, O and LSE once. K and V once for each query tile, as far as its last row sees them.
-Traffic traffic_of(const Shape& shape, std::int64_t Br) {
-  std::int64_t keys = 0;  // that are read, by all tiles of a head
-  for (std::int64_t first = 0; first < shape.seq_q; first += Br) {
-    keys += shape.visible_keys(std::min(first + Br, shape.seq_q) - 1);
-  }
-  const std::int64_t number =
-      shape.batch * shape.heads * std::int64_t(sizeof(float));  // of one element per head
-  const std::int64_t row = number * shape.head_dim;
-  return {.tensors = {{"q", {.read_bytes = row * shape.seq_q}},
-                      {"k", {.read_bytes = row * keys}},
-                      {"v", {.read_bytes = row * keys}},
-                      {"o", {.write_bytes = row * shape.seq_q}},
-                      {"lse", {.write_bytes = number * shape.seq_q}}}};
-}
-
 /// One block for each query tile of each head of each batch.
 template <template <int> class Tile>
 Step step(const char* name, const char* summary) {
@@ -78,7 +61,7 @@ Step step(const char* name, const char* summary) {
               .traffic =
                   [](const Shape& shape) {
                     return with_head_dim(shape.head_dim,
-                                         [&](auto d) { return traffic_of(shape, Tile<d>::Br); });
+                                         [&](auto d) { return attention_traffic(shape, Tile<d>::Br); });
                   },
               .refuse = refuse_shape};
 }

@@ -1,16 +1,8 @@
 /// @file
 /// Chapter 07 as the harness sees it.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <type_traits>
 
-#include "device/head_dims.cuh"
+#include "attention/dispatch.cuh"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
@@ -41,11 +33,6 @@ using MaskedFirst = typename Ladder<d>::MaskedFirst;
 template <int d>
 using TwoRowsOfMma = typename Ladder<d>::TwoRowsOfMma;
 
-template <std::size_t kCount, class T>
-constexpr bool contains(const std::array<T, kCount>& values, T value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
 /// Calls f with the tiles of a policy, as a type in std::type_identity: of `WhereItFits`, if the policy has one and
 /// the device the room for it.
 template <class T, class Choices, int d, class F>
@@ -57,60 +44,31 @@ auto with_tiles(F f) {
   return f(std::type_identity<MultiStageTiles<T, d, Choices>>());
 }
 
-template <template <int> class Choices, class Sizes, DType kType>
-void launch_as(const Args& a, cudaStream_t stream) {
-  using T = std::conditional_t<kType == DType::kFloat16, __half, __nv_bfloat16>;
-  with_head_dim(a.head_dim, [&](auto d) {
-    if constexpr (contains(Sizes::kHeadDims, int(d)) && contains(Sizes::kTypes, kType)) {
-      with_tiles<T, Choices<d>, d>([&]<class Tile>(std::type_identity<Tile>) {
-        const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
-        launch(multi_stage_attention<Tile>, tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
-               Tile::kSharedBytes, stream, a.as<T>());
-      });
-    }
-  });
-}
-
 template <template <int> class Choices, class Sizes>
 void launch_step(const Args& a, cudaStream_t stream) {
-  if (a.dtype == DType::kFloat16) return launch_as<Choices, Sizes, DType::kFloat16>(a, stream);
-  return launch_as<Choices, Sizes, DType::kBFloat16>(a, stream);
-}
-
-// --- what they ask of HBM -------------------------------------------------------------------------
-
-/// Q is read and O written once, in 16 bits. Of K and V each block reads the keys that its last query sees.
-Traffic traffic_of(const Shape& shape, int Br) {
-  std::int64_t keys = 0;  // that the blocks of a head read
-  for (std::int64_t first = 0; first < shape.seq_q; first += Br) {
-    keys += shape.visible_keys(std::min(first + Br, shape.seq_q) - 1);
-  }
-  const std::int64_t heads = shape.batch * shape.heads;
-  const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));
-  const std::int64_t rows = shape.seq_q;
-  return {.tensors = {{"q", {.read_bytes = row * rows}},
-                      {"k", {.read_bytes = row * keys}},
-                      {"v", {.read_bytes = row * keys}},
-                      {"o", {.write_bytes = row * rows}},
-                      {"lse", {.write_bytes = heads * rows * std::int64_t(sizeof(float))}}}};
+  with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    with_tiles<T, Choices<d>, d>([&]<class Tile>(std::type_identity<Tile>) {
+      const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
+      launch(multi_stage_attention<Tile>, tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
+             Tile::kSharedBytes, stream, a.as<T>());
+    });
+  });
 }
 
 template <template <int> class Choices, class Sizes = LessonSizes>
 Step step(const char* name, const char* summary) {
-  return Step{.name = name,
-              .summary = summary,
-              .launch = launch_step<Choices, Sizes>,
-              .traffic =
-                  [](const Shape& shape) {
-                    return with_head_dim(shape.head_dim, [&](auto d) {
-                      return with_tiles<__nv_bfloat16, Choices<d>, d>(
-                          [&]<class Tile>(std::type_identity<Tile>) { return traffic_of(shape, Tile::Br); });
-                    });
-                  },
-              .refuse = [](const Shape& shape) -> std::optional<std::string> {
-                return refuse_unless(shape, {Sizes::kHeadDims.begin(), Sizes::kHeadDims.end()},
-                                     {Sizes::kTypes.begin(), Sizes::kTypes.end()});
-              }};
+  return Step{
+      .name = name,
+      .summary = summary,
+      .launch = launch_step<Choices, Sizes>,
+      .traffic =
+          [](const Shape& shape) {
+            return with_head_dim(shape.head_dim, [&](auto d) {
+              return with_tiles<__nv_bfloat16, Choices<d>, d>(
+                  [&]<class Tile>(std::type_identity<Tile>) { return attention_traffic(shape, Tile::Br); });
+            });
+          },
+      .refuse = refuse_unless_compiled<Sizes>};
 }
 
 }  // namespace

@@ -1,22 +1,19 @@
 /// @file
 /// Chapter 08 as the harness sees it.
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "attention/dispatch.cuh"
 #include "attention/standard_attention.hpp"
-#include "device/head_dims.cuh"
 #include "device/launch.cuh"
 #include "forward.cuh"
 #include "harness/chapter.hpp"
@@ -33,28 +30,6 @@ using Args = AttentionBackward::Args;
 using Step = Variant<AttentionBackward>;  // named with each variant below: g++ 12 gives up on bare braces
 
 constexpr std::int64_t kFloat = sizeof(float);
-
-template <std::size_t kCount, class T>
-constexpr bool contains(const std::array<T, kCount>& values, T value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
-/// Calls f with a head dimension, if the kernels are compiled for it and for this element type.
-template <DType kType, class F>
-void with_dim(int head_dim, F f) {
-  with_head_dim(head_dim, [&](auto d) {
-    if constexpr (contains(Sizes::kHeadDims, int(d)) && contains(Sizes::kTypes, kType)) f(d);
-  });
-}
-
-/// Of the types that a variant takes, those that it is compiled for.
-std::optional<std::string> refuse_unless_compiled(const Shape& shape, std::initializer_list<DType> types) {
-  std::vector<DType> compiled;
-  for (const DType type : types) {
-    if (contains(Sizes::kTypes, type)) compiled.push_back(type);
-  }
-  return refuse_unless(shape, {Sizes::kHeadDims.begin(), Sizes::kHeadDims.end()}, compiled);
-}
 
 template <class T>
 Backward<T> backward_of(const Args& a) {
@@ -89,7 +64,7 @@ void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
 template <bool kFused>
 void launch_fp32(const Args& a, cudaStream_t stream) {
   Backward<float> b = backward_of<float>(a);
-  with_dim<DType::kFloat32>(a.head_dim, [&](auto dim) {
+  with_compiled<Fp32Sizes>(a.dtype, a.head_dim, [&](auto, auto dim) {
     using Tile = Fp32Tiles<decltype(dim)::value>;
     constexpr std::size_t kShared = sizeof(float) * Tile::kFloats;
     const unsigned key_tiles = blocks_for(std::size_t(a.seq_k), Tile::Bc) * unsigned(a.batch * a.kv_heads);
@@ -106,11 +81,10 @@ void launch_fp32(const Args& a, cudaStream_t stream) {
 
 // --- 16 bits ------------------------------------------------------------------------------------------
 
-template <DType kType, int kStages, bool kFused>
-void launch_mma_as(const Args& a, cudaStream_t stream) {
-  using T = std::conditional_t<kType == DType::kFloat16, __half, __nv_bfloat16>;
-  Backward<T> b = backward_of<T>(a);
-  with_dim<kType>(a.head_dim, [&](auto dim) {
+template <int kStages, bool kFused>
+void launch_mma(const Args& a, cudaStream_t stream) {
+  with_compiled<MmaSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto dim) {
+    Backward<T> b = backward_of<T>(a);
     using Keys = MmaKeyTiles<T, decltype(dim)::value, kStages, kFused>;
     using Queries = MmaQueryTiles<T, decltype(dim)::value>;
     const auto tiles_of = [](int length, std::size_t rows, int heads) {
@@ -133,12 +107,6 @@ void launch_mma_as(const Args& a, cudaStream_t stream) {
   });
 }
 
-template <int kStages, bool kFused>
-void launch_mma(const Args& a, cudaStream_t stream) {
-  if (a.dtype == DType::kFloat16) return launch_mma_as<DType::kFloat16, kStages, kFused>(a, stream);
-  return launch_mma_as<DType::kBFloat16, kStages, kFused>(a, stream);
-}
-
 // --- what they ask of HBM -----------------------------------------------------------------------------
 
 void add(Traffic& to, const std::string& name, TensorTraffic more) {
@@ -146,31 +114,12 @@ void add(Traffic& to, const std::string& name, TensorTraffic more) {
   to.tensors[name].write_bytes += more.write_bytes;
 }
 
-/// Rows of queries that the key tiles of a query head read: each from the first tile on that sees one of its keys.
-std::int64_t rows_of_key_tiles(const Shape& shape, std::int64_t Br, std::int64_t Bc) {
-  std::int64_t rows = 0;
-  for (std::int64_t key = 0; key < shape.seq_k; key += Bc) {
-    const std::int64_t first = shape.causal ? std::max<std::int64_t>(0, key - shape.seq_k + shape.seq_q) : 0;
-    rows += shape.seq_q - first / Br * Br;
-  }
-  return rows;
-}
-
-/// Keys that the query tiles of a head read: each as far as its last query sees.
-std::int64_t keys_of_query_tiles(const Shape& shape, std::int64_t Br) {
-  std::int64_t keys = 0;
-  for (std::int64_t first = 0; first < shape.seq_q; first += Br) {
-    keys += shape.visible_keys(std::min(first + Br, shape.seq_q) - 1);
-  }
-  return keys;
-}
-
 /// The forward pass, D, and dK and dV by key tiles.
 Traffic shared_traffic(const Shape& shape, std::int64_t Br, std::int64_t Bc) {
   const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
   const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k * row;
-  const std::int64_t visits = heads * rows_of_key_tiles(shape, Br, Bc);
+  const std::int64_t visits = heads * shape.queries_of_key_tiles(Br, Bc);
   Traffic traffic = forward::traffic(shape);
   add(traffic, "o", {.read_bytes = q * row});
   add(traffic, "do", {.read_bytes = (q + visits) * row});
@@ -186,7 +135,7 @@ Traffic shared_traffic(const Shape& shape, std::int64_t Br, std::int64_t Bc) {
 void add_query_tiles(Traffic& to, const Shape& shape, std::int64_t Br) {
   const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
-  const std::int64_t keys = heads * keys_of_query_tiles(shape, Br);
+  const std::int64_t keys = heads * shape.keys_of_query_tiles(Br);
   for (const char* name : {"q", "do"}) add(to, name, {.read_bytes = q * row});
   for (const char* name : {"lse", "d"}) add(to, name, {.read_bytes = q * kFloat});
   for (const char* name : {"k", "v"}) add(to, name, {.read_bytes = keys * row});
@@ -202,7 +151,7 @@ Traffic fp32_traffic(const Shape& shape) {
     return traffic;
   }
   const std::int64_t row = shape.batch * shape.heads * shape.head_dim * kFloat;  // of all heads
-  const std::int64_t added = row * rows_of_key_tiles(shape, Br, Bc);
+  const std::int64_t added = row * shape.queries_of_key_tiles(Br, Bc);
   add(traffic, "dq", {.read_bytes = added, .write_bytes = row * shape.seq_q + added});
   return traffic;
 }
@@ -238,9 +187,7 @@ Step fp32_step(const char* name, const char* summary) {
               .summary = summary,
               .launch = launch_fp32<kFused>,
               .traffic = fp32_traffic<kFused>,
-              .refuse = [](const Shape& shape) -> std::optional<std::string> {
-                return refuse_unless_compiled(shape, {DType::kFloat32});
-              },
+              .refuse = refuse_unless_compiled<Fp32Sizes>,
               .before = forward::launch,
               .repeatable = !kFused,
               .workspace = own_workspace};
@@ -257,7 +204,7 @@ std::int64_t rows_of_sums(const Shape& shape) {
 std::int64_t rows_added(const Shape& shape) {
   const std::int64_t heads = shape.batch * shape.heads;
   const std::int64_t key_tiles = (shape.seq_k - 1) / MmaTiles::Bc + 1;
-  return heads * rows_of_key_tiles(shape, MmaTiles::Br, MmaTiles::Bc) +
+  return heads * shape.queries_of_key_tiles(MmaTiles::Br, MmaTiles::Bc) +
          key_tiles * (rows_of_sums(shape) - heads * shape.seq_q);
 }
 
@@ -283,19 +230,16 @@ Step mma_step(const char* name, const char* summary) {
               .summary = summary,
               .launch = launch_mma<kStages, kFused>,
               .traffic = mma_traffic<kFused>,
-              .refuse = [](const Shape& shape) -> std::optional<std::string> {
-                return refuse_unless_compiled(shape, {DType::kFloat16, DType::kBFloat16});
-              },
+              .refuse = refuse_unless_compiled<MmaSizes>,
               .before = forward::launch,
               .repeatable = !kFused,
-              .workspace =
-                  [](const Shape& shape) {
-                    std::vector<TensorSpec> specs = own_workspace(shape);
-                    if (kFused) {
-                      specs.push_back({.name = "dq_sum", .shape = {rows_of_sums(shape), shape.head_dim}});
-                    }
-                    return specs;
-                  }};
+              .workspace = [](const Shape& shape) {
+                std::vector<TensorSpec> specs = own_workspace(shape);
+                if (kFused) {
+                  specs.push_back({.name = "dq_sum", .shape = {rows_of_sums(shape), shape.head_dim}});
+                }
+                return specs;
+              }};
 }
 
 }  // namespace

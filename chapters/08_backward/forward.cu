@@ -1,15 +1,10 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <algorithm>
-#include <cstddef>
+#include <array>
 #include <cstdint>
-#include <stdexcept>
 #include <type_traits>
 
 #include "05_loop_swapped_v2/kernel.cuh"
 #include "07_multi_stage/kernel.cuh"
-#include "device/head_dims.cuh"
+#include "attention/dispatch.cuh"
 #include "device/launch.cuh"
 #include "forward.cuh"
 
@@ -22,18 +17,19 @@ using namespace ch07;
 template <int d>
 using Fp32Tiles = RegisterTiles<LargeTiles<d>, true>;
 
-/// Calls f with the tiles of a head dimension and an element type: f(Tile()).
+struct ForwardSizes {
+  static constexpr std::array kHeadDims = {32, 64, 128};
+  static constexpr std::array kTypes = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+};
+
+/// Calls f with the tiles of an element type and a head dimension: f(Tile()).
 template <class F>
-auto with_tiles(std::int64_t head_dim, DType dtype, F f) {
-  return with_head_dim(head_dim, [&](auto dim) {
-    constexpr int d = decltype(dim)::value;
-    if constexpr (d <= 128) {
-      if (dtype == DType::kFloat32) return f(Fp32Tiles<d>());
-      if (dtype == DType::kFloat16) return f(MultiStageTiles<__half, d>());
-      return f(MultiStageTiles<__nv_bfloat16, d>());
+void with_tiles(DType dtype, std::int64_t head_dim, F f) {
+  with_compiled<ForwardSizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    if constexpr (std::is_same_v<T, float>) {
+      f(Fp32Tiles<d>());
     } else {
-      throw std::invalid_argument("no forward pass for this head_dim");
-      return f(Fp32Tiles<128>());  // says what f returns
+      f(MultiStageTiles<T, d>());
     }
   });
 }
@@ -62,23 +58,13 @@ std::vector<TensorSpec> forward::workspace(const AttentionShape& shape) {
 }
 
 Traffic forward::traffic(const AttentionShape& shape) {
-  const std::int64_t Br =
-      with_tiles(shape.head_dim, shape.dtype, [](auto tile) { return decltype(tile)::Br; });
-  std::int64_t keys = 0;  // that the blocks of a head read
-  for (std::int64_t first = 0; first < shape.seq_q; first += Br) {
-    keys += shape.visible_keys(std::min(first + Br, shape.seq_q) - 1);
-  }
-  const std::int64_t heads = shape.batch * shape.heads;
-  const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));
-  return {.tensors = {{"q", {.read_bytes = row * shape.seq_q}},
-                      {"k", {.read_bytes = row * keys}},
-                      {"v", {.read_bytes = row * keys}},
-                      {"o", {.write_bytes = row * shape.seq_q}},
-                      {"lse", {.write_bytes = heads * shape.seq_q * std::int64_t(sizeof(float))}}}};
+  std::int64_t Br = 0;
+  with_tiles(shape.dtype, shape.head_dim, [&](auto tile) { Br = decltype(tile)::Br; });
+  return attention_traffic(shape, Br);
 }
 
 void forward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {
-  with_tiles(args.head_dim, args.dtype, [&](auto tile) {
+  with_tiles(args.dtype, args.head_dim, [&](auto tile) {
     const unsigned tiles = unsigned((args.seq_q - 1) / decltype(tile)::Br + 1);
     launch_tiles(tile, args, tiles * unsigned(args.batch) * unsigned(args.heads), stream);
   });

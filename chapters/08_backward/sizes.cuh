@@ -8,9 +8,14 @@
 
 namespace fa::ch08 {
 
-struct Sizes {
+struct Fp32Sizes {
   static constexpr std::array kHeadDims = {32, 64, 128};
-  static constexpr std::array kTypes = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+  static constexpr std::array kTypes = {DType::kFloat32};
+};
+
+struct MmaSizes {
+  static constexpr std::array kHeadDims = {32, 64, 128};
+  static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
 };
 
 }  // namespace fa::ch08

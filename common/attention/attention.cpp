@@ -42,6 +42,37 @@ std::int64_t AttentionShape::visible_pairs() const {
   return seeing * seq_k - seeing * (seeing - 1) / 2;
 }
 
+std::int64_t AttentionShape::keys_of_query_tiles(std::int64_t Br) const {
+  std::int64_t keys = 0;
+  for (std::int64_t first = 0; first < seq_q; first += Br) {
+    keys += visible_keys(std::min(first + Br, seq_q) - 1);
+  }
+  return keys;
+}
+
+std::int64_t AttentionShape::queries_of_key_tile(std::int64_t first_key, std::int64_t Br) const {
+  if (!causal) return seq_q;
+  const std::int64_t blind = std::max<std::int64_t>(0, first_key - (seq_k - seq_q));  // queries that see none
+  return seq_q - blind / Br * Br;
+}
+
+std::int64_t AttentionShape::queries_of_key_tiles(std::int64_t Br, std::int64_t Bc) const {
+  std::int64_t queries = 0;
+  for (std::int64_t key = 0; key < seq_k; key += Bc) queries += queries_of_key_tile(key, Br);
+  return queries;
+}
+
+Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br) {
+  const std::int64_t heads = shape.batch * shape.heads;
+  const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
+  const std::int64_t keys = shape.keys_of_query_tiles(Br);
+  return {.tensors = {{"q", {.read_bytes = row * shape.seq_q}},
+                      {"k", {.read_bytes = row * keys}},
+                      {"v", {.read_bytes = row * keys}},
+                      {"o", {.write_bytes = row * shape.seq_q}},
+                      {"lse", {.write_bytes = heads * shape.seq_q * std::int64_t(sizeof(float))}}}};
+}
+
 std::optional<std::string> refuse(const AttentionShape& shape) {
   const std::pair<const char*, std::int64_t> lengths[] = {
       {"batch", shape.batch}, {"heads", shape.heads}, {"kv-heads", shape.kv_heads},

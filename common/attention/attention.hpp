@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention/tensor.hpp"
+#include "attention/traffic.hpp"
 
 namespace fa {
 
@@ -35,6 +36,15 @@ struct AttentionShape {
 
   /// The sum of visible_keys() over the queries of one head.
   std::int64_t visible_pairs() const;
+
+  /// Keys that the query tiles of one head read: each tile of Br queries reads those that its last query sees.
+  std::int64_t keys_of_query_tiles(std::int64_t Br) const;
+
+  /// Queries of one head that a key tile reads: the first tile of Br queries that sees `first_key`, and all later ones.
+  std::int64_t queries_of_key_tile(std::int64_t first_key, std::int64_t Br) const;
+
+  /// The sum of queries_of_key_tile() over the tiles of Bc keys.
+  std::int64_t queries_of_key_tiles(std::int64_t Br, std::int64_t Bc) const;
 };
 
 /// Nothing if the shape can be computed, else what is wrong, naming the option and what would be right.
@@ -45,6 +55,10 @@ std::optional<std::string> refuse(const AttentionShape& shape);
 std::optional<std::string> refuse_unless(const AttentionShape& shape,
                                          const std::vector<std::int64_t>& head_dims,
                                          const std::vector<DType>& dtypes);
+
+/// Bytes of a forward pass with a block for each tile of Br queries: Q, O and LSE once; K and V once for each block, as
+/// far as its last query sees them.
+Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br);
 
 /// The first and the last head of K and V, with the queries that read them.
 Excerpt<AttentionShape> ends(const AttentionShape& shape);

@@ -14,6 +14,7 @@
 #include <string>
 #include <type_traits>
 
+#include "attention/dispatch.cuh"
 #include "device/launch.cuh"
 #include "device/math.cuh"
 #include "device/max_sum.cuh"
@@ -290,16 +291,6 @@ void launch_backward(const AttentionBackward::Args& args, cudaStream_t stream) {
           {args.buffer<T>("dk"), keys, d}, batch);
 }
 
-/// Calls f with a null pointer of the element type.
-template <class F>
-void with_type(DType dtype, F f) {
-  switch (dtype) {
-    case DType::kFloat32: return f(static_cast<float*>(nullptr));
-    case DType::kFloat16: return f(static_cast<__half*>(nullptr));
-    case DType::kBFloat16: return f(static_cast<__nv_bfloat16*>(nullptr));
-  }
-}
-
 /// How many elements of a matrix like S a kernel reads of one head that keeps `on_chip` keys of a row.
 std::int64_t visible_elements(const AttentionShape& shape, std::int64_t on_chip) {
   std::int64_t read = 0;
@@ -354,7 +345,7 @@ Traffic standard_attention::traffic(const AttentionShape& shape) {
 }
 
 void standard_attention::launch(const AttentionForward::Args& args, cudaStream_t stream) {
-  with_type(args.dtype, [&]<class T>(T*) { launch_forward<T>(args, stream); });
+  with_type(args.dtype, [&]<class T>(std::type_identity<T>) { launch_forward<T>(args, stream); });
 }
 
 std::vector<TensorSpec> standard_backward::workspace(const AttentionShape& shape) {
@@ -387,7 +378,7 @@ Traffic standard_backward::traffic(const AttentionShape& shape) {
 }
 
 void standard_backward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {
-  with_type(args.dtype, [&]<class T>(T*) { launch_backward<T>(args, stream); });
+  with_type(args.dtype, [&]<class T>(std::type_identity<T>) { launch_backward<T>(args, stream); });
 }
 
 }  // namespace fa

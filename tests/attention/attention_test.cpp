@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "attention/inputs.hpp"
 
@@ -90,6 +95,61 @@ TEST(AttentionShape, RefusesWhatCannotBeComputed) {
   EXPECT_EQ(refuse({.scale = 0.0}), "--scale is 0: must be a finite number above 0");
   EXPECT_NE(refuse({.scale = std::nan("")}), std::nullopt);
   EXPECT_NE(refuse({.scale = HUGE_VAL}), std::nullopt);
+}
+
+/// How a query tile and a key tile meet, by the definition of the mask.
+void expect_tiles(const AttentionShape& shape, std::int64_t Br, std::int64_t Bc) {
+  const auto sees = [&](std::int64_t query, std::int64_t key) {
+    return !shape.causal || key <= query + shape.seq_k - shape.seq_q;
+  };
+  std::int64_t keys = 0;
+  for (std::int64_t first = 0; first < shape.seq_q; first += Br) {
+    const std::int64_t last = std::min(first + Br, shape.seq_q) - 1;
+    for (std::int64_t key = 0; key < shape.seq_k; ++key) keys += sees(last, key);
+  }
+  EXPECT_EQ(shape.keys_of_query_tiles(Br), keys);
+
+  std::int64_t queries = 0;
+  for (std::int64_t first_key = 0; first_key < shape.seq_k; first_key += Bc) {
+    std::int64_t of_tile = 0;
+    for (std::int64_t first = 0; first < shape.seq_q; first += Br) {
+      const std::int64_t end = std::min(first + Br, shape.seq_q);
+      if (sees(end - 1, first_key)) of_tile += end - first;
+    }
+    EXPECT_EQ(shape.queries_of_key_tile(first_key, Br), of_tile) << "first key " << first_key;
+    queries += of_tile;
+  }
+  EXPECT_EQ(shape.queries_of_key_tiles(Br, Bc), queries);
+}
+
+TEST(Tiles, ReadWhatTheirQueriesSee) {
+  for (const auto& [seq_q, seq_k] : {std::pair{1, 1}, {64, 64}, {65, 63}, {200, 7}, {7, 200}, {130, 130}}) {
+    for (const bool causal : {false, true}) {
+      for (const auto& [Br, Bc] : {std::pair{1, 1}, {16, 64}, {64, 32}, {64, 64}}) {
+        SCOPED_TRACE(testing::Message()
+                     << seq_q << " x " << seq_k << " causal " << causal << " Br " << Br << " Bc " << Bc);
+        expect_tiles({.seq_q = seq_q, .seq_k = seq_k, .causal = causal}, Br, Bc);
+      }
+    }
+  }
+}
+
+TEST(Tiles, AttentionTrafficReadsKeysOncePerQueryTile) {
+  const AttentionShape shape{
+      .batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 100, .seq_k = 100, .head_dim = 8, .causal = true};
+  AttentionShape half = shape;
+  half.dtype = DType::kFloat16;
+  const std::int64_t rows = 2 * 4 * 100;
+  const std::int64_t keys = 2 * 4 * (64 + 100);  // of the blocks of queries 0 .. 63 and 64 .. 99
+  const auto bytes = [&](std::int64_t element) {
+    return std::map<std::string, TensorTraffic>{{"q", {.read_bytes = rows * 8 * element}},
+                                                {"k", {.read_bytes = keys * 8 * element}},
+                                                {"v", {.read_bytes = keys * 8 * element}},
+                                                {"o", {.write_bytes = rows * 8 * element}},
+                                                {"lse", {.write_bytes = rows * 4}}};
+  };
+  EXPECT_EQ(attention_traffic(shape, 64).tensors, bytes(4));
+  EXPECT_EQ(attention_traffic(half, 64).tensors, bytes(2));
 }
 
 }  // namespace

@@ -8,9 +8,14 @@
 
 namespace fa::ch08 {
 
-struct Sizes {
+struct Fp32Sizes {
   static constexpr std::array kHeadDims = {64};
   static constexpr std::array kTypes = {DType::kFloat32};
+};
+
+struct MmaSizes {
+  static constexpr std::array kHeadDims = {64};
+  static constexpr std::array<DType, 0> kTypes = {};
 };
 
 }  // namespace fa::ch08
