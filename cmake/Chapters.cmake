@@ -40,7 +40,7 @@ function(fa_add_chapter)
   add_library(${name}_kernels OBJECT chapter.cu ${arg_SOURCES})
   target_include_directories(${name}_kernels PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/chapters)
-  target_link_libraries(${name}_kernels PUBLIC fa_harness PRIVATE fa_warnings)
+  target_link_libraries(${name}_kernels PUBLIC fa_harness fa_baselines PRIVATE fa_warnings)
   fa_kernels(${name}_kernels chapter.cu ${arg_SOURCES} SHARED ${shared})
 
   add_executable(${name})
@@ -65,7 +65,7 @@ function(fa_add_chapter)
     add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu} ${arg_SOURCES})
     target_include_directories(${name}_exercise_kernels PRIVATE ${exercise} ${CMAKE_CURRENT_SOURCE_DIR}
       ${PROJECT_SOURCE_DIR}/chapters)
-    target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness)  # not fa_warnings: blanks leave much unused
+    target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness fa_baselines)  # not fa_warnings: blanks leave much unused
     fa_kernels(${name}_exercise_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${shared})
     add_executable(${name}_exercise EXCLUDE_FROM_ALL)
     target_link_libraries(${name}_exercise PRIVATE ${name}_exercise_kernels fa_main)

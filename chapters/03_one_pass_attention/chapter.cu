@@ -6,7 +6,7 @@
 #include <string>
 
 #include "attention/dispatch.cuh"
-#include "attention/standard_attention.hpp"
+#include "baselines/standard_attention.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"

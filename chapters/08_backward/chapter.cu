@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "attention/dispatch.cuh"
-#include "attention/standard_attention.hpp"
+#include "baselines/standard_attention.hpp"
 #include "device/launch.cuh"
 #include "forward.cuh"
 #include "harness/chapter.hpp"

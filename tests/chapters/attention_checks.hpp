@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/standard_attention.hpp"
+#include "baselines/standard_attention.hpp"
 #include "harness/npy.hpp"
 #include "harness/runner.hpp"
 

@@ -17,6 +17,7 @@ LAYERS = {  # folder or file: group of docs/website/layers.dox
     "common/gpusim/runtime": "gpusim_runtime",
     "common/gpusim": "gpusim",
     "common/attention": "attention",
+    "common/baselines": "baselines",
     "common/harness": "harness",
 }
 

@@ -1,4 +1,4 @@
-#include "attention/standard_attention.hpp"
+#include "baselines/standard_attention.hpp"
 
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
@@ -20,7 +20,7 @@
 #include "device/max_sum.cuh"
 #include "device/reduce.cuh"
 
-namespace fa {
+namespace fa::baselines {
 namespace {
 
 constexpr int kBlockThreads = 256;
@@ -303,6 +303,11 @@ std::int64_t visible_elements(const AttentionShape& shape, std::int64_t on_chip)
 }
 
 }  // namespace
+}  // namespace fa::baselines
+
+namespace fa {
+
+using namespace baselines;
 
 std::optional<std::string> standard_attention::refuse(const AttentionShape& shape) {
   const auto text = [](std::int64_t number) { return std::to_string(number); };

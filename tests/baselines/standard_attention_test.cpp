@@ -1,4 +1,4 @@
-#include "attention/standard_attention.hpp"
+#include "baselines/standard_attention.hpp"
 
 #include <gtest/gtest.h>
 
