@@ -3,6 +3,9 @@
 #include <cuda_runtime.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 
 #include "simulator.hpp"
 
@@ -110,6 +113,76 @@ TEST(Barriers, CountAndOr) {
   const Buffer<int> out("out", 48);
   EXPECT_TRUE(is_clean(run({1, 48}, counts, out.get())));
   for (int value : out.host()) EXPECT_EQ(value, 24 + 100 + 400);
+}
+
+// ---- GPUSIM_SKIP_BARRIER ----------------------------------------------------------------------------------------
+
+/// Passes values on to the next thread. Inlined in each place that calls it.
+__device__ __forceinline__ int next(int* sValue, int value) {
+  sValue[threadIdx.x] = value;
+  __syncthreads();  // skip: helper
+  const int next = sValue[(threadIdx.x + 1) % blockDim.x];
+  __syncthreads();  // skip: kept
+  return next;
+}
+
+template <int kAdd>
+__global__ void passes_twice(int* out) {
+  __shared__ int sValue[64];
+  out[threadIdx.x] = next(sValue, next(sValue, int(threadIdx.x)) + kAdd);
+}
+
+/// The rest of the test in a process that is told to skip a barrier of this file.
+class SkippedBarriers : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }  // a process that starts anew
+  void TearDown() override { unsetenv("GPUSIM_SKIP_BARRIER"); }
+  static void skip(const std::string& folder, const std::string& tag) {
+    const std::string name = folder + "barriers_test.cu:" + std::to_string(line_of(tag));
+    setenv("GPUSIM_SKIP_BARRIER", name.c_str(), 0);
+  }
+};
+
+template <int kAdd>
+gpusim::Report pass_twice() {
+  const Buffer<int> out("out", 64);
+  return run({1, 64}, passes_twice<kAdd>, out.get());
+}
+
+TEST_F(SkippedBarriers, EveryCallOnTheLineIsSkippedAndNoOther) {
+  const auto both = [] {
+    for (const gpusim::Report& report : {pass_twice<1>(), pass_twice<2>()}) {
+      const bool race = says(report, "Race reported between Write access");
+      std::fprintf(stderr, "race %d, barriers %d\n", race, int(report.ops.barriers));
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(both(), testing::ExitedWithCode(0), "race 0, barriers 8\nrace 0, barriers 8\n");
+  skip("", "skip: helper");
+  EXPECT_EXIT(both(), testing::ExitedWithCode(0), "race 1, barriers 4\nrace 1, barriers 4\n");
+}
+
+TEST_F(SkippedBarriers, AFileMayBeNamedWithItsFolder) {
+  const auto once = [] {
+    std::fprintf(stderr, "barriers %d\n", int(pass_twice<1>().ops.barriers));
+    std::exit(0);
+  };
+  skip("gpusim/", "skip: kept");
+  EXPECT_EXIT(once(), testing::ExitedWithCode(0), "barriers 4");
+}
+
+TEST_F(SkippedBarriers, ABarrierThatNoThreadReachesIsAnError) {
+  const auto once = [] {
+    std::fprintf(stderr, "barriers %d\n", int(pass_twice<1>().ops.barriers));
+    std::exit(0);
+  };
+  skip("shared", "skip: helper");  // of no such file
+  EXPECT_EXIT(once(), testing::ExitedWithCode(1),
+              "barriers 8\ngpusim: GPUSIM_SKIP_BARRIER=.* no thread came");
+  unsetenv("GPUSIM_SKIP_BARRIER");
+  skip("", "rounds");  // of another kernel
+  EXPECT_EXIT(once(), testing::ExitedWithCode(1),
+              "barriers 8\ngpusim: GPUSIM_SKIP_BARRIER=.* no thread came");
 }
 
 // ---- __syncwarp and what else a warp does together ------------------------------------------------------------

@@ -6,6 +6,7 @@ What the programs print is also compared with common/gpusim/README.md, which quo
 """
 
 import argparse
+import os
 import re
 import subprocess
 import tempfile
@@ -36,6 +37,10 @@ def line_of(text: str) -> int:
     return number
 
 
+def barrier() -> str:
+    return f"block_sums.cu:{line_of('__syncthreads();')}"
+
+
 class Example(unittest.TestCase):
     options: argparse.Namespace
 
@@ -60,10 +65,13 @@ class Example(unittest.TestCase):
                 raise AssertionError(f"{command}\n{done.stdout}{done.stderr}")
         cls.readme = (EXAMPLE.parent / "README.md").read_text(encoding="utf-8")
 
-    def run_program(self, name: str, *arguments: str) -> subprocess.CompletedProcess:
+    def run_program(
+        self, name: str, *arguments: str, skip: str = ""
+    ) -> subprocess.CompletedProcess:
         start = time.monotonic()
         done = subprocess.run(
             [str(self.build / name), *arguments],
+            env=os.environ | {"GPUSIM_SKIP_BARRIER": skip},
             check=False,
             capture_output=True,
             text=True,
@@ -83,7 +91,7 @@ class Example(unittest.TestCase):
         self.assertIn(SUMS + COUNTERS, self.readme)
 
     def test_missing_barrier_is_reported_at_exit(self) -> None:
-        done = self.run_program("block_sums_without_barrier")
+        done = self.run_program("block_sums", skip=barrier())
         self.assertEqual(done.returncode, 1, done.stderr)
         write = line_of("partials[threadIdx.x / 32] = sum;")
         read = line_of("total += partials[warp];")
@@ -99,9 +107,16 @@ class Example(unittest.TestCase):
         self.assertTrue(re.search(r"ERROR SUMMARY: \d+ defects?, ", done.stderr))
         quoted = "".join(line.rstrip() + "\n" for line in done.stderr.splitlines())
         self.assertIn(quoted, self.readme)
+        self.assertIn(f"GPUSIM_SKIP_BARRIER={barrier()} ", self.readme)
+
+    def test_a_barrier_that_is_not_there_is_no_barrier_that_is_not_needed(self) -> None:
+        elsewhere = f"block_sums.cu:{line_of('total += partials[warp];')}"
+        done = self.run_program("block_sums", skip=elsewhere)
+        why = f"gpusim: GPUSIM_SKIP_BARRIER={elsewhere}: no thread came to a barrier there\n"
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, SUMS, why))
 
     def test_counters_option_leaves_the_exit_status_to_the_program(self) -> None:
-        done = self.run_program("block_sums_without_barrier", "--counters")
+        done = self.run_program("block_sums", "--counters", skip=barrier())
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.count("ERROR SUMMARY"), 1)
 

@@ -23,9 +23,7 @@ __global__ void block_sums(const float* x, float* sums, int n) {
   float sum = i < n ? x[i] : 0.0f;
   for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(0xffffffffu, sum, distance);
   if (threadIdx.x % 32 == 0) partials[threadIdx.x / 32] = sum;
-#ifndef WITHOUT_BARRIER
   __syncthreads();
-#endif
   if (threadIdx.x == 0) {
     float total = 0.0f;
     for (int warp = 0; warp < kThreads / 32; ++warp) total += partials[warp];

@@ -17,6 +17,7 @@
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/session.hpp"
+#include "gpusim/runtime/skipped_barrier.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -111,6 +112,8 @@ namespace {
 
 #define GPUSIM_CALLER __builtin_return_address(0)
 
+const bool kBarrierIsNamed = SkippedBarrier::instance().is_named();
+
 struct ShuffleOperand {
   std::uint64_t value;
   int source;
@@ -175,7 +178,16 @@ void resolve_reduce(void* const* lanes) {
 int lane() { return current_runner->lane(); }
 unsigned active_lanes() { return current_runner->active_lanes(); }
 
-int sync_threads(int value) { return current_runner->sync_threads(value, GPUSIM_CALLER); }
+int sync_threads(int value) {
+  if (kBarrierIsNamed) [[unlikely]] {
+    BlockRunner* const runner = current_runner;
+    current_runner = nullptr;  // what follows is no code of the kernel
+    const bool skipped = SkippedBarrier::instance().is_at(GPUSIM_CALLER);
+    current_runner = runner;
+    if (skipped) return value;
+  }
+  return current_runner->sync_threads(value, GPUSIM_CALLER);
+}
 
 void warp_rendezvous(unsigned mask, WarpOp op, void* operand, void (*resolve)(void* const*)) {
   current_runner->warp_rendezvous(mask, op, operand, resolve, GPUSIM_CALLER);

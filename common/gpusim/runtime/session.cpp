@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "gpusim/runtime/skipped_barrier.hpp"
+
 namespace gpusim {
 
 GlobalCounters& GlobalCounters::operator+=(const GlobalCounters& o) {
@@ -50,6 +52,7 @@ Session::Session() {
   std::atexit([] {
     const Report report = instance().take();
     if (report.defects.empty()) return;
+    SkippedBarrier::instance().complain();
     std::cout.flush();
     std::fputs(format_defects(report).c_str(), stderr);
     std::fflush(nullptr);

@@ -83,34 +83,25 @@ std::vector<TlsVariable> read_tls_variables() {
 
 }  // namespace
 
-std::unordered_map<std::uintptr_t, std::string> source_lines(
+std::unordered_map<std::uintptr_t, std::vector<std::string>> inlined_calls(
     const std::vector<std::uintptr_t>& return_addresses) {
-  std::unordered_map<std::uintptr_t, std::string> lines;
-  if (return_addresses.empty()) return lines;
+  std::unordered_map<std::uintptr_t, std::vector<std::string>> calls;
+  if (return_addresses.empty()) return calls;
   const Executable exe = executable();
   std::ostringstream command;
   command << "addr2line -a -i -e /proc/" << getpid() << "/exe" << std::hex;
   for (std::uintptr_t pc : return_addresses) {
     command << " 0x" << pc - exe.base - 1;  // the call is before its return address
-    std::ostringstream plain;
-    plain << "0x" << std::hex << pc - exe.base;
-    lines[pc] = plain.str();
   }
   command << " 2>/dev/null";
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.str().c_str(), "r"), &pclose);
-  if (!pipe) return lines;
+  if (!pipe) return calls;
   std::uintptr_t current = 0;
-  std::vector<std::string> calls;  // lines of `current`, from the access outwards
-  const auto take = [&] {
-    if (!calls.empty()) lines[current] = with_caller(calls);
-    calls.clear();
-  };
   char buffer[4096];
   while (std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr) {
     std::string line(buffer);
     while (!line.empty() && line.back() == '\n') line.pop_back();
     if (line.rfind("0x", 0) == 0) {
-      take();
       current = std::strtoull(line.c_str(), nullptr, 16) + exe.base + 1;
       continue;
     }
@@ -118,9 +109,25 @@ std::unordered_map<std::uintptr_t, std::string> source_lines(
     const std::size_t note = line.find(" (discriminator");
     if (note != std::string::npos) line.erase(note);
     if (line.size() > 2 && line.compare(line.size() - 2, 2, ":?") == 0) continue;
-    calls.push_back(file_name(line));
+    calls[current].push_back(line);
   }
-  take();
+  return calls;
+}
+
+std::unordered_map<std::uintptr_t, std::string> source_lines(
+    const std::vector<std::uintptr_t>& return_addresses) {
+  auto calls = inlined_calls(return_addresses);
+  std::unordered_map<std::uintptr_t, std::string> lines;
+  for (const std::uintptr_t pc : return_addresses) {
+    if (calls[pc].empty()) {
+      std::ostringstream plain;
+      plain << "0x" << std::hex << pc - executable().base;
+      lines[pc] = plain.str();
+    } else {
+      for (std::string& line : calls[pc]) line = file_name(line);
+      lines[pc] = with_caller(calls[pc]);
+    }
+  }
   return lines;
 }
 

@@ -10,6 +10,11 @@
 
 namespace gpusim {
 
+/// "/path/kernel.cuh:48" for each return address with debug information: the line of the call, followed by the lines from
+/// which the functions around it have been inlined; without the simulator's own headers.
+std::unordered_map<std::uintptr_t, std::vector<std::string>> inlined_calls(
+    const std::vector<std::uintptr_t>& return_addresses);
+
 /// "kernel.cuh:48" for each return address: file and line of the call, seen through inlining, passing over the
 /// simulator's own headers. "tile.cuh:13 (from kernel.cuh:171)" where that is in another file than the kernel.
 /// "0x4012f3" where there is no debug information.

@@ -1,0 +1,38 @@
+/// @file
+/// A __syncthreads() that is left out at run time, to see whether a kernel needs it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace gpusim {
+
+/// The barrier that GPUSIM_SKIP_BARRIER names: "kernel.cuh:48", with as much of the path before it as tells it apart from
+/// others. Every call on that line is skipped, in each instantiation of a template and wherever it has been inlined.
+class SkippedBarrier {
+ public:
+  static SkippedBarrier& instance();
+
+  /// Whether the variable is set.
+  bool is_named() const { return !name_.empty(); }
+
+  /// Whether a call is that barrier. Counts it as skipped if so.
+  bool is_at(const void* return_address);
+
+  /// At the end of the program: says on standard error that there was no such barrier. Returns whether that was so, which
+  /// is an error.
+  bool complain() const;
+
+ private:
+  SkippedBarrier();
+
+  std::string name_;  ///< begins with a slash
+  std::atomic<bool> met_ = false;
+  std::mutex mutex_;
+  std::unordered_map<std::uintptr_t, bool> known_;  ///< by return address
+};
+
+}  // namespace gpusim
