@@ -73,12 +73,9 @@ __global__ void __launch_bounds__(kBlockThreads)
 
   // Pass 1: the maximum.
   // EXERCISE 1: Find the number m that keeps every exponent of the next pass at or below 0.
-  // HINT 1: The result is the same for every m. Which one makes the largest exponent exactly 0?
-  // HINT 1: It is the largest element of the row: fmaxf() of what you have and x[col], for every col.
-  // HINT 1: float m = -FLT_MAX; then, in a loop over the columns, m = fmaxf(m, x[col]);
   float m = -FLT_MAX;  // not -inf, because (-inf) - (-inf) is NaN
   for (int col = 0; col < cols; ++col) m = fmaxf(m, x[col]);
-  // STUB:   const float m = FLT_MAX;
+  // END 1
 
   // Pass 2: the sum.
   float l = 0.0f;
@@ -102,11 +99,8 @@ __device__ __forceinline__ float warp_max(float value) {
 /// partners add the same two numbers, and a + b = b + a.
 __device__ __forceinline__ float warp_sum(float value) {
   // EXERCISE 2: Add up the values of the 32 lanes, so that each lane has the sum.
-  // HINT 2: Five steps are enough: in each of them a lane adds what its partner has gathered so far.
-  // HINT 2: The partner is lane ^ mask, for mask = 16, 8, 4, 2, 1, as in warp_max().
-  // HINT 2: In the loop: value += __shfl_xor_sync(kAllLanes, value, mask);
   for (int mask = 16; mask > 0; mask /= 2) value += __shfl_xor_sync(kAllLanes, value, mask);
-  // STUB:   value = __shfl_sync(kAllLanes, value, 0);  // lane 0's part, not the sum
+  // END 2
   return value;
 }
 
@@ -139,9 +133,6 @@ __global__ void __launch_bounds__(kBlockThreads)
   y += row * cols;
 
   // EXERCISE 3: The three passes again, with the columns of the row dealt out to the 32 lanes.
-  // HINT 3: In each step of a loop, lanes 0 .. 31 should read 32 neighbours. How far does each then move on?
-  // HINT 3: A lane's maximum covers its own columns only. Two functions above make one number out of 32.
-  // HINT 3: For first = 0, 32, 64, ... lane i takes at(x, first + i, cols). Then warp_max() or warp_sum().
   // Pass 1: the maximum. Lane i takes columns i, i + 32, i + 64, ...
   float m = -FLT_MAX;
   for (int first = 0; first < cols; first += 32) m = fmaxf(m, at(x, first + lane, cols));
@@ -157,7 +148,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   for (int first = 0; first < cols; first += 32) {
     if (const int col = first + lane; col < cols) y[col] = expf(x[col] - m) * inv_l;
   }
-  // STUB:   if (lane == 0) y[0] = 0.0f;
+  // END 3
 }
 
 /// Safe softmax with a block on each row instead of a warp.
@@ -192,16 +183,13 @@ __global__ void __launch_bounds__(kBlockThreads)
   float l = 0.0f;
   for (int first = 0; first < cols; first += kBlockThreads) l += expf(at(x, first + thread, cols) - m);
   // EXERCISE 4: l holds this thread's part of the sum. Make it the sum of the row, in every thread.
-  // HINT 4: The way is the one that the maximum took above. But this time the array is not empty.
-  // HINT 4: A slow warp may still be reading the maxima when a fast one writes its sum. What makes it wait?
-  // HINT 4: warp_sum(), a barrier, one lane of each warp writes sPartial, a barrier, all add up sPartial.
   l = warp_sum(l);
   __syncthreads();  // every warp has read the maxima: their place is free
   if (first_lane) sPartial[warp] = l;
   __syncthreads();  // the sum of every warp is there
   l = 0.0f;
   for (int other = 0; other < kWarps; ++other) l += sPartial[other];
-  // STUB:   l = warp_sum(l);  // the part of one warp
+  // END 4
 
   // Pass 3: the quotients.
   const float inv_l = inverse_or_zero(l);

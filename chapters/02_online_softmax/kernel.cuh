@@ -33,11 +33,9 @@ struct MaxSum {
 /// has m >= -FLT_MAX, and exp(-inf - m) = 0.
 __device__ __forceinline__ MaxSum merge(MaxSum a, MaxSum b) {
   // EXERCISE 1: Both sums were taken against their own maximum. Bring them to the common one, and add.
-  // HINT 1: exp(x - m_old) * exp(m_old - m_new) = exp(x - m_new): one factor for every term of a sum.
-  // HINT 1: With m = fmaxf(a.m, b.m), the sum of a becomes a.l * expf(a.m - m).
   const float m = fmaxf(a.m, b.m);
   return {m, a.l * expf(a.m - m) + b.l * expf(b.m - m)};
-  // STUB:   return {fmaxf(a.m, b.m), a.l + b.l};
+  // END 1
 }
 
 /// A pair travels between lanes in two shuffles. With this, warp_reduce() and block_reduce() take pairs.
@@ -104,12 +102,10 @@ __device__ __forceinline__ void store_float4(float* address, float4 quad) {
 template <Read kRead = Read::kAgain>
 __device__ __forceinline__ float4 load_quad(const float* x, int col, int end) {
   // EXERCISE 2: Load the columns of the quad that belong to the row, and read nothing else.
-  // HINT 2: In every quad but the first and the last of a row all four are inside: one load_float4().
-  // HINT 2: In the other two, decide for each column c by itself: x[c] if inside(c, 1, end), else -INFINITY.
   if (inside(col, 4, end)) return load_float4<kRead>(x + col);
   const auto value = [x, end](int c) { return inside(c, 1, end) ? x[c] : -INFINITY; };
   return {value(col), value(col + 1), value(col + 2), value(col + 3)};
-  // STUB:   return {col < end ? x[0] : -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  // END 2
 }
 
 /// Writes the columns of a quad that lie in columns 0 .. end - 1.
@@ -203,11 +199,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   // Pass 1: thread i takes quads i, i + kBlockThreads, ...
   const MaxSum mine = merge_quads<4 * kBlockThreads>(x, 4 * thread - lead, cols);
   // EXERCISE 3: The threads hold the pairs of their parts. Make of them the pair of the row, in every thread.
-  // HINT 3: Chapter 01 did this for a maximum and for a sum, with two barriers and one more between them.
-  // HINT 3: block_reduce() of device/reduce.cuh takes merge() as well, and needs room for a pair per warp.
   __shared__ MaxSum sPartial[kWarps];
   const MaxSum all = block_reduce(mine, merge, sPartial);
-  // STUB:   const MaxSum all = warp_reduce(mine, merge);  // the part of one warp
+  // END 3
 
   // Pass 2.
   const float inv_l = inverse_or_zero(all.l);
@@ -256,8 +250,6 @@ template <int kQuads>
 __device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kQuads]) {
   MaxSum part = {-FLT_MAX, 0.0f};
   // EXERCISE 4: Find the maximum of the values in rX[0] .. rX[kQuads - 1], then the sum of exp(x - maximum).
-  // HINT 4: Two loops over k, as in chapter 01. A quad has the four members x, y, z and w.
-  // HINT 4: The second loop adds up the four members of exp_minus(rX[k], part.m).
   for (int k = 0; k < kQuads; ++k) {
     part.m = fmaxf(part.m, fmaxf(fmaxf(rX[k].x, rX[k].y), fmaxf(rX[k].z, rX[k].w)));
   }
@@ -265,7 +257,7 @@ __device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kQuads]) {
     const float4 e = exp_minus(rX[k], part.m);
     part.l += (e.x + e.y) + (e.z + e.w);
   }
-  // STUB:   part = {rX[0].x, float(4 * kQuads)};
+  // END 4
   return part;
 }
 
@@ -333,10 +325,8 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   // Pass 2, from the first place to the last.
   const float inv_l = inverse_or_zero(all.l);
   // EXERCISE 5: Write the probabilities of the columns that are still in registers. x is not read again.
-  // HINT 5: rX holds what the last load_batch() brought. Which column did that batch begin at?
-  // HINT 5: store_batch<kStep>() takes y, that column, cols, rX, the maximum and the inverse of the sum.
   store_batch<kStep>(y, in_registers, cols, rX, all.m, inv_l);
-  // STUB:   store_batch<kStep>(y, in_registers, cols, rX, part.m, 1.0f);
+  // END 5
   if constexpr (Row::kUsesShared) {
     for (int s = 0; s < shared_quads; ++s) {
       store_quad(y, in_shared + s * kStep, cols, probabilities(sX[s * Row::kThreads], all.m, inv_l));

@@ -58,13 +58,10 @@ template <int kCols>
 __device__ __forceinline__ float score(const float (&rQ)[kCols], const float* k) {
   const int lane = threadIdx.x % 32;
   // EXERCISE 1: Multiply this lane's columns of the query with those of the key, and add up over all lanes.
-  // HINT 1: A lane holds kCols columns of the query. Which columns of k belong to them?
-  // HINT 1: rQ[c] is column lane + 32 * c. The 32 sums become one as in chapter 01.
-  // HINT 1: s += rQ[c] * k[lane + 32 * c] for all c; then return warp_reduce(s, add), add being a + b.
   float s = 0.0f;
   for (int c = 0; c < kCols; ++c) s += rQ[c] * k[lane + 32 * c];
   return warp_reduce(s, Sum());
-  // STUB:   return rQ[0] * k[lane];
+  // END 1
 }
 
 /// The row's end: O = o / l, and the logarithm of the sum of exp(score).
@@ -72,13 +69,10 @@ template <int kCols>
 __device__ __forceinline__ void store_row(const Row& row, const float (&rO)[kCols], MaxSum all) {
   const int lane = threadIdx.x % 32;
   // EXERCISE 2: Write the row of O and its LSE. rO[c] is column lane + 32 * c, not yet divided by l.
-  // HINT 2: A row that sees no key has l = 0. Its O is 0, not 0 / 0: see inverse_or_zero().
-  // HINT 2: The sum of exp(score) is l * exp(m). Its logarithm needs no exp(m): log_sum_exp(all).
-  // HINT 2: row.o[lane + 32 * c] = rO[c] * inverse_or_zero(all.l) for all c; one lane writes *row.lse.
   const float inv_l = inverse_or_zero(all.l);
   for (int c = 0; c < kCols; ++c) row.o[lane + 32 * c] = rO[c] * inv_l;
   if (lane == 0) *row.lse = log_sum_exp(all);
-  // STUB:   row.o[lane] = rO[0] / all.l;
+  // END 2
 }
 
 /// Attention in two passes over the keys. No score is stored: the second pass computes each of them again.
@@ -111,12 +105,10 @@ __global__ void __launch_bounds__(kBlockThreads) two_pass_attention(Attention<fl
   float rO[kCols] = {};
   for (int key = 0; key < row.visible; ++key) {
     // EXERCISE 3: Add the share of this key to the lane's columns of o. The division by l comes at the end.
-    // HINT 3: The score of the first pass is gone. What does it take to have it again?
-    // HINT 3: p = expf(score - all.m), the same in every lane; rO[c] grows by p times one column of v.
     const float p = expf(score(rQ, row.k + size_t(key) * kHeadDim) - all.m);
     const float* v = row.v + size_t(key) * kHeadDim;
     for (int c = 0; c < kCols; ++c) rO[c] += p * v[lane + 32 * c];
-    // STUB:   rO[0] += row.v[size_t(key) * kHeadDim + lane];
+    // END 3
   }
   store_row(row, rO, all);
 }
@@ -148,18 +140,13 @@ __global__ void __launch_bounds__(kBlockThreads) one_pass_attention(Attention<fl
     const float s = score(rQ, row.k + size_t(key) * kHeadDim);
     const float* v = row.v + size_t(key) * kHeadDim;
     // EXERCISE 4: Take this key into m, l and rO.
-    // HINT 4: l and o are sums against the old maximum. One factor brings both to the new one.
-    // HINT 4: The factor is expf(m - m_new), with m_new = fmaxf(m, s). The new key has p = expf(s - m_new).
-    // HINT 4: l = l * correction + p, and rO[c] = rO[c] * correction + p * v[lane + 32 * c]. Then m = m_new.
     const float m_new = fmaxf(m, s);
     const float correction = expf(m - m_new);  // 0 for the first key: expf(-FLT_MAX - s)
     const float p = expf(s - m_new);
     l = l * correction + p;
     for (int c = 0; c < kCols; ++c) rO[c] = rO[c] * correction + p * v[lane + 32 * c];
     m = m_new;
-    // STUB:   m = fmaxf(m, s);
-    // STUB:   l += expf(s - m);
-    // STUB:   rO[0] += expf(s - m) * v[lane];
+    // END 4
   }
   store_row(row, rO, {m, l});
 }

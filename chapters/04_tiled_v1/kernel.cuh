@@ -71,13 +71,10 @@ struct Update {
 /// Lines 11 and 12: the row's statistics and factors, from those before the visit and those of the tile.
 __device__ __forceinline__ Update update(MaxSum before, MaxSum tile) {
   // EXERCISE 1: O is divided by before.l, P V by nothing. Find the factors that make the new O of them.
-  // HINT 1: O * before.l and P V are sums of exp(score - maximum) * v, each against its own maximum.
-  // HINT 1: merge() has the new m and l. O * before.l gets the factor exp(before.m - m), P V exp(tile.m - m).
-  // HINT 1: keep = before.l * expf(before.m - all.m) * inv_l, add = expf(tile.m - all.m) * inv_l.
   const MaxSum all = merge(before, tile);
   const float inv_l = inverse_or_zero(all.l);
   return {all, before.l * expf(before.m - all.m) * inv_l, expf(tile.m - all.m) * inv_l};
-  // STUB:   return {merge(before, tile), 0.5f, 0.5f * inverse_or_zero(tile.l)};
+  // END 1
 }
 
 /// After the last key tile: LSE from the final m and l. All threads of the block.
@@ -114,10 +111,8 @@ __device__ __forceinline__ MaxSum probabilities(const float* sQ, const float* sK
     float s = 0.0f;
     for (int col = 0; col < Tile::kHeadDim; ++col) s += sQ[col] * sK[key * Tile::kStride + col];
     // EXERCISE 2: Leave keys out that this row does not see, or that lie behind the last one.
-    // HINT 2: A score that is out must not change the maximum, and its exp() must be 0.
-    // HINT 2: It is out for key >= seen. Then it is -INFINITY, as a masked logit was in chapter 01.
     if (key >= seen) s = -INFINITY;
-    // STUB:   if (seen <= 0) s = -INFINITY;
+    // END 2
     sP[key] = s;
     tile.m = fmaxf(tile.m, s);
   }
@@ -201,17 +196,12 @@ template <int kThreads, int kHeadDim, int kStride>
 __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, int first, int rows, int end,
                                           float factor = 1.0f) {
   // EXERCISE 3: Copy the tile so that in each step neighbouring threads copy neighbouring columns of a row.
-  // HINT 3: Count the rows * kHeadDim elements of the tile row by row, and deal them out in this order.
-  // HINT 3: Thread i takes elements i, i + kThreads, ... Element n is in row n / kHeadDim.
-  // HINT 3: sTile[row * kStride + col] is factor * gMatrix[(first + row) * kHeadDim + col], or 0.
   for (int n = threadIdx.x % kThreads; n < rows * kHeadDim; n += kThreads) {
     const int row = n / kHeadDim, col = n % kHeadDim;
     const bool inside = first + row < end;
     sTile[row * kStride + col] = inside ? factor * gMatrix[size_t(first + row) * kHeadDim + col] : 0.0f;
   }
-  // STUB:   for (int n = threadIdx.x % kThreads; n < rows * kStride; n += kThreads) {
-  // STUB:     sTile[n] = first < end ? factor * gMatrix[0] : 0.0f;
-  // STUB:   }
+  // END 3
 }
 
 /// FlashAttention v1 with tiles that all threads load and store together.
@@ -379,17 +369,12 @@ __global__ void __launch_bounds__(Tile::kThreads)
         for (int r = 0; r < Br; ++r) {
           const float s = key < a.visible_keys(first + r) ? rS[r] : -INFINITY;
           // EXERCISE 4: Take the lane's score into the row's maximum, the lane's part of the sum, and of o.
-          // HINT 4: It is the recurrence of chapter 03, but the maximum grows by 32 keys at a time.
-          // HINT 4: The new maximum is the same in all lanes: warp_reduce() of the scores, then fmaxf().
-          // HINT 4: rL[r] and all rO[r][c] get the factor exp(old - new), rL[r] also p. P V comes below.
           const float m_new = fmaxf(rM[r], warp_reduce(s, Max()));
           const float correction = expf(rM[r] - m_new), p = expf(s - m_new);
           rM[r] = m_new;
           rL[r] = rL[r] * correction + p;
           for (int c = 0; c < Tile::kCols; ++c) rO[r][c] *= correction;
-          // STUB:   rM[r] = fmaxf(rM[r], s);
-          // STUB:   const float p = expf(s - rM[r]);
-          // STUB:   rL[r] += p;
+          // END 4
           sP[r * Tile::kSlice + lane] = p;
         }
         __syncwarp();  // the slice of P is there

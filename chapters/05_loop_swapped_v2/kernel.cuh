@@ -75,10 +75,8 @@ __device__ __forceinline__ QueryTile tile_of_block(const Attention<float>& a) {
   const unsigned tile = a.causal ? tiles - 1 - blockIdx.x / heads : blockIdx.x % tiles;
   const int first = int(tile) * Tiles::Br, rows = min(Tiles::Br, a.seq_q - first);
   // EXERCISE 1: Find how many keys the tile has to go through: all that a row of it sees, and no others.
-  // HINT 1: a.visible_keys(query) says how many keys a query sees, from key 0 on. Later queries see more.
-  // HINT 1: The tile has `rows` queries, from `first` on. Which of them is the last?
   const int keys = a.visible_keys(first + rows - 1);
-  // STUB:   const int keys = 1;
+  // END 1
   const size_t query = size_t(head) * a.seq_q + first, key = size_t(a.kv_head(int(head))) * a.seq_k;
   return {a.q + query * Tiles::kHeadDim,
           a.k + key * Tiles::kHeadDim,
@@ -155,8 +153,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_att
     }
     if constexpr (Tile::kWarpsOfRow > 1) {
       // EXERCISE 2: Each warp has the maximum over its own keys. Make m_new[r] the maximum of the row.
-      // HINT 2: P of all warps must be taken against the same maximum. sM has room for one of each warp and row.
-      // HINT 2: One lane writes sM[warp * Br + r]. When may the others read it?
       if (lane == 0) {
         for (int r = 0; r < kRows; ++r) sM[warp * Br + r] = m_new[r];
       }
@@ -164,7 +160,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_att
       for (int r = 0; r < kRows; ++r) {
         for (int w = 0; w < Tile::kWarpsOfRow; ++w) m_new[r] = fmaxf(m_new[r], sM[w * Br + r]);
       }
-      // STUB:       __syncthreads();
+      // END 2
     }
 
     for (int r = 0; r < kRows; ++r) {
@@ -277,12 +273,10 @@ __device__ __forceinline__ void multiply(float (&rC)[Tile::kRows][kCols], const 
   for (int n = 0; n < kDepth; ++n) {
     load_line(n + kLead);
     // EXERCISE 3: Add the outer product of line n: each of its kRows numbers times each of its kCols numbers.
-    // HINT 3: Which of the two places has line n, which one n + 1? See load_line().
-    // HINT 3: rC[r][c] += rA[n % 2][r] * rB[n % 2][c], for all r and c.
     for (int r = 0; r < Tile::kRows; ++r) {
       for (int c = 0; c < kCols; ++c) rC[r][c] += rA[n % 2][r] * rB[n % 2][c];
     }
-    // STUB:     rC[0][0] += rA[n % 2][0] * rB[n % 2][0];
+    // END 3
   }
 }
 
@@ -333,10 +327,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   // A step: what there is to do with the slice in sSlice. Afterwards the next slice is there.
   const auto step = [&](auto multiply_slice) {
     // EXERCISE 4: Multiply, and bring the next slice. With Tile::kAhead, begin to load it before you multiply.
-    // HINT 4: slices.load() begins to load. A thread waits for its numbers where it uses them, in slices.store().
-    // HINT 4: With kAhead, nobody has used sNext since the barrier of the step before: it may be stored to at once.
-    // HINT 4: Without kAhead, sNext is sSlice itself: a barrier has to stand between its last use and the store.
-    // HINT 4: After slices.store(sNext) there is a barrier in any case. Then sNext and sSlice change roles.
     if constexpr (Tile::kAhead) slices.load();
     multiply_slice();
     if constexpr (!Tile::kAhead) {
@@ -348,10 +338,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     float* const done = sSlice;
     sSlice = sNext;
     sNext = done;
-    // STUB:     multiply_slice();
-    // STUB:     __syncthreads();
-    // STUB:     slices.store(sSlice);  // what was never loaded
-    // STUB:     __syncthreads();
+    // END 4
   };
 
   float m[kRows], l[kRows];  // of the rows: the maximum, and this lane's part of the sum
@@ -369,9 +356,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
 
     // EXERCISE 5: Hide scores of keys that their row does not see. Most tiles have none, and should not look.
-    // HINT 5: The first row of the warp sees the fewest keys. If it sees the whole tile, all rows do.
-    // HINT 5: rS[r][c] is a score of row first_row + place<kRowLanes>(row_lane, r) of the query tile.
-    // HINT 5: Its key is first_key + place<kColLanes>(col_lane, c). A query sees a.visible_keys(query) keys, from 0 on.
     if (first_key + Bc > a.visible_keys(tile.first + first_row)) {
       for (int r = 0; r < kRows; ++r) {
         const int query = tile.first + first_row + place<kRowLanes>(row_lane, r);
@@ -381,7 +365,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         }
       }
     }
-    // STUB:     if (first_key + Bc > tile.keys) rS[0][0] = -INFINITY;
+    // END 5
 
     for (int r = 0; r < kRows; ++r) {
       float m_new = m[r];

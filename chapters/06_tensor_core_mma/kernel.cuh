@@ -68,20 +68,16 @@ static_assert(two_of_c_are_a());  // so that P never leaves the registers in whi
 /// Transposed, the same addresses load the tile as B: two fragments of 16 x 8, the left half in registers 0 and 1.
 __host__ __device__ constexpr Coord row_for_a(int lane) {
   // EXERCISE 1: Quarter m of the tile belongs in register m of A. Where does its row r begin, for lane = 8 * m + r?
-  // HINT 1: Which rows and columns of A are in registers 0, 1, 2, 3? See element_of_a(lane, 2 * m).
-  // HINT 1: The quarters are taken down, then to the right. Lanes 0 to 15 give the 16 rows of the left half.
   return {lane % 16, lane / 16 * 8};
-  // STUB:   return {lane % 8, 0};
+  // END 1
 }
 
 /// The same for a tile that holds B^T, a column of B in each row. Registers 0 and 1 become B's fragment for the
 /// first 8 rows of the tile, registers 2 and 3 for the last.
 __host__ __device__ constexpr Coord row_for_b(int lane) {
   // EXERCISE 2: Say it for a tile of B^T: its rows 0 to 7 belong in registers 0 and 1, rows 8 to 15 in 2 and 3.
-  // HINT 2: A row of the tile is a key, and 16 bytes of it 8 columns. A fragment B has 8 keys and 16 columns.
-  // HINT 2: To the right, then down: matrix m is in rows m / 2 * 8 and columns m % 2 * 8, where m = lane / 8.
   return {lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8};
-  // STUB:   return {lane % 8, 0};
+  // END 2
 }
 
 // --- layouts: where the rows of a tile lie in shared memory --------------------------------------------
@@ -117,11 +113,8 @@ struct Swizzled {
     const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
     // XOR before the rows are added: so rows 8 * kRowsPerLine apart differ by a constant for the compiler as well.
     // EXERCISE 3: Move the chunks of a line by XOR, so that 8 neighbouring rows have a column in 8 different ones.
-    // HINT 3: A chunk is 8 elements: bits 3 to 5 of in_line are its number. What differs in 8 neighbouring lines?
-    // HINT 3: XOR with a number is a permutation. Which number of 0 to 7 can a line choose, and in which bits?
-    // HINT 3: line % 8 differs, and line % 8 * 8 has it in bits 3 to 5: in_line ^ line % 8 * 8.
     return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
-    // STUB:     return line * kRowsPerLine * kStride + in_line;
+    // END 3
   }
   /// One XOR and one addition, both with constants: lines 8 apart have the same last three bits. `rows` is a multiple
   /// of 8 * kRowsPerLine, `cols` of 16, and the column at `at` less than 16.
@@ -196,10 +189,6 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
 #pragma unroll
   for (int step = 0; step < Tile::Bc / 16; ++step) {
     // EXERCISE 4: Make the operand A of 16 keys from two fragments of P. Multiply it with V, 16 columns at a time.
-    // HINT 4: Which elements of rP[2 * step] and rP[2 * step + 1] does register i of A hold? See two_of_c_are_a().
-    // HINT 4: Elements 2 * i and 2 * i + 1, counted through both fragments: pack<T>(low, high) makes one of two.
-    // HINT 4: A row of V is a row of B, not a column as a row of K is. So it is ldmatrix_transposed() that loads it.
-    // HINT 4: The 16 x 16 tile at sV + Tile::Rows::advance(at, 16 * step, 8 * n) is B for rO[n] and for rO[n + 1].
     const float(&left)[4] = rP[2 * step];
     const float(&right)[4] = rP[2 * step + 1];
     const std::uint32_t p[4] = {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]),
@@ -211,7 +200,7 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
       mma<T>(rO[n], p, {v[0], v[1]});
       mma<T>(rO[n + 1], p, {v[2], v[3]});
     }
-    // STUB:     for (int n = 0; n < Tile::kHeadDim / 8; ++n) rO[n][0] += rP[2 * step][0];
+    // END 4
   }
 }
 
@@ -247,11 +236,9 @@ __device__ __forceinline__ void mask(float (&rS)[kFragments][4], const int (&see
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       // EXERCISE 5: Hide rS[n][i] if its row does not see its key.
-      // HINT 5: Register i is in row i / 2 of this lane's two. In which column of the tile is it?
-      // HINT 5: Fragment n begins at key 8 * n, and element_of_c(lane, i) says where in it the lane is.
       const int key = 8 * n + element_of_c(threadIdx.x % 32, i).col;
       if (key >= seen[i / 2]) rS[n][i] = -INFINITY;
-      // STUB:       if (seen[i / 2] <= 0) rS[n][i] = -INFINITY;
+      // END 5
     }
   }
 }
@@ -263,10 +250,6 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     // EXERCISE 6: Bring P, O and l of this row to its new maximum. Its scores are in the registers of four lanes.
-    // HINT 6: This lane has registers 2 * half and 2 * half + 1 of all fragments. Whose maximum do all four need?
-    // HINT 6: warp_reduce<4>() reduces over lanes 4 g to 4 g + 3. Can the sum wait until the end, as in chapter 05?
-    // HINT 6: rS[n][i] becomes Exp::exp(rS[n][i] * factor - m * factor); m_old in place of rS gives the correction.
-    // HINT 6: A row that has seen no key has m = -inf: there, subtract 0.
     float m = row.m[half];
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) m = fmaxf(m, fmaxf(rS[n][2 * half], rS[n][2 * half + 1]));
@@ -289,7 +272,7 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
       rO[n][2 * half] *= correction;
       rO[n][2 * half + 1] *= correction;
     }
-    // STUB:     row.m[half] = row.l[half] = 1.0f;
+    // END 6
   }
 }
 
@@ -326,14 +309,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   __syncthreads();  // every row of Q is there
   const QueryFragments<Tile> rQ(sQ);
   // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK is where Q lies, which other warps may still read.
-  // HINT 7: rQ is complete in this warp. In the others? They may still have to load theirs from sQ.
-  // HINT 7: A barrier before key_tile.store(sK), where it takes the place of Q, and one behind it: who reads sK?
   if (Tile::kQInRegisters) {
     __syncthreads();  // every warp has its fragments: K may take their place
   }
   key_tile.store(sK);
   __syncthreads();  // the first key tile is there
-  // STUB:   return;
+  // END 7
 
   const int row = first_query + int(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4);  // and row + 8
   const int seen[2] = {a.visible_keys(row), a.visible_keys(row + 8)};

@@ -67,12 +67,10 @@ struct TileCopy {
   __device__ __forceinline__ void ragged(T* sTile, const T* gMatrix, int rows) const {
     for (int step = 0; step < kRows; step += kStep) {
       // EXERCISE 1: Start this thread's copy of row step + row: 16 bytes from column col on, or zeros.
-      // HINT 1: gMatrix has rows of Tile::kHeadDim elements. An address behind the last row must not be made up.
-      // HINT 1: cp_async_16_or_zero(to, from, inside): `to` is sTile + Tile::Rows::offset(step + row, col).
       const bool inside = step + row < rows;
       const T* g = gMatrix + (inside ? size_t(step + row) * Tile::kHeadDim + col : 0);
       cp_async_16_or_zero(sTile + Tile::Rows::offset(step + row, col), g, inside);
-      // STUB:       cp_async_16_or_zero(sTile + Tile::Rows::offset(step + row, col), gMatrix, false);
+      // END 1
     }
   }
 
@@ -116,9 +114,6 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
     grew |= top[row] * factor - acc.m[row] > Tile::kSlack;
   }
   // EXERCISE 2: Bring m, l and O of every row to the new maximum, but only if a lane of the warp says that one grew.
-  // HINT 2: Lanes that shuffle together must go together. __any_sync(kAllLanes, grew) is the same in all of them.
-  // HINT 2: Four lanes share a row: warp_reduce<4>(top[row], ...) is the maximum of its new keys, without the factor.
-  // HINT 2: What was a sum against m becomes one against m_new when it is multiplied by 2^(m - m_new).
   if (!__any_sync(kAllLanes, grew)) return;  // no shuffle either
 #pragma unroll
   for (int row = 0; row < Tile::kLaneRows; ++row) {
@@ -133,7 +128,7 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
       acc.o[row / 2][n][row % 2 * 2 + 1] *= correction;
     }
   }
-  // STUB:   for (float& m : acc.m) m = fmaxf(m, 0.0f);
+  // END 2
 }
 
 /// P = 2^(s - m), and O += P V: 16 keys at a time. The exponentials of the next 16 need nothing of the
@@ -196,9 +191,6 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Atten
     }
   }
   // EXERCISE 3: Store the warp's kWarpRows x d numbers from sO to a.o, 16 bytes for each lane at a time.
-  // HINT 3: Other lanes wrote what this one reads. What has to stand in between?
-  // HINT 3: Lane after lane takes kChunk elements: element `at` is in row at / d and column at % d of the warp.
-  // HINT 3: A 16-byte load and store is one of uint4. Rows from a.seq_q on do not exist.
   __syncwarp();  // all rows of the warp are there
   for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
     const int row = at / d, col = at % d;
@@ -206,10 +198,7 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Atten
     *reinterpret_cast<uint4*>(a.o + (first_row + row) * d + col) =
         *reinterpret_cast<const uint4*>(sO + Tile::Rows::offset(row, col));
   }
-  // STUB:   for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
-  // STUB:     if (first_query + at / d >= a.seq_q) continue;
-  // STUB:     *reinterpret_cast<uint4*>(a.o + first_row * d + at) = make_uint4(0, 0, 0, 0);
-  // STUB:   }
+  // END 3
 }
 
 // --- the kernel ----------------------------------------------------------------------------------------
@@ -244,10 +233,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       kBackwards ? min(a.visible_keys(first_query), seen_by_warp) : a.visible_keys(part.first_query);
   const int tiles = (seen_by_block + Bc - 1) / Bc;
   // EXERCISE 4: Count the tiles, from key 0 on, that every row of the block sees to the end: those behind need a mask.
-  // HINT 4: The block's first query sees the fewest keys: a.visible_keys(part.first_query).
-  // HINT 4: A tile that it sees in part is not among them: round down.
   const int first_masked = min(a.visible_keys(part.first_query), seen_by_block) / Bc;
-  // STUB:   const int first_masked = tiles;
+  // END 4
 
   const TileCopy<Tile> copy;
   const auto send = [&](T* s, const T* g, int first_key) {  // starts the copies of a tile of K or V
@@ -261,8 +248,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     cp_async_commit();
   }
   // EXERCISE 5: Send the first kAhead tiles of the walk, each to a place of its own and as a group of its own.
-  // HINT 5: The n-th of them begins at key n * Bc, or backwards at (tiles - 1 - n) * Bc. There are `tiles` of them.
-  // HINT 5: Place n is at sK + n * Tile::kTile, and sV. The waits count groups: no tile is a group too.
   for (int n = 0; n < kAhead; ++n) {
     const int first_key = (kBackwards ? tiles - 1 - n : n) * Bc, place = n * Tile::kTile;
     if (n < tiles) {
@@ -271,10 +256,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     }
     cp_async_commit();
   }
-  // STUB:   copy.template ragged<kAhead * Bc>(sK, gK, 0);  // zeros
-  // STUB:   copy.template ragged<kAhead * Bc>(sV, gV, 0);
-  // STUB:   cp_async_commit();
-  // STUB:   cp_async_wait<0>();
+  // END 5
   QueryFragments<Tile> rQ = {sQ + warp_row * d};
   if constexpr (Tile::kKeepQ) {
     cp_async_wait<kAhead + Tile::kSplitKv>();
@@ -298,17 +280,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       __syncthreads();  // the tile is there
     } else {
       // EXERCISE 6: Wait until the tile that comes next is there for every warp, and wait for no other tile.
-      // HINT 6: Groups end in the order of their commits. How many are younger than that of this tile?
-      // HINT 6: kAhead tiles are on their way, and this is one of them. A thread waits for its own copies only.
       cp_async_wait<kAhead - 1>();
       __syncthreads();  // the tile is there; and no warp uses the one before, whose place the next one takes
-      // STUB:       cp_async_wait<0>();
-      // STUB:       __syncthreads();
-      // STUB:       stage = 0;  // the first tile, over and over
+      // END 6
       // EXERCISE 7: Send the tile that comes kAhead tiles later to the place that is free, as a group.
-      // HINT 7: This tile is in place `stage`, later ones in the places behind it. Behind the last comes place 0.
-      // HINT 7: The loop ends kAhead tiles after the last one was sent. What has to be committed there?
-      // HINT 7: Backwards, whole<Bc>(place, next_k) copies a tile, and next_k moves on. Forwards, see send().
       if (kBackwards ? tile >= kAhead : tile + kAhead < tiles) {
         const int free = (stage + kAhead) % Tile::kStages * Tile::kTile;
         if constexpr (kBackwards) {
@@ -322,7 +297,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         }
       }
       cp_async_commit();  // of nothing, at the end: the count at the wait stays the same
-      // STUB:       stage = 0;  // the first tile, over and over
+      // END 7
     }
   };
 
@@ -344,9 +319,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multiply_pv<Tile>(acc, rS, sV + at, factor);
   };
   // EXERCISE 8: Visit all tiles. Backwards, those from first_masked on with a mask, and then the others without.
-  // HINT 8: Each tile: wait_and_send(), visit() for all of its slices, and `stage` moves on to Tile::behind(stage).
-  // HINT 8: visit(std::true_type(), key) looks for keys to hide in a slice, visit(std::false_type(), key) does not.
-  // HINT 8: Forwards, first_masked plays no part: all tiles are visited with a mask.
   for (; kBackwards ? tile >= first_masked : tile < tiles; tile += kBackwards ? -1 : 1) {
     wait_and_send();
 #pragma unroll 1
@@ -359,11 +331,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     for (int key = Bc - Tile::kSlice; key >= 0; key -= Tile::kSlice) visit(std::false_type(), key);
     stage = Tile::behind(stage);
   }
-  // STUB:   for (; kBackwards ? tile >= 0 : tile < tiles; tile += kBackwards ? -1 : 1) {
-  // STUB:     wait_and_send();
-  // STUB:     for (int key = 0; key < Bc; key += Tile::kSlice) visit(std::false_type(), key);
-  // STUB:     stage = Tile::behind(stage);
-  // STUB:   }
+  // END 8
 
   cp_async_wait<0>();
   __syncthreads();  // also without any key: the copies of Q have landed

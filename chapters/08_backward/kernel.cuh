@@ -45,13 +45,10 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) row_dots(Backward<T> a) {
   const auto o = *reinterpret_cast<const Pack<T, kCount>*>(a.o + at);
   const auto d_o = *reinterpret_cast<const Pack<T, kCount>*>(a.d_o + at);
   // EXERCISE 1: Make `sum` the dot product of the row's O and dO. This lane has kCount elements of each.
-  // HINT 1: Which other lanes have elements of the row? The sum is needed in one of them only.
-  // HINT 1: Multiply o.x[i] and d_o.x[i] as floats, and add them over i.
-  // HINT 1: warp_reduce(sum, Sum()) is the sum over the warp.
   float sum = 0.0f;
   for (int i = 0; i < kCount; ++i) sum += float(o.x[i]) * float(d_o.x[i]);
   sum = warp_reduce(sum, Sum());
-  // STUB:   const float sum = float(o.x[0]) * float(d_o.x[0]);
+  // END 1
   if (threadIdx.x % 32 == 0) a.d[row] = sum;
 }
 
@@ -233,16 +230,11 @@ __device__ __forceinline__ void p_and_ds(float (&rP)[Tile::kRows][Tile::kCols],
     const float lse = s.lse[row], d = s.d[row];
     for (int c = 0; c < Tile::kCols; ++c) {
       // EXERCISE 2: rP[r][c] is a scaled score. Make it P, and 0 where the query does not see the key.
-      // HINT 2: P = exp(S) / l, with l the sum of exp(S) over the row. The forward pass has left LSE = log(l).
-      // HINT 2: The key is my.single_col(c) of the tile, and the query sees `visible` of the tile's keys.
-      // HINT 2: Where a query sees no key at all, LSE is -inf, and exp is infinite: choose 0, do not multiply by 0.
       rP[r][c] = my.single_col(c) < visible ? __expf(rP[r][c] - lse) : 0.0f;
-      // STUB:       rP[r][c] = 0.0f;
+      // END 2
       // EXERCISE 3: rdS[r][c] is dP. Make it dS.
-      // HINT 3: A score moves its own P up, and all others of the row down: their sum stays 1.
-      // HINT 3: dS = P * (dP - D), with D of the row.
       rdS[r][c] = rP[r][c] * (rdS[r][c] - d);
-      // STUB:       rdS[r][c] = 0.0f;
+      // END 3
     }
   }
 }
@@ -281,12 +273,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
   float rdK[Tile::kRows][Tile::kDims] = {}, rdV[Tile::kRows][Tile::kDims] = {};
 
   // EXERCISE 4: Find how many query heads share the block's keys, and where the first query tile begins that sees one.
-  // HINT 4: a.heads query heads, a.kv_heads heads of K and V: dK and dV of a key are sums over all heads that read it.
-  // HINT 4: a.first_query(key) is the first query that sees a key. Which of the block's keys is seen first?
-  // HINT 4: That query may be in the middle of its tile: round down. It may be negative: then query 0 sees the key.
   const int group = a.heads / a.kv_heads;
   const int begin = max(0, a.first_query(first_key)) / Br * Br;
-  // STUB:   const int group = 1, begin = a.seq_q;
+  // END 4
   for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (int first_query = begin; first_query < a.seq_q; first_query += Br) {
       __syncthreads();  // no warp uses the query tile before any more, nor dS
@@ -296,9 +285,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
       p_and_ds(rP, rdS, s, a, first_query, first_key);
 
       // EXERCISE 5: Add P^T dO to rdV, and dS^T Q to rdK. There is room for P or dS in s.p, for one at a time.
-      // HINT 5: store_p<Tile>(s.p, rP) stores this thread's part. Which threads' parts does a product need?
-      // HINT 5: multiply_tn<Tile>(C, A, B) is C += A^T B. dO is in s.d_o, Q in s.q, with the scale that dK needs.
-      // HINT 5: Three barriers: P is there, P is done with, dS is there.
       store_p<Tile>(s.p, rP);
       __syncthreads();  // P is there
       multiply_tn<Tile>(rdV, s.p, s.d_o);
@@ -307,14 +293,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
       __syncthreads();  // dS is there
       // Q is scaled, and so dK will be.
       multiply_tn<Tile>(rdK, s.p, s.q);
-      // STUB:       store_p<Tile>(s.p, rdS);
-      // STUB:       __syncthreads();
+      // END 5
       if constexpr (kFused) {
         // EXERCISE 6: Add scale * dS K to a.dq_sum, for the queries that exist. Other blocks add to the same rows.
-        // HINT 6: multiply_nn<Tile>(C, A, B) is C += A B. dS is in s.p, K in s.k. C has to be 0 at first.
-        // HINT 6: C[r][c] is row my.single_row(r) of the tile and column my.quad_col(c) + c % 4.
-        // HINT 6: dq_sum has the shape of dQ: row head * a.seq_q + query. Q of shared memory is scaled, K is not.
-        // HINT 6: Reading, adding and storing loses what others add in between: atomicAdd(address, value).
         float rdQ[Tile::kRows][Tile::kDims] = {};
         multiply_nn<Tile>(rdQ, s.p, s.k);
         for (int r = 0; r < Tile::kRows; ++r) {
@@ -325,7 +306,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
             atomicAdd(row + my.quad_col(c) + c % 4, a.scale * rdQ[r][c]);
           }
         }
-        // STUB:         if (a.dq_sum == nullptr) return;
+        // END 6
       }
     }
   }

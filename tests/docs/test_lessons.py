@@ -32,10 +32,8 @@ struct Pair {
 template <int kN = 2>
 __device__ __forceinline__ float twice(float x) {
   // EXERCISE 1: Make `2 * x` of x_1.
-  // HINT 1: Add.
-  // HINT 1: x + x
   return kN * x;  // "}" is no end
-  // STUB:   return x;
+  // END 1
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -48,7 +46,8 @@ __global__ void __launch_bounds__(kThreads)
   y[0] = '}';
   __syncthreads();  // second
   // EXERCISE 2: Nothing.
-  // STUB:   return;
+  __syncwarp();
+  // END 2
 }
 
 const Pair kPairs[] = {
@@ -59,6 +58,20 @@ void same(int) {}
 void same(float) {}
 
 }  // namespace fa
+"""
+
+SHEET = """\
+inputs = [""]
+
+[[exercise]]
+number = 1
+hints = ["Add.", "x + x"]
+stub = "return x;"
+
+[[exercise]]
+number = 2
+hints = ["<none>"]
+stub = "return;"
 """
 
 TABLE = "variant  error/limit\nmine  4.4e-7/3.2e-6"
@@ -74,6 +87,7 @@ class InATree(unittest.TestCase):
         self.build = self.root / "build" / "sim"
         self.lesson = self.root / "chapters" / "01_x" / "README.md"
         self.write("chapters/01_x/kernel.cuh", KERNEL)
+        self.write("chapters/01_x/exercises.toml", SHEET)
         self.write("chapters/01_x/chapter.cu", '#include "kernel.cuh"\n')
         lessons._run.cache_clear()
 
@@ -148,7 +162,7 @@ class Code(InATree):
         self.assertTrue(
             text.startswith("```cpp\n__global__ void __launch_bounds__"), text
         )
-        self.assertTrue(text.endswith("// second\n}\n```"), text)
+        self.assertTrue(text.endswith("// second\n  __syncwarp();\n}\n```"), text)
 
     def test_types_arrays_and_constants(self):
         self.assertIn("float l() const", self.fill("code: kernel.cuh Pair"))
@@ -201,16 +215,47 @@ class Exercises(InATree):
         task = "**Exercise 1**, `twice`. Make \\`2 \\* x\\` of x\\_1."
         self.assertTrue(text.startswith(task), text)
         hints = "<details><summary>Hints</summary>\n\n1. Add.\n2. x + x\n\n</details>"
-        self.assertIn(f"\n\n{hints}\n\n**Exercise 2**, `kernel`. Nothing.", text)
+        self.assertIn(f"\n\n{hints}\n\n**Exercise 2**, `kernel`. Nothing.\n\n", text)
+        self.assertTrue(text.endswith("\n\n1. \\<none\\>\n\n</details>"), text)
+
+    def test_each_file_of_several_has_a_block_of_its_own(self):
+        more = "int g(int x) {\n  // EXERCISE 3: More.\n  return x;\n  // END 3\n}\n"
+        third = "[[exercise]]\nnumber = 3\nhints = ['!']\nstub = 'return 0;'\n"
+        self.write("chapters/01_x/more.cuh", more)
+        self.write(
+            "chapters/01_x/exercises.toml",
+            f'files = ["kernel.cuh", "more.cuh"]\n{SHEET}{third}',
+        )
+        text = self.fill("exercises: more.cuh")
+        self.assertTrue(text.startswith("**Exercise 3**, `g`. More.\n\n"), text)
+        text = self.fill("exercises: kernel.cuh")
+        self.assertIn("**Exercise 2**", text)
+        self.assertNotIn("**Exercise 3**", text)
 
     def test_what_it_refuses(self):
+        self.refuse("exercises: gone.cuh", "there is no gone.cuh")
         self.write("chapters/01_x/none.cuh", "int f() { return 1; }\n")
-        self.refuse("exercises: none.cuh", "marks no exercise")
-        self.write("chapters/01_x/lone.cuh", "int f() {\n  // HINT 3: so\n}\n")
-        self.refuse("exercises: lone.cuh", "lone.cuh:2", "HINT 3 before its EXERCISE")
+        self.refuse("exercises: none.cuh", "none.cuh is not in `files` of chapters/01")
+        lone = "int f();\n// EXERCISE 1: so\n1\n// END 1\n"
+        self.write("chapters/02_y/kernel.cuh", lone)
+        self.refuse(
+            "exercises: chapters/02_y/kernel.cuh",
+            "chapters/02_y/exercises.toml: No such file",
+        )
+        one = SHEET[: SHEET.rindex("[[exercise]]")]
+        self.write("chapters/02_y/exercises.toml", one)
+        self.refuse(
+            "exercises: chapters/02_y/kernel.cuh", ":2: EXERCISE 1 is in no function"
+        )
+        self.write("chapters/02_y/kernel.cuh", "int f() {\n  // END 3\n}\n")
+        self.refuse(
+            "exercises: chapters/02_y/kernel.cuh", "kernel.cuh:2: END 3 before its"
+        )
         twice = "  // EXERCISE 1: so\n"
-        self.write("chapters/01_x/twice.cuh", f"int f() {{\n{twice}{twice}}}\n")
-        self.refuse("exercises: twice.cuh", "twice.cuh:3", "EXERCISE 1 is there twice")
+        self.write("chapters/01_x/kernel.cuh", f"int f() {{\n{twice}{twice}}}\n")
+        self.refuse(
+            "exercises: kernel.cuh", "kernel.cuh:3", "EXERCISE 1 is there twice"
+        )
 
 
 class Output(InATree):

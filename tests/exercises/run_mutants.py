@@ -2,8 +2,8 @@
 
     run_mutants.py BUILD_DIR CHAPTER...
 
-Of each chapter, on the simulator: the solutions pass; each blank fails; each entry of mutants.toml fails with the
-kind of finding and the words that it promises. The learner's situation is taken as it is when it happens: exercises
+Of each chapter, on the simulator: the solutions pass; each blank fails; each wrong answer of exercises.toml fails
+with the kind of finding and the words that it promises. The learner's situation is taken as it is when it happens: exercises
 before the wrong one are solved, those after it are still blank.
 """
 
@@ -77,7 +77,7 @@ def run(build: Path, chapter: project.Chapter) -> int:
     bench = trials.Workbench(build, chapter)
     problems = lacks(exercise)
     solved = exercise.copy_with({r.number: r.solution for r in exercise.regions})
-    finding = diagnosis.explain(bench.try_kernel(solved, exercise.inputs))
+    finding = diagnosis.explain(bench.try_files(solved, exercise.inputs))
     if finding:
         problems.append(f"the solution fails: {finding.variant}: {finding.headline}")
 

@@ -18,7 +18,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tools.learn import project, regions, trials
+from tools.learn import project, regions, sheet, trials
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 100
@@ -77,7 +77,7 @@ class Clone:
         lists.write_text(text.replace("@GPUSIM_KERNELS@", function[0]))
         self.file = self.root / "exercises" / CHAPTER.name / "kernel.cuh"
         self.source = self.root / "chapters" / CHAPTER.name / "kernel.cuh"
-        self.regions = regions.parse(self.source.read_text(), "kernel.cuh")
+        self.regions = sheet.Sheet(self.source.parent, CHAPTER.name).regions
 
     def close(self) -> None:
         self._folder.cleanup()
@@ -99,7 +99,7 @@ class Clone:
     def answer(self, number: int, *lines: str) -> None:
         """Writes lines between the marks of an exercise; the solution where there are none."""
         text = self.file.read_text()
-        place = regions.places(text, self.regions, "own")[number]
+        place = regions.places({self.file.name: text}, self.regions, "own")[number]
         code = text.splitlines()
         code[place.begin : place.end] = lines or self.regions[number - 1].solution
         self.file.write_text("\n".join(code) + "\n")
@@ -130,7 +130,12 @@ class EndToEndTest(unittest.TestCase):
 
     def test_2_start_writes_blanks_and_overwrites_nothing(self):
         self.says(self.clone.learn("start", "01"), 0, "4 exercises", "./learn check 01")
-        self.assertNotIn("STUB", self.clone.file.read_text())
+        blank = self.clone.file.read_text()
+        for region in self.clone.regions:
+            for line in region.stub:
+                self.assertIn(f"{line}\n", blank)
+            for hidden in (*region.hints, "\n".join(region.solution)):
+                self.assertNotIn(hidden, blank)
         self.says(self.clone.learn("start", "01"), 2, "exists", "./learn reset 01")
         self.says(self.clone.learn(), 0, "started, not checked", "./learn check 01")
 

@@ -2,133 +2,360 @@
 
 from __future__ import annotations
 
+import argparse
+import io
 import json
 import re
+import subprocess
 import tempfile
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 from tools.learn import (
     checking,
     console,
     diagnosis,
     exercises,
+    machine,
     project,
     regions,
     trials,
 )
+from tools.learn.commands import check, diff, hint, reset, solution, start
 
 from . import fakes
 
 KERNEL = """\
 int twice(int x) {
   // EXERCISE 1: Make 2 x of x.
-  // HINT 1: Add.
-  // HINT 1: x + x
   const int y = x + x;
   return y;
-  // STUB:   if (x)
-  // STUB:     return x;
-  // STUB:   return 0;
+  // END 1
 }
 int thrice(int x) {
     // EXERCISE 2: Make 3 x of x.
     return 3 * x;
-    // STUB: return x;
+    // END 2
 }
+"""
+SECOND = """\
+#include "kernel.cuh"
+int square(int x) {
+  // EXERCISE 3: Make x * x of x.
+  return x * x;
+  // END 3
+}
+"""
+SHEET = """\
+inputs = ["--rows 1", "--rows 2"]
+limit_sectors = true
+
+[[exercise]]
+number = 1
+hints = ["Add.", "x + x"]
+stub = '''
+if (x)
+  return x;
+return 0;
+'''
+
+[[exercise.wrong]]
+name = "three times"
+from = "x + x"
+to = "x + x + x"
+caught_by = "numbers"
+says = "wrong"
+
+[[exercise]]
+number = 2
+hints = ["Multiply."]
+stub = "return x;"
+"""
+THIRD = """
+[[exercise]]
+number = 3
+hints = ["Multiply."]
+stub = "return 0;"
+
+[[exercise.wrong]]
+name = "twice"
+from = "x * x"
+to = "x + x"
+caught_by = "numbers"
+says = "wrong"
 """
 
 
-def parsed(text: str = KERNEL) -> list[regions.Region]:
-    return regions.parse(text, "k.cuh")
+class InAChapter(unittest.TestCase):
+    """A test with a tree that has one chapter."""
 
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve()
+        patch = mock.patch.object(project, "ROOT", self.root)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.write("README.md", "# 01 X\n")
+        self.write("kernel.cuh", KERNEL)
+        self.write("exercises.toml", SHEET)
 
-def copy_of(contents: dict[int, tuple[str, ...]] | None = None) -> str:
-    return regions.blank_copy(KERNEL, "k.cuh", "01_x", contents or {})
+    def write(self, name: str, text: str) -> Path:
+        """Writes a file of the chapter."""
+        path = self.root / "chapters" / "01_x" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def second_file(self, files: str = '["kernel.cuh", "more.cuh"]') -> None:
+        """Adds exercise 3, in a file of its own."""
+        self.write("more.cuh", SECOND)
+        self.write("exercises.toml", f"files = {files}\n{SHEET}{THIRD}")
+
+    @property
+    def exercise(self) -> exercises.Exercise:
+        return exercises.Exercise(project.select(["01"])[0])
+
+    def copy(self, contents: dict[int, tuple[str, ...]] | None = None) -> dict:
+        return self.exercise.copy_with(contents or {})
+
+    def run_command(self, module, *words: str) -> str:
+        """What a command prints."""
+        parser = argparse.ArgumentParser()
+        module.add_options(parser)
+        out = io.StringIO()
+        self.status = module.main(console.Console(out), parser.parse_args(words))
+        return out.getvalue()
 
 
 class ParserTest(unittest.TestCase):
-    def test_a_region_has_task_hints_solution_and_stub(self):
-        first, second = parsed()
+    def parse(self, text: str, first: int = 1) -> list[regions.Region]:
+        return regions.parse(text, "k.cuh", "01_x", first)
+
+    def test_a_region_has_task_and_solution(self):
+        first, second = self.parse(KERNEL)
         self.assertEqual((first.number, first.task), (1, "Make 2 x of x."))
-        self.assertEqual(first.hints, ("Add.", "x + x"))
         self.assertEqual(first.solution, ("  const int y = x + x;", "  return y;"))
-        self.assertEqual(first.stub, ("  if (x)", "    return x;", "  return 0;"))
-        self.assertEqual((first.begin, first.end), (1, 9))
-        self.assertEqual(second.stub, ("    return x;",))
+        self.assertEqual((first.begin, first.end, first.indent), (1, 5, "  "))
+        self.assertEqual(second.solution, ("    return 3 * x;",))
 
     def test_a_text_without_marks_has_no_regions(self):
-        self.assertEqual(parsed("int f();\n"), [])
+        self.assertEqual(self.parse("int f();\n"), [])
 
     def test_malformed_regions_are_told_with_file_and_line(self):
-        task, stub = "// EXERCISE 1: do\n", "// STUB: x;\n"
+        one, end = "// EXERCISE 1: do\nx;\n", "// END 1\n"
         cases = {
-            "// HINT 1: so\n": "k.cuh:1: HINT 1 before its EXERCISE",
-            f"\n{stub}": "k.cuh:2: STUB before its EXERCISE",
-            f"{task}x;\n": "k.cuh:1: EXERCISE 1 has no STUB",
-            f"{task}{task}": "k.cuh:2: EXERCISE 1 is there twice",
-            f"{task}{stub}{task}{stub}": "k.cuh:3: EXERCISE 1 is there twice",
-            f"{task}x;\n// EXERCISE 2: do\n{stub}": "k.cuh:1: EXERCISE 1 has no STUB",
-            "// EXERCISE 2: do\nx;\n// STUB: x;\n": "k.cuh:1: EXERCISE 2 must be EXERCISE 1",
-            f"{task}// HINT 2: so\n{stub}": "k.cuh:2: HINT 2 in EXERCISE 1: must be HINT 1",
-            f"// EXERCISE 1: \n{stub}": "k.cuh:1: EXERCISE 1 says no task",
+            f"\n{end}": "2: END 1 before its EXERCISE",
+            one: "1: EXERCISE 1 has no END 1",
+            f"{one}{one}": "3: EXERCISE 1 is there twice",
+            f"{one}{end}{one}{end}": "4: EXERCISE 1 is there twice",
+            f"{one}// EXERCISE 2: do\n{end}": "1: EXERCISE 1 has no END 1",
+            f"{one}// END 2\n": "3: END 2 in EXERCISE 1: must be END 1",
+            f"{one}{end}{end}": "4: END 1 before its EXERCISE",
+            "// EXERCISE 2: do\nx;\n// END 2\n": "1: EXERCISE 2 must be EXERCISE 1",
+            f"// EXERCISE 1: \nx;\n{end}": "1: EXERCISE 1 says no task",
+            f"// EXERCISE 1: do\n\n{end}": "3: END 1: there is no solution before it",
         }
         for text, message in cases.items():
             with self.subTest(text), self.assertRaises(regions.RegionError) as caught:
-                parsed(text)
-            self.assertEqual(str(caught.exception), message)
+                self.parse(text)
+            self.assertEqual(str(caught.exception), f"01_x/k.cuh:{message}")
 
-    def test_the_chapters_are_well_formed(self):
-        for path in sorted(fakes.SOURCE.glob("chapters/*/kernel.cuh")):
-            found = regions.parse(path.read_text(encoding="utf-8"), str(path))
-            for region in found:
-                self.assertTrue(region.solution and region.stub, path)
+    def test_a_second_file_goes_on_with_the_numbers(self):
+        [third] = self.parse(SECOND, 3)
+        self.assertEqual((third.number, third.file), (3, "k.cuh"))
+        with self.assertRaisesRegex(regions.RegionError, "3 must be EXERCISE 4"):
+            self.parse(SECOND, 4)
 
 
-class CopyTest(unittest.TestCase):
+class SheetTest(InAChapter):
+    def refuse(self, message: str, sheet: str = SHEET) -> None:
+        """One line says what is wrong."""
+        self.write("exercises.toml", sheet)
+        with self.subTest(message), self.assertRaises(console.LearnError) as caught:
+            exercise = exercises.select_one("01")
+            self.assertTrue(exercise.regions)
+            exercise.mutants()
+        self.assertEqual(str(caught.exception), f"chapters/01_x/{message}")
+        self.assertEqual(caught.exception.status, 2)
+
+    def test_it_gives_a_region_its_hints_and_its_stub(self):
+        first, second = self.exercise.regions
+        self.assertEqual(first.hints, ("Add.", "x + x"))
+        self.assertEqual(first.stub, ("  if (x)", "    return x;", "  return 0;"))
+        self.assertEqual(second.stub, ("    return x;",))
+        self.assertEqual(self.exercise.inputs, ["--rows 1", "--rows 2"])
+        self.assertEqual(self.exercise.limits, ["sectors"])
+
+    def test_a_stub_may_be_written_with_the_indentation_of_the_kernel(self):
+        self.write("exercises.toml", SHEET.replace('"return x;"', "'    return x;'"))
+        self.assertEqual(self.exercise.regions[1].stub, ("    return x;",))
+
+    def test_wrong_answers(self):
+        [mutant] = self.exercise.mutants()
+        self.assertEqual((mutant.exercise, mutant.name), (1, "three times"))
+        self.assertEqual(mutant.solution, ("  const int y = x + x + x;", "  return y;"))
+
+    def test_the_order_of_files_is_that_of_the_sheet(self):
+        self.second_file()
+        found = [(region.number, region.file) for region in self.exercise.regions]
+        self.assertEqual(found, [(1, "kernel.cuh"), (2, "kernel.cuh"), (3, "more.cuh")])
+        self.assertEqual([m.exercise for m in self.exercise.mutants()], [1, 3])
+
+    def test_a_region_without_an_entry_and_an_entry_without_a_region(self):
+        first = SHEET[: SHEET.rindex("[[exercise]]")]
+        self.refuse("kernel.cuh:8: EXERCISE 2 is not in exercises.toml", first)
+        self.refuse("exercises.toml: exercise 3 is not in kernel.cuh", SHEET + THIRD)
+
+    def test_what_it_refuses(self):
+        def but(old: str, new: str) -> str:
+            self.assertIn(old, SHEET)
+            return SHEET.replace(old, new, 1)
+
+        sheet, first = "exercises.toml: ", "exercises.toml: exercise 1"
+        wrong = f"{first}: wrong answer 1"
+        keys = "inputs, files, limit_sectors, limit_conflicts, exercise"
+        for message, text in {
+            f"{sheet}`input` is unknown: there are {keys}": but("inputs", "input"),
+            f"{sheet}`inputs` must be a list of strings": but('"--rows 1"', "1"),
+            f"{sheet}`limit_sectors` must be true or false": but("true", "1"),
+            f"{sheet}`exercise` is missing": "inputs = ['']",
+            f"{sheet}`exercise` must be a list of tables": "exercise = [1]",
+            f"{sheet}there are no inputs": but('"--rows 1", "--rows 2"', ""),
+            f"{first} has the number 2": but("number = 1", "number = 2"),
+            f"{first}: `number` must be a number": but("number = 1", 'number = "1"'),
+            f"{first}: `hints` is missing": but('hints = ["Add.", "x + x"]', ""),
+            f"{first} has no hints": but('"Add.", "x + x"', ""),
+            f"{first}: `hints` must be a list of strings": but(
+                '["Add.", "x + x"]', "''"
+            ),
+            f"{first}: `hint` is unknown: there are number, hints, stub, wrong": but(
+                "hints", "hint"
+            ),
+            "exercises.toml: exercise 2: `stub` is missing": but(
+                'stub = "return x;"', ""
+            ),
+            "exercises.toml: exercise 2 has an empty stub": but('"return x;"', "' '"),
+            f"{wrong}: `to` is missing": but('to = "x + x + x"', ""),
+            f"{wrong}: `says` must be a string": but('says = "wrong"', "says = []"),
+            f"{wrong}: `word` is unknown: there are name, from, to, caught_by, says": but(
+                "says", "word"
+            ),
+            f"{first}: three times: `from` is 0 times in the solution, must be once": but(
+                'from = "x + x"', 'from = "x - x"'
+            ),
+            f"{first}: three times: `from` is 2 times in the solution, must be once": but(
+                'from = "x + x"', 'from = "y"'
+            ),
+        }.items():
+            self.refuse(message, text)
+
+    def test_what_is_no_toml_is_told_with_its_line(self):
+        self.write("exercises.toml", SHEET.replace("true", "yes"))
+        where = r"^chapters/01_x/exercises.toml: [^\n]+ line 2,[^\n]+$"
+        with self.assertRaisesRegex(console.LearnError, where):
+            self.assertTrue(self.exercise.regions)
+
+    def test_files_that_it_refuses(self):
+        for files, message in {
+            '["kernel.cuh", "gone.cuh"]': "exercises.toml: there is no file gone.cuh",
+            '["../01_x/kernel.cuh"]': "exercises.toml: there is no file ../01_x/kernel.cuh",
+            "[]": "exercises.toml: `files` must name each file once",
+            '["kernel.cuh", "kernel.cuh"]': "exercises.toml: `files` must name each file once",
+            '"kernel.cuh"': "exercises.toml: `files` must be a list of strings",
+            '["kernel.cuh", "plain.cuh"]': "plain.cuh marks no exercise",
+            '["more.cuh", "kernel.cuh"]': "more.cuh:3: EXERCISE 3 must be EXERCISE 1",
+        }.items():
+            self.write("more.cuh", SECOND)
+            self.write("plain.cuh", "int f();\n")
+            self.refuse(message, f"files = {files}\n{SHEET}{THIRD}")
+
+    def test_a_chapter_without_a_sheet_has_no_exercises(self):
+        (self.root / "chapters/01_x/exercises.toml").unlink()
+        self.assertEqual(self.exercise.state(self.root).words, "no exercises")
+        self.assertEqual(self.exercise.regions, [])
+        with self.assertRaisesRegex(console.LearnError, "has no exercises yet"):
+            exercises.select_one("01")
+
+
+class CopyTest(InAChapter):
+    def places(self, copy: dict[str, str]) -> dict[int, regions.Place]:
+        return regions.places(copy, self.exercise.regions, "own")
+
+    def alone(self, copy: dict[str, str], keep: int) -> regions.Alone:
+        return regions.alone(copy, self.exercise.regions, "own", keep)
+
     def test_blanks_stand_between_marks_and_hints_are_left_out(self):
-        copy = copy_of()
-        self.assertIn("./learn check 01", copy.splitlines()[0])
-        self.assertIn(
-            "  // EXERCISE 1: Make 2 x of x.\n  if (x)\n    return x;\n  return 0;\n  // END 1\n",
-            copy,
-        )
-        for hidden in ("HINT", "STUB", "x + x", "3 * x"):
-            self.assertNotIn(hidden, copy)
+        copy = self.copy()["kernel.cuh"]
+        first, second, rest = copy.split("\n", 2)
+        self.assertIn("copy of chapters/01_x/kernel.cuh. ", first)
+        self.assertIn("./learn check 01", first)
+        self.assertIn("./learn hint 01", second)
+        blank = "  // EXERCISE 1: Make 2 x of x.\n  if (x)\n    return x;\n  return 0;\n  // END 1\n"
+        expected = KERNEL.replace("return 3 * x;", "return x;")
+        at, end = expected.index("  // EXER"), expected.index("}\nint thrice")
+        self.assertEqual(rest, expected[:at] + blank + expected[end:])
 
     def test_places_are_found_again_after_an_edit(self):
-        copy = copy_of({1: ("  // mine", "  return x << 1;")})
-        where = regions.places(copy, parsed(), "own")
+        where = self.places(self.copy({1: ("  // mine", "  return x << 1;")}))
         self.assertEqual(where[1].lines, ("  // mine", "  return x << 1;"))
         self.assertEqual(where[2].lines, ("    return x;",))
 
     def test_lost_and_doubled_marks_are_told(self):
-        lost = copy_of().replace("  // END 1\n", "")
+        whole = self.copy()["kernel.cuh"]
+        lost = {"kernel.cuh": whole.replace("  // END 1\n", "")}
         with self.assertRaisesRegex(
-            regions.RegionError, r"own:\d+: EXERCISE 2 is out of"
+            regions.RegionError, r"^own/kernel.cuh:\d+: EXERCISE 2 is out of"
         ):
-            regions.places(lost, parsed(), "own")
-        gone = re.sub(r".*// (EXERCISE|END) 2.*\n", "", copy_of())
-        with self.assertRaisesRegex(regions.RegionError, "EXERCISE 2: .* are gone"):
-            regions.places(gone, parsed(), "own")
+            self.places(lost)
+        gone = {"kernel.cuh": re.sub(r".*// (EXERCISE|END) 2.*\n", "", whole)}
+        with self.assertRaisesRegex(
+            regions.RegionError, "^own/kernel.cuh: .*EXERCISE 2: .* are gone"
+        ):
+            self.places(gone)
+
+    def test_marks_in_the_wrong_file_are_told(self):
+        self.second_file()
+        copy = self.copy()
+        marks = "".join(copy["more.cuh"].splitlines(keepends=True)[4:7])
+        copy["kernel.cuh"] += marks
+        copy["more.cuh"] = copy["more.cuh"].replace(marks, "")
+        with self.assertRaisesRegex(
+            regions.RegionError, "^own/more.cuh: .*EXERCISE 3: .* are gone"
+        ):
+            self.places(copy)
 
     def test_alone_solves_the_others_and_knows_the_learners_lines(self):
-        copy = copy_of({1: ("  return 1;",), 2: ("    int z = x;", "    return z;")})
-        alone = regions.alone(copy, parsed(), "own", 2)
-        self.assertIn("const int y = x + x;", alone.text)
-        self.assertNotIn("return 1;", alone.text)
-        line = alone.text.splitlines().index("    return z;")
-        self.assertEqual(
-            copy.splitlines()[alone.lines[line] - 1], "    return z;", alone
-        )
-        solved = alone.text.splitlines().index("  return y;")
-        self.assertIsNone(alone.lines[solved])
+        copy = self.copy({1: ("  return 1;",), 2: ("    int z = x;", "    return z;")})
+        alone, name = self.alone(copy, 2), "kernel.cuh"
+        self.assertIn("const int y = x + x;", alone.texts[name])
+        self.assertNotIn("return 1;", alone.texts[name])
+        line = alone.texts[name].splitlines().index("    return z;")
+        origin = alone.lines[name][line]
+        self.assertEqual(copy[name].splitlines()[origin - 1], "    return z;")
+        solved = alone.texts[name].splitlines().index("  return y;")
+        self.assertIsNone(alone.lines[name][solved])
+
+    def test_alone_works_across_files(self):
+        self.second_file()
+        copy = self.copy({3: ("  int z = x;", "  return z;")})
+        third = self.alone(copy, 3)
+        self.assertIn("const int y = x + x;", third.texts["kernel.cuh"])
+        self.assertIn("return 3 * x;", third.texts["kernel.cuh"])
+        line = third.texts["more.cuh"].splitlines().index("  return z;")
+        origin = third.lines["more.cuh"][line]
+        self.assertEqual(copy["more.cuh"].splitlines()[origin - 1], "  return z;")
+        first = self.alone(copy, 1)
+        self.assertIn("    return x;\n  return 0;", first.texts["kernel.cuh"])
+        self.assertIn("return x * x;", first.texts["more.cuh"])
 
     def test_alone_does_not_depend_on_what_the_others_hold(self):
-        one = copy_of({1: ("  return 1;",), 2: ("    return 7;",)})
-        other = copy_of({1: ("  int a;", "  int b;"), 2: ("    return 7;",)})
-        texts = {regions.alone(copy, parsed(), "own", 2).text for copy in (one, other)}
-        self.assertEqual(len(texts), 1)
+        one = self.copy({1: ("  return 1;",), 2: ("    return 7;",)})
+        other = self.copy({1: ("  int a;", "  int b;"), 2: ("    return 7;",)})
+        texts = [self.alone(copy, 2).texts for copy in (one, other)]
+        self.assertEqual(texts[0], texts[1])
 
     def test_a_comment_does_not_fill_a_blank(self):
         self.assertTrue(regions.same_code(("  return x;",), ("return x;  // mine",)))
@@ -140,17 +367,220 @@ class CopyTest(unittest.TestCase):
         self.assertTrue(regions.unbalanced(("f(x;",)))
 
 
-class MutantsTest(unittest.TestCase):
-    def test_every_entry_changes_its_solution_and_names_a_kind(self):
+class SeveralFilesTest(InAChapter):
+    """The commands, for a learner whose chapter has exercises in two files."""
+
+    def setUp(self):
+        super().setUp()
+        self.second_file()
+        self.own = self.root / "exercises" / "01_x"
+
+    def answer(self, number: int, *lines: str) -> None:
+        place = self.exercise.own_places()[number]
+        file = self.own / place.file
+        code = file.read_text().splitlines()
+        code[place.begin : place.end] = lines or self.exercise.region(number).solution
+        file.write_text("\n".join(code) + "\n")
+
+    def test_start_writes_all_and_overwrites_none(self):
+        text = self.run_command(start, "01")
+        self.assertIn("exercises/01_x/kernel.cuh: 2 exercises\n   1  line 4 ", text)
+        self.assertIn("exercises/01_x/more.cuh: 1 exercises\n   3  line 5 ", text)
+        first = (self.own / "more.cuh").read_text().splitlines()[0]
+        self.assertIn("copy of chapters/01_x/more.cuh", first)
+        (self.own / "kernel.cuh").unlink()
+        with self.assertRaisesRegex(console.LearnError, "more.cuh exists: ./learn"):
+            self.run_command(start, "01")
+        with self.assertRaisesRegex(
+            console.LearnError, "kernel.cuh is gone: ./learn r"
+        ):
+            self.run_command(hint, "01")
+        self.assertIn(
+            "kept as exercises/01_x/more.cuh.1", self.run_command(reset, "01")
+        )
+        self.assertTrue((self.own / "kernel.cuh").exists())
+
+    def test_reset_keeps_all_under_one_number(self):
+        self.run_command(start, "01")
+        (self.own / "more.cuh.1").write_text("from before")
+        self.answer(1)
+        self.answer(3)
+        texts = [(self.own / n).read_text() for n in ("kernel.cuh", "more.cuh")]
+        names = "exercises/01_x/kernel.cuh.2, exercises/01_x/more.cuh.2"
+        self.assertIn(
+            f"your files are kept as {names}\n", self.run_command(reset, "01")
+        )
+        kept = [(self.own / n).read_text() for n in ("kernel.cuh.2", "more.cuh.2")]
+        self.assertEqual(kept, texts)
+        self.assertEqual(self.exercise.own_copy(), self.exercise.blank_copy)
+
+    def test_hints_are_for_the_first_blank_of_all_files(self):
+        self.run_command(start, "01")
+        self.answer(1)
+        self.answer(2)
+        with mock.patch.object(machine, "choose_preset", return_value=("sim", "")):
+            self.assertIn("exercise 3: Make x * x", self.run_command(hint, "01"))
+
+    def test_diff_and_solution_name_the_file(self):
+        self.run_command(start, "01")
+        self.answer(1)
+        file = self.own / "more.cuh"
+        file.write_text(file.read_text() + "int own;\n")
+        first, second = self.run_command(diff, "01").split("\n\n-  exercises/")
+        self.assertTrue(first.startswith("-  exercises/01_x/kernel.cuh\n+  chapters/"))
+        self.assertIn("exercise 1, line 5: Make 2 x of x.\n   the same", first)
+        self.assertTrue(second.startswith("01_x/more.cuh\n+  chapters/01_x/more.cuh"))
+        self.assertIn("exercise 3, line 6: ", second)
+        self.assertIn("-  return 0;\n+  return x * x;\n", second)
+        self.assertIn("outside of the exercises:\n-  int own;", second)
+        only = self.run_command(diff, "01", "3")
+        self.assertTrue(only.startswith("-  exercises/01_x/more.cuh\n"))
+        self.assertNotIn("kernel.cuh", only)
+        text = self.run_command(solution, "01", "3")
+        self.assertIn("   return x * x;\n   chapters/01_x/more.cuh:3\n", text)
+
+    def test_an_edit_of_any_file_outdates_the_last_check(self):
+        self.run_command(start, "01")
+        build = self.root / "build"
+        result = self.exercise.result_file(build)
+        result.parent.mkdir(parents=True)
+        kept = {"passed": True, "exercise": None, "files": self.exercise.hashes()}
+        result.write_text(json.dumps(kept))
+        self.assertEqual(self.exercise.state(build).words, "passed")
+        self.answer(3)
+        changed = "changed since the last check"
+        self.assertEqual(self.exercise.state(build).words, changed)
+
+    def test_an_edit_of_the_chapters_own_files_is_noticed(self):
+        git = ["git", "-C", str(self.root), "-c", "user.name=x", "-c", "user.email=x"]
+        self.write("other.cuh", "")
+        for words in (["init", "-q"], ["add", "chapters"], ["commit", "-qm", "x"]):
+            subprocess.run([*git, *words], check=True, capture_output=True)
+        self.assertEqual(exercises.edited_chapters(), [])
+        self.write("other.cuh", "// mine\n")
+        self.write("more.cuh", f"{SECOND}// mine\n")
+        self.assertEqual(exercises.edited_chapters(), ["chapters/01_x/more.cuh"])
+
+    def test_lines_of_a_trial_are_those_of_the_learners_files(self):
+        def bench_that_finds(message: str) -> mock.Mock:
+            race = {"kind": "race", "message": message, "count": 1}
+            bench = mock.Mock()
+            bench.try_files.return_value = [attempt(defects=[race])]
+            return bench
+
+        copy = self.copy({1: ("  return 1;",), 3: ("  int z = x;", "  return z;")})
+        at = "kernel.cuh:5 and more.cuh:6 and math.cuh:7"
+        bench = bench_that_finds(at)
+        [found] = checking._try_alone(bench, self.exercise, copy, 3)
+        [defect] = found.result["defects"]
+        solved = "the solution of another exercise"
+        self.assertEqual(defect["message"], f"{solved} and more.cuh:6 and math.cuh:7")
+        files, inputs = bench.try_files.call_args.args
+        self.assertEqual(list(files), ["kernel.cuh", "more.cuh"])
+        self.assertEqual(inputs, self.exercise.inputs)
+        [found] = checking._try_alone(bench_that_finds(at), self.exercise, copy, 1)
+        message = found.result["defects"][0]["message"]
+        self.assertEqual(message, f"kernel.cuh:5 and {solved} and math.cuh:7")
+
+    def test_a_finding_quotes_the_file_that_it_names(self):
+        self.run_command(start, "01")
+        lines = ["more.cuh:6", "math.cuh:6", "kernel.cuh:3", "kernel.cuh:99"]
+        self.assertEqual(
+            check.quote(self.exercise, lines),
+            ["more.cuh:6 |   return 0;", "kernel.cuh:3 | int twice(int x) {"],
+        )
+
+    def test_the_file_of_a_compiler_error_decides_who_is_blamed(self):
+        self.run_command(start, "01")
+        for name, line, number in (
+            ("more.cuh", 6, 3),
+            ("kernel.cuh", 6, 1),
+            ("kernel.cuh", 99, 2),
+            ("more.cuh", 2, None),
+        ):
+            verdict = checking.Verdict()
+            errors = [(self.own / name, line), (self.own / "kernel.cuh", 6)]
+            checking._blame_for_compiling(verdict, self.exercise, errors)
+            self.assertEqual(verdict.exercise, number)
+        self.answer(3, "  return f(x;")
+        checking._blame_for_compiling(verdict, self.exercise, [])
+        self.assertEqual(verdict.remark, "the brackets of exercise 3 do not match")
+
+    def test_a_change_outside_of_the_exercises_is_found_in_any_file(self):
+        copy, blank = self.copy({3: ("  return 9;",)}), self.exercise.blank_copy
+        self.assertIsNone(checking._first_change_outside(copy, blank))
+        copy["more.cuh"] += "int own;\n"
+        found = checking._first_change_outside(copy, blank)
+        self.assertEqual(found, "another number of lines")
+
+
+class ChaptersTest(unittest.TestCase):
+    """The exercises of this repository."""
+
+    def each(self) -> Iterator[exercises.Exercise]:
         for chapter in project.chapters():
             exercise = exercises.Exercise(chapter)
-            if not exercise.exists:
-                continue
-            for mutant in exercise.mutants():
+            if exercise.exists:
+                with self.subTest(chapter.name):
+                    yield exercise
+
+    def test_every_file_that_marks_exercises_is_listed(self):
+        self.assertTrue(list(self.each()))
+        for chapter in project.chapters():
+            marked = {
+                path.name
+                for path in chapter.path.rglob("*")
+                if path.suffix in (".cuh", ".cu")
+                and "// EXERCISE " in path.read_text(encoding="utf-8")
+            }
+            exercise = exercises.Exercise(chapter)
+            listed = set(exercise.names) if exercise.exists else set()
+            self.assertEqual(marked, listed, chapter.name)
+
+    def test_no_other_header_includes_a_file_with_exercises(self):
+        """It would find the chapter's beside it, not the learner's."""
+        for exercise in self.each():
+            for path in exercise.chapter.path.glob("*.cuh"):
+                if path.name not in exercise.names:
+                    text = path.read_text(encoding="utf-8")
+                    for name in exercise.names:
+                        self.assertNotIn(f'#include "{name}"', text, path)
+
+    def test_a_file_with_exercises_has_a_name_of_its_own(self):
+        """Findings name a file without its folder."""
+        shared = {path.name for path in fakes.SOURCE.glob("common/**/*.cuh")}
+        for exercise in self.each():
+            self.assertEqual(shared & set(exercise.names), set())
+
+    def test_a_stub_is_not_the_solution_and_there_are_hints(self):
+        for exercise in self.each():
+            for region in exercise.regions:
+                self.assertFalse(regions.same_code(region.stub, region.solution))
+                self.assertFalse(regions.unbalanced(region.stub), region.number)
+                self.assertGreaterEqual(len(region.hints), 2, region.number)
+                self.assertTrue(all(hint.strip() for hint in region.hints))
+
+    def test_every_wrong_answer_changes_its_solution_and_names_a_kind(self):
+        for exercise in self.each():
+            mutants = exercise.mutants()
+            for mutant in mutants:
                 solution = exercise.region(mutant.exercise).solution
                 self.assertNotEqual(mutant.solution, solution, mutant.name)
                 self.assertIn(mutant.caught_by, diagnosis.KINDS, mutant.name)
                 self.assertTrue(mutant.says, mutant.name)
+            names = [(mutant.exercise, mutant.name) for mutant in mutants]
+            self.assertEqual(len(set(names)), len(names))
+
+    def test_the_learners_copy_has_tasks_and_stubs_and_nothing_else_is_changed(self):
+        for exercise in self.each():
+            for name, copy in exercise.blank_copy.items():
+                text = exercise.sheet.texts[name]
+                own = copy.split("\n", 2)[2]
+                self.assertEqual(regions.outside(own), regions.outside(text))
+                solved = exercise.copy_with(
+                    {r.number: r.solution for r in exercise.regions}
+                )
+                self.assertEqual(solved[name].split("\n", 2)[2], text)
 
 
 # --- diagnosis ------------------------------------------------------------------------------------
@@ -261,7 +691,9 @@ class DiagnosisTest(unittest.TestCase):
         )
         race = {"defects": [{"kind": "race", "message": message, "count": 1}]}
         finding = diagnosis.explain([attempt(**race, **wrong(ALL_ROWS, ALL_COLS))])
-        self.assertEqual((finding.kind, finding.lines), ("race", [48, 61]))
+        self.assertEqual(
+            (finding.kind, finding.lines), ("race", ["kernel.cuh:48", "kernel.cuh:61"])
+        )
 
     def test_more_bytes_are_wrong_and_fewer_are_not(self):
         def counted(n: int) -> dict:
@@ -347,17 +779,22 @@ class CompilerTest(unittest.TestCase):
             "      |   ^",
             f"{self.OWN}:50:1: warning: unused",
         ]
-        text, lines = checking.compiler_errors(gcc, self.OWN)
-        self.assertEqual(lines, [41])
+        text, errors = checking.compiler_errors(gcc, [self.OWN])
+        self.assertEqual(errors, [(self.OWN, 41)])
         self.assertEqual(text[0], "exercises/01_x/kernel.cuh:41:3: error: expected ';'")
         self.assertEqual(len(text), 3)
         nvcc = [f'{self.OWN}(41): error: identifier "m" is undefined']
-        self.assertEqual(checking.compiler_errors(nvcc, self.OWN)[1], [41])
+        _, errors = checking.compiler_errors(nvcc, [self.OWN])
+        self.assertEqual(errors, [(self.OWN, 41)])
+        more = self.OWN.with_name("more.cuh")
+        output = [f"{more}:7:1: error: no", *gcc]
+        _, errors = checking.compiler_errors(output, [self.OWN, more])
+        self.assertEqual(errors, [(more, 7), (self.OWN, 41)])
 
     def test_an_error_elsewhere_is_shown_where_there_is_no_other(self):
         output = ["build/chapter.cu:30:8: error: 'merge' was not declared", "ninja: .."]
-        text, lines = checking.compiler_errors(output, self.OWN)
-        self.assertEqual((text, lines), (output[:1], []))
+        found = checking.compiler_errors(output, [self.OWN])
+        self.assertEqual(found, (output[:1], []))
 
 
 class TrialTest(unittest.TestCase):

@@ -120,11 +120,10 @@ class ProfileTest(unittest.TestCase):
     def test_the_learners_own_kernels(self):
         self.assert_one_line(self.learn("1", "--exercise"), 2, "no exercises")
         root = self.tree.root
-        text = (
-            "  // EXERCISE 1: Add.\n  // HINT 1: +\n  return 1;\n  // STUB: return 0;\n"
-        )
+        text = "  // EXERCISE 1: Add.\n  return 1;\n  // END 1\n"
+        sheet = "inputs = ['']\n[[exercise]]\nnumber = 1\nhints = ['+']\nstub = 'return 0;'\n"
         (root / "chapters/01_safe_softmax/kernel.cuh").write_text(text)
-        (root / "chapters/01_safe_softmax/mutants.toml").write_text("inputs = []")
+        (root / "chapters/01_safe_softmax/exercises.toml").write_text(sheet)
         self.assert_one_line(self.learn("1", "--exercise"), 2, "./learn start 01")
         (root / "exercises/01_safe_softmax").mkdir(parents=True)
         (root / "exercises/01_safe_softmax/kernel.cuh").write_text(text)

@@ -15,7 +15,7 @@ KIND and ARGUMENTS are one of
         a function, struct or array of FILE (in the folder of the lesson, or else a path from the root), without
         the lines that mark exercises; or only its lines from the first with one TEXT to the next with the other
     exercises: FILE
-        the exercises that FILE marks, their hints behind a fold
+        the exercises that FILE marks, with the hints of the exercises.toml beside it behind a fold
     output: COMMAND
         COMMAND and what it prints. It runs in the root and begins with build/sim/bin/
     counters: COMMAND
@@ -75,7 +75,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..learn import regions
+from ..learn import regions, sheet
 from . import backward, drawings, fragments, measured, plots
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -214,10 +214,10 @@ def fenced(text: str, language: str) -> str:
     return f"```{language}\n{text}\n```"
 
 
-def find_source(tree: Tree, folder: Path, name: str) -> str:
+def find_source(tree: Tree, folder: Path, name: str) -> Path:
     for path in (folder / name, tree.root / name):
         if path.is_file():
-            return path.read_text(encoding="utf-8")
+            return path
     raise BlockError(f"there is no {name}, neither beside this file nor from the root")
 
 
@@ -227,7 +227,7 @@ def make_code(tree: Tree, folder: Path, arguments: str) -> Made:
     if not match:
         raise BlockError('must be FILE NAME [with comment] [from "TEXT"] [to "TEXT"]')
     file, name, comment, start, stop = match.groups()
-    source = find_source(tree, folder, file)
+    source = find_source(tree, folder, file).read_text(encoding="utf-8")
     try:
         return Made(fenced(quote(source, name, bool(comment), start, stop), "cpp"))
     except BlockError as error:
@@ -240,14 +240,15 @@ def escaped(text: str) -> str:
 
 
 def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
-    source = find_source(tree, folder, arguments)
-    items = items_of(source)
+    path = find_source(tree, folder, arguments)
+    items = items_of(path.read_text(encoding="utf-8"))
+    chapter = sheet.Sheet(path.parent, str(path.parent.relative_to(tree.root)))
     try:
-        exercises = regions.parse(source, arguments)
+        exercises = [e for e in chapter.regions if e.file == path.name]
     except regions.RegionError as error:
         raise BlockError(str(error)) from None
     if not exercises:
-        raise BlockError(f"{arguments} marks no exercise")
+        raise BlockError(f"{arguments} is not in `files` of {chapter.where}")
     parts = []
     for region in exercises:
         at = region.begin
@@ -258,11 +259,10 @@ def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
         parts.append(
             f"**Exercise {region.number}**, `{inside}`. {escaped(region.task)}"
         )
-        if region.hints:
-            hints = (f"{n}. {escaped(h)}" for n, h in enumerate(region.hints, 1))
-            listed = "\n".join(hints)
-            fold = f"<details><summary>Hints</summary>\n\n{listed}\n\n</details>"
-            parts.append(fold)
+        hints = (f"{n}. {escaped(h)}" for n, h in enumerate(region.hints, 1))
+        listed = "\n".join(hints)
+        fold = f"<details><summary>Hints</summary>\n\n{listed}\n\n</details>"
+        parts.append(fold)
     return Made("\n\n".join(parts))
 
 

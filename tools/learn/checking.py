@@ -1,7 +1,7 @@
-"""Is a learner's kernel.cuh right, and if not, which exercise is wrong?
+"""Are a learner's kernels right, and if not, which exercise is wrong?
 
-Which one is measured, not guessed: each exercise is tried by itself, in a copy of the learner's file in which all
-others are solved.
+Which one is measured, not guessed: each exercise is tried by itself, in a copy of the learner's files in which
+all others are solved.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Verdict:
     exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. UNKNOWN
     compiler: list[str] = field(
         default_factory=list
-    )  # what it said of the learner's file
+    )  # what it said of the learner's files
     remark: str | None = None
-    attempts: list[trials.Attempt] = field(default_factory=list)  # of the whole file
+    attempts: list[trials.Attempt] = field(default_factory=list)  # of the whole copy
 
     @property
     def kind(self) -> str | None:
@@ -62,20 +62,23 @@ ERROR = re.compile(
 SHOWN_ERRORS = 3
 
 
-def compiler_errors(output: list[str], file: Path) -> tuple[list[str], list[int]]:
-    """The first errors in a file, each with the lines that explain it, and their line numbers.
+def compiler_errors(
+    output: list[str], files: list[Path]
+) -> tuple[list[str], list[tuple[Path, int]]]:
+    """The first errors in some files, each with the lines that explain it, and where they are.
 
-    Of errors elsewhere, the first: chapter.cu does not find what it needs from the file.
+    Of errors elsewhere, the first: chapter.cu does not find what it needs from the files.
     """
-    inside: list[tuple[int, list[str]]] = []
+    own = {file.resolve(): file for file in files}
+    inside: list[tuple[Path, int, list[str]]] = []
     elsewhere: list[str] = []
     block: list[str] | None = None
     for line in output:
         found = ERROR.match(line)
         if found:
             block = [line.replace(f"{project.ROOT}/", "")]
-            if Path(found["file"]).resolve() == file.resolve():
-                inside.append((int(found[2] or found[3]), block))
+            if file := own.get(Path(found["file"]).resolve()):
+                inside.append((file, int(found[2] or found[3]), block))
             elif not elsewhere:
                 elsewhere = block
         elif block is not None and re.match(r"^\s+(\d+ )?\|", line) and len(block) < 3:
@@ -84,10 +87,10 @@ def compiler_errors(output: list[str], file: Path) -> tuple[list[str], list[int]
             block = None
     if not inside:
         return elsewhere or output[-5:], []
-    text = [line for _, lines in inside[:SHOWN_ERRORS] for line in lines]
+    text = [line for _, _, lines in inside[:SHOWN_ERRORS] for line in lines]
     if len(inside) > SHOWN_ERRORS:
         text.append(f"and {len(inside) - SHOWN_ERRORS} more errors")
-    return text, [line for line, _ in inside]
+    return text, [(file, line) for file, line, _ in inside]
 
 
 def make(console: Console, build: Path, target: str) -> list[str] | None:
@@ -117,14 +120,14 @@ def require(console: Console, build: Path, target: str) -> None:
 
 
 def _blame_for_compiling(
-    verdict: Verdict, exercise: Exercise, copy: str, lines: list[int]
+    verdict: Verdict, exercise: Exercise, errors: list[tuple[Path, int]]
 ) -> None:
     """The exercise whose brackets do not match, else the last that begins before the first error (line from 1).
 
     A forgotten semicolon is an error of the line that follows.
     """
     try:
-        where = regions.places(copy, exercise.regions, project.shown(exercise.file))
+        where = exercise.own_places()
     except regions.RegionError as error:
         verdict.remark = str(error)
         return
@@ -133,42 +136,53 @@ def _blame_for_compiling(
             verdict.exercise = number
             verdict.remark = f"the brackets of exercise {number} do not match"
             return
-    before = [n for n, place in where.items() if lines and place.begin < lines[0]]
-    verdict.exercise = max(before, default=None)
+    for file, line in errors[:1]:
+        before = [
+            number
+            for number, place in where.items()
+            if place.file == file.name and place.begin < line
+        ]
+        verdict.exercise = max(before, default=None)
 
 
 def _try_alone(
-    bench: trials.Workbench, exercise: Exercise, copy: str, keep: int | None
+    bench: trials.Workbench,
+    exercise: Exercise,
+    copy: dict[str, str],
+    keep: int | None,
 ) -> list[trials.Attempt]:
     """A copy with one region of its own. Lines in the results are the copy's."""
-    alone = regions.alone(copy, exercise.regions, project.shown(exercise.file), keep)
+    folder = project.shown(exercise.folder)
+    alone = regions.alone(copy, exercise.regions, folder, keep)
+    names = "|".join(map(re.escape, copy))
 
     def renumbered(found: re.Match) -> str:
-        line = alone.lines[int(found[1]) - 1]
-        return f"kernel.cuh:{line}" if line else "the solution of another exercise"
+        line = alone.lines[found[1]][int(found[2]) - 1]
+        return f"{found[1]}:{line}" if line else "the solution of another exercise"
 
-    attempts = bench.try_kernel(alone.text, exercise.inputs)
+    attempts = bench.try_files(alone.texts, exercise.inputs)
     for attempt in attempts:
         for defect in (attempt.result or {}).get("defects", []):
             defect["message"] = re.sub(
-                r"\bkernel\.cuh:(\d+)", renumbered, defect["message"]
+                rf"\b({names}):(\d+)", renumbered, defect["message"]
             )
     return attempts
 
 
-def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
+def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> Verdict:
     """Which exercise of a copy that fails is at fault, and how. On the simulator."""
     verdict = Verdict()
     limits = exercise.limits
     solution = bench.solution(tuple(exercise.inputs)) if limits else []
     try:
-        where = regions.places(copy, exercise.regions, project.shown(exercise.file))
+        folder = project.shown(exercise.folder)
+        where = regions.places(copy, exercise.regions, folder)
     except regions.RegionError as error:
         verdict.remark = f"{error}: without them no exercise can be tried by itself"
         return verdict
 
     # What is wrong outside of the exercises is wrong in each of them.
-    changed = _first_change_outside(copy, exercise.blank_text)
+    changed = _first_change_outside(copy, exercise.blank_copy)
     if changed:
         try:
             attempts = _try_alone(bench, exercise, copy, None)
@@ -212,12 +226,15 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: str) -> Verdict:
     return verdict
 
 
-def _first_change_outside(copy: str, blank: str) -> str | None:
-    own, fresh = regions.outside(copy), regions.outside(blank)
-    for mine, original in zip(own, fresh, strict=False):
-        if mine != original:
-            return mine.strip() or "an empty line"
-    return None if len(own) == len(fresh) else "another number of lines"
+def _first_change_outside(copy: dict[str, str], blank: dict[str, str]) -> str | None:
+    for name, text in copy.items():
+        own, fresh = regions.outside(text), regions.outside(blank[name])
+        for mine, original in zip(own, fresh, strict=False):
+            if mine != original:
+                return mine.strip() or "an empty line"
+        if len(own) != len(fresh):
+            return "another number of lines"
+    return None
 
 
 # --- the whole check ------------------------------------------------------------------------------
@@ -229,18 +246,18 @@ def check(
     exercise: Exercise,
     simulator: Callable[[], Path | None],
 ) -> Verdict:
-    """Builds and tries the learner's file.
+    """Builds and tries the learner's files.
 
     @param build      a configured build
     @param simulator  gives a configured build with Ninja and the simulator, if there can be one: it says which
-                      exercise is at fault. Asked only where the file is wrong
+                      exercise is at fault. Asked only where a file is wrong
     """
-    copy = exercise.own_text()
+    copy = exercise.own_copy()
     output = make(console, build, exercise.target)
     if output is not None:
-        text, lines = compiler_errors(output, exercise.file)
+        text, errors = compiler_errors(output, exercise.files)
         verdict = Verdict(compiler=text)
-        _blame_for_compiling(verdict, exercise, copy, lines)
+        _blame_for_compiling(verdict, exercise, errors)
         return verdict
     console.update("   running")
     attempts = trials.run(build / "bin" / exercise.target, exercise.inputs)
@@ -270,7 +287,9 @@ def check(
     return verdict
 
 
-def _judge_on(console: Console, sim: Path, exercise: Exercise, copy: str) -> Verdict:
+def _judge_on(
+    console: Console, sim: Path, exercise: Exercise, copy: dict[str, str]
+) -> Verdict:
     require(console, sim, exercise.chapter.executable)
     console.update("   trying each exercise by itself")
     verdict = judge(trials.Workbench(sim, exercise.chapter), exercise, copy)

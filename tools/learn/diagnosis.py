@@ -60,7 +60,7 @@ class Finding:
     arguments: str
     headline: str  # "y is wrong", after the variant's name
     details: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)  # of kernel.cuh, from 1
+    lines: list[str] = field(default_factory=list)  # of kernels: "kernel.cuh:48"
 
 
 def _plural(word: str) -> str:
@@ -308,9 +308,7 @@ def _defect(attempt: Attempt, kind: str) -> Finding:
     details = [line for line in same[0]["message"].splitlines()]
     if len(same) > 1:
         details.append(f"and {len(same) - 1} more of this kind, at other lines")
-    lines = [
-        int(n) for d in same for n in re.findall(r"\bkernel\.cuh:(\d+)", d["message"])
-    ]
+    lines = [line for d in same for line in re.findall(r"\b\w+\.cuh:\d+", d["message"])]
     unique = list(dict.fromkeys(lines))
     return Finding(
         kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, unique

@@ -1,29 +1,18 @@
-"""The exercises of a chapter: the learner's file, the known wrong answers, what the last check said."""
+"""The exercises of a chapter: the learner's files, the known wrong answers, what the last check said."""
 
 from __future__ import annotations
 
 import functools
 import json
 import subprocess
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import project, regions
+from . import project, regions, sheet
 from .console import LearnError
+from .sheet import Mutant
 from .trials import file_hash
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A wrong answer that people really give, and how it must be found."""
-
-    exercise: int
-    name: str
-    solution: tuple[str, ...]  # wrong
-    caught_by: str  # one of diagnosis.KINDS
-    says: str  # what `check` tells, word for word
 
 
 @dataclass(frozen=True)
@@ -50,9 +39,14 @@ class Exercise:
         return project.ROOT / "exercises" / self.chapter.name
 
     @property
-    def file(self) -> Path:
-        """The learner's copy of kernel.cuh."""
-        return self.folder / "kernel.cuh"
+    def names(self) -> list[str]:
+        """The chapter's files with exercises, of each of which the learner has a copy."""
+        return self.sheet.files
+
+    @property
+    def files(self) -> list[Path]:
+        """The learner's copies."""
+        return [self.folder / name for name in self.names]
 
     @property
     def hints_file(self) -> Path:
@@ -65,32 +59,21 @@ class Exercise:
         return f"{self.chapter.executable}_exercise"
 
     @property
-    def started(self) -> bool:
-        return self.file.is_file()
-
-    @property
-    def source(self) -> Path:
-        return self.chapter.path / "kernel.cuh"
-
-    @functools.cached_property
-    def text(self) -> str:
-        """The chapter's kernel.cuh."""
-        try:
-            return self.source.read_text(encoding="utf-8")
-        except OSError:
-            return ""
-
-    @property
     def exists(self) -> bool:
-        """Whether the chapter has exercises, and inputs to try answers on."""
-        return bool(self.regions) and self.table.is_file()
+        """Whether the chapter has exercises."""
+        return (self.chapter.path / sheet.NAME).is_file()
+
+    @property
+    def started(self) -> bool:
+        return self.exists and any(file.exists() for file in self.files)
 
     @functools.cached_property
+    def sheet(self) -> sheet.Sheet:
+        return sheet.Sheet(self.chapter.path, project.shown(self.chapter.path))
+
+    @property
     def regions(self) -> list[regions.Region]:
-        try:
-            return regions.parse(self.text, project.shown(self.source))
-        except regions.RegionError as error:
-            raise LearnError(str(error), 2) from error
+        return self.sheet.regions if self.exists else []
 
     def region(self, number: int) -> regions.Region:
         for region in self.regions:
@@ -101,85 +84,85 @@ class Exercise:
             2,
         )
 
-    def own_text(self) -> str:
-        """What the learner's file holds; LearnError where there is none."""
+    def regions_of(self, name: str) -> list[regions.Region]:
+        """The exercises of one file."""
+        return [region for region in self.regions if region.file == name]
+
+    def require_started(self) -> None:
+        """LearnError where the learner has no files."""
         if not self.started:
             raise LearnError(
                 f"chapter {self.number} is not started: ./learn start {self.number}", 2
             )
-        try:
-            return self.file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise LearnError(
-                f"{project.shown(self.file)} cannot be read: {error}", 2
-            ) from error
 
-    def copy_with(self, contents: Mapping[int, tuple[str, ...]]) -> str:
+    def own_copy(self) -> dict[str, str]:
+        """What the learner's files hold, by name; LearnError where there are none."""
+        self.require_started()
+        copy = {}
+        for file in self.files:
+            try:
+                copy[file.name] = file.read_text(encoding="utf-8")
+            except FileNotFoundError as error:
+                raise LearnError(
+                    f"{project.shown(file)} is gone: ./learn reset {self.number} writes it again, and keeps the others",
+                    2,
+                ) from error
+            except (OSError, UnicodeDecodeError) as error:
+                raise LearnError(
+                    f"{project.shown(file)} cannot be read: {error}", 2
+                ) from error
+        return copy
+
+    def own_places(self) -> dict[int, regions.Place]:
+        """Where the exercises are in the learner's files."""
+        copy = self.own_copy()
+        return regions.places(copy, self.regions, project.shown(self.folder))
+
+    def copy_with(self, contents: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
         """A learner's copy with these answers, and blanks in the other regions."""
-        name = project.shown(self.source)
-        return regions.blank_copy(self.text, name, self.chapter.name, contents)
+        return {
+            name: regions.blank_copy(
+                text, self.regions_of(name), self.chapter.name, contents
+            )
+            for name, text in self.sheet.texts.items()
+        }
 
     @property
-    def blank_text(self) -> str:
+    def blank_copy(self) -> dict[str, str]:
         """The copy as `start` writes it."""
         return self.copy_with({})
-
-    # --- mutants.toml
-
-    @property
-    def table(self) -> Path:
-        return self.chapter.path / "mutants.toml"
-
-    @functools.cached_property
-    def _table(self) -> dict:
-        try:
-            return tomllib.loads(self.table.read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError) as error:
-            raise LearnError(f"{project.shown(self.table)}: {error}", 2) from error
 
     @property
     def inputs(self) -> list[str]:
         """The command lines on which an answer is tried, from small to large."""
-        return self._table["inputs"]
+        return self.sheet.inputs
 
     @property
     def limits(self) -> list[str]:
         """Of what an answer must not have more than the solution: "sectors", "conflicts"."""
-        limited = ("sectors", "conflicts")
-        return [name for name in limited if self._table.get(f"limit_{name}", False)]
+        return self.sheet.limits
 
     def mutants(self) -> list[Mutant]:
-        mutants = []
-        for entry in self._table["mutant"]:
-            region = self.region(entry["exercise"])
-            solution = "\n".join(region.solution)
-            count = solution.count(entry["from"])
-            if count != 1:
-                raise LearnError(
-                    f"{project.shown(self.table)}: {entry['name']}: `from` is {count} times in the "
-                    f"solution of exercise {region.number}, must be once",
-                    2,
-                )
-            wrong = solution.replace(entry["from"], entry["to"])
-            fields = (
-                entry["name"],
-                tuple(wrong.splitlines()),
-                entry["caught_by"],
-                entry["says"],
-            )
-            mutants.append(Mutant(region.number, *fields))
-        return mutants
+        return self.sheet.mutants()
+
+    def source(self, region: regions.Region) -> Path:
+        """The chapter's file that marks an exercise."""
+        return self.chapter.path / region.file
 
     # --- what the last check said
 
     def result_file(self, build: Path) -> Path:
         return build / "exercises" / f"{self.chapter.name}.json"
 
+    def hashes(self) -> dict[str, str]:
+        """A hash of each of the learner's files."""
+        return {project.shown(file): file_hash(file) for file in self.files}
+
     def last_result(self, build: Path) -> dict | None:
-        """The last check's result, if it is about the file as it is now."""
+        """The last check's result, if it is about the files as they are now."""
         try:
             result = json.loads(self.result_file(build).read_text(encoding="utf-8"))
-            return result if result["sha256"] == file_hash(self.file) else None
+            return result if result["files"] == self.hashes() else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -206,17 +189,18 @@ HOW_TO_RESTORE = "Exercises are solved in exercises/, which ./learn start makes;
 
 
 def edited_chapters() -> list[str]:
-    """The files chapters/*/kernel.cuh that differ from git, where there is git."""
+    """The chapters' files with exercises that differ from git, where there is git."""
+    chapters = filter(
+        lambda exercise: exercise.exists, map(Exercise, project.chapters())
+    )
+    files = [
+        f"chapters/{exercise.chapter.name}/{name}"
+        for exercise in chapters
+        for name in exercise.names
+    ]
     try:
         done = subprocess.run(
-            [
-                "git",
-                "status",
-                "--porcelain",
-                "--untracked-files=no",
-                "--",
-                "chapters/*/kernel.cuh",
-            ],
+            ["git", "status", "--porcelain", "--untracked-files=no", "--", *files],
             cwd=project.ROOT,
             capture_output=True,
             text=True,

@@ -206,9 +206,8 @@ class Workbench:
         binary = Path(shutil.which(compiler) or compiler).resolve()
         yield f"{binary} {binary.stat().st_size} {binary.stat().st_mtime_ns}".encode()
         for path in self._files:
-            if path.name != "kernel.cuh":
-                yield str(path).encode()
-                yield path.read_bytes()
+            yield str(path).encode()
+            yield path.read_bytes()
         for path in sorted((ROOT / "common").rglob("*")):
             if path.suffix in (".h", ".hpp", ".cuh"):
                 yield str(path).encode()
@@ -257,15 +256,17 @@ class Workbench:
         """What the chapter's own program does."""
         return _run_once(self._build / "bin" / self._chapter.executable, inputs)
 
-    def try_kernel(self, kernel: str, inputs: list[str]) -> list[Attempt]:
-        """Builds the chapter with this kernel.cuh and runs it. CompileError if it cannot be built."""
-        key = _digest(
-            [self._environment.encode(), kernel.encode(), *map(str.encode, inputs)]
-        )
+    def try_files(self, files: Mapping[str, str], inputs: list[str]) -> list[Attempt]:
+        """Builds the chapter with these files, as program() does, and runs it. CompileError if it cannot be built."""
+        texts = [part for name in sorted(files) for part in (name, files[name])]
+        parts = [self._environment, *texts, *inputs]
+        key = _digest(map(str.encode, parts))
         with self._locks[key]:
-            return self._try(kernel, inputs, key)
+            return self._try(files, inputs, key)
 
-    def _try(self, kernel: str, inputs: list[str], key: str) -> list[Attempt]:
+    def _try(
+        self, files: Mapping[str, str], inputs: list[str], key: str
+    ) -> list[Attempt]:
         kept = self._build / "trials" / f"{key}.json"
         try:
             stored = json.loads(kept.read_text(encoding="utf-8"))
@@ -273,7 +274,7 @@ class Workbench:
         except (OSError, ValueError, TypeError):
             pass
         with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
-            attempts = run(self.program({"kernel.cuh": kernel}, Path(name)), inputs)
+            attempts = run(self.program(files, Path(name)), inputs)
         if not any(attempt.ended == HANGS for attempt in attempts):
             kept.parent.mkdir(exist_ok=True)
             part = kept.with_suffix(f".{os.getpid()}")

@@ -100,10 +100,17 @@ def counters(own: list[trials.Attempt], solution: list[trials.Attempt]) -> list[
     return lines
 
 
-def quote(file: Path, lines: list[int]) -> list[str]:
-    """Lines (from 1) of a file, with their numbers."""
-    text = file.read_text(encoding="utf-8").splitlines()
-    return [f"{n:>5} | {text[n - 1]}" for n in lines if 0 < n <= len(text)]
+def quote(exercise: exercises.Exercise, places: list[str]) -> list[str]:
+    """Lines ("kernel.cuh:48") of the learner's files, with their numbers, and with the file where there are several."""
+    copy = exercise.own_copy()
+    quoted = []
+    for place in places:
+        name, number = place.rsplit(":", 1)
+        text = copy.get(name, "").splitlines()
+        if 0 < int(number) <= len(text):
+            where = place if len(copy) > 1 else f"{number:>5}"
+            quoted.append(f"{where} | {text[int(number) - 1]}")
+    return quoted
 
 
 def cut(line: str, width: int) -> str:
@@ -115,20 +122,17 @@ def show_failure(
     console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
 ) -> None:
     """The fault and its evidence, then which exercises are right, then the task and the next command."""
-    name, finding, number = (
-        project.shown(exercise.file),
-        verdict.finding,
-        verdict.exercise,
-    )
+    finding, number = verdict.finding, verdict.exercise
     if verdict.compiler:
-        console.say(f"{name} does not compile:", "bold")
+        own = exercise.files if len(exercise.files) == 1 else [exercise.folder]
+        console.say(f"{project.shown(own[0])} does not compile:", "bold")
         for line in verdict.compiler:
             console.say(cut(f"   {line}", console.width))
     if finding:
         console.wrap(finding.headline, f"{finding.variant}: ", style="bold")
         for detail in finding.details:
             console.wrap(detail, "   ")
-        for line in quote(exercise.file, finding.lines):
+        for line in quote(exercise, finding.lines):
             console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
     if verdict.remark:
@@ -192,8 +196,7 @@ def report(
     verdict = checking.check(console, build, exercise, simulator)
     summary = verdict.summary() | {
         "chapter": exercise.chapter.name,
-        "file": project.shown(exercise.file),
-        "sha256": trials.file_hash(exercise.file),
+        "files": exercise.hashes(),
     }
     kept = exercise.result_file(build)
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -213,7 +216,7 @@ def report(
 
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
-    exercise.own_text()  # refuses where nothing was started
+    exercise.own_copy()  # refuses where nothing was started
     refuse_json(args.json)
     preset = setup.prepare(console, args)
     build = configure(console, preset)

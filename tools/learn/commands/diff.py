@@ -7,7 +7,7 @@ import difflib
 import textwrap
 
 from .. import exercises, project, regions
-from ..console import Console, LearnError
+from ..console import Console
 from .start import add_chapter
 
 HELP = "what you wrote beside the solution, exercise by exercise"
@@ -31,35 +31,38 @@ def show(console: Console, mine: list[str], solution: list[str], context: int) -
 def main(console: Console, args: argparse.Namespace) -> int:
     """Lines of the learner with -, of the solution with +."""
     exercise = exercises.select_one(args.chapter)
-    name, own = project.shown(exercise.file), exercise.own_text()
-    try:
-        where = regions.places(own, exercise.regions, name)
-    except regions.RegionError as error:
-        raise LearnError(str(error), 2) from error
+    own, where = exercise.own_copy(), exercise.own_places()
+    blank = exercise.blank_copy
     chosen = (
         exercise.regions if args.exercise is None else [exercise.region(args.exercise)]
     )
-    console.say(f"-  {name}", "red")
-    console.say(f"+  {project.shown(exercise.source)}", "green")
-    for region in chosen:
-        place = where[region.number]
-        console.say()
-        console.wrap(
-            region.task,
-            f"exercise {region.number}, line {place.begin + 1}: ",
-            style="bold",
-        )
-        mine, solution = (
-            textwrap.dedent("\n".join(lines)).splitlines()
-            for lines in (place.lines, region.solution)
-        )
-        if mine == solution:
-            console.say("   the same", "dim")
+    for file in exercise.files:
+        tasks = [region for region in chosen if region.file == file.name]
+        if not tasks:
             continue
-        show(console, mine, solution, len(mine) + len(solution))
-    mine, fresh = regions.outside(own), regions.outside(exercise.blank_text)
-    if mine != fresh and args.exercise is None:
-        console.say()
-        console.say("outside of the exercises:", "bold")
-        show(console, mine, fresh, 0)
+        if file.name != chosen[0].file:
+            console.say()
+        console.say(f"-  {project.shown(file)}", "red")
+        console.say(f"+  {project.shown(exercise.source(tasks[0]))}", "green")
+        for region in tasks:
+            show_region(console, region, where[region.number])
+        mine, fresh = regions.outside(own[file.name]), regions.outside(blank[file.name])
+        if mine != fresh and args.exercise is None:
+            console.say()
+            console.say("outside of the exercises:", "bold")
+            show(console, mine, fresh, 0)
     return 0
+
+
+def show_region(console: Console, region: regions.Region, place: regions.Place) -> None:
+    console.say()
+    title = f"exercise {region.number}, line {place.begin + 1}: "
+    console.wrap(region.task, title, style="bold")
+    mine, solution = (
+        textwrap.dedent("\n".join(lines)).splitlines()
+        for lines in (place.lines, region.solution)
+    )
+    if mine == solution:
+        console.say("   the same", "dim")
+    else:
+        show(console, mine, solution, len(mine) + len(solution))

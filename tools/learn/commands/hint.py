@@ -31,9 +31,7 @@ def open_exercise(exercise: exercises.Exercise) -> int | None:
     if result and result.get("exercise"):
         return result["exercise"]
     try:
-        where = regions.places(
-            exercise.own_text(), exercise.regions, str(exercise.file)
-        )
+        where = exercise.own_places()
     except regions.RegionError:
         return 1
     for region in exercise.regions:
@@ -45,7 +43,7 @@ def open_exercise(exercise: exercises.Exercise) -> int | None:
 def main(console: Console, args: argparse.Namespace) -> int:
     """Prints a hint, and writes it to hints.txt, which tells the next call how many there were."""
     exercise = exercises.select_one(args.chapter)
-    exercise.own_text()  # refuses where nothing was started
+    exercise.own_copy()  # refuses where nothing was started
     number = open_exercise(exercise) if args.exercise is None else args.exercise
     if number is None:
         console.say(

@@ -92,7 +92,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     target = chapter.executable
     if args.exercise:
         exercise = exercises.select_one(args.chapter)
-        exercise.own_text()  # refuses where nothing was started
+        exercise.own_copy()  # refuses where nothing was started
         target = exercise.target
     refuse_json(args.json)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .. import exercises, project
+from .. import exercises
 from ..console import Console
 from .start import add_chapter, back_up, write_blanks
 
@@ -17,8 +17,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
-    exercise.own_text()  # refuses where nothing was started
-    console.say(f"your file is kept as {project.shown(back_up(exercise.file))}")
+    exercise.require_started()
+    back_up(console, exercise)
     exercise.hints_file.unlink(missing_ok=True)
     write_blanks(console, exercise)
     return 0

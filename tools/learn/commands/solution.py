@@ -27,5 +27,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     for region in chosen:
         console.wrap(region.task, f"exercise {region.number}: ", style="bold")
         console.say(textwrap.indent(textwrap.dedent("\n".join(region.solution)), "   "))
-        console.say(f"   {project.shown(exercise.source)}:{region.begin + 1}", "dim")
+        console.say(
+            f"   {project.shown(exercise.source(region))}:{region.begin + 1}", "dim"
+        )
     return 0

@@ -33,30 +33,33 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def back_up(file: Path) -> Path:
-    """Copies a file to the first free name of kernel.cuh.1, kernel.cuh.2, ..."""
+def back_up(console: Console, exercise: exercises.Exercise) -> None:
+    """Copies the learner's files to the first names that are free of all of them: kernel.cuh.1, kernel.cuh.2, ..."""
+    files = [file for file in exercise.files if file.exists()]
     number = 1
-    while (target := file.with_name(f"{file.name}.{number}")).exists():
+    while any(file.with_name(f"{file.name}.{number}").exists() for file in files):
         number += 1
-    shutil.copy2(file, target)
-    return target
+    kept = [shutil.copy2(file, f"{file}.{number}") for file in files]
+    names = ", ".join(project.shown(Path(name)) for name in kept)
+    console.say(
+        f"your file is kept as {names}"
+        if len(kept) == 1
+        else f"your files are kept as {names}"
+    )
 
 
 def write_blanks(console: Console, exercise: exercises.Exercise) -> None:
     """Writes the copy, and lists its tasks."""
-    text = exercise.blank_text
     exercise.folder.mkdir(parents=True, exist_ok=True)
-    write_whole(exercise.file, text)
-    name = project.shown(exercise.file)
-    console.say(f"{name}: {len(exercise.regions)} exercises", "bold")
-    lines = text.splitlines()
-    for region in exercise.regions:
-        mark = f"// EXERCISE {region.number}: "
-        line = next(
-            at for at, code in enumerate(lines, 1) if code.strip().startswith(mark)
-        )
-        place = f"   {region.number}  line {line:<4}"
-        console.wrap(region.task, place)
+    for file, text in zip(exercise.files, exercise.blank_copy.values(), strict=True):
+        write_whole(file, text)
+    places = exercise.own_places()
+    for file in exercise.files:
+        tasks = exercise.regions_of(file.name)
+        console.say(f"{project.shown(file)}: {len(tasks)} exercises", "bold")
+        for region in tasks:
+            line = places[region.number].begin
+            console.wrap(region.task, f"   {region.number}  line {line:<4}")
     console.say()
     console.say(f"read:  chapters/{exercise.chapter.name}/README.md")
     console.say(f"next:  fill in exercise 1, then ./learn check {exercise.number}")
@@ -64,14 +67,14 @@ def write_blanks(console: Console, exercise: exercises.Exercise) -> None:
 
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
-    if exercise.file.exists():
-        name = project.shown(exercise.file)
+    if exercise.started:
         if not args.force:
+            file = next(file for file in exercise.files if file.exists())
             raise LearnError(
-                f"{name} exists: ./learn check {exercise.number} goes on with it, "
+                f"{project.shown(file)} exists: ./learn check {exercise.number} goes on with it, "
                 f"./learn reset {exercise.number} begins again",
                 2,
             )
-        console.say(f"your file is kept as {project.shown(back_up(exercise.file))}")
+        back_up(console, exercise)
     write_blanks(console, exercise)
     return 0

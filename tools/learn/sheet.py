@@ -1,0 +1,183 @@
+"""A chapter's exercises.toml: on which inputs answers are tried, and what it says of the exercises that the kernels mark.
+
+docs/authoring.md explains the fields. Whatever is wrong with the file, or with a mark, is a RegionError of one line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import textwrap
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import regions
+from .regions import Region, RegionError
+
+NAME = "exercises.toml"
+DEFAULT_FILES = ["kernel.cuh"]
+LIMITS = ("sectors", "conflicts")
+
+STRING, STRINGS, TABLES = "a string", "a list of strings", "a list of tables"
+NUMBER, SWITCH = "a number", "true or false"
+
+# The keys of each table, and what they hold; those that end with ? may be left out.
+OF_FILE = {
+    "inputs": STRINGS,
+    "files?": STRINGS,
+    **{f"limit_{name}?": SWITCH for name in LIMITS},
+    "exercise": TABLES,
+}
+OF_EXERCISE = {"number": NUMBER, "hints": STRINGS, "stub": STRING, "wrong?": TABLES}
+OF_WRONG = dict.fromkeys(("name", "from", "to", "caught_by", "says"), STRING)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong answer that people really give, and how it must be found."""
+
+    exercise: int
+    name: str
+    solution: tuple[str, ...]  # wrong
+    caught_by: str  # one of diagnosis.KINDS
+    says: str  # what `check` tells, word for word
+
+
+def _is(value: object, kind: str) -> bool:
+    if kind in (STRINGS, TABLES):
+        inner = str if kind == STRINGS else dict
+        return isinstance(value, list) and all(isinstance(x, inner) for x in value)
+    types = {STRING: str, NUMBER: int, SWITCH: bool}
+    return type(value) is types[kind]
+
+
+def _check(table: dict, keys: dict[str, str], where: str) -> None:
+    """Whether a table has the keys that it must have, no others, and whether they hold what they should."""
+    known = {key.rstrip("?"): kind for key, kind in keys.items()}
+    for key, value in table.items():
+        if key not in known:
+            names = ", ".join(known)
+            raise RegionError(f"{where}: `{key}` is unknown: there are {names}")
+        if not _is(value, known[key]):
+            raise RegionError(f"{where}: `{key}` must be {known[key]}")
+    for key in keys:
+        if not key.endswith("?") and key not in table:
+            raise RegionError(f"{where}: `{key}` is missing")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What exercises.toml says."""
+
+    folder: Path  # the chapter's
+    shown: str  # the folder, as messages name it
+
+    @property
+    def where(self) -> str:
+        return f"{self.shown}/{NAME}"
+
+    @functools.cached_property
+    def table(self) -> dict:
+        """The file, with every key checked."""
+        try:
+            table = tomllib.loads((self.folder / NAME).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:  # not there, not UTF-8, not TOML
+            why = error.strerror if isinstance(error, OSError) else error
+            raise RegionError(f"{self.where}: {why}") from error
+        _check(table, OF_FILE, self.where)
+        for number, entry in enumerate(table["exercise"], 1):
+            where = f"{self.where}: exercise {number}"
+            _check(entry, OF_EXERCISE, where)
+            if entry["number"] != number:
+                raise RegionError(f"{where} has the number {entry['number']}")
+            if not entry["hints"]:
+                raise RegionError(f"{where} has no hints")
+            if not entry["stub"].strip():
+                raise RegionError(f"{where} has an empty stub")
+            for at, wrong in enumerate(entry.get("wrong", []), 1):
+                _check(wrong, OF_WRONG, f"{where}: wrong answer {at}")
+        if not table["inputs"]:
+            raise RegionError(f"{self.where}: there are no inputs")
+        files = table.get("files", DEFAULT_FILES)
+        for name in files:
+            if not (self.folder / name).is_file() or "/" in name:
+                raise RegionError(f"{self.where}: there is no file {name}")
+        if not files or len(set(files)) < len(files):
+            raise RegionError(f"{self.where}: `files` must name each file once")
+        return table
+
+    @property
+    def inputs(self) -> list[str]:
+        """The command lines on which an answer is tried, from small to large."""
+        return self.table["inputs"]
+
+    @property
+    def limits(self) -> list[str]:
+        """Of what an answer must not have more than the solution."""
+        return [name for name in LIMITS if self.table.get(f"limit_{name}", False)]
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files that mark exercises."""
+        return self.table.get("files", DEFAULT_FILES)
+
+    @functools.cached_property
+    def texts(self) -> dict[str, str]:
+        """Of these files."""
+        return {
+            name: (self.folder / name).read_text(encoding="utf-8")
+            for name in self.files
+        }
+
+    @functools.cached_property
+    def regions(self) -> list[Region]:
+        """The exercises, with their hints and stubs."""
+        marked: list[Region] = []
+        for name, text in self.texts.items():
+            found = regions.parse(text, name, self.shown, len(marked) + 1)
+            if not found:
+                raise RegionError(f"{self.shown}/{name} marks no exercise")
+            marked += found
+        entries = self.table["exercise"]
+        if len(marked) > len(entries):
+            region = marked[len(entries)]
+            raise RegionError(
+                f"{self.shown}/{region.file}:{region.begin + 1}: EXERCISE {region.number} is not in {NAME}"
+            )
+        if len(marked) < len(entries):
+            files = " or ".join(self.files)
+            raise RegionError(
+                f"{self.where}: exercise {len(marked) + 1} is not in {files}"
+            )
+        return [
+            dataclasses.replace(
+                region,
+                hints=tuple(entry["hints"]),
+                stub=_indented(entry["stub"], region.indent),
+            )
+            for region, entry in zip(marked, entries, strict=True)
+        ]
+
+    def mutants(self) -> list[Mutant]:
+        """The wrong answers."""
+        mutants = []
+        for region, entry in zip(self.regions, self.table["exercise"], strict=True):
+            solution = "\n".join(region.solution)
+            for wrong in entry.get("wrong", []):
+                count = solution.count(wrong["from"])
+                if count != 1:
+                    raise RegionError(
+                        f"{self.where}: exercise {region.number}: {wrong['name']}: `from` is {count} times in the "
+                        f"solution, must be once"
+                    )
+                lines = solution.replace(wrong["from"], wrong["to"]).splitlines()
+                fields = wrong["name"], tuple(lines), wrong["caught_by"], wrong["says"]
+                mutants.append(Mutant(region.number, *fields))
+        return mutants
+
+
+def _indented(stub: str, indent: str) -> tuple[str, ...]:
+    """The lines of a stub, which is written with any indentation, as they stand in the file."""
+    lines = textwrap.dedent(stub.strip("\n")).rstrip().splitlines()
+    return tuple(f"{indent}{line}".rstrip() for line in lines)
