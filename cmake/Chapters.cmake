@@ -27,7 +27,7 @@ endif()
 #   test_chNN_name     tests/chapters/chapter_test.cpp, on what the chapter declares
 #   libchNN_name.so    on a GPU, and not in `all`: the kernels for programs with tensors of their own (tools/bench)
 # and where a learner has begun the chapter (./learn start NN)
-#   chNN_name_exercise   the same with exercises/NN_name/kernel.cuh; not in `all`, where its errors would stop others
+#   chNN_name_exercise   the same with the files of exercises/NN_name; not in `all`, where their errors would stop others
 function(fa_add_chapter)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "SOURCES;KERNELS_OF")
   list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
@@ -56,10 +56,15 @@ function(fa_add_chapter)
   endif()
 
   set(exercise ${PROJECT_SOURCE_DIR}/exercises/${folder})
-  file(GLOB begun CONFIGURE_DEPENDS ${exercise}/kernel.cuh)
+  file(GLOB begun RELATIVE ${exercise} CONFIGURE_DEPENDS ${exercise}/*.cuh)
+  foreach(file IN LISTS begun)  # the learner may have other headers, and a file that the chapter no longer has
+    if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+      list(REMOVE_ITEM begun ${file})
+    endif()
+  endforeach()
   if(begun)
-    # A copy of chapter.cu: it includes "kernel.cuh", which is looked for beside it first. What else the chapter
-    # has is found in its own folder, and includes no kernel.cuh.
+    # A copy of chapter.cu: "kernel.cuh" is looked for beside the file that includes it, then in the learner's folder,
+    # then in the chapter's, where no other file includes one with exercises.
     set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
     configure_file(chapter.cu ${chapter_cu} COPYONLY)
     add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu} ${arg_SOURCES})

@@ -77,7 +77,10 @@ class Clone:
         lists.write_text(text.replace("@GPUSIM_KERNELS@", function[0]))
         self.file = self.root / "exercises" / CHAPTER.name / "kernel.cuh"
         self.source = self.root / "chapters" / CHAPTER.name / "kernel.cuh"
-        self.regions = sheet.Sheet(self.source.parent, CHAPTER.name).regions
+
+    @property
+    def regions(self) -> list[regions.Region]:
+        return sheet.Sheet(self.source.parent, CHAPTER.name).regions
 
     def close(self) -> None:
         self._folder.cleanup()
@@ -98,15 +101,30 @@ class Clone:
 
     def answer(self, number: int, *lines: str) -> None:
         """Writes lines between the marks of an exercise; the solution where there are none."""
-        text = self.file.read_text()
-        place = regions.places({self.file.name: text}, self.regions, "own")[number]
+        region = self.regions[number - 1]
+        file = self.file.with_name(region.file)
+        text = file.read_text()
+        place = regions.places({file.name: text}, [region], "own")[number]
         code = text.splitlines()
-        code[place.begin : place.end] = lines or self.regions[number - 1].solution
-        self.file.write_text("\n".join(code) + "\n")
+        code[place.begin : place.end] = lines or region.solution
+        file.write_text("\n".join(code) + "\n")
+
+    def split(self) -> None:
+        """Moves the chapter's kernels up to exercise 2 into one.cuh, which kernel.cuh includes."""
+        text = self.source.read_text()
+        namespace = re.search(r"^namespace .* \{$", text, re.MULTILINE)[0]
+        end = text.index("\n}\n", text.index("// END 2")) + len("\n}\n")
+        self.source.with_name("one.cuh").write_text(f"{text[:end]}}}\n")
+        self.source.write_text(
+            f'#pragma once\n#include "one.cuh"\n{namespace}\n{text[end:]}'
+        )
+        listed = self.source.with_name(sheet.NAME)
+        files = 'files = ["one.cuh", "kernel.cuh"]'
+        listed.write_text(f"{files}\n{listed.read_text()}")
 
 
-class EndToEndTest(unittest.TestCase):
-    """One tree for all tests, which run in the order of their names."""
+class InAClone(unittest.TestCase):
+    """One tree for all tests of a class, which run in the order of their names."""
 
     @classmethod
     def setUpClass(cls):
@@ -121,6 +139,8 @@ class EndToEndTest(unittest.TestCase):
         for line in done.stdout.splitlines():
             self.assertLessEqual(len(line), WIDTH, line)
 
+
+class EndToEndTest(InAClone):
     def test_1_nothing_is_started(self):
         for command in ("check", "hint", "diff", "reset"):
             done = self.clone.learn(command, "01")
@@ -234,6 +254,47 @@ class EndToEndTest(unittest.TestCase):
             file.write("// mine\n")
         path = f"chapters/{CHAPTER.name}/kernel.cuh"
         self.says(self.clone.learn(), 0, f"{path} differs from git", "exercises/")
+
+
+class TwoFilesTest(InAClone):
+    """A chapter with exercises 1 and 2 in one.cuh, 3 and 4 in kernel.cuh."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.clone.split()
+
+    def test_1_start_writes_both(self):
+        done = self.clone.learn("start", "01")
+        self.says(done, 0, "one.cuh: 2 exercises", "kernel.cuh: 2 exercises")
+        self.says(self.clone.learn("start", "01"), 2, "one.cuh exists")
+
+    def test_2_an_error_is_that_of_its_file(self):
+        self.clone.answer(2, "  value += 1")
+        own = f"exercises/{CHAPTER.name}"
+        words = f"{own} does not compile", f"{own}/one.cuh:", "exercise 2 does not"
+        self.says(self.clone.check(), 1, *words)
+
+    def test_3_each_exercise_is_tried_with_the_solutions_of_both_files(self):
+        self.clone.answer(2)
+        reads = "  for (int col = 0; col <= cols; ++col) m = fmaxf(m, x[col]);"
+        self.clone.answer(1, "  float m = -FLT_MAX;", reads)
+        states = "exercises: 1 wrong, 2 right, 3 blank, 4 blank"
+        done = self.clone.check()
+        self.says(done, 1, states, "exercise 1 is wrong", "outside of an array")
+        own = self.clone.file.with_name("one.cuh").read_text().splitlines()
+        place = f"one.cuh:{own.index(reads) + 1}"
+        self.says(done, 1, f" read of size 4 bytes at {place} by", f"{place} | {reads}")
+
+    def test_4_all_right(self):
+        for number in (1, 3, 4):
+            self.clone.answer(number)
+        done = self.clone.check()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("Well done: all 4 exercises", done.stdout)
+        self.says(self.clone.learn(), 0, "passed")
+        self.clone.answer(4, "  // mine")
+        self.says(self.clone.learn(), 0, "changed since the last check")
 
 
 if __name__ == "__main__":

@@ -537,11 +537,11 @@ class ChaptersTest(unittest.TestCase):
             listed = set(exercise.names) if exercise.exists else set()
             self.assertEqual(marked, listed, chapter.name)
 
-    def test_no_other_header_includes_a_file_with_exercises(self):
-        """It would find the chapter's beside it, not the learner's."""
+    def test_only_chapter_cu_and_each_other_include_files_with_exercises(self):
+        """Others would find the chapter's file beside them, not the learner's."""
         for exercise in self.each():
-            for path in exercise.chapter.path.glob("*.cuh"):
-                if path.name not in exercise.names:
+            for path in exercise.chapter.path.glob("*.cu*"):
+                if path.name not in ("chapter.cu", *exercise.names):
                     text = path.read_text(encoding="utf-8")
                     for name in exercise.names:
                         self.assertNotIn(f'#include "{name}"', text, path)
