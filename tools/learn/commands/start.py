@@ -10,9 +10,7 @@ from .. import exercises, project
 from ..console import Console, LearnError
 from .run import write_whole
 
-HELP = (
-    "write exercises/NN_name/kernel.cuh: the chapter's kernels with blanks to fill in"
-)
+HELP = "write exercises/NN_name: the chapter's kernels with blanks to fill in"
 
 
 def add_chapter(parser: argparse.ArgumentParser) -> None:
