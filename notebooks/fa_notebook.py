@@ -24,9 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(
-    str(ROOT)
-)  # for tools/docs/fragments.py, which reads maps from chapter 06
+sys.path.append(str(ROOT))  # for tools/docs/fragments.py, the maps of chapter 06
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 BLUE, ORANGE, GREEN, PINK, SKY, YELLOW = COLOURS = (

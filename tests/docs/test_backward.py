@@ -1,9 +1,13 @@
-"""The drawings of chapter 08 show what its kernels do: python3 test_backward.py."""
+"""The drawings of chapter 08 show what its kernels do.
 
+python3 -m tests.docs.test_backward BUILD_DIR: where fragment_maps is, which prints the maps of fragments.
+"""
+
+import sys
 import unittest
 from pathlib import Path
 
-from tools.docs import backward
+from tools.docs import backward, fragments
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTER = ROOT / "chapters" / "08_backward"
@@ -48,4 +52,5 @@ class Drawings(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    fragments.build = Path(sys.argv.pop(1)).resolve()
     unittest.main()

@@ -1,51 +1,50 @@
-"""The drawings of chapter 06 show the maps that kernels use: python3 test_fragments.py."""
+"""The drawings of chapter 06 show the maps that kernels use.
 
+python3 -m tests.docs.test_fragments BUILD_DIR: where fragment_maps is, which prints these maps.
+"""
+
+import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from tools.docs import fragments
-
-ROOT = Path(__file__).resolve().parents[2]
-DEVICE = ROOT / "common" / "device"
 
 
 class Maps(unittest.TestCase):
     """What the chapter writes out is what later chapters include."""
 
-    def headers(self, *names: str) -> str:
-        return "\n".join((DEVICE / name).read_text() for name in names)
-
     def test_fragments(self):
-        source = self.headers("fragments.cuh")
         for matrix, count in (("a", 8), ("b", 4), ("c", 4)):
-            theirs = fragments.cpp_function(source, f"element_of_{matrix}")
             own = fragments.element_of(matrix)
+            theirs = fragments.element_of(matrix, "device")
             for lane in range(32):
                 for i in range(count):
                     self.assertEqual(own(lane, i), theirs(lane, i))
         self.assertEqual(fragments.element_of("a")(5, 7), (9, 11))
 
     def test_rows(self):
-        source = self.headers("fragments.cuh")
         for name in ("row_for_a", "row_for_b"):
-            theirs = fragments.cpp_function(source, name)
-            own = fragments.cpp_function(fragments.kernel(), name)
+            own = fragments.row_for(name)
+            theirs = fragments.row_for(name, "device")
             self.assertEqual([*map(own, range(32))], [*map(theirs, range(32))])
 
     def test_layouts(self):
-        source = self.headers("swizzle.cuh")
-        for cols in (32, 64, 128):
-            for name in ("RowMajor", "Padded", "Swizzled"):
-                own = fragments.layout(name, cols)
-                theirs = fragments.cpp_function(
-                    source,
-                    f"{name}::offset",
-                    kStride=cols + 8 * (name == "Padded"),
-                    kRowsPerLine=max(64 // cols, 1),
-                )
-                for row in range(16):
-                    for col in range(cols):
-                        self.assertEqual(own(row, col), theirs(row, col))
+        own, theirs = fragments.maps(), fragments.maps("device")
+        for name in ("RowMajor", "Padded", "Swizzled"):
+            self.assertEqual(own[name].keys(), {"32", "64", "128", "256"})
+            for cols, rows in own[name].items():
+                self.assertEqual([len(row) for row in rows], [int(cols)] * 64)
+                self.assertEqual(rows, theirs[name][cols], f"{name}, {cols} columns")
+        self.assertEqual(fragments.layout("Swizzled", 64)(3, 9), 3 * 64 + (9 ^ 24))
+
+    def test_a_program_that_is_missing(self):
+        nowhere = mock.patch.object(fragments, "build", Path("/nowhere"))
+        with (
+            nowhere,
+            self.assertRaisesRegex(fragments.NotBuilt, "fragment_maps makes it"),
+        ):
+            fragments.maps()
 
 
 class Drawings(unittest.TestCase):
@@ -67,4 +66,5 @@ class Drawings(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    fragments.build = Path(sys.argv.pop(1)).resolve()
     unittest.main()

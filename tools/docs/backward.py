@@ -6,19 +6,21 @@ import json
 from collections.abc import Callable
 
 from .drawings import RESULTS, WARPS, Svg
-from .fragments import HIGH, LANES, MINE, ROOT, WIDE, _cells, _numbers, cpp_function
-
-DEVICE = ROOT / "common" / "device"
-
-
-def element_of_a(lane: int, i: int) -> tuple[int, int]:
-    """Row and column of an element of the fragment A of 16 x 16."""
-    source = (DEVICE / "fragments.cuh").read_text(encoding="utf-8")
-    return cpp_function(source, "element_of_a")(lane, i)
+from .fragments import (
+    HIGH,
+    LANES,
+    MINE,
+    WIDE,
+    _cells,
+    _numbers,
+    element_of,
+    row_for,
+)
 
 
 def needed_for_dq() -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Lane, register -> the two elements of dS^T (key, query) that it needs for dS, the operand A of dQ = dS K."""
+    element_of_a = element_of("a", "device")
     places = {}
     for lane in LANES:
         for register in range(4):
@@ -29,6 +31,7 @@ def needed_for_dq() -> dict[tuple[int, int], list[tuple[int, int]]]:
 
 def held_after_s() -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Lane, register -> the two elements of dS^T (key, query) that it has, as the operand A of dK = dS^T Q."""
+    element_of_a = element_of("a", "device")
     return {
         (lane, register): [element_of_a(lane, 2 * register + i) for i in range(2)]
         for lane in LANES
@@ -41,12 +44,11 @@ def loaded_transposed(rows: str) -> dict[tuple[int, int], list[tuple[int, int]]]
 
     @param rows  "row_for_a" or "row_for_b": which lane gives which address
     """
-    source = (DEVICE / "fragments.cuh").read_text(encoding="utf-8")
-    row_for = cpp_function(source, rows)
+    address = row_for(rows, "device")
     places = {}
     for lane in LANES:
         for register in range(4):
-            row, col = row_for(8 * register)  # of the matrix's first row
+            row, col = address(8 * register)  # of the matrix's first row
             places[lane, register] = [
                 (row + lane % 4 * 2 + i, col + lane // 4) for i in range(2)
             ]

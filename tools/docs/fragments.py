@@ -1,60 +1,67 @@
-"""The drawings of chapter 06, made from the maps that its kernel.cuh has: they are read from there and evaluated."""
+"""The drawings of chapter 06, made from the maps that its kernel.cuh has: tools/docs/fragment_maps.cu prints them."""
 
 from __future__ import annotations
 
 import functools
-import re
+import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from .drawings import ON_COLOUR, WARPS, Svg
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNEL = ROOT / "chapters" / "06_tensor_core_mma" / "kernel.cuh"
+PROGRAM = "fragment_maps"
 MINE = 5  # the lane that the drawings follow
 LANES = range(32)
 
 # --- maps in C++ ----------------------------------------------------------------------------------
 
-MARK = re.compile(r"//[^\n]*")
+
+class NotBuilt(Exception):
+    """The program with the maps cannot be run. One line says how to build it."""
+
+    def _render_traceback_(self) -> list[str]:  # in a notebook
+        return [f"{type(self).__name__}: {self}"]
 
 
-def cpp_function(source: str, name: str, **constants: int) -> Callable:
-    """A constexpr function of integers whose body is `const int a = ..;` and a return, as one of Python.
-
-    @param name  "offset", or "Swizzled::offset" for a member. Constants: what it uses besides its parameters
-    """
-    scope, _, name = name.rpartition("::")
-    at = source.index(f"struct {scope} ") if scope else 0
-    match = re.compile(rf"\b{name}\(([^)]*)\) {{(.*?)}}(?:\n|$)", re.DOTALL).search(
-        MARK.sub("", source), len(MARK.sub("", source[:at]))
-    )
-    parameters = [word.split()[-1] for word in match[1].split(",")]
-    code = []
-    for statement in match[2].replace("/", "//").split(";"):
-        words = " ".join(statement.split())
-        if words.startswith("const int "):
-            code += re.split(r", (?=\w+ = )", words.removeprefix("const int "))
-        elif words.startswith("return "):
-            code.append(f"result = {words.removeprefix('return ')}")
-    text = "\n".join(code).replace("{", "(").replace("}", ")")
-
-    def call(*arguments: int):
-        names = dict(zip(parameters, arguments, strict=True)) | constants
-        exec(text, {"__builtins__": {}}, names)  # noqa: S102  the repository's own source
-        return names["result"]
-
-    return call
+_preset = os.environ.get("FA_PRESET", "")
+build = ROOT / "build" / (_preset if _preset.startswith("sim") else "sim")
 
 
 @functools.cache
-def kernel() -> str:
-    return KERNEL.read_text(encoding="utf-8")
+def _printed(folder: Path) -> dict:
+    """What the program of this build prints."""
+    try:
+        done = subprocess.run(
+            [folder / "bin" / PROGRAM], capture_output=True, text=True, check=True
+        )
+    except OSError as error:
+        raise NotBuilt(
+            f"{folder / 'bin' / PROGRAM} cannot be run ({error.strerror}): "
+            f"cmake --build {folder} --target {PROGRAM} makes it"
+        ) from None
+    return json.loads(done.stdout)
 
 
-def element_of(matrix: str) -> Callable[[int, int], tuple[int, int]]:
+def maps(source: str = "chapter") -> dict:
+    """All maps, by name. @param source  "chapter": as chapter 06 writes them out, or "device": of common/device"""
+    return _printed(build)[source]
+
+
+def element_of(
+    matrix: str, source: str = "chapter"
+) -> Callable[[int, int], tuple[int, int]]:
     """Lane, number of the element -> row, column of A, B or C."""
-    return cpp_function(kernel(), f"element_of_{matrix}")
+    elements = maps(source)[f"element_of_{matrix}"]
+    return lambda lane, i: tuple(elements[lane][i])
+
+
+def row_for(rows: str, source: str = "chapter") -> Callable[[int], tuple[int, int]]:
+    """Lane -> row, column of the element whose address it gives to ldmatrix. @param rows  "row_for_a" or "row_for_b" """
+    places = maps(source)[rows]
+    return lambda lane: tuple(places[lane])
 
 
 def loaded(rows: str) -> dict[tuple[int, int], tuple[int, int]]:
@@ -62,23 +69,19 @@ def loaded(rows: str) -> dict[tuple[int, int], tuple[int, int]]:
 
     @param rows  "row_for_a" or "row_for_b": which lane gives which address
     """
-    row_for = cpp_function(kernel(), rows)
+    address = row_for(rows)
     places = {}
     for lane in LANES:
         for register in range(4):
-            row, col = row_for(8 * register + lane // 4)
+            row, col = address(8 * register + lane // 4)
             places[lane, register] = (row, col + lane % 4 * 2)
     return places
 
 
-def layout(name: str, cols: int) -> Callable[[int, int], int]:
-    """Row, column -> where the element lies, for RowMajor, Padded or Swizzled."""
-    per_line = max(64 // cols, 1)
-    if name == "Padded":  # RowMajor of rows that are 8 longer
-        return layout("RowMajor", cols + 8)
-    return cpp_function(
-        kernel(), f"{name}::offset", kStride=cols, kRowsPerLine=per_line
-    )
+def layout(name: str, cols: int, source: str = "chapter") -> Callable[[int, int], int]:
+    """Row, column -> where the element lies, for RowMajor, Padded or Swizzled. Rows: of a tile of 64."""
+    offsets = maps(source)[name][str(cols)]
+    return lambda row, col: offsets[row][col]
 
 
 # --- drawing --------------------------------------------------------------------------------------
@@ -166,9 +169,9 @@ def fragments() -> str:
 
 def _addresses(svg, x, y, rows):
     """A 16 x 16 tile in shared memory: which lane gives the address of which 16 bytes."""
-    row_for = cpp_function(kernel(), rows)
+    address = row_for(rows)
     for lane in LANES:
-        row, col = row_for(lane)
+        row, col = address(lane)
         text = f"lane {lane}"
         _cells(svg, x, y, (row, col), text, WARPS[lane // 8], False, cols=8)
     for row in range(16):

@@ -445,7 +445,11 @@ def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
         raise BlockError(
             f"tools/docs/drawings.py does not draw {name}: must be one of {known}"
         )
-    return Made(f"![{text}]({name}.svg)", {folder / f"{name}.svg": DRAWINGS[name]()})
+    try:
+        drawing = DRAWINGS[name]()
+    except fragments.NotBuilt as error:
+        raise BlockError(str(error)) from None
+    return Made(f"![{text}]({name}.svg)", {folder / f"{name}.svg": drawing})
 
 
 # What may stand behind the name of a file.
@@ -673,6 +677,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     args = parser.parse_args(arguments)
     tree = Tree(root, (args.build or root / SIM).resolve())
+    fragments.build = tree.build
     files = [path.resolve() for path in args.files] or markdown_files(root)
     for path in files:
         if not path.is_file():

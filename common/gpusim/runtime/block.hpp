@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "gpusim/gpusim.hpp"
@@ -24,6 +24,13 @@
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
 #include "gpusim/runtime/races.hpp"
+#include "gpusim/runtime/sites.hpp"
+
+// The built-in variables of a kernel: to the kernel, which sees shim/device_functions.h, they are constants.
+extern __thread gpusim::device::Index threadIdx;
+extern __thread gpusim::device::Index blockIdx;
+extern __thread gpusim::device::Index blockDim;
+extern __thread gpusim::device::Index gridDim;
 
 namespace gpusim {
 
@@ -144,23 +151,35 @@ class BlockRunner {
     bool is_index = false;  ///< threadIdx and its like: not shared memory, but they lie beside it
   };
 
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kStack = 64 * 1024;
+  static constexpr std::size_t kStackStride = kStack + kPage;  // a guard page below each stack
+  /// Accesses by a lane without any synchronisation in the block, after which it is taken to run for ever.
+  static constexpr std::int64_t kLongPatience = 1 << 25;
+
+  // block.cpp
+  void clear_shared();
+  void start_threads();
+
+  // block_schedule.cpp
+  bool run_warp(int warp);
+  void resolve_warp(int warp);
+  bool release_barrier();
+  void abandon();
   static void fiber_main(boost::context::detail::transfer_t from);
   void resume(Thread& thread);
   void suspend();
   [[noreturn]] void end_thread();
 
-  void start_threads();
-  bool run_warp(int warp);
-  void resolve_warp(int warp);
-  bool release_barrier();
+  // block_divergence.cpp
   void report_divergence();
-  void abandon();
-  void clear_shared();
 
+  // block_counts.cpp
   void process(const WarpAccess& access, int warp);
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void process_global(const WarpAccess& access, int warp);
   void process_shared(const WarpAccess& access, int warp);
+  void found_race(InstructionKey instruction, std::uintptr_t address, int warp, int lane, const Rival& rival);
 
   /// What is known of a word of shared memory, in a byte: a bit for each of its bytes that has been written, ...
   static constexpr std::uint8_t kWritten = 0x0f;
@@ -206,17 +225,18 @@ class BlockRunner {
     return (states & written) == written || (kKind == AccessKind::kWrite && kSize >= 4);
   }
 
+  // block_access.cpp
   void check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   void check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   [[noreturn]] void trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
                          AccessKind access, const void* pc);
-  void found_race(InstructionKey instruction, std::uintptr_t address, int warp, int lane, const Rival& rival);
   void found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc);
   void fill(Example& example, int thread, Space space, std::uintptr_t address) const;
   std::string place_of(Space space, std::uintptr_t address) const;
-  void land(std::vector<AsyncCopy>& group);
-  std::uint16_t site_of(std::uintptr_t pc);
   StaticVariable* variable_at(std::size_t offset);
+
+  // block_calls.cpp
+  void land(std::vector<AsyncCopy>& group);
 
   Arena& arena_;
   const std::uintptr_t arena_base_;
@@ -253,12 +273,7 @@ class BlockRunner {
   RaceShadow shared_shadow_;
   GlobalShadow global_shadow_;
 
-  std::unordered_map<std::uintptr_t, std::uint16_t> sites_;
-  struct KnownSite {
-    std::uintptr_t pc = 0;
-    std::uint16_t number = 0;
-  };
-  std::array<KnownSite, 256> known_sites_;  ///< of sites_, those met last
+  SiteNumbers sites_;
 
   std::byte* stacks_ = nullptr;
   // For AddressSanitizer, which must be told of every change of stack.
@@ -271,10 +286,18 @@ class BlockRunner {
 /// the standard library that the runtime calls may be the copies that were compiled with a kernel, hooks and all.
 extern constinit thread_local BlockRunner* current_runner;
 
+/// The code of a kernel has called the runtime, which has more to do than a few comparisons.
+class OutsideKernel {
+ public:
+  OutsideKernel() : runner_(std::exchange(current_runner, nullptr)) {}
+  ~OutsideKernel() { current_runner = runner_; }
+  OutsideKernel(const OutsideKernel&) = delete;
+
+ private:
+  BlockRunner* runner_;
+};
+
 /// Where dynamic shared memory lives, registered by the objects of dynamic_shared.hpp.
 void register_dynamic_shared(void* (*address)());
-
-/// Return address of a site number (see Rival::site).
-std::uintptr_t pc_of_site(std::uint16_t site);
 
 }  // namespace gpusim

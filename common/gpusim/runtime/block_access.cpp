@@ -1,0 +1,157 @@
+/// @file
+/// An access that a thread is about to make: whether it may, and what is reported if it may not.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "gpusim/runtime/block.hpp"
+
+namespace gpusim {
+namespace {
+
+/// Calls f(state, bits) for each word that the bytes lie in, with the bits that stand for them.
+template <class F>
+void for_each_word(std::uint8_t* state, std::uintptr_t address, std::size_t size, F&& f) {
+  for (const std::uintptr_t end = address + size; address < end; ++state) {
+    const std::uintptr_t next = std::min(end, address / 4 * 4 + 4);
+    f(*state, std::uint8_t(((1u << (next - address)) - 1) << address % 4));
+    address = next;
+  }
+}
+
+bool all_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t size) {
+  bool all = true;
+  for_each_word(state, address, size, [&](std::uint8_t s, std::uint8_t bits) { all &= (s & bits) == bits; });
+  return all;
+}
+
+void set_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t size) {
+  for_each_word(state, address, size, [](std::uint8_t& s, std::uint8_t bits) {
+    // Two blocks may own the halves of a word.
+    std::atomic_ref<std::uint8_t>(s).fetch_or(bits, std::memory_order_relaxed);
+  });
+}
+
+}  // namespace
+
+void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc,
+                            bool aligned) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  Space space = Space::kGlobal;
+  if (address - shared_base_ < shared_bytes_) {
+    if (variables_[variable_of_word_[(address - shared_base_) / 4]].is_index) return;  // clang's hooks see it
+    space = Space::kShared;
+    check_shared(address, size, kind, pc, aligned);
+  } else if (address - arena_base_ < arena_bytes_) {
+    check_global(address, size, kind, pc, aligned);
+  } else {
+    return;
+  }
+  const InstructionKey key = InstructionKey::make(pc, size, kind, space);
+  while (!log_.append(key, current_->loops, address)) suspend();
+}
+
+void BlockRunner::change_loop(const void* pc, const void* frame) {
+  current_->loops.change_loop(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame));
+  iteration_ = current_->loops.iteration();
+}
+
+void BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+                               bool aligned) {
+  if (arena_.find(address, size) == 0)
+    trap(DefectKind::kOutOfBounds, Space::kGlobal, address, size, kind, pc);
+  if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kGlobal, address, size, kind, pc);
+  std::uint8_t* state = arena_.initialized(address);
+  if (kind == AccessKind::kWrite) {
+    set_initialized(state, address, size);
+  } else if (!all_initialized(state, address, size)) {
+    found_uninitialized(Space::kGlobal, address, size, pc);
+  }
+}
+
+void BlockRunner::check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+                               bool aligned) {
+  const std::size_t offset = address - shared_base_;
+  const StaticVariable* v = &variables_[variable_of_word_[offset / 4]];
+  if (offset - v->offset >= v->bytes || offset - v->offset + size > v->bytes) [[unlikely]] {
+    v = variable_at(offset);  // two small variables in one word
+    if (v == nullptr || offset - v->offset + size > v->bytes) {
+      trap(DefectKind::kOutOfBounds, Space::kShared, address, size, kind, pc);
+    }
+  }
+  if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kShared, address, size, kind, pc);
+  if (kind == AccessKind::kCopyIssue) return;
+  std::uint8_t* state = &shared_state_[offset / 4];
+  if (kind == AccessKind::kWrite || kind == AccessKind::kCopyLand) {
+    set_initialized(state, address, size);
+  } else if (!all_initialized(state, address, size)) {
+    found_uninitialized(Space::kShared, address, size, pc);
+  }
+}
+
+BlockRunner::StaticVariable* BlockRunner::variable_at(std::size_t offset) {
+  for (StaticVariable& v : variables_) {
+    if (offset >= v.offset && offset < v.offset + v.bytes) return &v;
+  }
+  return nullptr;
+}
+
+std::string BlockRunner::place_of(Space space, std::uintptr_t address) const {
+  if (space == Space::kGlobal) return arena_.place_of(address);
+  const std::size_t offset = address - shared_base_;
+  const StaticVariable* best = nullptr;
+  std::size_t best_distance = ~std::size_t(0);
+  for (const StaticVariable& v : variables_) {
+    if (v.name.empty()) continue;
+    const std::size_t end = v.offset + v.bytes;
+    const std::size_t distance = offset >= end ? offset - end + 1 : offset < v.offset ? v.offset - offset : 0;
+    if (distance < best_distance) {
+      best = &v;
+      best_distance = distance;
+    }
+  }
+  if (best == nullptr) return "byte " + std::to_string(offset);
+  return place_in(best->name, shared_base_ + best->offset, shared_base_ + best->offset + best->bytes,
+                  address);
+}
+
+void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t address) const {
+  e.rival_block = linear_;
+  e.thread = thread;
+  e.grid = grid_dim_;
+  e.block_dim = block_dim_;
+  e.address = address;
+  e.place = place_of(space, address);
+}
+
+/// Reports an access that cannot be made, and ends the thread in its stead. The block is given up as soon as
+/// the other lanes have had their turn, so that all of them are counted.
+void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
+                       AccessKind access, const void* pc) {
+  const FindingKey key{.kind = kind,
+                       .pc = reinterpret_cast<std::uintptr_t>(pc),
+                       .access = access,
+                       .space = space,
+                       .bytes = std::uint8_t(size)};
+  {
+    const OutsideKernel outside;
+    if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
+  }
+  trapped_ = true;
+  current_->open_group.clear();
+  current_->groups.clear();
+  end_thread();
+}
+
+void BlockRunner::found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc) {
+  const OutsideKernel outside;
+  const FindingKey key{.kind = DefectKind::kUninitializedRead,
+                       .pc = reinterpret_cast<std::uintptr_t>(pc),
+                       .space = space,
+                       .bytes = std::uint8_t(size)};
+  if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
+}
+
+}  // namespace gpusim

@@ -1,0 +1,206 @@
+/// @file
+/// Which thread of a block runs when: a fiber each, in turns from one synchronisation to the next.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/fiber_sanitizer.hpp"
+
+__thread gpusim::device::Index threadIdx;
+__thread gpusim::device::Index blockIdx;
+__thread gpusim::device::Index blockDim;
+__thread gpusim::device::Index gridDim;
+
+namespace gpusim {
+
+constinit thread_local BlockRunner* current_runner = nullptr;
+
+namespace {
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::transfer_t;
+
+/// Accesses by a lane without any synchronisation in the block, after which it is taken to run for ever if other
+/// threads wait for it. See kLongPatience.
+constexpr std::int64_t kPatience = 1 << 22;
+/// Accesses by a lane after which the other warps get a turn: it may be waiting for something that they write.
+constexpr std::int64_t kTurn = 1 << 16;
+
+}  // namespace
+
+void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t number) {
+  linear_ = linear;
+  number_ = number;
+  const Dim3 block = grid_dim_.at(linear);
+  ::blockIdx = {block.x, block.y, block.z};
+  block_epoch_ = ++epoch_;
+  trapped_ = false;
+  idle_rounds_ = 0;
+  clear_shared();
+  global_shadow_.next_block();
+  start_threads();
+  while (live_ > 0) {
+    bool progress = false;
+    for (int w = 0; w < warp_count_; ++w) {
+      progress |= run_warp(w);
+      if (trapped_) return abandon();
+    }
+    if (live_ > 0 && !release_barrier() && !progress) {
+      report_divergence();
+      return abandon();
+    }
+  }
+}
+
+/// Runs a warp until each of its lanes is done or waits for another warp, or for a turn if it does not come to
+/// that. False: there was nothing to run.
+bool BlockRunner::run_warp(int warp) {
+  const int first = warp * kWarpSize;
+  const int last = std::min(first + kWarpSize, thread_count_);
+  const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
+  for (int round = 0;; ++round) {
+    lanes_in_turn_ = 0;
+    for (int i = first; i < last; ++i) {
+      if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
+    }
+    if (lanes_in_turn_ == 0) return round > 0;
+    const int first_lane = log_.first_lane();
+    for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
+      resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
+    }
+    log_.advance(process_one);
+    if (trapped_) return true;
+    resolve_warp(warp);
+    const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
+    if (idle > kPatience) {
+      const bool awaited = std::any_of(
+          threads_.begin(), threads_.begin() + thread_count_,
+          [](const Thread& t) { return t.state == State::kBlockSync || t.state == State::kWarpSync; });
+      if (awaited || idle > kLongPatience) {
+        report_divergence();
+        trapped_ = true;
+        return true;
+      }
+    }
+    if (idle > kTurn && idle % kTurn == 0) {
+      log_.finish(process_one);
+      return true;
+    }
+  }
+}
+
+/// Completes every warp-wide operation for which all named lanes have arrived.
+void BlockRunner::resolve_warp(int warp) {
+  Thread* lanes = &threads_[warp * kWarpSize];
+  Warp& w = warps_[warp];
+  for (std::uint32_t rest = w.live; rest != 0; rest &= rest - 1) {
+    const Thread& leader = lanes[std::countr_zero(rest)];
+    if (leader.state != State::kWarpSync) continue;
+    const std::uint32_t needed = leader.mask & w.live;
+    if ((needed & (1u << std::countr_zero(rest))) == 0)
+      continue;  // names others but not itself: never completes
+    const device::WarpOp op = leader.op;
+    std::array<void*, kWarpSize> operands{};
+    const bool needs_all = op >= device::WarpOp::kMatrixLoad;
+    bool complete = !needs_all || needed == leader.mask;  // also those lanes that have ended
+    for (std::uint32_t m = needed; m != 0; m &= m - 1) {
+      const Thread& t = lanes[std::countr_zero(m)];
+      complete &= t.state == State::kWarpSync && t.mask == leader.mask && t.op == leader.op;
+      complete &= !needs_all || t.sync_pc == leader.sync_pc;
+      operands[std::countr_zero(m)] = t.operand;
+    }
+    if (!complete) continue;
+    if (leader.resolve != nullptr) leader.resolve(operands.data());
+    for (std::uint32_t m = needed; m != 0; m &= m - 1) lanes[std::countr_zero(m)].state = State::kReady;
+    switch (op) {
+      case device::WarpOp::kSync:
+        ++tally.ops.warp_barriers;
+        w.clock.synchronize(needed, needed == w.live);
+        break;
+      case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
+      case device::WarpOp::kVote: ++tally.ops.votes; break;
+      case device::WarpOp::kMatrixLoad: break;  // counted as the read of shared memory that it is
+      case device::WarpOp::kMma: ++tally.ops.mma; break;
+    }
+    idle_rounds_ = 0;
+  }
+}
+
+/// Opens the block's barrier if every live thread waits at it, at the same call.
+bool BlockRunner::release_barrier() {
+  int sum = 0;
+  const void* pc = nullptr;
+  for (int i = 0; i < thread_count_; ++i) {
+    const Thread& t = threads_[i];
+    if (t.state == State::kDone) continue;
+    if (t.state != State::kBlockSync || (pc != nullptr && t.sync_pc != pc)) return false;
+    pc = t.sync_pc;
+    sum += t.value;
+  }
+  for (int i = 0; i < thread_count_; ++i) {
+    Thread& t = threads_[i];
+    if (t.state == State::kDone) continue;
+    t.state = State::kReady;
+    t.value = sum;
+  }
+  for (int w = 0; w < warp_count_; ++w) tally.ops.barriers += warps_[w].live != 0;
+  ++epoch_;
+  idle_rounds_ = 0;
+  return true;
+}
+
+/// Gives up a block whose threads cannot all end. Their stacks are used again; nothing on them is unwound.
+void BlockRunner::abandon() {
+  log_.clear();
+  shared_shadow_.reset();
+  for (int i = 0; i < thread_count_; ++i) threads_[i].state = State::kDone;
+  live_ = 0;
+}
+
+void BlockRunner::fiber_main(transfer_t from) {
+  auto* self = static_cast<BlockRunner*>(from.data);
+  sanitizer::arrive(nullptr, &self->scheduler_stack_, &self->scheduler_stack_size_);
+  self->scheduler_ = from.fctx;
+  self->body_(self->arguments_);
+  self->end_thread();
+}
+
+void BlockRunner::resume(Thread& thread) {
+  current_ = &thread;
+  ::threadIdx = {thread.index.x, thread.index.y, thread.index.z};
+  iteration_ = thread.loops.iteration();
+  log_.enter(thread.linear % kWarpSize);
+  sanitizer::leave(&scheduler_fake_stack_, stacks_ + std::size_t(thread.linear) * kStackStride + kPage,
+                   kStack);
+  current_runner = this;
+  const transfer_t back = jump_fcontext(thread.context, this);
+  current_runner = nullptr;
+  sanitizer::arrive(scheduler_fake_stack_);
+  thread.context = back.fctx;
+}
+
+void BlockRunner::suspend() {
+  void* fake_stack = nullptr;
+  sanitizer::leave(&fake_stack, scheduler_stack_, scheduler_stack_size_);
+  const transfer_t back = jump_fcontext(scheduler_, nullptr);
+  sanitizer::arrive(fake_stack, &scheduler_stack_, &scheduler_stack_size_);
+  scheduler_ = back.fctx;
+}
+
+void BlockRunner::end_thread() {
+  Thread& t = *current_;
+  for (auto& group : t.groups) land(group);
+  land(t.open_group);
+  t.groups.clear();
+  t.state = State::kDone;
+  warps_[t.linear / kWarpSize].live &= ~(1u << (t.linear % kWarpSize));
+  --live_;
+  sanitizer::leave(nullptr, scheduler_stack_, scheduler_stack_size_);
+  jump_fcontext(scheduler_, nullptr);
+  __builtin_unreachable();
+}
+
+}  // namespace gpusim
