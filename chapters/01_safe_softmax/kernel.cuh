@@ -3,8 +3,8 @@
 /// wrong thread reads the wrong column.
 ///
 /// x and y are [rows, cols], fp32, row-major. Every kernel takes any rows >= 1 and any cols >= 1. A row of
-/// -inf only becomes zeros. A row that holds a NaN or +inf becomes NaN throughout: fmaxf() passes over a NaN,
-/// but exp(NaN - m) and exp(inf - inf) are NaN, and so is every sum that they are in. (`unsafe` has no m: its
+/// -inf only becomes zeros. A row that holds a NaN or +inf becomes NaN throughout: fmaxf() ignores a NaN, but
+/// exp(NaN - m) and exp(inf - inf) are NaN, and so is every sum that contains them. (`unsafe` has no m: its
 /// exp(inf) is inf.)
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace fa::ch01 {
 
-constexpr int kBlockThreads = 128;           ///< the same for every kernel here: only the mapping changes
+constexpr int kBlockThreads = 128;           ///< of every kernel here: only the mapping changes
 constexpr int kWarps = kBlockThreads / 32;   ///< warps of a block
 constexpr unsigned kAllLanes = 0xffffffffu;  ///< all 32 lanes of the warp take part in a shuffle
 
@@ -24,7 +24,7 @@ __device__ __forceinline__ float inverse_or_zero(float l) { return l == 0.0f ? 0
 
 /// Softmax as it is defined: y[r, c] = exp(x[r, c]) / sum_j exp(x[r, j]).
 ///
-/// Right as long as the sum is a number that fp32 can hold. exp(89) is not, and exp(-104) is 0.
+/// Right as long as fp32 can hold the sum. It cannot hold exp(89), and exp(-104) is 0.
 /// (Milakov & Gimelshein 2018, algorithm 1.)
 ///
 ///   grid    ceil(rows / kBlockThreads)   one thread per row
@@ -104,19 +104,19 @@ __device__ __forceinline__ float warp_sum(float value) {
   return value;
 }
 
-/// x[col], or -inf behind the end of the row: no maximum changes, and a sum grows by exp(-inf) = 0.
+/// x[col], or -inf past the end of the row, which changes no maximum and adds exp(-inf) = 0 to a sum.
 ///
-/// With it, all threads of a row make the same number of steps. If those without a column left stopped a step
-/// before the others, the warp would part: nvcc unrolls loops by four, and the two groups would run what
-/// remains one after the other. At 1003 columns that is 18 % more sectors.
+/// It lets all threads of a row take the same number of steps. If threads without a column left stopped one step
+/// early, the warp would diverge: nvcc unrolls loops by four, and the two groups would run the remaining steps
+/// one after the other. At 1003 columns that costs 18 % more sectors.
 __device__ __forceinline__ float at(const float* x, int col, int cols) {
   return col < cols ? x[col] : -INFINITY;
 }
 
 /// Safe softmax with a warp on each row instead of a thread.
 ///
-/// One change: the mapping. In one step the 32 lanes read 32 neighbouring columns of one row: 128 bytes in a
-/// row, 4 sectors (5 where the row does not begin at a sector).
+/// One change: the mapping. In one step the 32 lanes read 32 neighbouring columns of one row: 128 consecutive
+/// bytes, 4 sectors (5 if the row does not begin at a sector).
 ///
 ///   grid    ceil(rows / kWarps)   one warp per row
 ///   block   kBlockThreads = 32 * kWarps
@@ -153,8 +153,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 /// Safe softmax with a block on each row instead of a warp.
 ///
-/// One change: the mapping again. Few long rows now keep the whole chip busy, but no shuffle crosses a warp:
-/// the warps pass on their results through shared memory, and have to wait for each other there.
+/// One change: the mapping again. A few long rows now keep the whole chip busy. But no shuffle crosses a warp:
+/// the warps exchange their results through shared memory, and have to wait for each other.
 ///
 ///   grid    rows                  one block per row
 ///   block   kBlockThreads
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   for (int first = 0; first < cols; first += kBlockThreads) m = fmaxf(m, at(x, first + thread, cols));
   m = warp_max(m);
   if (first_lane) sPartial[warp] = m;
-  __syncthreads();  // the maximum of every warp is there
+  __syncthreads();  // every warp has written its maximum
   for (int other = 0; other < kWarps; ++other) m = fmaxf(m, sPartial[other]);
 
   // Pass 2: the sum.
@@ -184,9 +184,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   for (int first = 0; first < cols; first += kBlockThreads) l += expf(at(x, first + thread, cols) - m);
   // EXERCISE 4: l holds this thread's part of the sum. Make it the sum of the row, in every thread.
   l = warp_sum(l);
-  __syncthreads();  // every warp has read the maxima: their place is free
+  __syncthreads();  // every warp has read the maxima: sPartial may be overwritten
   if (first_lane) sPartial[warp] = l;
-  __syncthreads();  // the sum of every warp is there
+  __syncthreads();  // every warp has written its sum
   l = 0.0f;
   for (int other = 0; other < kWarps; ++other) l += sPartial[other];
   // END 4

@@ -34,7 +34,7 @@ void launch_block_per_row(const Args& a, cudaStream_t stream) {
 /// A kernel of `on_chip`, and what the host must know of it.
 struct OnChipKernel {
   int threads;  ///< that share a row
-  int quads;    ///< of a row that each of them keeps in registers
+  int float4s;  ///< of a row that each of them keeps in registers
   int rows_per_block;
   bool uses_shared;  ///< can keep more of a row in shared memory
   void (*kernel)(const float*, float*, int, int, int);
@@ -42,7 +42,7 @@ struct OnChipKernel {
 
 template <class Row>
 OnChipKernel on_chip_kernel() {
-  return {Row::kThreads, Row::kQuads, Row::kRowsPerBlock, Row::kUsesShared, on_chip_softmax<Row>};
+  return {Row::kThreads, Row::kFloat4s, Row::kRowsPerBlock, Row::kUsesShared, on_chip_softmax<Row>};
 }
 
 /// From short rows to long ones. A multiprocessor runs 1024 threads of any of them: many rows, or one.
@@ -61,11 +61,11 @@ const OnChipKernel kOnChipKernels[] = {
 /// Which kernel takes rows of some length, and how much shared memory it uses.
 struct OnChipPlan {
   OnChipKernel by;
-  int shared_quads;  ///< of a row that each thread keeps in shared memory
+  int shared_float4s;  ///< of a row that each thread keeps in shared memory
 
   int block_threads() const { return by.threads * by.rows_per_block; }
-  std::size_t shared_bytes() const { return std::size_t(shared_quads) * by.threads * sizeof(float4); }
-  std::int64_t cols_on_chip() const { return std::int64_t(4) * by.threads * (by.quads + shared_quads); }
+  std::size_t shared_bytes() const { return std::size_t(shared_float4s) * by.threads * sizeof(float4); }
+  std::int64_t cols_on_chip() const { return std::int64_t(4) * by.threads * (by.float4s + shared_float4s); }
 };
 
 /// The first kernel that can hold a row of `cols` columns, or else the last one: the border between one read
@@ -77,13 +77,13 @@ OnChipPlan plan_on_chip(std::int64_t cols) {
   const std::int64_t most_shared =
       shared_limit / std::int64_t(1024 * sizeof(float4));  // of each of 1024 threads
 
-  // A row of ragged length may begin at the last column of a quad, and end at the first of another.
-  const std::int64_t quads = cols % 4 == 0 ? cols / 4 : (cols + 6) / 4;
+  // A row of ragged length may begin at the last column of a float4, and end at the first of another.
+  const std::int64_t float4s = cols % 4 == 0 ? cols / 4 : (cols + 6) / 4;
   OnChipPlan plan{};
   for (const OnChipKernel& kernel : kOnChipKernels) {
-    const std::int64_t missing = (quads + kernel.threads - 1) / kernel.threads - kernel.quads;
+    const std::int64_t missing = (float4s + kernel.threads - 1) / kernel.threads - kernel.float4s;
     plan = {kernel, kernel.uses_shared ? int(std::clamp<std::int64_t>(missing, 0, most_shared)) : 0};
-    if (missing <= plan.shared_quads) break;
+    if (missing <= plan.shared_float4s) break;
   }
   return plan;
 }
@@ -91,14 +91,15 @@ OnChipPlan plan_on_chip(std::int64_t cols) {
 void launch_on_chip(const Args& a, cudaStream_t stream) {
   const OnChipPlan plan = plan_on_chip(a.cols);
   launch(plan.by.kernel, blocks_for(a.rows, plan.by.rows_per_block), unsigned(plan.block_threads()),
-         plan.shared_bytes(), stream, a.x, a.y, a.rows, a.cols, plan.shared_quads);
+         plan.shared_bytes(), stream, a.x, a.y, a.rows, a.cols, plan.shared_float4s);
 }
 
 /// Columns, of all rows together, that `on_chip` reads a second time: 0 where a row fits.
 std::int64_t on_chip_reread(const Shape& shape) {
   const std::int64_t fit = plan_on_chip(shape.cols).cols_on_chip();
   std::int64_t sum = 0;
-  for (std::int64_t row = 0; row < 4; ++row) {  // row and row + 4 begin at the same place within 16 bytes
+  for (std::int64_t row = 0; row < 4;
+       ++row) {  // row and row + 4 begin at the same column of 16 aligned bytes
     const std::int64_t lead = row * shape.cols % 4;
     sum += (shape.rows - row + 3) / 4 * std::max<std::int64_t>(0, lead + shape.cols - fit);
   }

@@ -74,49 +74,49 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Are columns col .. col + count - 1 all among columns 0 .. end - 1? Decides every ragged edge below.
+/// Whether columns col .. col + count - 1 are all among columns 0 .. end - 1. Decides every ragged edge below.
 __device__ __forceinline__ bool inside(int col, int count, int end) { return col >= 0 && col + count <= end; }
 
-/// Will these bytes of x be read once more? If not, the L2 may drop them before others.
+/// Whether these bytes of x will be read once more. If not, the L2 may drop them before others.
 enum class Read { kAgain, kLast };
 
 /// Four neighbouring floats by one load of 16 bytes. @param address  a multiple of 16 bytes
 template <Read kRead>
 __device__ __forceinline__ float4 load_float4(const float* address) {
-  const float4* quad = reinterpret_cast<const float4*>(address);
-  return kRead == Read::kLast ? __ldcs(quad) : *quad;
+  const float4* x = reinterpret_cast<const float4*>(address);
+  return kRead == Read::kLast ? __ldcs(x) : *x;
 }
 
 /// Four neighbouring floats by one store of 16 bytes. Nobody reads y here: the L2 may drop it before x.
-__device__ __forceinline__ void store_float4(float* address, float4 quad) {
-  __stcs(reinterpret_cast<float4*>(address), quad);
+__device__ __forceinline__ void store_float4(float* address, float4 x) {
+  __stcs(reinterpret_cast<float4*>(address), x);
 }
 
-/// A quad: the four columns from `col` on. Columns outside 0 .. end - 1 are not read; they are -inf, which
-/// adds exp(-inf) = 0 to a sum.
+/// The four columns of a row from `col` on. Columns outside 0 .. end - 1 are not read; they are -inf, which adds
+/// exp(-inf) = 0 to a sum.
 ///
-/// A row whose length is no multiple of 4 begins or ends in the middle of 16 aligned bytes: its first quad
-/// then has col < 0, its last one ends behind `end`, and only these two are loaded column by column.
+/// If the length of rows is no multiple of 4, a row may begin or end within 16 aligned bytes: its first four columns
+/// then have col < 0, its last four reach past `end`, and only these are loaded one by one.
 ///
 /// @param x  the row; x + col is a multiple of 16 bytes
 template <Read kRead = Read::kAgain>
-__device__ __forceinline__ float4 load_quad(const float* x, int col, int end) {
-  // EXERCISE 2: Load the columns of the quad that belong to the row, and read nothing else.
+__device__ __forceinline__ float4 load_columns(const float* x, int col, int end) {
+  // EXERCISE 2: Load those of the four columns that belong to the row, and read nothing else.
   if (inside(col, 4, end)) return load_float4<kRead>(x + col);
   const auto value = [x, end](int c) { return inside(c, 1, end) ? x[c] : -INFINITY; };
   return {value(col), value(col + 1), value(col + 2), value(col + 3)};
   // END 2
 }
 
-/// Writes the columns of a quad that lie in columns 0 .. end - 1.
-__device__ __forceinline__ void store_quad(float* y, int col, int end, float4 quad) {
+/// Writes those of four columns that are among columns 0 .. end - 1.
+__device__ __forceinline__ void store_columns(float* y, int col, int end, float4 x) {
   if (inside(col, 4, end)) {
-    store_float4(y + col, quad);
+    store_float4(y + col, x);
   } else {
-    if (inside(col, 1, end)) y[col] = quad.x;
-    if (inside(col + 1, 1, end)) y[col + 1] = quad.y;
-    if (inside(col + 2, 1, end)) y[col + 2] = quad.z;
-    if (inside(col + 3, 1, end)) y[col + 3] = quad.w;
+    if (inside(col, 1, end)) y[col] = x.x;
+    if (inside(col + 1, 1, end)) y[col + 1] = x.y;
+    if (inside(col + 2, 1, end)) y[col + 2] = x.z;
+    if (inside(col + 3, 1, end)) y[col + 3] = x.w;
   }
 }
 
@@ -131,26 +131,26 @@ __device__ __forceinline__ float4 probabilities(float4 x, float m, float inv_l) 
   return {e.x * inv_l, e.y * inv_l, e.z * inv_l, e.w * inv_l};
 }
 
-/// The pair of the quads at columns col, col + kStride, ... Each of the four columns of a quad has a pair of
-/// its own until the end, so that four merges are on their way at a time and none waits for another.
+/// The pair of the columns that a thread takes: four from `col` on, four from col + kStride on, ... Each of the four has
+/// a pair of its own until the end, so that four merges are in flight at a time and none waits for another.
 template <int kStride>
-__device__ __forceinline__ MaxSum merge_quads(const float* x, int col, int cols) {
+__device__ __forceinline__ MaxSum merge_columns(const float* x, int col, int cols) {
   MaxSum part[4];
   for (MaxSum& p : part) p = {-FLT_MAX, 0.0f};
   for (; col < cols; col += kStride) {
-    const float4 quad = load_quad(x, col, cols);
-    part[0] = merge(part[0], {quad.x, 1.0f});
-    part[1] = merge(part[1], {quad.y, 1.0f});
-    part[2] = merge(part[2], {quad.z, 1.0f});
-    part[3] = merge(part[3], {quad.w, 1.0f});
+    const float4 next = load_columns(x, col, cols);
+    part[0] = merge(part[0], {next.x, 1.0f});
+    part[1] = merge(part[1], {next.y, 1.0f});
+    part[2] = merge(part[2], {next.z, 1.0f});
+    part[3] = merge(part[3], {next.w, 1.0f});
   }
   return merge(merge(part[0], part[1]), merge(part[2], part[3]));
 }
 
 /// Online softmax, four columns at a time.
 ///
-/// One change: a lane takes a quad per step, and has a pair (m, l) for each of its columns. That is a quarter
-/// of the load and store instructions, and four independent chains of merges instead of one.
+/// One change: a lane takes four columns per step, and has a pair (m, l) for each of them. That is a quarter of
+/// the load and store instructions, and four independent chains of merges instead of one.
 ///
 ///   grid    ceil(rows / kWarps)   one warp per row
 ///   block   kBlockThreads = 32 * kWarps
@@ -163,24 +163,23 @@ __global__ void __launch_bounds__(kBlockThreads)
   const int lane = threadIdx.x % 32;
   const size_t row = size_t(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (row >= size_t(rows)) return;
-  const int lead = int(row * cols % 4);  // columns of the row before in the first quad of this one
+  const int lead = int(row * cols % 4);  // columns of the previous row in the 16 bytes where this one begins
   x += row * cols;
   y += row * cols;
 
-  // Pass 1: lane i takes quads i, i + 32, ...: 512 neighbouring bytes a step.
-  const MaxSum all = warp_reduce(merge_quads<4 * 32>(x, 4 * lane - lead, cols), merge);
+  // Pass 1: in each step the lanes take 4 columns each, 512 neighbouring bytes.
+  const MaxSum all = warp_reduce(merge_columns<4 * 32>(x, 4 * lane - lead, cols), merge);
 
   // Pass 2.
   const float inv_l = inverse_or_zero(all.l);
   for (int col = 4 * lane - lead; col < cols; col += 4 * 32) {
-    store_quad(y, col, cols, probabilities(load_quad(x, col, cols), all.m, inv_l));
+    store_columns(y, col, cols, probabilities(load_columns(x, col, cols), all.m, inv_l));
   }
 }
 
 /// Online softmax with a block on each row.
 ///
-/// One change: the mapping, for rows that are long and few. One merge() serves elements, lanes and warps
-/// alike.
+/// One change: the mapping, for rows that are few and long. The same merge() serves elements, lanes and warps.
 ///
 ///   grid    rows                     one block per row
 ///   block   kBlockThreads
@@ -196,9 +195,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   x += row * cols;
   y += row * cols;
 
-  // Pass 1: thread i takes quads i, i + kBlockThreads, ...
-  const MaxSum mine = merge_quads<4 * kBlockThreads>(x, 4 * thread - lead, cols);
-  // EXERCISE 3: The threads hold the pairs of their parts. Make of them the pair of the row, in every thread.
+  // Pass 1: in each step the threads take 4 columns each.
+  const MaxSum mine = merge_columns<4 * kBlockThreads>(x, 4 * thread - lead, cols);
+  // EXERCISE 3: The threads hold the pairs of their parts. Merge them into the pair of the row, in every thread.
   __shared__ MaxSum sPartial[kWarps];
   const MaxSum all = block_reduce(mine, merge, sPartial);
   // END 3
@@ -206,54 +205,55 @@ __global__ void __launch_bounds__(kBlockThreads)
   // Pass 2.
   const float inv_l = inverse_or_zero(all.l);
   for (int col = 4 * thread - lead; col < cols; col += 4 * kBlockThreads) {
-    store_quad(y, col, cols, probabilities(load_quad(x, col, cols), all.m, inv_l));
+    store_columns(y, col, cols, probabilities(load_columns(x, col, cols), all.m, inv_l));
   }
 }
 
-/// How `on_chip` deals a row out to threads. The longer the row, the more threads share it: each can hold 32
+/// How `on_chip` splits a row between threads. The longer the row, the more threads share it: each can hold 32
 /// floats in registers if it has 64 of them, and then 1024 threads fit a multiprocessor.
-template <int kThreadsOfRow, int kQuadsOfThread>
+template <int kThreadsOfRow, int kFloat4sOfThread>
 struct OnChip {
   static constexpr int kThreads = kThreadsOfRow;                  ///< that share a row: a warp, or a block
-  static constexpr int kQuads = kQuadsOfThread;                   ///< that each of them keeps in registers
+  static constexpr int kFloat4s = kFloat4sOfThread;               ///< that each of them keeps in registers
   static constexpr int kRowsPerBlock = kThreads == 32 ? 4 : 1;    ///< four warps, or a row
   static constexpr int kBlockThreads = kThreads * kRowsPerBlock;  ///< 64 to 1024
   static constexpr int kBlocksPerSm = 1024 / kBlockThreads;       ///< leaves 64 registers for a thread
   static constexpr bool kUsesShared = kThreads >= 512;            ///< for what the registers cannot hold
 };
 
-/// Loads a batch: kQuads quads of a thread, kStride columns apart, from column `col` on. In a batch that is
-/// inside altogether no branch stands between the loads: 8 quads of 1024 threads are 128 KiB in flight.
-template <Read kRead, int kStride, int kQuads>
-__device__ __forceinline__ void load_batch(float4 (&rX)[kQuads], const float* x, int col, int end) {
-  if (inside(col, (kQuads - 1) * kStride + 4, end)) {
-    for (int k = 0; k < kQuads; ++k) rX[k] = load_float4<kRead>(x + col + k * kStride);
+/// Loads a batch: kFloat4s float4s for each thread, kStride columns apart, from column `col` on. If the whole batch
+/// is inside the row, no branch separates the loads: 8 float4s in each of 1024 threads are 128 KiB in flight.
+template <Read kRead, int kStride, int kFloat4s>
+__device__ __forceinline__ void load_batch(float4 (&rX)[kFloat4s], const float* x, int col, int end) {
+  if (inside(col, (kFloat4s - 1) * kStride + 4, end)) {
+    for (int k = 0; k < kFloat4s; ++k) rX[k] = load_float4<kRead>(x + col + k * kStride);
   } else {
-    for (int k = 0; k < kQuads; ++k) rX[k] = load_quad<kRead>(x, col + k * kStride, end);
+    for (int k = 0; k < kFloat4s; ++k) rX[k] = load_columns<kRead>(x, col + k * kStride, end);
   }
 }
 
 /// Writes the probabilities of a batch, in the same way.
-template <int kStride, int kQuads>
-__device__ __forceinline__ void store_batch(float* y, int col, int end, const float4 (&rX)[kQuads], float m,
+template <int kStride, int kFloat4s>
+__device__ __forceinline__ void store_batch(float* y, int col, int end, const float4 (&rX)[kFloat4s], float m,
                                             float inv_l) {
-  if (inside(col, (kQuads - 1) * kStride + 4, end)) {
-    for (int k = 0; k < kQuads; ++k) store_float4(y + col + k * kStride, probabilities(rX[k], m, inv_l));
+  if (inside(col, (kFloat4s - 1) * kStride + 4, end)) {
+    for (int k = 0; k < kFloat4s; ++k) store_float4(y + col + k * kStride, probabilities(rX[k], m, inv_l));
   } else {
-    for (int k = 0; k < kQuads; ++k) store_quad(y, col + k * kStride, end, probabilities(rX[k], m, inv_l));
+    for (int k = 0; k < kFloat4s; ++k)
+      store_columns(y, col + k * kStride, end, probabilities(rX[k], m, inv_l));
   }
 }
 
-/// The pair of the values that a thread holds: their maximum first, then the sum against it. Registers can be
-/// read twice for nothing, and a value costs one exp() here where merge() would take two.
-template <int kQuads>
-__device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kQuads]) {
+/// The pair of the values that a thread holds: their maximum first, then the sum against it. Reading registers
+/// twice is free, and a value costs one exp() here, where merge() would take two.
+template <int kFloat4s>
+__device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kFloat4s]) {
   MaxSum part = {-FLT_MAX, 0.0f};
-  // EXERCISE 4: Find the maximum of the values in rX[0] .. rX[kQuads - 1], then the sum of exp(x - maximum).
-  for (int k = 0; k < kQuads; ++k) {
+  // EXERCISE 4: Find the maximum of the values in rX[0] .. rX[kFloat4s - 1], then the sum of exp(x - maximum).
+  for (int k = 0; k < kFloat4s; ++k) {
     part.m = fmaxf(part.m, fmaxf(fmaxf(rX[k].x, rX[k].y), fmaxf(rX[k].z, rX[k].w)));
   }
-  for (int k = 0; k < kQuads; ++k) {
+  for (int k = 0; k < kFloat4s; ++k) {
     const float4 e = exp_minus(rX[k], part.m);
     part.l += (e.x + e.y) + (e.z + e.w);
   }
@@ -264,23 +264,23 @@ __device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kQuads]) {
 /// Softmax of a row that stays on the chip between the two passes.
 ///
 /// One change: pass 2 finds the row where pass 1 left it, the first columns in registers, the next ones in
-/// shared memory. Only what remains of a very long row is read a second time. Of 131072 columns an H100 keeps
+/// shared memory. Only the rest of a very long row is read a second time. Of 131072 columns an H100 keeps
 /// 90112; its 132 multiprocessors together read 22 MB again, which can still be in their L2 of 50 MB.
 ///
 ///   grid    ceil(rows / Row::kRowsPerBlock)
 ///   block   Row::kBlockThreads
-///   shared  16 bytes per thread and shared quad (dynamic); 8 bytes per warp where a block has one row
+///   shared  16 bytes per thread and shared float4 (dynamic); 8 bytes per warp where a block has one row
 ///   HBM     reads x once, writes y once: 2 * rows * cols * 4 bytes, and 4 more for each column that does not
 ///           fit: on_chip_reread() in chapter.cu counts these
 ///
 /// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
-/// @param shared_quads  quads of the row that a thread keeps in shared memory; 0 unless Row::kUsesShared
+/// @param shared_float4s  of the row, that a thread keeps in shared memory; 0 unless Row::kUsesShared
 template <class Row>
 __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
     on_chip_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols,
-                    int shared_quads) {
-  constexpr int kStep = 4 * Row::kThreads;         // columns of one quad of every thread,
-  constexpr int kBatchCols = kStep * Row::kQuads;  // and of one batch of every thread
+                    int shared_float4s) {
+  constexpr int kStep = 4 * Row::kThreads;           // columns of one float4 of every thread,
+  constexpr int kBatchCols = kStep * Row::kFloat4s;  // and of one batch of every thread
   const int thread = threadIdx.x % Row::kThreads;
   const size_t row = size_t(blockIdx.x) * Row::kRowsPerBlock + threadIdx.x / Row::kThreads;
   if (row >= size_t(rows)) return;  // a whole warp, and only where no barrier follows
@@ -289,15 +289,16 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   y += row * cols;
 
   extern __shared__ float4 smem[];
-  float4* sX = smem + thread;  // every kThreads-th quad from here on belongs to this thread alone: no barrier
-  float4 rX[Row::kQuads];
+  float4* sX =
+      smem + thread;  // every kThreads-th float4 from here on belongs to this thread alone: no barrier
+  float4 rX[Row::kFloat4s];
 
-  // The first column that this thread has in each of the three places.
+  // The first column that this thread keeps in registers, in shared memory, and not at all.
   const int in_registers = 4 * thread - lead;
   const int in_shared = in_registers + kBatchCols;
-  const int in_rest = in_shared + shared_quads * kStep;
+  const int in_rest = in_shared + shared_float4s * kStep;
 
-  // Pass 1, from the last place to the first: the batch that is loaded last stays in the registers.
+  // Pass 1, from the end of the row to its beginning: the batch that is loaded last stays in the registers.
   MaxSum part = {-FLT_MAX, 0.0f};
   if constexpr (Row::kUsesShared) {
     for (int col = in_rest; col < cols; col += kBatchCols) {
@@ -305,10 +306,10 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
       part = merge(part, max_sum(rX));
     }
     const int end = min(in_rest - 4 * thread, cols);
-    for (int s = 0; s < shared_quads; s += Row::kQuads) {
+    for (int s = 0; s < shared_float4s; s += Row::kFloat4s) {
       load_batch<Read::kLast, kStep>(rX, x, in_shared + s * kStep, end);
       part = merge(part, max_sum(rX));
-      for (int k = 0; k < Row::kQuads && s + k < shared_quads; ++k) sX[(s + k) * Row::kThreads] = rX[k];
+      for (int k = 0; k < Row::kFloat4s && s + k < shared_float4s; ++k) sX[(s + k) * Row::kThreads] = rX[k];
     }
   }
   load_batch<Read::kLast, kStep>(rX, x, in_registers, cols);
@@ -322,14 +323,14 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
     all = block_reduce(part, merge, sPartial);
   }
 
-  // Pass 2, from the first place to the last.
+  // Pass 2, from the beginning to the end.
   const float inv_l = inverse_or_zero(all.l);
   // EXERCISE 5: Write the probabilities of the columns that are still in registers. x is not read again.
   store_batch<kStep>(y, in_registers, cols, rX, all.m, inv_l);
   // END 5
   if constexpr (Row::kUsesShared) {
-    for (int s = 0; s < shared_quads; ++s) {
-      store_quad(y, in_shared + s * kStep, cols, probabilities(sX[s * Row::kThreads], all.m, inv_l));
+    for (int s = 0; s < shared_float4s; ++s) {
+      store_columns(y, in_shared + s * kStep, cols, probabilities(sX[s * Row::kThreads], all.m, inv_l));
     }
     for (int col = in_rest; col < cols; col += kBatchCols) {
       load_batch<Read::kLast, kStep>(rX, x, col, cols);

@@ -51,7 +51,7 @@ __device__ __forceinline__ void load_query(float (&rQ)[kCols], const float* q, f
   for (int c = 0; c < kCols; ++c) rQ[c] = scale * q[threadIdx.x % 32 + 32 * c];
 }
 
-/// The score of a key, scale * q.k, in every lane. One 128-byte load for each of kCols, and five shuffles.
+/// The score of a key, scale * q.k, in every lane: kCols loads of 128 bytes, and five shuffles.
 ///
 /// @param rQ  scale * q     @param k  [32 * kCols], the key
 template <int kCols>
@@ -64,7 +64,7 @@ __device__ __forceinline__ float score(const float (&rQ)[kCols], const float* k)
   // END 1
 }
 
-/// The row's end: O = o / l, and the logarithm of the sum of exp(score).
+/// Writes the row of O, o / l, and its LSE.
 template <int kCols>
 __device__ __forceinline__ void store_row(const Row& row, const float (&rO)[kCols], MaxSum all) {
   const int lane = threadIdx.x % 32;
@@ -77,8 +77,8 @@ __device__ __forceinline__ void store_row(const Row& row, const float (&rO)[kCol
 
 /// Attention in two passes over the keys. No score is stored: the second pass computes each of them again.
 ///
-/// One change from three kernels with S and P in HBM: the row's statistics (m, l) are all that the second
-/// pass needs of the first. (Rabe & Staats 2021 for the memory; Milakov & Gimelshein 2018 for (m, l).)
+/// One change from three kernels with S and P in HBM: all that the second pass needs of the first is the row's
+/// statistics (m, l). (Rabe & Staats 2021 for the memory; Milakov & Gimelshein 2018 for (m, l).)
 ///
 ///   grid    ceil(batch * heads * seq_q / kWarps)   one warp per row
 ///   block   kBlockThreads = 32 * kWarps
@@ -95,16 +95,16 @@ __global__ void __launch_bounds__(kBlockThreads) two_pass_attention(Attention<fl
   float rQ[kCols];
   load_query(rQ, row.q, a.scale);
 
-  // Pass 1, over K: the statistics of the row, as in chapter 02. All lanes have the same.
+  // Pass 1, over K: the statistics of the row, as in chapter 02. All lanes hold the same pair.
   MaxSum all = {-FLT_MAX, 0.0f};
   for (int key = 0; key < row.visible; ++key) {
     all = merge(all, {score(rQ, row.k + size_t(key) * kHeadDim), 1.0f});
   }
 
-  // Pass 2, over K and V: the sum of exp(score - m) * v. Lane i has columns i, i + 32, ... of it.
+  // Pass 2, over K and V: the sum of exp(score - m) * v, of which lane i holds columns i, i + 32, ...
   float rO[kCols] = {};
   for (int key = 0; key < row.visible; ++key) {
-    // EXERCISE 3: Add the share of this key to the lane's columns of o. The division by l comes at the end.
+    // EXERCISE 3: Add what this key contributes to the lane's columns of o. The division by l comes at the end.
     const float p = expf(score(rQ, row.k + size_t(key) * kHeadDim) - all.m);
     const float* v = row.v + size_t(key) * kHeadDim;
     for (int c = 0; c < kCols; ++c) rO[c] += p * v[lane + 32 * c];
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kBlockThreads) two_pass_attention(Attention<fl
 
 /// Attention in one pass over the keys.
 ///
-/// One change: o is built up together with m and l, and brought to the new maximum whenever that grows.
+/// One change: o is summed together with m and l, and rescaled to the new maximum whenever that grows.
 /// (Dao et al. 2022, the recurrence of section 3.1 for tiles of one key.)
 ///
 ///   grid    ceil(batch * heads * seq_q / kWarps)   one warp per row
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kBlockThreads) one_pass_attention(Attention<fl
   float rQ[kCols];
   load_query(rQ, row.q, a.scale);
 
-  // m, l and o of the keys so far: o is the sum of exp(score - m) * v, against the same m as l.
+  // m, l and o of the keys so far: o is the sum of exp(score - m) * v, relative to the same m as l.
   float m = -FLT_MAX, l = 0.0f;
   float rO[kCols] = {};
   for (int key = 0; key < row.visible; ++key) {

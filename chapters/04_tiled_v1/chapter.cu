@@ -64,14 +64,14 @@ void launch_cooperative(const Args& a, cudaStream_t stream) {
 
 constexpr int kAsManyAsFit = std::numeric_limits<int>::max();
 
-/// A key tile of `wanted` keys, or of as many as shared memory holds, the M of the paper, but at least of one slice.
+/// A key tile of `wanted` keys, or of as many as shared memory holds, the M of the paper, but at least of one step.
 Tiles warp_tiles(std::int64_t head_dim, int wanted) {
   return with_head_dim(head_dim, [wanted](auto d) {
     using Tile = WarpTiles<d>;
     const int own = Tile::kWarps * Tile::kFloatsPerWarp;
     const int fit = (int(shared_bytes_limit() / sizeof(float)) - own) / Tile::kFloatsPerKey;
-    const int slices = std::max(1, std::min(wanted, fit) / Tile::kSlice);
-    const int keys = slices * Tile::kSlice;
+    const int steps = std::max(1, std::min(wanted, fit) / Tile::kStepKeys);
+    const int keys = steps * Tile::kStepKeys;
     return Tiles{Tile::Br, keys, sizeof(float) * (own + keys * Tile::kFloatsPerKey)};
   });
 }
@@ -88,19 +88,19 @@ void launch_warp_per_rows(const Args& a, cudaStream_t stream) {
 
 // --- what they ask of HBM -------------------------------------------------------------------------
 
-/// K and V are read once per head of Q. A visit of a row reads q, and reads and writes o, m and l; the first visit
-/// only writes these. LSE reads m and l once more. The first key tile visits all rows, even those that see no key.
+/// K and V are read once per head of Q. For each key tile, a row reads q, and reads and writes o, m and l; for the first
+/// tile it only writes these. LSE reads m and l once more. All rows read the first tile, even those that see no key.
 Traffic traffic_of(const Shape& shape, const Tiles& tiles) {
-  const std::int64_t visits =  // of rows
+  const std::int64_t rows_read =  // over all key tiles
       shape.queries_of_key_tiles(tiles.Br, tiles.Bc) + shape.seq_q - shape.queries_of_key_tile(0, tiles.Br);
   const std::int64_t number =
       shape.batch * shape.heads * std::int64_t(sizeof(float));  // of one element per head
   const std::int64_t row = number * shape.head_dim, rows = shape.seq_q;
-  const TensorTraffic statistics = {.read_bytes = number * visits, .write_bytes = number * visits};
-  return {.tensors = {{"q", {.read_bytes = row * visits}},
+  const TensorTraffic statistics = {.read_bytes = number * rows_read, .write_bytes = number * rows_read};
+  return {.tensors = {{"q", {.read_bytes = row * rows_read}},
                       {"k", {.read_bytes = row * shape.seq_k}},
                       {"v", {.read_bytes = row * shape.seq_k}},
-                      {"o", {.read_bytes = row * (visits - rows), .write_bytes = row * visits}},
+                      {"o", {.read_bytes = row * (rows_read - rows), .write_bytes = row * rows_read}},
                       {"m", statistics},
                       {"l", statistics},
                       {"lse", {.write_bytes = number * rows}}}};

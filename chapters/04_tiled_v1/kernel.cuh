@@ -1,5 +1,5 @@
 /// @file
-/// FlashAttention v1: tiles of K and V wait on the chip while the queries come by.
+/// FlashAttention v1: a tile of K and V stays on the chip while all queries go through it.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim]; LSE, m and l are
 /// [batch, heads, seq_q]; all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads.
@@ -9,8 +9,8 @@
 /// is NaN or infinite, 0 times that is NaN.
 ///
 /// All kernels are Algorithm 1 of Dao et al. 2022, one block for each head of each batch. Lines are quoted
-/// from there. Only O = 0, m = -inf and l = 0 (line 2) are not written to HBM: the visit of the first key
-/// tile takes them as given.
+/// from there. Only O = 0, m = -inf and l = 0 (line 2) are not written to HBM: at the first key tile, the kernels
+/// know that they are so.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -52,23 +52,23 @@ __device__ __forceinline__ Head head_of_block(const Attention<float>& a, float* 
           a.lse + query};
 }
 
-/// The first query tile that the key tile from first_key on has to visit, as its first query: tiles before it
-/// see none of the keys. The first key tile visits all, because that visit is what sets O, m and l.
+/// Where the loop over query tiles begins for the key tile at first_key: queries before that see none of its keys.
+/// For the first key tile it begins at query 0, because that step is what sets O, m and l.
 template <int Br>
-__device__ __forceinline__ int first_visited(const Attention<float>& a, int first_key) {
+__device__ __forceinline__ int first_query_for(const Attention<float>& a, int first_key) {
   if (first_key == 0 || !a.causal) return 0;
   const int first_query = first_key - (a.seq_k - a.seq_q);  // the first that sees first_key
   return max(first_query, 0) / Br * Br;
 }
 
-/// What a visit makes of a row: O becomes keep * O + add * (P V of this tile).
+/// What a key tile does to a row: O becomes keep * O + add * (P V of this tile).
 struct Update {
   MaxSum all;
   float keep;
   float add;
 };
 
-/// Lines 11 and 12: the row's statistics and factors, from those before the visit and those of the tile.
+/// Lines 11 and 12: the row's statistics and factors, from the statistics before the tile and those of the tile.
 __device__ __forceinline__ Update update(MaxSum before, MaxSum tile) {
   // EXERCISE 1: O is divided by before.l, P V by nothing. Find the factors that make the new O of them.
   const MaxSum all = merge(before, tile);
@@ -88,7 +88,7 @@ __device__ __forceinline__ void store_lse(const Attention<float>& a, const Head&
 
 /// How `thread_per_row` and `cooperative` cut the problem.
 ///
-/// @tparam kPad  floats behind each row of a tile in shared memory
+/// @tparam kPad  unused floats at the end of each row of a tile in shared memory
 template <int kHeadDimension, int kPad>
 struct RowTiles {
   static constexpr int kHeadDim = kHeadDimension;
@@ -99,8 +99,7 @@ struct RowTiles {
   static constexpr int kFloats = (Br + 2 * Bc) * kStride + Br * kScoreStride + Br;  ///< of shared memory
 };
 
-/// Lines 9 and 10 for one row: its scores against the tile's keys, then P = exp(score - maximum) in their
-/// place.
+/// Lines 9 and 10 for one row: its scores with the tile's keys, which P = exp(score - maximum) then overwrites.
 ///
 /// @param sQ  the row of scale * Q          @param sK  the key tile
 /// @param sP  where the row of P goes       @param seen  keys 0 .. seen - 1 of the tile are visible
@@ -110,7 +109,7 @@ __device__ __forceinline__ MaxSum probabilities(const float* sQ, const float* sK
   for (int key = 0; key < Tile::Bc; ++key) {
     float s = 0.0f;
     for (int col = 0; col < Tile::kHeadDim; ++col) s += sQ[col] * sK[key * Tile::kStride + col];
-    // EXERCISE 2: Leave keys out that this row does not see, or that lie behind the last one.
+    // EXERCISE 2: Leave out keys that this row does not see, or that come after the last one.
     if (key >= seen) s = -INFINITY;
     // END 2
     sP[key] = s;
@@ -136,12 +135,12 @@ __device__ __forceinline__ float weighted_sum(const float* sP, const float* sV) 
 ///   grid    batch * heads
 ///   block   Tile::Br = 32: a single warp
 ///   shared  4 * Tile::kFloats bytes: tiles of Q, K, V and S
-///   HBM     reads K and V once. Each visit of a row by a key tile reads q and, but for the first visit, o, m
-///           and l; and writes o, m and l. LSE reads m and l once more: traffic_of() in chapter.cu. With
+///   HBM     reads K and V once. For each key tile, a row reads q and, after the first tile, o, m and l; and
+///           writes o, m and l. LSE reads m and l once more: traffic_of() in chapter.cu. With
 ///           Tc = ceil(seq_k / Bc), no mask and one head, that is
 ///           (2 * seq_k * d + seq_q * (3 * Tc - 1) * d + seq_q * (4 * Tc + 1)) * 4 bytes
 ///
-/// Threads that each have a row read and write 32 rows at a time, in HBM as in shared memory.
+/// Each thread has a row, so a warp touches 32 rows at a time, in HBM as in shared memory.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<float> a, float* m, float* l) {
   constexpr int d = Tile::kHeadDim;
@@ -161,9 +160,9 @@ __global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<f
       sK[row * Tile::kStride + col] = has_key ? head.k[at] : 0.0f;
       sV[row * Tile::kStride + col] = has_key ? head.v[at] : 0.0f;
     }
-    __syncthreads();  // every row of the key tile is there
+    __syncthreads();  // all rows of the key tile are in shared memory
 
-    for (int first = first_visited<Tile::Br>(a, first_key); first < a.seq_q; first += Tile::Br) {
+    for (int first = first_query_for<Tile::Br>(a, first_key); first < a.seq_q; first += Tile::Br) {
       const int query = first + row;
       if (query >= a.seq_q) continue;
       for (int col = 0; col < d; ++col) sQ[col] = a.scale * head.q[size_t(query) * d + col];
@@ -171,16 +170,16 @@ __global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<f
 
       const bool is_first = first_key == 0;
       const MaxSum before = is_first ? MaxSum{-FLT_MAX, 0.0f} : MaxSum{head.m[query], head.l[query]};
-      const Update step = update(before, tile);
+      const Update change = update(before, tile);
       for (int col = 0; col < d; ++col) {
         float& o = head.o[size_t(query) * d + col];
-        const float kept = is_first ? 0.0f : step.keep * o;
-        o = kept + step.add * weighted_sum<Tile>(sP, sV + col);
+        const float kept = is_first ? 0.0f : change.keep * o;
+        o = kept + change.add * weighted_sum<Tile>(sP, sV + col);
       }
-      head.m[query] = step.all.m;
-      head.l[query] = step.all.l;
+      head.m[query] = change.all.m;
+      head.l[query] = change.all.l;
     }
-    __syncthreads();  // every thread is done with the key tile: its place is free
+    __syncthreads();  // every thread is done with the key tile: the next one may overwrite it
   }
   store_lse(a, head);
 }
@@ -208,7 +207,7 @@ __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, in
 ///
 /// One change: who moves what. 32 neighbouring threads move 32 neighbouring columns of one row. The rows of
 /// the tiles are one float longer than they need to be, so that 32 threads that read the same column of 32
-/// rows find it in 32 banks. The row of P V goes to where the row of Q was, and from there to HBM.
+/// rows find it in 32 banks. The row of P V overwrites the row of Q, and goes from there to HBM.
 ///
 ///   grid    batch * heads
 ///   block   Tile::Br = 32
@@ -232,9 +231,9 @@ __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<floa
     load_tile<Tile::Br, d, Tile::kStride>(sK, head.k, first_key, Tile::Bc, a.seq_k);
     load_tile<Tile::Br, d, Tile::kStride>(sV, head.v, first_key, Tile::Bc, a.seq_k);
 
-    for (int first = first_visited<Tile::Br>(a, first_key); first < a.seq_q; first += Tile::Br) {
+    for (int first = first_query_for<Tile::Br>(a, first_key); first < a.seq_q; first += Tile::Br) {
       load_tile<Tile::Br, d, Tile::kStride>(sQ, head.q, first, Tile::Br, a.seq_q, a.scale);
-      __syncthreads();  // every row of the tiles is there
+      __syncthreads();  // all rows of the tiles are in shared memory
 
       const int query = first + row;
       float* sRow = sQ + row * Tile::kStride;
@@ -242,14 +241,14 @@ __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<floa
       const bool is_first = first_key == 0, has_row = query < a.seq_q;
       const MaxSum before =
           is_first || !has_row ? MaxSum{-FLT_MAX, 0.0f} : MaxSum{head.m[query], head.l[query]};
-      const Update step = update(before, tile);
-      for (int col = 0; col < d; ++col) sRow[col] = step.add * weighted_sum<Tile>(sP, sV + col);
-      sKeep[row] = step.keep;
+      const Update change = update(before, tile);
+      for (int col = 0; col < d; ++col) sRow[col] = change.add * weighted_sum<Tile>(sP, sV + col);
+      sKeep[row] = change.keep;
       if (has_row) {
-        head.m[query] = step.all.m;
-        head.l[query] = step.all.l;
+        head.m[query] = change.all.m;
+        head.l[query] = change.all.l;
       }
-      __syncthreads();  // every row of P V is there, and nobody reads the tiles of K and V any more
+      __syncthreads();  // all rows of P V are in shared memory, and nobody reads the tiles of K and V any more
 
       for (int n = threadIdx.x; n < min(Tile::Br, a.seq_q - first) * d; n += Tile::Br) {
         float& o = head.o[size_t(first) * d + n];
@@ -264,47 +263,49 @@ __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<floa
 // --- a warp for several rows -------------------------------------------------------------------------
 
 /// How `warp_per_rows` cuts the problem. The number of keys in a tile, Bc, is given at run time: a multiple
-/// of kSlice, as large as shared memory allows.
+/// of kStepKeys, as large as shared memory allows.
 template <int kHeadDimension>
 struct WarpTiles {
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int kWarps = kHeadDim <= 64 ? 16 : 8;  ///< each visits query tiles of its own
+  static constexpr int kWarps = kHeadDim <= 64 ? 16 : 8;  ///< each with query tiles of its own
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int Br = 8;       ///< queries of a tile: what a lane loads of K and V serves so many
-  static constexpr int kSlice = 32;  ///< keys that a warp takes at a time: one for each lane
+  static constexpr int Br = 8;  ///< queries of a tile: what a lane loads of K and V serves all of them
+  static constexpr int kStepKeys = 32;           ///< keys that a warp takes at a time: one for each lane
   static constexpr int kCols = kHeadDim / 32;    ///< columns of O that a lane holds of each row
   static constexpr int kKStride = kHeadDim + 4;  ///< 8 lanes that read 16 bytes of 8 keys find 32 banks
   static constexpr int kFloatsPerKey = kKStride + kHeadDim;  ///< of shared memory: a row of K and one of V
-  static constexpr int kFloatsPerWarp = Br * (kHeadDim + kSlice);  ///< its tile of Q, and a slice of P
+  static constexpr int kFloatsPerWarp = Br * (kHeadDim + kStepKeys);  ///< its tile of Q, and P of a step
 };
 
-/// 16 aligned bytes of shared memory.
-__device__ __forceinline__ float4 quad(const float* s) { return *reinterpret_cast<const float4*>(s); }
+/// Four neighbouring floats, 16 aligned bytes, by one load.
+__device__ __forceinline__ float4 load_float4(const float* address) {
+  return *reinterpret_cast<const float4*>(address);
+}
 
-/// The slice's scores: rS[r] = q_r.k, for this lane's key and all rows of the warp.
+/// The scores of a step: rS[r] = q_r.k, for this lane's key and all rows of the warp.
 ///
-/// A quad of the key is loaded once and multiplied with Br quads of queries; each of these is the same for
-/// all lanes, one broadcast.
+/// 16 bytes of the key are loaded once and multiplied with those of Br queries, each of which is the same for all
+/// lanes: a broadcast.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Br], const float* sQ, const float* sKey) {
   for (int r = 0; r < Tile::Br; ++r) rS[r] = 0.0f;
   for (int col = 0; col < Tile::kHeadDim; col += 4) {
-    const float4 k = quad(sKey + col);
+    const float4 k = load_float4(sKey + col);
     for (int r = 0; r < Tile::Br; ++r) {
-      const float4 q = quad(sQ + r * Tile::kHeadDim + col);
+      const float4 q = load_float4(sQ + r * Tile::kHeadDim + col);
       rS[r] += q.x * k.x + q.y * k.y + q.z * k.z + q.w * k.w;
     }
   }
 }
 
-/// Adds P V of the slice: rO[r][c] is column lane + 32 * c of row r.
+/// Adds P V of a step: rO[r][c] is column lane + 32 * c of row r.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::Br][Tile::kCols], const float* sP,
                                             const float* sV) {
   const int lane = threadIdx.x % 32;
-  for (int key = 0; key < Tile::kSlice; key += 4) {
+  for (int key = 0; key < Tile::kStepKeys; key += 4) {
     float4 p[Tile::Br];
-    for (int r = 0; r < Tile::Br; ++r) p[r] = quad(sP + r * Tile::kSlice + key);
+    for (int r = 0; r < Tile::Br; ++r) p[r] = load_float4(sP + r * Tile::kStepKeys + key);
     for (int c = 0; c < Tile::kCols; ++c) {
       const float* v = sV + key * Tile::kHeadDim + lane + 32 * c;
       const float v0 = v[0], v1 = v[Tile::kHeadDim], v2 = v[2 * Tile::kHeadDim], v3 = v[3 * Tile::kHeadDim];
@@ -316,8 +317,8 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::Br][Tile::kCols], 
 /// FlashAttention v1 with scores and output in registers.
 ///
 /// One change: a warp has a query tile to itself, and every value that it loads from shared memory is used
-/// for several rows. Warps share nothing but the key tile, so there is no barrier between visits. A warp
-/// takes the tile in slices of 32 keys, with the recurrence of chapter 03 in between; O in HBM is read and
+/// for several rows. Warps share nothing but the key tile, so no barrier is needed between query tiles. A warp
+/// takes the key tile in steps of 32 keys, with the recurrence of chapter 03 in between; O in HBM is read and
 /// written once for the whole tile.
 ///
 ///   grid    batch * heads
@@ -325,7 +326,7 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::Br][Tile::kCols], 
 ///   shared  4 * (Bc * kFloatsPerKey + kWarps * kFloatsPerWarp) bytes: the key tile; Q and P of each warp
 ///   HBM     as thread_per_row, with this Bc and Br
 ///
-/// @param Bc  keys of a tile, a multiple of Tile::kSlice
+/// @param Bc  keys of a tile, a multiple of Tile::kStepKeys
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads)
     warp_per_rows_attention(Attention<float> a, float* m, float* l, int Bc) {
@@ -341,15 +342,15 @@ __global__ void __launch_bounds__(Tile::kThreads)
 
   for (int first_key = 0; first_key < a.seq_k; first_key += Bc) {
     const int keys = min(Bc, a.seq_k - first_key);
-    const int loaded = (keys + Tile::kSlice - 1) / Tile::kSlice * Tile::kSlice;
+    const int loaded = (keys + Tile::kStepKeys - 1) / Tile::kStepKeys * Tile::kStepKeys;
     load_tile<Tile::kThreads, d, Tile::kKStride>(sK, head.k, first_key, loaded, a.seq_k);
     load_tile<Tile::kThreads, d, d>(sV, head.v, first_key, loaded, a.seq_k);
-    __syncthreads();  // every row of the key tile is there
+    __syncthreads();  // all rows of the key tile are in shared memory
 
-    const int first_of_block = first_visited<Br>(a, first_key);
+    const int first_of_block = first_query_for<Br>(a, first_key);
     for (int first = first_of_block + warp * Br; first < a.seq_q; first += Tile::kWarps * Br) {
       load_tile<32, d, d>(sQ, head.q, first, Br, a.seq_q, a.scale);
-      __syncwarp();  // every row of the query tile is there
+      __syncwarp();  // all rows of the query tile are in shared memory
 
       float rM[Br], rL[Br];  // of the rows: the maximum, and this lane's part of the sum
       float rO[Br][Tile::kCols];
@@ -359,13 +360,13 @@ __global__ void __launch_bounds__(Tile::kThreads)
         for (int c = 0; c < Tile::kCols; ++c) rO[r][c] = 0.0f;
       }
 
-      // Lines 9 and 10. The last row sees the most keys; slices behind them are left out.
+      // Lines 9 and 10. The last row sees the most keys; the keys after those are left out.
       const int last_query = min(first + Br, a.seq_q) - 1;
       const int seen_by_last = min(keys, a.visible_keys(last_query) - first_key);
-      for (int slice = 0; slice < seen_by_last; slice += Tile::kSlice) {
+      for (int step = 0; step < seen_by_last; step += Tile::kStepKeys) {
         float rS[Br];
-        multiply_qk<Tile>(rS, sQ, sK + (slice + lane) * Tile::kKStride);
-        const int key = first_key + slice + lane;
+        multiply_qk<Tile>(rS, sQ, sK + (step + lane) * Tile::kKStride);
+        const int key = first_key + step + lane;
         for (int r = 0; r < Br; ++r) {
           const float s = key < a.visible_keys(first + r) ? rS[r] : -INFINITY;
           // EXERCISE 4: Take the lane's score into the row's maximum, the lane's part of the sum, and of o.
@@ -375,10 +376,10 @@ __global__ void __launch_bounds__(Tile::kThreads)
           rL[r] = rL[r] * correction + p;
           for (int c = 0; c < Tile::kCols; ++c) rO[r][c] *= correction;
           // END 4
-          sP[r * Tile::kSlice + lane] = p;
+          sP[r * Tile::kStepKeys + lane] = p;
         }
-        __syncwarp();  // the slice of P is there
-        multiply_pv<Tile>(rO, sP, sV + slice * d);
+        __syncwarp();  // P of the step is in shared memory
+        multiply_pv<Tile>(rO, sP, sV + step * d);
         __syncwarp();  // every lane has read it
       }
 
@@ -391,13 +392,13 @@ __global__ void __launch_bounds__(Tile::kThreads)
       for (int r = 0; r < Br; ++r) {
         const MaxSum before = {__shfl_sync(kAllLanes, stats.m, r), __shfl_sync(kAllLanes, stats.l, r)};
         const MaxSum tile = {rM[r], warp_reduce(rL[r], Sum())};
-        const Update step = update(before, tile);
-        if (lane == r) stats = step.all;
+        const Update change = update(before, tile);
+        if (lane == r) stats = change.all;
         if (first + r >= a.seq_q) continue;  // all lanes
         for (int c = 0; c < Tile::kCols; ++c) {
           float& o = head.o[size_t(first + r) * d + lane + 32 * c];
-          const float kept = is_first ? 0.0f : step.keep * o;
-          o = kept + step.add * rO[r][c];
+          const float kept = is_first ? 0.0f : change.keep * o;
+          o = kept + change.add * rO[r][c];
         }
       }
       if (has_row) {

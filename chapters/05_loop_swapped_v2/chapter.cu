@@ -20,37 +20,27 @@ using Step = Variant<AttentionForward>;  // named with each variant below: g++ 1
 
 // The policies of the variants, for some head dimension. Each changes one thing.
 template <int d>
-using SlicedK = Sliced<SmallTiles<d>, true>;
+using SlicedK = Sliced<SmallTiles<d>, SmallTiles<d>::kWarps>;
 template <int d>
-using SlicedQ = Sliced<SmallTiles<d>, false>;
+using SlicedQ = Sliced<SmallTiles<d>, 1>;
 template <int d>
-using OuterProducts = RegisterTiles<SmallTiles<d>, false>;
+using OuterProducts = RegisterTiles<SmallTiles<d>, 1>;
 template <int d>
-using LargeOuterProducts = RegisterTiles<LargeTiles<d>, false>;
+using LargeOuterProducts = RegisterTiles<LargeTiles<d>, 1>;
 template <int d>
-using RegisterTiled = RegisterTiles<LargeTiles<d>, true>;
-
-template <class Tiles, bool kSplitKeys>
-void (*kernel_of(Sliced<Tiles, kSplitKeys>))(Attention<float>) {
-  return sliced_attention<Sliced<Tiles, kSplitKeys>>;
-}
-
-template <class Tiles, bool kAhead>
-void (*kernel_of(RegisterTiles<Tiles, kAhead>))(Attention<float>) {
-  return register_tiled_attention<RegisterTiles<Tiles, kAhead>>;
-}
+using RegisterTiled = RegisterTiles<LargeTiles<d>, 2>;
 
 std::optional<std::string> refuse_shape(const Shape& shape) {
   return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 
-/// One block for each query tile of each head of each batch.
-template <template <int> class Tile>
-Step step(const char* name, const char* summary) {
+/// One block for each query tile of each head of each batch. @param kernel_of  the kernel for a policy, by its value
+template <template <int> class Tile, class KernelOf>
+Step step(const char* name, const char* summary, KernelOf kernel_of) {
   return Step{.name = name,
               .summary = summary,
               .launch =
-                  [](const Args& a, cudaStream_t stream) {
+                  [kernel_of](const Args& a, cudaStream_t stream) {
                     with_head_dim(a.head_dim, [&](auto d) {
                       using Policy = Tile<d>;
                       const unsigned tiles = unsigned((a.seq_q - 1) / Policy::Br + 1);
@@ -73,12 +63,17 @@ AnyChapter describe_chapter() {
       .name = "05_loop_swapped_v2",
       .title = "FlashAttention v2: queries stay with their O, keys come by",
       .variants = {
-          step<SlicedK>("sliced_k", "warps split the keys of a tile: every row is shared by all of them"),
-          step<SlicedQ>("sliced_q", "warps split the queries: no row is shared"),
+          step<SlicedK>("sliced_k", "warps split the keys of a tile: every row is shared by all of them",
+                        [](auto tile) { return sliced_k_attention<decltype(tile)>; }),
+          step<SlicedQ>("sliced_q", "warps split the queries: no row is shared",
+                        [](auto tile) { return sliced_q_attention<decltype(tile)>; }),
           step<OuterProducts>("outer_products",
-                              "a lane holds an outer product of rows and keys, and of rows and columns"),
-          step<LargeOuterProducts>("large_tiles", "128 queries in a tile: K and V are read less often"),
-          step<RegisterTiled>("register_tiled", "what comes next is loaded while the lanes multiply"),
+                              "a lane holds an outer product of rows and keys, and of rows and columns",
+                              [](auto tile) { return outer_products_attention<decltype(tile)>; }),
+          step<LargeOuterProducts>("large_tiles", "128 queries in a tile: K and V are read less often",
+                                   [](auto tile) { return outer_products_attention<decltype(tile)>; }),
+          step<RegisterTiled>("register_tiled", "what comes next is loaded while the lanes multiply",
+                              [](auto tile) { return register_tiled_attention<decltype(tile)>; }),
       }};
 }
 

@@ -15,7 +15,7 @@ using namespace ch05;
 using namespace ch07;
 
 template <int d>
-using Fp32Tiles = RegisterTiles<LargeTiles<d>, true>;
+using Fp32Tiles = RegisterTiles<LargeTiles<d>, 2>;
 
 struct ForwardSizes {
   static constexpr std::array kHeadDims = {32, 64, 128};
@@ -34,10 +34,10 @@ void with_tiles(DType dtype, std::int64_t head_dim, F f) {
   });
 }
 
-template <class Tiles, bool kAhead>
-void launch_tiles(RegisterTiles<Tiles, kAhead>, const AttentionBackward::Args& args, unsigned blocks,
+template <class Tiles, int kSliceBuffers>
+void launch_tiles(RegisterTiles<Tiles, kSliceBuffers>, const AttentionBackward::Args& args, unsigned blocks,
                   cudaStream_t stream) {
-  using Tile = RegisterTiles<Tiles, kAhead>;
+  using Tile = RegisterTiles<Tiles, kSliceBuffers>;
   launch(register_tiled_attention<Tile>, blocks, Tile::kThreads, sizeof(float) * Tile::kFloats, stream,
          args.as<float>());
 }

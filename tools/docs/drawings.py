@@ -134,16 +134,16 @@ def mappings() -> str:
 # --- chapter 02 -----------------------------------------------------------------------------------
 
 
-def places() -> str:
+def on_chip() -> str:
     """Where on_chip keeps the columns of a row, with few threads so that it can be drawn."""
-    threads, register_quads, shared_quads = 8, 2, 1
+    threads, in_registers_each, in_shared_each = 8, 2, 1
     cols, lead = 115, 3
-    # The kernel's own variables: step, and the first column of thread 0 in each of the three places.
+    # The kernel's own variables: step, and the first column that thread 0 has in shared memory and in the rest.
     step = 4 * threads
-    in_shared = register_quads * step - lead
-    in_rest = in_shared + shared_quads * step
+    in_shared = in_registers_each * step - lead
+    in_rest = in_shared + in_shared_each * step
 
-    def place(col: int) -> tuple[str, str]:
+    def kept(col: int) -> tuple[str, str]:
         if col < in_shared:
             return f"rX[{(col + lead) // step}]", WARPS[0]
         if col < in_rest:
@@ -156,20 +156,20 @@ def places() -> str:
     top = 22
     for row in range(-(-(cols + lead) // step)):
         y = top + row * (cell + 5)
-        svg.text(0, y + 16, place(row * step)[0], 13, bold=True)
+        svg.text(0, y + 16, kept(row * step)[0], 13, bold=True)
         for slot in range(step):
             col = row * step + slot - lead
             inside = 0 <= col < cols
-            colour = place(col)[1] if inside else "none"
+            colour = kept(col)[1] if inside else "none"
             svg.box(label + slot * cell, y, cell, cell, colour, 0.35)
             if inside:
                 svg.text(label + (slot + 0.5) * cell, y + 16, str(col), 10, "middle")
         for thread in range(threads):
             svg.box(label + 4 * thread * cell, y, 4 * cell, cell, thick=1.6)
     y += cell + 20
-    note = f"A row of {cols} columns that begins {lead} columns behind a multiple of 16 bytes."
+    note = f"A row of {cols} columns that begins {lead} columns after a multiple of 16 bytes."
     svg.text(label, y, note, 12)
-    note = "Each frame is a quad: 16 aligned bytes, one load. Empty cells belong to the rows before and behind."
+    note = "Each frame is a float4: 16 aligned bytes, one load. Empty cells belong to the rows before and after."
     svg.text(label, y + 17, note, 12)
     return svg.render("Where on_chip keeps the columns of a row")
 
@@ -328,7 +328,7 @@ def outer() -> str:
     cell, left, top = 9, 74, 56
 
     def lane_of(row: int, key: int) -> int:
-        """The inverse of place(), and of row_lane and col_lane."""
+        """The inverse of lane_index(), and of row_lane and col_lane."""
         row_lane, col_lane = row // 4 % row_lanes, key // 4 % col_lanes
         return col_lane % 2 + 2 * row_lane + col_lane // 2 * 2 * row_lanes
 
@@ -356,7 +356,7 @@ def outer() -> str:
     svg.text(0, top + 42, "32 rows", 11)
     svg.text(left, top - 30, "a line of K: 64 keys", 11)
     y = top + rows * cell + 20
-    note = f"Each number is a lane, and has 4 x 4 scores there. Lane {mine} (orange) loads the four green quads, 16 numbers,"
+    note = f"Each number is a lane, and has 4 x 4 scores there. Lane {mine} (orange) makes the four green loads of 16 bytes,"
     svg.text(left, y, note, 11)
     svg.text(left, y + 16, "and adds all 8 x 8 products of them to its scores.", 11)
     svg.width = max(svg.width, left + 700)
@@ -518,7 +518,7 @@ def walk() -> str:
 
 DRAWINGS: dict[str, Callable[[], str]] = {
     "mappings": mappings,
-    "places": places,
+    "on_chip": on_chip,
     "lanes": lanes,
     "visits": visits,
     "block_sizes": block_sizes,
