@@ -1,0 +1,56 @@
+# gpusim_kernel_options(<variable>): what sources with kernels are compiled with, for gpusim_kernels below.
+function(gpusim_kernel_options variable)
+  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g1 -fno-omit-frame-pointer)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND options -Og -fno-optimize-sibling-calls -fno-extern-tls-init
+      -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
+      -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic --param=tsan-instrument-func-entry-exit=0)
+  else()
+    list(APPEND options -O1 -fno-vectorize -fno-slp-vectorize)
+  endif()
+  set(${variable} ${options} PARENT_SCOPE)
+endfunction()
+
+# gpusim_kernels(<target> SOURCES file... [DYNAMIC_SHARED name...])
+#
+# Marks sources of a target as holding kernels: they are compiled as C++, with a hook before each memory access and
+# at the start of each basic block. -Og keeps the accesses as they are written (at -O1 a float4 load becomes four);
+# blocks stay in the order of the source, so that a jump backwards is a loop (runtime/loops.hpp); debug information
+# gives reports their source lines. DYNAMIC_SHARED lists the arrays that these sources declare as
+# `extern __shared__ T name[]`, with their namespace: fa::smem.
+function(gpusim_kernels target)
+  cmake_parse_arguments(arg "" "" "SOURCES;DYNAMIC_SHARED" ${ARGN})
+  gpusim_kernel_options(options)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_link_options(${target} PUBLIC LINKER:--wrap=memcpy,--undefined=__wrap_memcpy)  # see runtime/hooks.cpp
+  endif()
+  set_source_files_properties(${arg_SOURCES} PROPERTIES LANGUAGE CXX)
+  set_property(SOURCE ${arg_SOURCES} APPEND PROPERTY COMPILE_OPTIONS ${options})
+  foreach(name IN LISTS arg_DYNAMIC_SHARED)
+    string(REGEX REPLACE "::[^:]*$" "" scope "${name}")
+    string(REGEX REPLACE "^.*::" "" variable "${name}")
+    if(scope STREQUAL name)
+      set(scope "")
+    else()
+      set(scope " ${scope}")
+    endif()
+    string(MAKE_C_IDENTIFIER "${name}" file)
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/${target}_dynamic_${file}.cpp")
+    set(open "")
+    set(close "")
+    if(scope)
+      set(open "namespace${scope} {")
+      set(close "}")
+    endif()
+    file(GENERATE OUTPUT "${file}" CONTENT
+"#include \"gpusim/runtime/dynamic_shared.hpp\"
+${open}
+alignas(1024) thread_local unsigned char ${variable}[gpusim::kMaxDynamicShared];
+namespace { const gpusim::DynamicShared registration([]() -> void* { return ${variable}; }); }
+${close}
+")
+    target_sources(${target} PRIVATE "${file}")
+    set_source_files_properties("${file}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # which are for kernels
+  endforeach()
+  target_link_libraries(${target} PRIVATE gpusim)
+endfunction()
