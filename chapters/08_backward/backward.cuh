@@ -12,7 +12,7 @@ namespace fa::ch08 {
 template <class T>
 struct Backward : Attention<T> {
   const T* d_o;  ///< [batch, heads, seq_q, head_dim]
-  float* d;      ///< [batch, heads, seq_q]
+  float* delta;  ///< [batch, heads, seq_q]: D = rowsum(dO * O)
   T *dq, *dk, *dv;
   float* dq_sum;  ///< where blocks add up dQ, if they do: zeros at first
 

@@ -16,10 +16,10 @@
 #include "baselines/standard_attention.hpp"
 #include "device/launch.cuh"
 #include "forward.cuh"
+#include "fp32.cuh"
 #include "harness/chapter.hpp"
-#include "kernel.cuh"
-#include "mma.cuh"
 #include "sizes.cuh"
+#include "tensor_cores.cuh"
 
 namespace fa {
 using namespace ch08;
@@ -36,7 +36,7 @@ Backward<T> backward_of(const Args& a) {
   Backward<T> b;
   static_cast<Attention<T>&>(b) = a.as<T>();
   b.d_o = a.buffer<T>("do");
-  b.d = a.buffer<float>("d");
+  b.delta = a.buffer<float>("delta");
   b.dq = a.buffer<T>("dq");
   b.dk = a.buffer<T>("dk");
   b.dv = a.buffer<T>("dv");
@@ -48,11 +48,16 @@ unsigned blocks_for(std::size_t count, std::size_t of_block) {
   return unsigned((count + of_block - 1) / of_block);
 }
 
+/// Blocks by tiles of `rows` rows, for each head.
+unsigned tiles_of(std::int64_t length, std::size_t rows, std::int64_t heads) {
+  return blocks_for(std::size_t(length), rows) * unsigned(heads);
+}
+
 template <class T, int d>
-void launch_row_dots(const Backward<T>& b, cudaStream_t stream) {
+void launch_delta(const Backward<T>& b, cudaStream_t stream) {
   constexpr int kRowsOfBlock = 8;
   const std::size_t rows = std::size_t(b.batch) * std::size_t(b.heads) * std::size_t(b.seq_q);
-  launch(row_dots<T, d, kRowsOfBlock>, blocks_for(rows, kRowsOfBlock), 32 * kRowsOfBlock, 0, stream, b);
+  launch(compute_delta<T, d, kRowsOfBlock>, blocks_for(rows, kRowsOfBlock), 32 * kRowsOfBlock, 0, stream, b);
 }
 
 void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
@@ -61,49 +66,69 @@ void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
 
 // --- fp32 ---------------------------------------------------------------------------------------------
 
-template <bool kFused>
-void launch_fp32(const Args& a, cudaStream_t stream) {
-  Backward<float> b = backward_of<float>(a);
+void launch_fp32_two_kernels(const Args& a, cudaStream_t stream) {
+  const Backward<float> b = backward_of<float>(a);
   with_compiled<Fp32Sizes>(a.dtype, a.head_dim, [&](auto, auto dim) {
     using Tile = Fp32Tiles<decltype(dim)::value>;
-    constexpr std::size_t kShared = sizeof(float) * Tile::kFloats;
-    const unsigned key_tiles = blocks_for(std::size_t(a.seq_k), Tile::Bc) * unsigned(a.batch * a.kv_heads);
-    const unsigned query_tiles = blocks_for(std::size_t(a.seq_q), Tile::Br) * unsigned(a.batch * a.heads);
-    launch_row_dots<float, dim>(b, stream);
-    if (kFused) {
-      b.dq_sum = b.dq;
-      launch_zeros(b.dq, std::size_t(a.batch) * std::size_t(a.heads) * std::size_t(a.seq_q) * dim, stream);
-    }
-    launch(key_gradients<Tile, kFused>, key_tiles, Tile::kThreads, kShared, stream, b);
-    if (!kFused) launch(query_gradients<Tile>, query_tiles, Tile::kThreads, kShared, stream, b);
+    launch_delta<float, dim>(b, stream);
+    launch(key_gradients<Tile>, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads,
+           Tile::kSharedBytes, stream, b);
+    launch(query_gradients<Tile>, tiles_of(a.seq_q, Tile::Br, a.batch * a.heads), Tile::kThreads,
+           Tile::kSharedBytes, stream, b);
+  });
+}
+
+void launch_fp32_fused(const Args& a, cudaStream_t stream) {
+  Backward<float> b = backward_of<float>(a);
+  b.dq_sum = b.dq;
+  with_compiled<Fp32Sizes>(a.dtype, a.head_dim, [&](auto, auto dim) {
+    using Tile = Fp32Tiles<decltype(dim)::value>;
+    launch_delta<float, dim>(b, stream);
+    launch_zeros(b.dq, std::size_t(a.batch) * std::size_t(a.heads) * std::size_t(a.seq_q) * dim, stream);
+    launch(fused_gradients<Tile>, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads,
+           Tile::kSharedBytes, stream, b);
   });
 }
 
 // --- 16 bits ------------------------------------------------------------------------------------------
 
-template <int kStages, bool kFused>
-void launch_mma(const Args& a, cudaStream_t stream) {
+void launch_mma_deterministic(const Args& a, cudaStream_t stream) {
   with_compiled<MmaSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto dim) {
-    Backward<T> b = backward_of<T>(a);
-    using Keys = MmaKeyTiles<T, decltype(dim)::value, kStages, kFused>;
+    using Keys = KeyGradientTiles<T, decltype(dim)::value>;
     using Queries = MmaQueryTiles<T, decltype(dim)::value>;
-    const auto tiles_of = [](int length, std::size_t rows, int heads) {
-      return blocks_for(std::size_t(length), rows) * unsigned(heads);
-    };
-    const int heads = a.batch * a.heads;
-    launch_row_dots<T, dim>(b, stream);
-    if (kFused) {
-      b.dq_sum = a.buffer<float>("dq_sum");
-      launch_zeros(b.dq_sum, std::size_t(tiles_of(a.seq_q, Keys::Br, heads)) * Keys::kQueryTile, stream);
-    }
+    const Backward<T> b = backward_of<T>(a);
+    launch_delta<T, dim>(b, stream);
     launch(mma_key_gradients<Keys>, tiles_of(a.seq_k, Keys::Bc, a.batch * a.kv_heads), Keys::kThreads,
            Keys::kSharedBytes, stream, b);
-    if constexpr (kFused) {
-      launch(convert_dq<Keys>, tiles_of(a.seq_q, Keys::Br, heads), Keys::kThreads, 0, stream, b);
-    } else {
-      launch(mma_query_gradients<Queries>, tiles_of(a.seq_q, Queries::Br, heads), Queries::kThreads,
-             Queries::kSharedBytes, stream, b);
-    }
+    launch(mma_query_gradients<Queries>, tiles_of(a.seq_q, Queries::Br, a.batch * a.heads), Queries::kThreads,
+           Queries::kSharedBytes, stream, b);
+  });
+}
+
+template <class Tile>
+void launch_fused(void (*kernel)(Backward<typename Tile::T>), const Args& a, cudaStream_t stream) {
+  using T = typename Tile::T;
+  Backward<T> b = backward_of<T>(a);
+  b.dq_sum = a.buffer<float>("dq_sum");
+  const unsigned query_tiles = tiles_of(a.seq_q, Tile::Br, a.batch * a.heads);
+  launch_delta<T, Tile::kHeadDim>(b, stream);
+  launch_zeros(b.dq_sum, std::size_t(query_tiles) * Tile::kQueryTile, stream);
+  launch(kernel, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads, Tile::kSharedBytes,
+         stream, b);
+  launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
+}
+
+void launch_mma_fused(const Args& a, cudaStream_t stream) {
+  with_compiled<MmaSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto dim) {
+    using Tile = FusedTiles<T, decltype(dim)::value, 1, ElementSums>;
+    launch_fused<Tile>(mma_fused_gradients<Tile>, a, stream);
+  });
+}
+
+void launch_mma_pipelined(const Args& a, cudaStream_t stream) {
+  with_compiled<MmaSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto dim) {
+    using Tile = FusedTiles<T, decltype(dim)::value, 2, Float4Sums>;
+    launch_fused<Tile>(mma_pipelined_gradients<Tile>, a, stream);
   });
 }
 
@@ -114,18 +139,18 @@ void add(Traffic& to, const std::string& name, TensorTraffic more) {
   to.tensors[name].write_bytes += more.write_bytes;
 }
 
-/// The forward pass, D, and dK and dV by key tiles.
+/// The forward pass, delta, and dK and dV by key tiles.
 Traffic shared_traffic(const Shape& shape, std::int64_t Br, std::int64_t Bc) {
   const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
   const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k * row;
-  const std::int64_t visits = heads * shape.queries_of_key_tiles(Br, Bc);
+  const std::int64_t rows_read = heads * shape.queries_of_key_tiles(Br, Bc);
   Traffic traffic = forward::traffic(shape);
   add(traffic, "o", {.read_bytes = q * row});
-  add(traffic, "do", {.read_bytes = (q + visits) * row});
-  add(traffic, "d", {.read_bytes = visits * kFloat, .write_bytes = q * kFloat});
-  add(traffic, "lse", {.read_bytes = visits * kFloat});
-  add(traffic, "q", {.read_bytes = visits * row});
+  add(traffic, "do", {.read_bytes = (q + rows_read) * row});
+  add(traffic, "delta", {.read_bytes = rows_read * kFloat, .write_bytes = q * kFloat});
+  add(traffic, "lse", {.read_bytes = rows_read * kFloat});
+  add(traffic, "q", {.read_bytes = rows_read * row});
   for (const char* name : {"k", "v"}) add(traffic, name, {.read_bytes = kv});
   for (const char* name : {"dk", "dv"}) add(traffic, name, {.write_bytes = kv});
   return traffic;
@@ -137,21 +162,21 @@ void add_query_tiles(Traffic& to, const Shape& shape, std::int64_t Br) {
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
   const std::int64_t keys = heads * shape.keys_of_query_tiles(Br);
   for (const char* name : {"q", "do"}) add(to, name, {.read_bytes = q * row});
-  for (const char* name : {"lse", "d"}) add(to, name, {.read_bytes = q * kFloat});
+  for (const char* name : {"lse", "delta"}) add(to, name, {.read_bytes = q * kFloat});
   for (const char* name : {"k", "v"}) add(to, name, {.read_bytes = keys * row});
   add(to, "dq", {.write_bytes = q * row});
 }
 
-template <bool kFused>
-Traffic fp32_traffic(const Shape& shape) {
-  constexpr std::int64_t Br = Fp32Tiles<64>::Br, Bc = Fp32Tiles<64>::Bc;  // of every head dimension
-  Traffic traffic = shared_traffic(shape, Br, Bc);
-  if (!kFused) {
-    add_query_tiles(traffic, shape, Br);
-    return traffic;
-  }
+Traffic fp32_two_kernels_traffic(const Shape& shape) {
+  Traffic traffic = shared_traffic(shape, Fp32Sample::Br, Fp32Sample::Bc);
+  add_query_tiles(traffic, shape, Fp32Sample::Br);
+  return traffic;
+}
+
+Traffic fp32_fused_traffic(const Shape& shape) {
+  Traffic traffic = shared_traffic(shape, Fp32Sample::Br, Fp32Sample::Bc);
   const std::int64_t row = shape.batch * shape.heads * shape.head_dim * kFloat;  // of all heads
-  const std::int64_t added = row * shape.queries_of_key_tiles(Br, Bc);
+  const std::int64_t added = row * shape.queries_of_key_tiles(Fp32Sample::Br, Fp32Sample::Bc);
   add(traffic, "dq", {.read_bytes = added, .write_bytes = row * shape.seq_q + added});
   return traffic;
 }
@@ -177,23 +202,22 @@ std::optional<std::string> too_much_rounding(const Shape& shape, const TensorMap
 
 std::vector<TensorSpec> own_workspace(const Shape& shape) {
   std::vector<TensorSpec> specs = forward::workspace(shape);
-  specs.push_back({.name = "d", .shape = {shape.batch, shape.heads, shape.seq_q}});
+  specs.push_back({.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}});
   return specs;
 }
 
-template <bool kFused>
-Step fp32_step(const char* name, const char* summary) {
+/// What all variants but `standard` have in common. @tparam Sizes  that they are compiled for
+template <class Sizes>
+Step step(const char* name, const char* summary, void (*launch)(const Args&, cudaStream_t),
+          Traffic (*traffic)(const Shape&)) {
   return Step{.name = name,
               .summary = summary,
-              .launch = launch_fp32<kFused>,
-              .traffic = fp32_traffic<kFused>,
-              .refuse = refuse_unless_compiled<Fp32Sizes>,
+              .launch = launch,
+              .traffic = traffic,
+              .refuse = refuse_unless_compiled<Sizes>,
               .before = forward::launch,
-              .repeatable = !kFused,
               .workspace = own_workspace};
 }
-
-using MmaTiles = MmaKeyTiles<__half, 64, 1, true>;  // Br and Bc are those of every head dimension
 
 /// The sums of dQ, in whole query tiles: rows of all heads.
 std::int64_t rows_of_sums(const Shape& shape) {

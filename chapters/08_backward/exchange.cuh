@@ -1,0 +1,69 @@
+/// @file
+/// Two warps with the same keys: what they pass to each other.
+///
+/// At head_dim 128 each of the two computes P^T and dS^T of half of the queries of a step, and owns half of the columns
+/// of dK and dV. Those are sums over all queries, so each needs the other one's P^T and dS^T. Up to head_dim 64 a warp has
+/// its keys to itself, and nothing is passed.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <type_traits>
+
+#include "mma_tiles.cuh"
+#include "products.cuh"
+#include "rows.cuh"
+
+namespace fa::ch08 {
+
+/// The other warp with this warp's keys.
+template <class Tile>
+struct Partner {
+  using T = typename Tile::T;
+  T *p, *ds;  ///< of the keys that both have, [kWarpRows, Br]
+  int part;   ///< of this warp
+
+  __device__ __forceinline__ Partner(const KeyTileMemory<Tile>& s, const KeyBlock<Tile>& block)
+      : p(s.p + block.warp_key * Tile::Br), ds(s.ds + block.warp_key * Tile::Br), part(block.part) {}
+
+  /// Passes on P^T, or dS^T, of this warp's queries. @param query  the first, in its tile
+  __device__ __forceinline__ void pass_p(int query, const Operand<Tile>& rP) const {
+    store_operand<Tile>(p, query, rP);
+  }
+  __device__ __forceinline__ void pass_ds(int query, const Operand<Tile>& rdS) const {
+    store_operand<Tile>(ds, query, rdS);
+  }
+  __device__ __forceinline__ void wait() const { __syncthreads(); }
+
+  /// The first query that is the other warp's.
+  __device__ __forceinline__ int first_query() const { return (1 - part) * Tile::kScoreCols; }
+  /// dV += P^T dO and dK += dS^T Q, for the queries of the other warp and the columns of this one.
+  /// @param other  registers for its P^T, then for its dS^T
+  __device__ __forceinline__ void add_its_queries(Fragments<Tile, Tile::kCols>& rdV,
+                                                  Fragments<Tile, Tile::kCols>& rdK, Operand<Tile>& other,
+                                                  int query, const T* q, const T* d_o) const {
+    static_assert(Tile::Br == 2 * Tile::kScoreCols);
+    load_operand<Tile>(other, p, query);
+    mma_nn<Tile>(rdV, other, d_o);
+    load_operand<Tile>(other, ds, query);
+    mma_nn<Tile>(rdK, other, q);
+  }
+};
+
+/// The same for a warp that has its keys to itself: nothing to pass, nothing to wait for.
+template <class Tile>
+struct NoPartner {
+  __device__ __forceinline__ NoPartner(const KeyTileMemory<Tile>&, const KeyBlock<Tile>&) {}
+  __device__ __forceinline__ void pass_p(int, const Operand<Tile>&) const {}
+  __device__ __forceinline__ void pass_ds(int, const Operand<Tile>&) const {}
+  __device__ __forceinline__ void wait() const {}
+  __device__ __forceinline__ int first_query() const { return 0; }
+  __device__ __forceinline__ void add_its_queries(Fragments<Tile, Tile::kCols>&,
+                                                  Fragments<Tile, Tile::kCols>&, Operand<Tile>&, int,
+                                                  const typename Tile::T*, const typename Tile::T*) const {}
+};
+
+template <class Tile>
+using PartnerOf = std::conditional_t<Tile::kWarpsPerKeys == 1, NoPartner<Tile>, Partner<Tile>>;
+
+}  // namespace fa::ch08

@@ -1,0 +1,326 @@
+/// @file
+/// The gradients of attention, with P computed again and never in HBM: what both element types share, and fp32.
+///
+/// Q, O, dO and dQ are [batch, heads, seq_q, head_dim], K, V, dK and dV [batch, kv_heads, seq_k, head_dim], LSE and D
+/// [batch, heads, seq_q]. Any lengths >= 1 and any kv_heads that divides heads. A row that sees no key has the
+/// gradient 0.
+///
+/// With S = scale * Q K^T, for each element, and D = rowsum(dO * O) (Dao et al. 2022, appendix B.2):
+///   P = exp(S - LSE)    dP = dO V^T    dS = P * (dP - D)
+///   dV = P^T dO         dK = scale * dS^T Q         dQ = scale * dS K
+///
+/// tensor_cores.cuh has the same on tensor cores. What the kernels ask of HBM: chapter.cu.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstddef>
+
+#include "backward.cuh"
+#include "device/reduce.cuh"
+#include "device/tile.cuh"
+#include "fp32_products.cuh"
+
+namespace fa::ch08 {
+
+// --- what comes before -----------------------------------------------------------------------------------
+
+/// Neighbouring elements that one instruction loads.
+template <class T, int kCount>
+struct alignas(kCount * sizeof(T)) Pack {
+  T x[kCount];
+};
+
+/// D = rowsum(dO * O): what all elements of a row of dP have in common with the row's softmax.
+///
+///   grid    ceil(batch * heads * seq_q / kRowsOfBlock)      one warp per row
+///   block   32 * kRowsOfBlock
+///   HBM     reads O and dO, writes D
+template <class T, int kHeadDim, int kRowsOfBlock>
+__global__ void __launch_bounds__(32 * kRowsOfBlock) compute_delta(Backward<T> a) {
+  constexpr int kCount = kHeadDim / 32;
+  const size_t row = size_t(blockIdx.x) * kRowsOfBlock + threadIdx.x / 32;
+  if (row >= size_t(a.batch) * a.heads * a.seq_q) return;
+  const size_t at = row * kHeadDim + threadIdx.x % 32 * kCount;
+  const auto o = *reinterpret_cast<const Pack<T, kCount>*>(a.o + at);
+  const auto d_o = *reinterpret_cast<const Pack<T, kCount>*>(a.d_o + at);
+  // EXERCISE 1: Make `sum` the dot product of the row's O and dO. This lane has kCount elements of each.
+  float sum = 0.0f;
+  for (int i = 0; i < kCount; ++i) sum += float(o.x[i]) * float(d_o.x[i]);
+  sum = warp_reduce(sum, Sum());
+  // END 1
+  if (threadIdx.x % 32 == 0) a.delta[row] = sum;
+}
+
+/// Zeros, 16 bytes for each thread. @param count  of float4s
+__global__ void __launch_bounds__(256) fill_with_zeros(float* x, size_t count) {
+  const size_t n = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (n < count) store_float4(x + 4 * n, {0.0f, 0.0f, 0.0f, 0.0f});
+}
+
+// --- tiles ----------------------------------------------------------------------------------------
+
+/// The tiles of a block in shared memory.
+template <class Tile>
+struct SharedTiles {
+  float *q, *d_o;      ///< [Br, kStride]; Q is scaled
+  float *k, *v;        ///< [Bc, kStride]
+  float* p;            ///< [Br, kPStride], P and then dS
+  float *lse, *delta;  ///< [Br]
+
+  __device__ __forceinline__ explicit SharedTiles(float4* smem) {
+    q = reinterpret_cast<float*>(smem);
+    d_o = q + Tile::Br * Tile::kStride;
+    k = d_o + Tile::Br * Tile::kStride;
+    v = k + Tile::Bc * Tile::kStride;
+    p = v + Tile::Bc * Tile::kStride;
+    lse = p + Tile::Br * Tile::kPStride;
+    delta = lse + Tile::Br;
+  }
+};
+
+/// The first 64 rows of a matrix, times `factor`. Those that do not exist become zeros.
+template <class Tile>
+__device__ __forceinline__ void load_rows(float* s, const float* g, int rows, float factor = 1.0f) {
+  for (int n = threadIdx.x; n < Tile::Br * Tile::kHeadDim / 4; n += Tile::kThreads) {
+    const int row = 4 * n / Tile::kHeadDim, col = 4 * n % Tile::kHeadDim;
+    float4 x = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (row < rows) x = load_float4(g + size_t(row) * Tile::kHeadDim + col);
+    x = {factor * x.x, factor * x.y, factor * x.z, factor * x.w};
+    *reinterpret_cast<float4*>(s + row * Tile::kStride + col) = x;
+  }
+}
+
+/// Q, dO, LSE and D of a query tile. @param head  counts through all batches
+template <class Tile>
+__device__ __forceinline__ void load_queries(const SharedTiles<Tile>& s, const Backward<float>& a, int head,
+                                             int first_query) {
+  const size_t first = size_t(head) * a.seq_q + first_query;
+  const int rows = a.seq_q - first_query;
+  load_rows<Tile>(s.q, a.q + first * Tile::kHeadDim, rows, a.scale);
+  load_rows<Tile>(s.d_o, a.d_o + first * Tile::kHeadDim, rows);
+  if (threadIdx.x < Tile::Br) {
+    const bool inside = int(threadIdx.x) < rows;
+    s.lse[threadIdx.x] = inside ? a.lse[first + threadIdx.x] : 0.0f;
+    s.delta[threadIdx.x] = inside ? a.delta[first + threadIdx.x] : 0.0f;
+  }
+}
+
+/// P and dS of a query tile and a key tile: [kRows, kCols] of this thread.
+template <class Tile>
+__device__ __forceinline__ void p_and_ds(float (&rP)[Tile::kRows][Tile::kCols],
+                                         float (&rdS)[Tile::kRows][Tile::kCols], const SharedTiles<Tile>& s,
+                                         const Backward<float>& a, int first_query, int first_key) {
+  const ThreadPart<Tile> my;
+  multiply_nt<Tile>(rP, s.q, s.k);
+  multiply_nt<Tile>(rdS, s.d_o, s.v);
+  for (int r = 0; r < Tile::kRows; ++r) {
+    const int row = my.strided_row(r), query = first_query + row;
+    const int visible = query < a.seq_q ? a.visible_keys(query) - first_key : 0;
+    const float lse = s.lse[row], delta = s.delta[row];
+    for (int c = 0; c < Tile::kCols; ++c) {
+      // EXERCISE 2: rP[r][c] is a scaled score. Make it P, and 0 where the query does not see the key.
+      rP[r][c] = my.strided_col(c) < visible ? __expf(rP[r][c] - lse) : 0.0f;
+      // END 2
+      // EXERCISE 3: rdS[r][c] is dP. Make it dS.
+      rdS[r][c] = rP[r][c] * (rdS[r][c] - delta);
+      // END 3
+    }
+  }
+}
+
+template <class Tile>
+__device__ __forceinline__ void store_p(float* sP, const float (&rP)[Tile::kRows][Tile::kCols]) {
+  const ThreadPart<Tile> my;
+  for (int r = 0; r < Tile::kRows; ++r) {
+    for (int c = 0; c < Tile::kCols; ++c)
+      sP[my.strided_row(r) * Tile::kPStride + my.strided_col(c)] = rP[r][c];
+  }
+}
+
+// --- dQ by query tiles -------------------------------------------------------------------------------
+
+/// dQ of a query tile, which stays while key tiles come by.
+///
+///   grid    batch * heads * ceil(seq_q / Br)
+///   block   Tile::kThreads
+///   shared  Tile::kSharedBytes: Q, dO, K and V; P and then dS; LSE and delta
+///   HBM     reads Q, dO, LSE and delta once, and the keys and values that the tile's last query sees; writes dQ
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_gradients(Backward<float> a) {
+  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  const int tiles = (a.seq_q + Br - 1) / Br;
+  const int head = blockIdx.x / tiles;
+  const int first_query = (tiles - 1 - int(blockIdx.x % tiles)) * Br;  // under a mask, the longest come first
+  const int keys = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
+  const size_t first_row = size_t(a.kv_head(head)) * a.seq_k;  // of K and V
+  const ThreadPart<Tile> my;
+  extern __shared__ float4 smem[];
+  const SharedTiles<Tile> s(smem);
+
+  load_queries(s, a, head, first_query);
+  float rdQ[Tile::kRows][Tile::kDims] = {};
+  for (int first_key = 0; first_key < keys; first_key += Bc) {
+    load_rows<Tile>(s.k, a.k + (first_row + first_key) * d, keys - first_key);
+    load_rows<Tile>(s.v, a.v + (first_row + first_key) * d, keys - first_key);
+    __syncthreads();  // the key tile is there, and the query tile
+    float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
+    p_and_ds(rP, rdS, s, a, first_query, first_key);
+    store_p<Tile>(s.p, rdS);
+    __syncthreads();  // dS is there
+    multiply_nn<Tile>(rdQ, s.p, s.k);
+    __syncthreads();  // no warp uses the key tile any more, nor dS
+  }
+
+  for (int r = 0; r < Tile::kRows; ++r) {
+    const int query = first_query + my.strided_row(r);
+    if (query >= a.seq_q) continue;
+    float* row = a.dq + (size_t(head) * a.seq_q + query) * d;
+    for (int c = 0; c < Tile::kDims; c += 4) {
+      const float* x = rdQ[r] + c;
+      store_float4(row + my.adjacent_col(c),
+                   {a.scale * x[0], a.scale * x[1], a.scale * x[2], a.scale * x[3]});
+    }
+  }
+}
+
+// --- dK and dV by key tiles --------------------------------------------------------------------------
+
+/// The query tiles that see a key tile: those of heads [head, end_head), each from first_query on.
+struct QueryRange {
+  int head, end_head, first_query;
+};
+template <class Tile>
+__device__ __forceinline__ QueryRange queries_that_see(const Backward<float>& a, int kv_head, int first_key) {
+  constexpr int Br = Tile::Br;
+  // EXERCISE 4: Find how many query heads share the block's keys, and where the first query tile begins that sees one.
+  const int group = a.heads / a.kv_heads;
+  const int begin = max(0, a.first_query(first_key)) / Br * Br;
+  // END 4
+  return {kv_head * group, (kv_head + 1) * group, begin};
+}
+
+/// dV += P^T dO and dK += scale * dS^T Q, for the query tile in shared memory. P and then dS of the block are in s.p.
+template <class Tile>
+__device__ __forceinline__ void add_dv_and_dk(float (&rdV)[Tile::kRows][Tile::kDims],
+                                              float (&rdK)[Tile::kRows][Tile::kDims],
+                                              const SharedTiles<Tile>& s,
+                                              const float (&rP)[Tile::kRows][Tile::kCols],
+                                              const float (&rdS)[Tile::kRows][Tile::kCols]) {
+  // EXERCISE 5: Add P^T dO to rdV, and dS^T Q to rdK. There is room for P or dS in s.p, for one at a time.
+  store_p<Tile>(s.p, rP);
+  __syncthreads();  // P is there
+  multiply_tn<Tile>(rdV, s.p, s.d_o);
+  __syncthreads();  // no warp uses P any more
+  store_p<Tile>(s.p, rdS);
+  __syncthreads();  // dS is there
+  // Q is scaled, and so dK will be.
+  multiply_tn<Tile>(rdK, s.p, s.q);
+  // END 5
+}
+
+/// Stores the rows of dK and dV that exist. @param first_row  of the key tile, in all of K
+template <class Tile>
+__device__ __forceinline__ void store_dk_and_dv(const ThreadPart<Tile>& my, const Backward<float>& a,
+                                                size_t first_row, int first_key,
+                                                const float (&rdK)[Tile::kRows][Tile::kDims],
+                                                const float (&rdV)[Tile::kRows][Tile::kDims]) {
+  for (int r = 0; r < Tile::kRows; ++r) {
+    const int key = my.adjacent_row(0) + r;
+    if (first_key + key >= a.seq_k) continue;
+    for (int c = 0; c < Tile::kDims; c += 4) {
+      const size_t at = (first_row + key) * Tile::kHeadDim + my.adjacent_col(c);
+      const float *dk = rdK[r] + c, *dv = rdV[r] + c;
+      store_float4(a.dk + at, {dk[0], dk[1], dk[2], dk[3]});
+      store_float4(a.dv + at, {dv[0], dv[1], dv[2], dv[3]});
+    }
+  }
+}
+
+/// dK and dV of a key tile, which stays while the query tiles of all heads that share it come by.
+///
+///   grid    batch * kv_heads * ceil(seq_k / Bc)
+///   block   Tile::kThreads
+///   shared  Tile::kSharedBytes: Q, dO, K and V; P and then dS; LSE and delta
+///   HBM     reads K and V once; Q, dO, LSE and delta for each key tile, from the first query tile that sees it on;
+///           writes dK and dV
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradients(Backward<float> a) {
+  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  const int tiles = (a.seq_k + Bc - 1) / Bc;
+  const int kv_head = blockIdx.x / tiles, first_key = blockIdx.x % tiles * Bc;
+  const size_t first_row = size_t(kv_head) * a.seq_k + first_key;  // of K and V
+  const ThreadPart<Tile> my;
+  extern __shared__ float4 smem[];
+  const SharedTiles<Tile> s(smem);
+
+  load_rows<Tile>(s.k, a.k + first_row * d, a.seq_k - first_key);
+  load_rows<Tile>(s.v, a.v + first_row * d, a.seq_k - first_key);
+  float rdK[Tile::kRows][Tile::kDims] = {}, rdV[Tile::kRows][Tile::kDims] = {};
+  const QueryRange range = queries_that_see<Tile>(a, kv_head, first_key);
+  for (int head = range.head; head < range.end_head; ++head) {
+    for (int first_query = range.first_query; first_query < a.seq_q; first_query += Br) {
+      __syncthreads();  // no warp uses the query tile before any more, nor dS
+      load_queries(s, a, head, first_query);
+      __syncthreads();  // the query tile is there, and the key tile
+      float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
+      p_and_ds(rP, rdS, s, a, first_query, first_key);
+      add_dv_and_dk(rdV, rdK, s, rP, rdS);
+    }
+  }
+  store_dk_and_dv(my, a, first_row, first_key, rdK, rdV);
+}
+
+// --- dQ as well: atomic additions --------------------------------------------------------------------
+
+/// dQ += scale * dS K, for the queries that exist. dS is in s.p.
+template <class Tile>
+__device__ __forceinline__ void add_dq(const ThreadPart<Tile>& my, const Backward<float>& a,
+                                       const SharedTiles<Tile>& s, int head, int first_query) {
+  // EXERCISE 6: Add scale * dS K to a.dq_sum, for the queries that exist. Other blocks add to the same rows.
+  float rdQ[Tile::kRows][Tile::kDims] = {};
+  multiply_nn<Tile>(rdQ, s.p, s.k);
+  for (int r = 0; r < Tile::kRows; ++r) {
+    const int query = first_query + my.strided_row(r);
+    if (query >= a.seq_q) continue;
+    float* row = a.dq_sum + (size_t(head) * a.seq_q + query) * Tile::kHeadDim;
+    for (int c = 0; c < Tile::kDims; ++c) atomicAdd(row + my.adjacent_col(c) + c % 4, a.scale * rdQ[r][c]);
+  }
+  // END 6
+}
+
+/// dK and dV as key_gradients() computes them; and dQ += scale * dS K, since dS is at hand. Blocks add to dQ in the order
+/// in which they come.
+///
+///   grid, block, shared    as key_gradients()
+///   HBM     as key_gradients(), and adds to dQ each time that it reads Q
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) fused_gradients(Backward<float> a) {
+  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  const int tiles = (a.seq_k + Bc - 1) / Bc;
+  const int kv_head = blockIdx.x / tiles, first_key = blockIdx.x % tiles * Bc;
+  const size_t first_row = size_t(kv_head) * a.seq_k + first_key;  // of K and V
+  const ThreadPart<Tile> my;
+  extern __shared__ float4 smem[];
+  const SharedTiles<Tile> s(smem);
+
+  load_rows<Tile>(s.k, a.k + first_row * d, a.seq_k - first_key);
+  load_rows<Tile>(s.v, a.v + first_row * d, a.seq_k - first_key);
+  float rdK[Tile::kRows][Tile::kDims] = {}, rdV[Tile::kRows][Tile::kDims] = {};
+  const QueryRange range = queries_that_see<Tile>(a, kv_head, first_key);
+  for (int head = range.head; head < range.end_head; ++head) {
+    for (int first_query = range.first_query; first_query < a.seq_q; first_query += Br) {
+      __syncthreads();  // no warp uses the query tile before any more, nor dS
+      load_queries(s, a, head, first_query);
+      __syncthreads();  // the query tile is there, and the key tile
+      float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
+      p_and_ds(rP, rdS, s, a, first_query, first_key);
+      add_dv_and_dk(rdV, rdK, s, rP, rdS);
+      add_dq(my, a, s, head, first_query);
+    }
+  }
+  store_dk_and_dv(my, a, first_row, first_key, rdK, rdV);
+}
+
+}  // namespace fa::ch08

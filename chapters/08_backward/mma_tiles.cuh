@@ -1,0 +1,133 @@
+/// @file
+/// How the tensor-core kernels cut the problem: sizes, what a block by key tiles has, and which query tiles it walks
+/// through.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "backward.cuh"
+#include "device/reduce.cuh"
+#include "device/swizzle.cuh"
+
+namespace fa::ch08 {
+
+/// By query tiles: `mma_query_gradients`.
+template <class Element, int kHeadDimension>
+struct MmaQueryTiles {
+  using T = Element;
+  using Rows = Swizzled<kHeadDimension>;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int Br = 128;                       ///< queries of a block
+  static constexpr int Bc = kHeadDim <= 64 ? 64 : 32;  ///< keys of a step
+  static constexpr int kWarps = 4;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kBlocksPerSm = 2;
+  static constexpr int kWarpRows = Br / kWarps;         ///< queries of a warp
+  static constexpr int kRowFragments = kWarpRows / 16;  ///< of a warp, from top to bottom
+  static constexpr int kScoreCols = 32;                 ///< keys whose S and dP are in registers
+  static constexpr int kCols = kHeadDim;                ///< columns of dQ of a warp
+  static constexpr int kStages = 2;                     ///< tiles of K and V in shared memory
+  static constexpr int kQueryTile = Br * kHeadDim, kKeyTile = Bc * kHeadDim;  ///< elements
+  static constexpr int kSharedBytes = int(sizeof(T)) * (2 * kQueryTile + kStages * 2 * kKeyTile);
+};
+
+/// By key tiles: what the three kernels have in common.
+///
+/// A warp has 32 keys, for the sake of shared memory: what it loads of Q and dO feeds two rows of fragments. At head_dim
+/// 128 its parts of dK and dV would fill all registers. There two warps have the same keys: each has half the queries of
+/// S and dP, half the columns of dK and dV, and needs the other one's P and dS (exchange.cuh).
+///
+/// @tparam kStagesOfQueries  tiles of Q and dO in shared memory
+template <class Element, int kHeadDimension, int kStagesOfQueries>
+struct MmaKeyTiles {
+  using T = Element;
+  using Rows = Swizzled<kHeadDimension>;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int Br = 64;                                 ///< queries of a step
+  static constexpr int Bc = 128;                                ///< keys of a block
+  static constexpr int kWarpRows = 32;                          ///< keys of a warp
+  static constexpr int kWarpsPerKeys = kHeadDim <= 64 ? 1 : 2;  ///< that have the same keys
+  static constexpr int kWarps = Bc / kWarpRows * kWarpsPerKeys;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kBlocksPerSm = 8 / kWarps;
+  static constexpr int kRowFragments = kWarpRows / 16;    ///< of a warp, from top to bottom
+  static constexpr int kScoreCols = 32;                   ///< queries whose S and dP are in registers
+  static constexpr int kCols = kHeadDim / kWarpsPerKeys;  ///< columns of dK and dV of a warp
+  static constexpr int kStages = kStagesOfQueries;
+  static constexpr int kKeyTile = Bc * kHeadDim, kQueryTile = Br * kHeadDim;  ///< elements
+
+  // P^T and dS^T in shared memory, [Bc, Br], if any warp reads another one's.
+  using PRows = Swizzled<Br>;
+  static constexpr int kPTile = (kWarpsPerKeys - 1) * Bc * Br;  ///< elements
+  static constexpr int bytes(int ds_tile) {
+    return int(sizeof(T)) * (2 * kKeyTile + kStages * 2 * kQueryTile + kPTile + ds_tile) +
+           kStages * 2 * Br * int(sizeof(float));
+  }
+};
+
+/// dK and dV: `mma_key_gradients`.
+template <class T, int d>
+struct KeyGradientTiles : MmaKeyTiles<T, d, 2> {
+  using Base = MmaKeyTiles<T, d, 2>;
+  static constexpr int kDsTile = Base::kPTile;  ///< for the other warp with the same keys
+  static constexpr int kSharedBytes = Base::bytes(kDsTile);
+};
+
+/// dK, dV and parts of dQ: `mma_fused_gradients`, with one stage, and `mma_pipelined_gradients`, with two.
+/// @tparam SumsOfDq  how the parts of dQ are added up (dq_sums.cuh)
+template <class T, int d, int kStagesOfQueries, class SumsOfDq>
+struct FusedTiles : MmaKeyTiles<T, d, kStagesOfQueries> {
+  using Base = MmaKeyTiles<T, d, kStagesOfQueries>;
+  using Sums = SumsOfDq;
+  static constexpr int kDsTile = Base::Bc * Base::Br;  ///< for dQ, all warps'
+  static constexpr int kSharedBytes = Base::bytes(kDsTile);
+  // The warps' parts of dQ, [Br, kHeadDim]: 32 columns each.
+  static constexpr int kColWarps = d / 32;
+  static constexpr int kDqRowFragments = Base::Br / 16 * kColWarps / Base::kWarps;
+};
+
+/// The key tile of a block, and what this warp has of it.
+template <class Tile>
+struct KeyBlock {
+  int kv_head, first_key;
+  size_t first_row;  ///< of K, V, dK and dV
+  int warp_key;      ///< the warp's first, in the tile
+  int part;          ///< of the queries in a step, and of the columns of dK and dV: 0 .. kWarpsPerKeys - 1
+
+  __device__ __forceinline__ explicit KeyBlock(const Backward<typename Tile::T>& a) {
+    const int key_tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
+    kv_head = blockIdx.x / key_tiles, first_key = blockIdx.x % key_tiles * Tile::Bc;
+    // From one lane for all: now the compiler knows that it is the same in all, and keeps addresses in uniform registers.
+    const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);
+    warp_key = warp / Tile::kWarpsPerKeys * Tile::kWarpRows;
+    part = warp % Tile::kWarpsPerKeys;
+    first_row = size_t(kv_head) * a.seq_k + first_key;
+  }
+};
+
+/// The query tiles of all heads that share a key tile, of each head from the first that sees the tile on.
+template <class Tile>
+struct QueryWalk {
+  int head, tile;  ///< the current ones
+  int first_tile, end_tile, end_head;
+
+  __device__ __forceinline__ QueryWalk(const Backward<typename Tile::T>& a, const KeyBlock<Tile>& block) {
+    end_tile = (a.seq_q + Tile::Br - 1) / Tile::Br;
+    first_tile = max(0, a.first_query(block.first_key)) / Tile::Br;
+    const int group = a.heads / a.kv_heads;
+    end_head = (block.kv_head + 1) * group;
+    head = block.kv_head * group, tile = first_tile;
+  }
+  __device__ __forceinline__ bool done() const { return head >= end_head; }
+  __device__ __forceinline__ int first_query() const { return tile * Tile::Br; }
+  __device__ __forceinline__ void next() {
+    if (++tile == end_tile) {
+      tile = first_tile;
+      ++head;
+    }
+  }
+};
+
+}  // namespace fa::ch08

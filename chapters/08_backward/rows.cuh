@@ -1,0 +1,98 @@
+/// @file
+/// Rows on their way between HBM and shared memory, for the tensor-core kernels; and the tiles of a block there.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backward.cuh"
+#include "device/convert.cuh"
+#include "device/cp_async.cuh"
+#include "products.cuh"
+
+namespace fa::ch08 {
+
+/// Starts the copies of the first kRows rows of a matrix. Those that do not exist become zeros.
+template <class Tile, int kRows>
+__device__ __forceinline__ void copy_rows_async(typename Tile::T* s, const typename Tile::T* g, int rows) {
+  constexpr int kChunk = 8, kStep = Tile::kThreads * kChunk / Tile::kHeadDim;  // elements of 16 bytes, rows
+  const int first = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
+#pragma unroll
+  for (int row = first; row < first + kRows; row += kStep) {
+    const bool inside = row < rows;
+    cp_async_16_or_zero(s + Tile::Rows::offset(row, col), g + (inside ? row * Tile::kHeadDim + col : 0),
+                        inside);
+  }
+}
+
+/// Rounds a warp's part of rows to 16 bits and stores those that exist: through shared memory, 16 bytes at a time.
+/// @param g, s  the first of the warp's columns; in shared memory they are no longer in use
+template <class Tile>
+__device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T* s,
+                                           const Fragments<Tile, Tile::kCols>& rC, float factor, int rows) {
+  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols, kChunk = 8;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
+#pragma unroll
+    for (int ni = 0; ni < kCols / 8; ++ni) {
+      const float* pair = &rC[row / 2][ni][row % 2 * 2];
+      auto* to =
+          reinterpret_cast<std::uint32_t*>(s + Tile::Rows::offset(8 * row + lane / 4, 8 * ni)) + lane % 4;
+      *to = pack<typename Tile::T>(factor * pair[0], factor * pair[1]);
+    }
+  }
+  __syncwarp();  // all rows of the warp are there
+  for (int at = lane * kChunk; at < Tile::kWarpRows * kCols; at += 32 * kChunk) {
+    const int row = at / kCols, col = at % kCols;
+    if (row < rows) {
+      *reinterpret_cast<uint4*>(g + size_t(row) * d + col) =
+          *reinterpret_cast<const uint4*>(s + Tile::Rows::offset(row, col));
+    }
+  }
+}
+
+/// What a block by key tiles has in shared memory.
+template <class Tile>
+struct KeyTileMemory {
+  using T = typename Tile::T;
+  T *k, *v;            ///< [Bc, kHeadDim]
+  T *q, *d_o;          ///< [kStages, Br, kHeadDim]
+  T *p, *ds;           ///< [Bc, Br], transposed
+  float *lse, *delta;  ///< [kStages, Br]
+
+  __device__ __forceinline__ explicit KeyTileMemory(float4* smem) {
+    k = reinterpret_cast<T*>(smem);
+    v = k + Tile::kKeyTile;
+    q = v + Tile::kKeyTile;
+    d_o = q + Tile::kStages * Tile::kQueryTile;
+    p = d_o + Tile::kStages * Tile::kQueryTile;
+    ds = p + Tile::kPTile;
+    lse = reinterpret_cast<float*>(ds + Tile::kDsTile);
+    delta = lse + Tile::kStages * Tile::Br;
+  }
+  /// Starts the copies of K and V.
+  __device__ __forceinline__ void load_keys(const Backward<T>& a, size_t first_row, int rows) const {
+    copy_rows_async<Tile, Tile::Bc>(k, a.k + first_row * Tile::kHeadDim, rows);
+    copy_rows_async<Tile, Tile::Bc>(v, a.v + first_row * Tile::kHeadDim, rows);
+  }
+  /// Starts the copies of Q, dO, LSE and delta of a query tile.
+  __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a, int head,
+                                               int first_query) const {
+    constexpr int d = Tile::kHeadDim, Br = Tile::Br;
+    const int rows = a.seq_q - first_query;
+    const size_t first = size_t(head) * a.seq_q + first_query;
+    copy_rows_async<Tile, Br>(q + stage * Tile::kQueryTile, a.q + first * d, rows);
+    copy_rows_async<Tile, Br>(d_o + stage * Tile::kQueryTile, a.d_o + first * d, rows);
+    if (threadIdx.x < Br) {
+      const bool inside = int(threadIdx.x) < rows;
+      const size_t row = first + (inside ? threadIdx.x : 0);
+      cp_async_4_or_zero(lse + stage * Br + threadIdx.x, a.lse + row, inside);
+      cp_async_4_or_zero(delta + stage * Br + threadIdx.x, a.delta + row, inside);
+    }
+  }
+};
+
+}  // namespace fa::ch08
