@@ -7,6 +7,7 @@
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
+#include "on_chip.cuh"
 
 namespace fa {
 using namespace ch02;

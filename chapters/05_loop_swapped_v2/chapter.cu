@@ -9,6 +9,7 @@
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
+#include "outer_products.cuh"
 
 namespace fa {
 using namespace ch05;

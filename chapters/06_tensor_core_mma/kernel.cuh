@@ -29,13 +29,13 @@ namespace fa::ch06 {
 
 // --- fragments: who holds which element --------------------------------------------------------------
 
-/// Where in its matrix an element is.
+/// Row and column of an element in its matrix.
 struct Coord {
   int row, col;
 };
 
-// mma.m16n8k16: C += A B. The maps are the hardware's. Two elements of A or B share a register, the first of
-// them in its lower half; an element of C has a register of its own.
+// mma.m16n8k16: C += A B. The hardware defines the maps. Two elements of A or B share a register, the first of them in
+// its lower half; an element of C has a register of its own.
 
 /// Element i of 4 that a lane holds of C: 16 x 8, fp32.
 __host__ __device__ constexpr Coord element_of_c(int lane, int i) {
@@ -50,6 +50,9 @@ __host__ __device__ constexpr Coord element_of_b(int lane, int i) {
   return {lane % 4 * 2 + i % 2 + 8 * (i / 2), lane / 4};
 }
 
+/// The two elements of C, side by side, that a lane holds of row lane / 4 (half 0) or of the row 8 further down (half 1).
+__device__ __forceinline__ float* row_pair(float (&c)[4], int half) { return c + 2 * half; }
+
 /// Two fragments C side by side hold the elements of one fragment A, each lane the same ones in the same order.
 constexpr bool two_of_c_are_a() {
   for (int lane = 0; lane < 32; ++lane) {
@@ -60,14 +63,14 @@ constexpr bool two_of_c_are_a() {
   }
   return true;
 }
-static_assert(two_of_c_are_a());  // so that P never leaves the registers in which S was summed
+static_assert(two_of_c_are_a());  // so P never leaves the registers in which S was summed
 
 /// The element of a 16 x 16 tile whose address this lane gives, so that ldmatrix.x4 fills fragment A with the
-/// tile. ldmatrix puts matrix m into register m, and takes row r of it from lane 8 * m + r.
+/// tile. ldmatrix puts matrix i into register i. The address of its row r comes from lane 8 * i + r.
 ///
 /// Transposed, the same addresses load the tile as B: two fragments of 16 x 8, the left half in registers 0 and 1.
 __host__ __device__ constexpr Coord row_for_a(int lane) {
-  // EXERCISE 1: Quarter m of the tile belongs in register m of A. Where does its row r begin, for lane = 8 * m + r?
+  // EXERCISE 1: Quarter i of the tile belongs in register i of A. Where does its row r begin, for lane = 8 * i + r?
   return {lane % 16, lane / 16 * 8};
   // END 1
 }
@@ -75,7 +78,7 @@ __host__ __device__ constexpr Coord row_for_a(int lane) {
 /// The same for a tile that holds B^T, a column of B in each row. Registers 0 and 1 become B's fragment for the
 /// first 8 rows of the tile, registers 2 and 3 for the last.
 __host__ __device__ constexpr Coord row_for_b(int lane) {
-  // EXERCISE 2: Say it for a tile of B^T: its rows 0 to 7 belong in registers 0 and 1, rows 8 to 15 in 2 and 3.
+  // EXERCISE 2: Do the same for a tile of B^T: its rows 0 to 7 belong in registers 0 and 1, rows 8 to 15 in 2 and 3.
   return {lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8};
   // END 2
 }
@@ -93,16 +96,16 @@ struct RowMajor {
   }
 };
 
-/// Rows with 16 unused bytes behind them: each begins four banks after the one before it.
+/// Rows that are followed by 16 unused bytes: each begins four banks after the one before it.
 template <int kCols>
 struct Padded : RowMajor<kCols + 8> {};
 
-/// Rows whose 16-byte chunks have changed places: XOR, a permutation within each line of 128 bytes.
+/// Rows whose 16-byte chunks are permuted by XOR within each line of 128 bytes.
 ///
 /// 128 bytes are the 32 banks, so three bits of an element's offset, 3 to 5, say in which 16 bytes of the banks it
-/// is. Rows of 128 bytes or more have the same bits there for the same column. XOR with the last three bits of the
-/// row makes them differ in any eight neighbouring rows. Shorter rows share a line of 128 bytes: there the number
-/// of the line takes the place of the row.
+/// is. In rows of 128 bytes or more, a column has the same three bits in every row. XOR with the last three bits of
+/// the row makes them differ in any eight neighbouring rows. Shorter rows share a line of 128 bytes: there the line's
+/// number is used instead of the row's.
 template <int kCols>
 struct Swizzled {
   static constexpr int kStride = kCols;
@@ -111,7 +114,7 @@ struct Swizzled {
 
   __host__ __device__ static constexpr int offset(int row, int col) {
     const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
-    // XOR before the rows are added: so rows 8 * kRowsPerLine apart differ by a constant for the compiler as well.
+    // XOR before the rows are added, so that the compiler knows that rows 8 * kRowsPerLine apart differ by a constant.
     // EXERCISE 3: Move the chunks of a line by XOR, so that 8 neighbouring rows have a column in 8 different ones.
     return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
     // END 3
@@ -130,7 +133,7 @@ template <class Tile>
 struct QueryFragments {
   static constexpr int kSteps = Tile::kHeadDim / 16;
   const typename Tile::T* sQ;
-  int at;  ///< where the row begins whose address this lane gives
+  int at;  ///< offset of the row whose address this lane gives
   std::uint32_t registers[Tile::kQInRegisters ? kSteps : 1][4];
 
   __device__ __forceinline__ explicit QueryFragments(const typename Tile::T* sTile) : sQ(sTile) {
@@ -154,32 +157,32 @@ struct QueryFragments {
   }
 };
 
-/// S = Q K^T for the warp's 16 queries and the tile's keys. rS[n] is the fragment C of keys 8 n to 8 n + 7.
+/// S = Q K^T for the warp's 16 queries and the tile's keys. rS[ni] is the fragment C of keys 8 * nii to 8 * nii + 7.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], const QueryFragments<Tile>& rQ,
                                             const typename Tile::T* sK) {
   const Coord from = row_for_b(threadIdx.x % 32);
   const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
-  for (int n = 0; n < Tile::Bc / 8; ++n) {
+  for (int ni = 0; ni < Tile::Bc / 8; ++ni) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) rS[n][i] = 0.0f;
+    for (int i = 0; i < 4; ++i) rS[ni][i] = 0.0f;
   }
 #pragma unroll
   for (int step = 0; step < Tile::kHeadDim / 16; ++step) {
     std::uint32_t q[4];
     rQ.get(q, step);
 #pragma unroll
-    for (int n = 0; n < Tile::Bc / 8; n += 2) {
+    for (int ni = 0; ni < Tile::Bc / 8; ni += 2) {
       std::uint32_t k[4];  // B = K^T, so a row of K is a column of B: 16 keys, 16 columns
-      ldmatrix(k, sK + Tile::Rows::advance(at, 8 * n, 16 * step));
-      mma<typename Tile::T>(rS[n], q, {k[0], k[1]});
-      mma<typename Tile::T>(rS[n + 1], q, {k[2], k[3]});
+      ldmatrix(k, sK + Tile::Rows::advance(at, 8 * ni, 16 * step));
+      mma<typename Tile::T>(rS[ni], q, {k[0], k[1]});
+      mma<typename Tile::T>(rS[ni + 1], q, {k[2], k[3]});
     }
   }
 }
 
-/// O += P V. rO[n] is the fragment C of columns 8 n to 8 n + 7.
+/// O += P V. rO[ni] is the fragment C of columns 8 * nii to 8 * nii + 7.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
                                             const float (&rP)[Tile::Bc / 8][4], const typename Tile::T* sV) {
@@ -188,17 +191,17 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
   const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
   for (int step = 0; step < Tile::Bc / 16; ++step) {
-    // EXERCISE 4: Make the operand A of 16 keys from two fragments of P. Multiply it with V, 16 columns at a time.
+    // EXERCISE 4: Make operand A, 16 keys wide, from two fragments of P. Multiply it with V, 16 columns at a time.
     const float(&left)[4] = rP[2 * step];
     const float(&right)[4] = rP[2 * step + 1];
     const std::uint32_t p[4] = {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]),
                                 pack<T>(right[0], right[1]), pack<T>(right[2], right[3])};
 #pragma unroll
-    for (int n = 0; n < Tile::kHeadDim / 8; n += 2) {
+    for (int ni = 0; ni < Tile::kHeadDim / 8; ni += 2) {
       std::uint32_t v[4];  // 16 keys, 16 columns
-      ldmatrix_transposed(v, sV + Tile::Rows::advance(at, 16 * step, 8 * n));
-      mma<T>(rO[n], p, {v[0], v[1]});
-      mma<T>(rO[n + 1], p, {v[2], v[3]});
+      ldmatrix_transposed(v, sV + Tile::Rows::advance(at, 16 * step, 8 * ni));
+      mma<T>(rO[ni], p, {v[0], v[1]});
+      mma<T>(rO[ni + 1], p, {v[2], v[3]});
     }
     // END 4
   }
@@ -206,23 +209,22 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
 
 // --- softmax in fragments --------------------------------------------------------------------------
 
-/// exp(x), as one writes it: a multiplication by log2 e, the split of the result into integer and fraction, 2 to
-/// the power of both.
+/// exp(x) as the library computes it: a multiplication by log2 e, the split of the product into integer and fraction,
+/// and 2 to the power of both.
 struct NaturalExp {
   static __device__ __forceinline__ float factor(float scale) { return scale; }
   static __device__ __forceinline__ float exp(float x) { return expf(x); }
   static __device__ __forceinline__ float log_of_exp(float x) { return x; }  ///< natural logarithm of exp(x)
 };
 
-/// exp(x) = 2^(x * log2 e): the multiplication moves into the scale, what is left is one instruction.
+/// exp(x) = 2^(x * log2 e): the multiplication moves into the scale, and one instruction is left.
 struct FoldedExp2 {
   static __device__ __forceinline__ float factor(float scale) { return scale * kLog2e; }
   static __device__ __forceinline__ float exp(float x) { return ptx::exp2_approx(x); }
   static __device__ __forceinline__ float log_of_exp(float x) { return x * kLn2; }
 };
 
-/// A lane holds elements of two rows: registers 0 and 1 of each fragment C are of row lane / 4, 2 and 3 of the row
-/// 8 further down. The four lanes 4 g to 4 g + 3 share these rows.
+/// Of the two rows that a lane holds elements of, half 0 and half 1 in row_pair(). Lanes 4 g to 4 g + 3 share them.
 struct RowStatistics {
   float m[2] = {-INFINITY, -INFINITY};  ///< the maximum of q.k, without the scale
   float l[2] = {0.0f, 0.0f};            ///< this lane's part of the sum
@@ -232,18 +234,18 @@ struct RowStatistics {
 template <int kFragments>
 __device__ __forceinline__ void mask(float (&rS)[kFragments][4], const int (&seen)[2]) {
 #pragma unroll
-  for (int n = 0; n < kFragments; ++n) {
+  for (int ni = 0; ni < kFragments; ++ni) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      // EXERCISE 5: Hide rS[n][i] if its row does not see its key.
-      const int key = 8 * n + element_of_c(threadIdx.x % 32, i).col;
-      if (key >= seen[i / 2]) rS[n][i] = -INFINITY;
+      // EXERCISE 5: Hide rS[ni][i] if its row does not see its key.
+      const int key = 8 * ni + element_of_c(threadIdx.x % 32, i).col;
+      if (key >= seen[i / 2]) rS[ni][i] = -INFINITY;
       // END 5
     }
   }
 }
 
-/// The recurrence for one tile: rS becomes P, O and l so far are brought to the new maximum.
+/// The recurrence for one tile: rS becomes P, and O and l so far are brought to the new maximum.
 template <class Exp, int kFragments, int kOutputs>
 __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float (&rO)[kOutputs][4],
                                                RowStatistics& row, float factor) {
@@ -252,25 +254,30 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
     // EXERCISE 6: Bring P, O and l of this row to its new maximum. Its scores are in the registers of four lanes.
     float m = row.m[half];
 #pragma unroll
-    for (int n = 0; n < kFragments; ++n) m = fmaxf(m, fmaxf(rS[n][2 * half], rS[n][2 * half + 1]));
+    for (int ni = 0; ni < kFragments; ++ni) {
+      const float* s = row_pair(rS[ni], half);
+      m = fmaxf(m, fmaxf(s[0], s[1]));
+    }
     m = warp_reduce<4>(m, Max());
     const float base = m == -INFINITY ? 0.0f : m * factor;  // no key so far: (-inf) - (-inf) would be NaN
     const float correction = Exp::exp(row.m[half] * factor - base);
     float l = 0.0f;
 #pragma unroll
-    for (int n = 0; n < kFragments; ++n) {
+    for (int ni = 0; ni < kFragments; ++ni) {
 #pragma unroll
-      for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        rS[n][i] = Exp::exp(rS[n][i] * factor - base);
-        l += rS[n][i];
+      for (int i = 0; i < 2; ++i) {
+        float& p = row_pair(rS[ni], half)[i];  // until here the score
+        p = Exp::exp(p * factor - base);
+        l += p;
       }
     }
     row.m[half] = m;
     row.l[half] = row.l[half] * correction + l;
 #pragma unroll
-    for (int n = 0; n < kOutputs; ++n) {
-      rO[n][2 * half] *= correction;
-      rO[n][2 * half + 1] *= correction;
+    for (int ni = 0; ni < kOutputs; ++ni) {
+      float* o = row_pair(rO[ni], half);
+      o[0] *= correction;
+      o[1] *= correction;
     }
     // END 6
   }
@@ -282,13 +289,13 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
 ///
 ///   grid    x: ceil(seq_q / Br), y: heads / kv_heads, z: batch * kv_heads
 ///   block   Tile::kThreads
-///   shared  Tile::kSharedBytes: tiles of K and V, and one of Q unless it takes their place
+///   shared  Tile::kSharedBytes: tiles of K and V, and one of Q unless K and V overwrite it
 ///   HBM     reads Q once; of K and V, for each block, the keys that its last query sees; writes O and LSE
 ///           once. traffic_of() in chapter.cu
 ///
-/// K and V come through registers: the loads of one tile are under way while the other is multiplied.
+/// K and V come through registers: the loads of one tile are in flight while the other is multiplied.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
@@ -306,14 +313,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   query_tile.store(sQ);
   TileCopy<Tile, Bc> key_tile;
   key_tile.load(block.gK(), seen_by_last);
-  __syncthreads();  // every row of Q is there
+  __syncthreads();  // all rows of Q are in shared memory
   const QueryFragments<Tile> rQ(sQ);
-  // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK is where Q lies, which other warps may still read.
+  // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK is where Q is, which other warps may still read.
   if (Tile::kQInRegisters) {
-    __syncthreads();  // every warp has its fragments: K may take their place
+    __syncthreads();  // every warp has its fragments of Q: K may overwrite them
   }
   key_tile.store(sK);
-  __syncthreads();  // the first key tile is there
+  __syncthreads();  // the first key tile is in shared memory
   // END 7
 
   const int row = first_query + int(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4);  // and row + 8
@@ -330,10 +337,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     key_tile.load(block.gK() + size_t(first_key + Bc) * d, seen_by_last - first_key - Bc);
     if (first_key + Bc > seen[0]) mask(rS, {seen[0] - first_key, seen[1] - first_key});
     online_softmax<typename Tile::Exp>(rS, rO, stats, factor);
-    __syncthreads();  // the value tile is there, and no warp reads the key tile any more
+    __syncthreads();  // the value tile is in shared memory, and no warp reads the key tile any more
     multiply_pv<Tile>(rO, rS, sV);
     key_tile.store(sK);
-    __syncthreads();  // the next key tile is there, and no warp reads the value tile any more
+    __syncthreads();  // the next key tile is in shared memory, and no warp reads the value tile any more
   }
 
 #pragma unroll
@@ -345,10 +352,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     if (lane % 4 == 0)
       block.gLse()[query] = l == 0.0f ? -INFINITY : Tile::Exp::log_of_exp(stats.m[half] * factor) + logf(l);
 #pragma unroll
-    for (int n = 0; n < d / 8; ++n) {
-      const int col = 8 * n + element_of_c(lane, 0).col;
+    for (int ni = 0; ni < d / 8; ++ni) {
+      const int col = 8 * ni + element_of_c(lane, 0).col;
+      const float* o = row_pair(rO[ni], half);
       *reinterpret_cast<std::uint32_t*>(block.gO() + size_t(query) * d + col) =
-          pack<T>(rO[n][2 * half] * inv_l, rO[n][2 * half + 1] * inv_l);
+          pack<T>(o[0] * inv_l, o[1] * inv_l);
     }
   }
 }

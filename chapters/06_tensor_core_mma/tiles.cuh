@@ -28,10 +28,10 @@ struct MmaTiles {
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int Br = 16 * kWarps;  ///< queries of a block, 16 for each warp: the rows of one mma
   static constexpr int Bc = 64;           ///< keys of a tile: Bc grows by registers of each warp
-  static constexpr int kBlocks = kHeadDim <= 64 ? 2 : 1;  ///< that share a multiprocessor and its registers
-  static constexpr int kKTile = Bc * Rows::kStride;       ///< elements of shared memory
+  static constexpr int kBlocksPerSm = kHeadDim <= 64 ? 2 : 1;  ///< that share its registers
+  static constexpr int kKTile = Bc * Rows::kStride;            ///< elements of shared memory
   static constexpr int kQTile = Br * Rows::kStride;
-  /// Q that moves to registers leaves its place to K and V.
+  /// K and V overwrite a Q that has moved to registers.
   static constexpr int kElements =
       kQInRegisters ? (kQTile > 2 * kKTile ? kQTile : 2 * kKTile) : kQTile + 2 * kKTile;
   static constexpr int kSharedBytes = int(sizeof(T)) * kElements;
@@ -48,7 +48,7 @@ struct TileCopy {
 
   uint4 chunks[kChunks];
 
-  /// The first kRows rows behind gTile, of which only `rows` exist: those behind them are zeros.
+  /// The first kRows rows of gTile, of which only `rows` exist: the others are zeros.
   __device__ __forceinline__ void load(const T* gTile, int rows) {
     const int row = threadIdx.x * kChunk / Tile::kHeadDim;
     const T* g = gTile + threadIdx.x * kChunk;
@@ -68,8 +68,8 @@ struct TileCopy {
   }
 };
 
-/// The part of the problem that a block computes: one query tile of one head. Addresses are worked out where they
-/// are needed, which is cheaper than registers that keep them.
+/// The part of the problem that a block computes: one query tile of one head. Addresses are computed where they are
+/// needed, which is cheaper than keeping them in registers.
 template <class Tile>
 struct Block {
   using T = typename Tile::T;
@@ -79,7 +79,7 @@ struct Block {
   __device__ __forceinline__ unsigned kv_head() const { return blockIdx.z; }
   __device__ __forceinline__ unsigned head() const { return blockIdx.z * gridDim.y + blockIdx.y; }
   __device__ __forceinline__ int first_query() const { return blockIdx.x * Tile::Br; }
-  /// How many keys the last query of the tile sees, which are the most.
+  /// How many keys the last query of the tile sees. No other sees more.
   __device__ __forceinline__ int seen_by_last() const {
     return a.visible_keys(min(first_query() + Tile::Br, a.seq_q) - 1);
   }

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "05_loop_swapped_v2/kernel.cuh"
+#include "05_loop_swapped_v2/outer_products.cuh"
 #include "07_multi_stage/kernel.cuh"
 #include "attention/dispatch.cuh"
 #include "device/launch.cuh"

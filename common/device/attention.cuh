@@ -24,7 +24,7 @@ struct Attention {
   __host__ __device__ int kv_head(int head) const { return head / (heads / kv_heads); }
 
   /// How many keys a query sees: 0, 1, ... up to this number less one. Never negative, never more than seq_k;
-  /// rows of a ragged tile behind the last query count as the last one.
+  /// rows of a ragged tile past the last query count as the last one.
   __host__ __device__ int visible_keys(int query) const {
     if (!causal || query >= seq_q) return seq_k;
     const int later = seq_q - 1 - query;  // queries after this one; the last query sees every key

@@ -7,7 +7,7 @@
 
 namespace fa {
 
-/// Starts the copy of 16 aligned bytes, past the registers and the L1 cache.
+/// Starts the copy of 16 aligned bytes, which bypasses the registers and the L1 cache.
 __device__ __forceinline__ void cp_async_16(void* s, const void* g) { __pipeline_memcpy_async(s, g, 16); }
 
 /// The same if `inside`; else nothing is read, and the 16 bytes become zeros.
@@ -20,11 +20,11 @@ __device__ __forceinline__ void cp_async_4_or_zero(void* s, const void* g, bool 
   __pipeline_memcpy_async(s, g, 4, inside ? 0 : 4);
 }
 
-/// Ends a group: the copies that this thread has started since the group before. It may be empty.
+/// Ends a group: the copies that this thread has started since its last group. It may be empty.
 __device__ __forceinline__ void cp_async_commit() { __pipeline_commit(); }
 
-/// Waits until at most kPending groups of this thread, the youngest, are still on their way. Other threads see what
-/// has landed after a barrier.
+/// Waits until at most kPending groups of this thread, the youngest, are still in flight. Other threads see what has
+/// landed after a barrier.
 template <int kPending>
 __device__ __forceinline__ void cp_async_wait() {
   __pipeline_wait_prior(kPending);

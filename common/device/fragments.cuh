@@ -16,7 +16,7 @@
 
 namespace fa {
 
-/// Where in its matrix an element is.
+/// Row and column of an element in its matrix.
 struct Coord {
   int row, col;
 };

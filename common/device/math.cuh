@@ -14,8 +14,8 @@ inline constexpr float kLn2 = 0.693147181f;   ///< ln(x) = log2(x) * ln 2
 /// 1 / l, and 0 for l = 0: the sum of a row of -inf only, whose probabilities are zeros and not 0 / 0.
 __device__ __forceinline__ float inverse_or_zero(float l) { return l == 0.0f ? 0.0f : 1.0f / l; }
 
-/// x[col], or -inf behind the end of the row: no maximum changes, and a sum grows by exp(-inf) = 0. Loops that
-/// use it take the same number of steps in all threads of a row.
+/// x[col], or -inf past the end of the row, which changes no maximum and adds exp(-inf) = 0 to a sum. Loops that use
+/// it take the same number of steps in all threads of a row.
 __device__ __forceinline__ float at(const float* x, int col, int cols) {
   return col < cols ? x[col] : -INFINITY;
 }

@@ -1,7 +1,7 @@
 /// @file
 /// Instructions for which CUDA C++ has no function. Taught by chapter 06.
 ///
-/// The one place where code for a GPU and for the simulator part: the simulator brings functions of the same names.
+/// Only here does code for a GPU differ from code for the simulator, which has functions of the same names.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ namespace fa::ptx {
 
 /// ldmatrix: loads kMatrices matrices of 8 x 8 elements of 16 bits from shared memory. All 32 lanes execute it.
 ///
-/// @param row  lane 8 * m + r: row r of matrix m, 16 aligned bytes of shared memory
+/// @param row  lane 8 * i + r: row r of matrix i, 16 aligned bytes of shared memory
 template <bool kTransposed, int kMatrices>
 __device__ __forceinline__ void ldmatrix(std::uint32_t (&r)[kMatrices], const void* row) {
   static_assert(kMatrices == 1 || kMatrices == 2 || kMatrices == 4);

@@ -49,7 +49,7 @@ __device__ __forceinline__ T block_reduce(T value, Op op, T (&sPartial)[kWarps])
   const int lane = threadIdx.x % 32;
   value = warp_reduce(value, op);
   if (lane == 0) sPartial[threadIdx.x / 32] = value;
-  __syncthreads();  // the value of every warp is there
+  __syncthreads();  // every warp has written its value
   value = sPartial[lane % kWarps];
   return warp_reduce<kWarps>(value, op);
 }

@@ -16,7 +16,7 @@ struct RowMajor {
   }
 };
 
-/// Rows with 16 unused bytes behind them: each begins four banks after the one before it.
+/// Rows that are followed by 16 unused bytes: each begins four banks after the one before it.
 template <int kCols>
 struct Padded {
   static constexpr int kStride = kCols + 8;
@@ -26,12 +26,12 @@ struct Padded {
   }
 };
 
-/// Rows of 16-bit elements whose 16-byte chunks have changed places: XOR, a permutation within each 128 bytes.
+/// Rows of 16-bit elements whose 16-byte chunks are permuted by XOR within each line of 128 bytes.
 ///
-/// 128 bytes are the 32 banks, so three bits of an element's offset, 3 to 5, say which 16 bytes of the banks it is in.
-/// Where rows are 128 bytes or longer, these bits are the same for all rows of a column. XOR with the last three bits
-/// of the row makes them differ in any eight neighbouring rows. Shorter rows share 128 bytes: there the number of the
-/// 128-byte line takes the place of the row.
+/// 128 bytes are the 32 banks, so three bits of an element's offset, 3 to 5, say in which 16 bytes of the banks it
+/// is. In rows of 128 bytes or more, a column has the same three bits in every row. XOR with the last three bits of
+/// the row makes them differ in any eight neighbouring rows. Shorter rows share a line of 128 bytes: there the line's
+/// number is used instead of the row's.
 template <int kCols>
 struct Swizzled {
   static constexpr int kStride = kCols;
@@ -39,13 +39,13 @@ struct Swizzled {
   static constexpr int kRowsPerLine = kCols < 64 ? 64 / kCols : 1;
 
   __host__ __device__ static constexpr int offset(int row, int col) {
-    // XOR before the rows are added, so that rows 8 * kRowsPerLine apart differ by a constant for the compiler as well.
+    // XOR before the rows are added, so that the compiler knows that rows 8 * kRowsPerLine apart differ by a constant.
     const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
     return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
   }
   /// From the offset of an element to that of another, `rows` further down and `cols` to the right: one XOR and one
   /// addition, both with constants. `rows` is a multiple of 8 * kRowsPerLine, `cols` of 16, the first column less than
-  /// 16. Lines behind the first have the same four XORs: d = 128 needs 4 registers for addresses, not 8.
+  /// 16. All lines of a row have the same four XORs, so d = 128 needs 4 registers for addresses, not 8.
   __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
     return (at ^ cols % 64) + cols / 64 * 64 + rows * kStride;
   }

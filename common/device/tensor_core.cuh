@@ -2,8 +2,8 @@
 /// The instructions of tensor cores for either type of 16 bits. Taught by chapter 06.
 ///
 /// mma.m16n8k16 multiplies and adds matrices whose elements are dealt out to the registers of 32 lanes; fragments.cuh
-/// has the maps. ldmatrix loads matrices of 8 x 8 elements of 16 bits: lane 8 * m + r gives the address of row r of
-/// matrix m, 16 aligned bytes. Lane 4 * g + t receives, of each matrix M, the pair M[g][2 * t], M[g][2 * t + 1] in
+/// has the maps. ldmatrix loads matrices of 8 x 8 elements of 16 bits: lane 8 * i + r gives the address of row r of
+/// matrix i, 16 aligned bytes. Lane 4 * g + t receives, of each matrix M, the pair M[g][2 * t], M[g][2 * t + 1] in
 /// one register; transposed, M[2 * t][g] and M[2 * t + 1][g].
 #pragma once
 
