@@ -1,7 +1,5 @@
 """What Doxygen reads of a header: the header, put into the group of its folder. Line numbers stay.
 
-A chapter has a namespace of its own there: what it teaches has the same name as what common/device has of it.
-
 python3 tools/docs/website/layer_filter.py FILE
 """
 
@@ -43,9 +41,6 @@ def grouped(source: str, group: str) -> str:
     for number, line in enumerate(lines):
         opened = OPEN.fullmatch(line)
         if opened and f"}}  // namespace {opened[1]}" in lines[number:]:
-            if group.startswith("kernels_"):
-                chapter = group.replace("kernels", "chapter")
-                line = line.replace(f" {opened[1]} ", f" {opened[1]}::{chapter} ")
             lines[number] = f"{line} /** @addtogroup {group} */ /** @{{ */"
         elif line.startswith("}  // namespace "):
             lines[number] = "/** @} */ " + line
