@@ -1,5 +1,5 @@
 /// @file
-/// What the kernels of this chapter are compiled for. trials/sizes.cuh takes its place where answers are tried.
+/// What the kernels of this chapter are compiled for.
 #pragma once
 
 #include <array>

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -17,17 +18,41 @@
 
 namespace fa {
 
+// A build that is to be quick has kernels for a few head dimensions and types only, such as those on which answers to
+// exercises are tried (tools/learn/trials.py): -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16
+#ifndef FA_HEAD_DIMS
+#define FA_HEAD_DIMS 32, 64, 128, 256
+#endif
+#ifndef FA_DTYPES
+#define FA_DTYPES fa::DType::kFloat32, fa::DType::kFloat16, fa::DType::kBFloat16
+#endif
+constexpr int kHeadDimsOfBuild[] = {FA_HEAD_DIMS};
+constexpr DType kTypesOfBuild[] = {FA_DTYPES};
+
+template <class Values, class T>
+constexpr bool is_one_of(const Values& values, T value) {
+  return std::find(std::begin(values), std::end(values), value) != std::end(values);
+}
+
 /// Calls f with the head dimension as a constant: f(std::integral_constant<int, 64>()) for 64.
 ///
 /// @throws std::invalid_argument  if it is none of 32, 64, 128, 256: a variant has to refuse it before
 template <class F>
 auto with_head_dim(std::int64_t head_dim, F f) {
+  using Result = decltype(f(std::integral_constant<int, kHeadDimsOfBuild[0]>()));
+  const auto unknown = [&] {
+    return std::invalid_argument("no kernel for head_dim " + std::to_string(head_dim));
+  };
+  const auto call = [&](auto d) -> Result {
+    if constexpr (is_one_of(kHeadDimsOfBuild, int(d))) return f(d);
+    throw unknown();
+  };
   switch (head_dim) {
-    case 32: return f(std::integral_constant<int, 32>());
-    case 64: return f(std::integral_constant<int, 64>());
-    case 128: return f(std::integral_constant<int, 128>());
-    case 256: return f(std::integral_constant<int, 256>());
-    default: throw std::invalid_argument("no kernel for head_dim " + std::to_string(head_dim));
+    case 32: return call(std::integral_constant<int, 32>());
+    case 64: return call(std::integral_constant<int, 64>());
+    case 128: return call(std::integral_constant<int, 128>());
+    case 256: return call(std::integral_constant<int, 256>());
+    default: throw unknown();
   }
 }
 
@@ -53,10 +78,8 @@ inline constexpr DType kDTypeOf = std::is_same_v<T, float>    ? DType::kFloat32
 /// @tparam Sizes  what it is compiled for: `kTypes`, an array of DType, and `kHeadDims`, an array of int
 template <class Sizes>
 constexpr bool is_compiled(DType dtype, int head_dim) {
-  const auto contains = [](const auto& values, auto value) {
-    return std::find(values.begin(), values.end(), value) != values.end();
-  };
-  return contains(Sizes::kTypes, dtype) && contains(Sizes::kHeadDims, head_dim);
+  return is_one_of(Sizes::kTypes, dtype) && is_one_of(kTypesOfBuild, dtype) &&
+         is_one_of(Sizes::kHeadDims, head_dim) && is_one_of(kHeadDimsOfBuild, head_dim);
 }
 
 /// Calls f with the element type and the head dimension: f(std::type_identity<__half>(),

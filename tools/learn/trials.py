@@ -174,6 +174,23 @@ def file_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+DTYPES = {"fp32": "kFloat32", "fp16": "kFloat16", "bf16": "kBFloat16"}
+
+
+def sizes_of(inputs: Iterable[str]) -> list[str]:
+    """Options for common/attention/dispatch.cuh: kernels for the sizes that occur in command lines, and no others."""
+
+    def named(option: str, default: str) -> list[str]:
+        words = (shlex.split(line) for line in inputs)
+        return sorted(
+            {w[w.index(option) + 1] if option in w else default for w in words}
+        )
+
+    types = (f"fa::DType::{DTYPES[name]}" for name in named("--dtype", "fp32"))
+    head_dims = named("--head-dim", "64")
+    return [f"-DFA_HEAD_DIMS={','.join(head_dims)}", f"-DFA_DTYPES={','.join(types)}"]
+
+
 class Workbench:
     """Builds a chapter's program with changed files, as ninja would, and runs it.
 
@@ -184,10 +201,8 @@ class Workbench:
     def __init__(self, build: Path, chapter: Chapter):
         """@param build  where the chapter's program has been built, with Ninja and the simulator"""
         self._build, self._chapter = build, chapter
-        # A file in trials/ takes the place of the chapter's of that name: less to compile.
         self._files = [chapter.path / "chapter.cu"]
         self._files += sorted(chapter.path.glob("*.cuh"))
-        self._files += sorted(chapter.path.glob("trials/*.cuh"))
         lines = ninja_commands(build, chapter.executable)
         source = str(chapter.path / "chapter.cu")
         self._compile = next(line for line in lines if source in line)
@@ -217,18 +232,18 @@ class Workbench:
             if word != self._object and re.search(r"\.(a|o|so)[.\d]*$", word):
                 yield library.read_bytes()
 
-    def program(self, files: Mapping[str, str], folder: Path) -> Path:
-        """Builds the chapter in an empty folder. CompileError if that fails.
+    def program(
+        self, files: Mapping[str, str], folder: Path, inputs: Iterable[str]
+    ) -> Path:
+        """Builds the chapter in an empty folder, for the sizes of these inputs. CompileError if that fails.
 
-        @param files  texts by name: "kernel.cuh", or a header as the kernel includes it: "device/reduce.cuh"
+        @param files  texts by name: "kernel.cuh"
         """
         source = self._chapter.path
         for path in self._files:
             shutil.copy(path, folder)
         for name, text in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            (folder / name).write_text(text, encoding="utf-8")
 
         words = [
             word.replace(str(source), str(folder))
@@ -239,6 +254,7 @@ class Workbench:
                 at = words.index(flag)
                 del words[at : at + 1 + values]
         words[words.index("-o") + 1] = str(folder / "chapter.o")
+        words += sizes_of(inputs)
         self._call([*words, "-w"])  # a wrong answer may leave something unused
         link = self._link.replace(self._object, str(folder / "chapter.o"))
         link = re.sub(r"-o \S+", f"-o {folder}/program", link)
@@ -274,7 +290,7 @@ class Workbench:
         except (OSError, ValueError, TypeError):
             pass
         with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
-            attempts = run(self.program(files, Path(name)), inputs)
+            attempts = run(self.program(files, Path(name), inputs), inputs)
         if not any(attempt.ended == HANGS for attempt in attempts):
             kept.parent.mkdir(exist_ok=True)
             part = kept.with_suffix(f".{os.getpid()}")
