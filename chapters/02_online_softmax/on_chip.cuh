@@ -95,8 +95,7 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   y += row * cols;
 
   extern __shared__ float4 smem[];
-  float4* sX =
-      smem + thread;  // every kThreads-th float4 from here on belongs to this thread alone: no barrier
+  float4* sX = smem + thread;  // every kThreads-th float4 from here on is this thread's alone: no barrier
   float4 rX[Row::kFloat4s];
 
   // The first column that this thread keeps in registers, in shared memory, and not at all.

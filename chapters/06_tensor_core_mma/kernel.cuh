@@ -157,7 +157,7 @@ struct QueryFragments {
   }
 };
 
-/// S = Q K^T for the warp's 16 queries and the tile's keys. rS[ni] is the fragment C of keys 8 * nii to 8 * nii + 7.
+/// S = Q K^T for the warp's 16 queries and the tile's keys. rS[ni] is the fragment C of keys 8 * ni to 8 * ni + 7.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], const QueryFragments<Tile>& rQ,
                                             const typename Tile::T* sK) {
@@ -182,7 +182,7 @@ __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], const 
   }
 }
 
-/// O += P V. rO[ni] is the fragment C of columns 8 * nii to 8 * nii + 7.
+/// O += P V. rO[ni] is the fragment C of columns 8 * ni to 8 * ni + 7.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
                                             const float (&rP)[Tile::Bc / 8][4], const typename Tile::T* sV) {

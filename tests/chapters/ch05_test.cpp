@@ -68,20 +68,20 @@ TEST(LoopSwappedV2, OuterProductsNeedFewerWavefronts) {
     EXPECT_EQ(16 * result.counted->shared.load_wavefronts, sixteenths * multiply_adds) << variant;
     EXPECT_EQ(result.counted->shared.conflicts(), 0) << variant;
   }
-  // One line more for each slice of 32: the last of those that are loaded ahead.
-  const VariantResult ahead = run_variant_on("register_tiled", shape);
-  EXPECT_EQ(16 * 32 * ahead.counted->shared.load_wavefronts, 2 * 33 * multiply_adds);
+  // One line more for each slice of 32: the one that is prefetched at its end and not used.
+  const VariantResult prefetched = run_variant_on("register_tiled", shape);
+  EXPECT_EQ(16 * 32 * prefetched.counted->shared.load_wavefronts, 2 * 33 * multiply_adds);
 }
 
 // A slice is a step: 4 for each of 4 key tiles. One barrier more before the first.
-TEST(LoopSwappedV2, LoadingAheadTakesOneBarrierForASliceInPlaceOfTwo) {
+TEST(LoopSwappedV2, PrefetchingTakesOneBarrierForASliceInsteadOfTwo) {
   const Shape shape{.seq_q = 256, .seq_k = 256, .head_dim = 64};
   const VariantResult in_turn = run_variant_on("large_tiles", shape);
-  const VariantResult ahead = run_variant_on("register_tiled", shape);
-  if (!ahead.counted) GTEST_SKIP() << "barriers are counted on the simulator";
+  const VariantResult prefetched = run_variant_on("register_tiled", shape);
+  if (!prefetched.counted) GTEST_SKIP() << "barriers are counted on the simulator";
   const std::int64_t warps = 4 * 256 / 128, slices = 4 * 4;
   EXPECT_EQ(in_turn.counted->barriers, warps * (1 + 2 * slices));
-  EXPECT_EQ(ahead.counted->barriers, warps * (1 + slices));
+  EXPECT_EQ(prefetched.counted->barriers, warps * (1 + slices));
 }
 
 TEST(LoopSwappedV2, TheMaximumOfEveryKeyTileCounts) {

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT = (
-    "05_loop_swapped_v2:RegisterTiles<fa::LargeTiles",
+    "05_loop_swapped_v2:LargeTiles",
     "06_tensor_core_mma",
     "07_multi_stage",
     "08_backward",

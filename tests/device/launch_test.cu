@@ -23,11 +23,11 @@ __global__ void multiples(float* out, int count, float scale) {
   if (i < count) out[i] = scale * float(i);
 }
 
-/// Reverses in[0 .. 4 * quads) through dynamic shared memory; a little static shared memory comes on top.
-__global__ void reversed(const float* in, float* out, int quads) {
+/// Reverses in[0 .. 4 * float4s) through dynamic shared memory; a little static shared memory comes on top.
+__global__ void reversed(const float* in, float* out, int float4s) {
   __shared__ float sLast[4];
   float* sAll = reinterpret_cast<float*>(smem);
-  const int count = 4 * quads;
+  const int count = 4 * float4s;
   for (int i = threadIdx.x; i < count; i += blockDim.x) sAll[i] = in[i];
   if (threadIdx.x < 4) sLast[threadIdx.x] = in[count - 4 + int(threadIdx.x)];
   __syncthreads();
