@@ -16,7 +16,25 @@ using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
 
-// --- the variants: how each cuts the problem, for a head dimension ----------------------------------
+// --- the variants: a kernel, and how it cuts the problem for a head dimension -----------------------
+
+// Kernel<Tile>::get() is the kernel for these tiles.
+template <class Tile>
+struct SingleStage {
+  static auto get() { return single_stage_attention<Tile>; }
+};
+template <class Tile>
+struct MultiStage {
+  static auto get() { return multi_stage_attention<Tile>; }
+};
+template <class Tile>
+struct KvInTurns {
+  static auto get() { return split_kv_attention<Tile>; }
+};
+template <class Tile>
+struct EdgesFirst {
+  static auto get() { return masked_first_attention<Tile>; }
+};
 
 template <int d>
 using OneStage = typename Ladder<d>::OneStage;
@@ -26,8 +44,6 @@ template <int d>
 using ThreeStages = typename Ladder<d>::ThreeStages;
 template <int d>
 using SplitKv = typename Ladder<d>::SplitKv;
-template <int d>
-using FragmentDoubleBuffer = typename Ladder<d>::FragmentDoubleBuffer;
 template <int d>
 using MaskedFirst = typename Ladder<d>::MaskedFirst;
 template <int d>
@@ -44,23 +60,23 @@ auto with_tiles(F f) {
   return f(std::type_identity<MultiStageTiles<T, d, Choices>>());
 }
 
-template <template <int> class Choices, class Sizes>
+template <template <class> class Kernel, template <int> class Choices, class Sizes>
 void launch_step(const Args& a, cudaStream_t stream) {
   with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     with_tiles<T, Choices<d>, d>([&]<class Tile>(std::type_identity<Tile>) {
       const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
-      launch(multi_stage_attention<Tile>, tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
+      launch(Kernel<Tile>::get(), tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
              Tile::kSharedBytes, stream, a.as<T>());
     });
   });
 }
 
-template <template <int> class Choices, class Sizes = LessonSizes>
+template <template <class> class Kernel, template <int> class Choices, class Sizes = LessonSizes>
 Step step(const char* name, const char* summary) {
   return Step{
       .name = name,
       .summary = summary,
-      .launch = launch_step<Choices, Sizes>,
+      .launch = launch_step<Kernel, Choices, Sizes>,
       .traffic =
           [](const Shape& shape) {
             return with_head_dim(shape.head_dim, [&](auto d) {
@@ -78,16 +94,16 @@ AnyChapter describe_chapter() {
       .name = "07_multi_stage",
       .title = "The pipeline: copies, products and exponentials at the same time",
       .variants = {
-          step<OneStage>("stages_1", "cp.async in place of registers, waited for at once"),
-          step<TwoStages>("stages_2", "the next tile is on its way while one is in use"),
-          step<ThreeStages>("stages_3", "two tiles are on their way"),
-          step<SplitKv>("split_kv", "one stage: V flies during Q K^T, the next K during P V"),
-          step<FragmentDoubleBuffer>("fragment_double_buffer",
-                                     "stages_2, and the next ldmatrix before the mma of this one"),
-          step<MaskedFirst>("masked_first", "stages_2, keys backwards: edges in a loop of their own"),
-          step<TwoRowsOfMma>("two_rows_of_mma", "32 rows a warp: a fragment of K or V feeds two mma"),
-          step<FinalChoices, AllSizes>("final",
-                                       "tiles for each head_dim, lazy rescale, longest blocks first"),
+          step<SingleStage, OneStage>("stages_1", "cp.async instead of registers, waited for at once"),
+          step<MultiStage, TwoStages>("stages_2", "the next tile is in flight while one is in use"),
+          step<MultiStage, ThreeStages>("stages_3", "two tiles are in flight"),
+          step<KvInTurns, SplitKv>("split_kv", "one stage: V in flight during Q K^T, the next K during P V"),
+          step<EdgesFirst, MaskedFirst>("masked_first",
+                                        "stages_2, keys backwards: edges in a loop of their own"),
+          step<EdgesFirst, TwoRowsOfMma>("two_rows_of_mma",
+                                         "32 rows a warp: a fragment of K or V feeds two mma"),
+          step<EdgesFirst, FinalChoices, AllSizes>(
+              "final", "tiles for each head_dim, lazy rescale, longest blocks first"),
       }};
 }
 

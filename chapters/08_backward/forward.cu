@@ -46,7 +46,7 @@ template <class T, int d>
 void launch_tiles(MultiStageTiles<T, d>, const AttentionBackward::Args& args, unsigned blocks,
                   cudaStream_t stream) {
   using Tile = MultiStageTiles<T, d>;
-  launch(multi_stage_attention<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, stream, args.as<T>());
+  launch(masked_first_attention<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, stream, args.as<T>());
 }
 
 }  // namespace

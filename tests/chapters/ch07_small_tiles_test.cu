@@ -19,7 +19,7 @@ static_assert(Tile::kSharedBytes <= 99 * 1024, "what a GeForce RTX 30 or 40 has"
 
 void launch_small(const AttentionForward::Args& a, cudaStream_t stream) {
   const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
-  launch(multi_stage_attention<Tile>, tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
+  launch(masked_first_attention<Tile>, tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
          Tile::kSharedBytes, stream, a.as<__nv_bfloat16>());
 }
 

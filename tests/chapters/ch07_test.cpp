@@ -26,10 +26,10 @@ struct Tiles {
   bool skips;  ///< slices that no row of a warp sees
 };
 constexpr Tiles kTiles[] = {
-    {"stages_1", 8, 16, 64, 64, 1, 2, false},       {"stages_2", 8, 16, 64, 64, 2, 1, false},
-    {"stages_3", 8, 16, 64, 64, 3, 1, false},       {"split_kv", 8, 16, 64, 64, 1, 2, false},
-    {"masked_first", 8, 16, 64, 64, 2, 1, true},    {"fragment_double_buffer", 8, 16, 64, 64, 2, 1, false},
-    {"two_rows_of_mma", 4, 32, 64, 64, 2, 1, true}, {"final", 4, 32, 128, 32, 2, 1, true},
+    {"stages_1", 8, 16, 64, 64, 1, 2, false},    {"stages_2", 8, 16, 64, 64, 2, 1, false},
+    {"stages_3", 8, 16, 64, 64, 3, 1, false},    {"split_kv", 8, 16, 64, 64, 1, 2, false},
+    {"masked_first", 8, 16, 64, 64, 2, 1, true}, {"two_rows_of_mma", 4, 32, 64, 64, 2, 1, true},
+    {"final", 4, 32, 128, 32, 2, 1, true},
 };
 constexpr int kBr = 128;  // of all of them
 
