@@ -26,8 +26,8 @@ struct HeadAfterHead {
   }
 };
 
-/// Under a causal mask the last query tiles, which see the most keys, begin first; short ones fill the gaps at the end.
-/// Heads go in groups whose K and V fit the L2 cache together, so that blocks that run at the same time share them.
+/// Under a causal mask the last query tiles, which see the most keys, start first, and short ones fill the gaps at the
+/// end. Heads are taken in groups whose K and V fit into the L2 cache together: blocks in flight share them there.
 ///
 /// @tparam kCachedBytes  of K and V that a group may have
 template <int kCachedBytes>

@@ -11,7 +11,7 @@
 
 namespace fa::ch07 {
 
-/// How a kernel cuts the problem. A policy derives from it and replaces what it wants.
+/// How a kernel cuts the problem. A variant derives from it and replaces some of the numbers.
 ///
 /// Gains: how much faster it makes the variant that adds it, or `final`, on an H100 with 4096 keys, for head_dim 64 / 128
 /// (/ 256). docs/results/attention_h100.json and pipeline_choices_h100.json.
@@ -22,7 +22,7 @@ struct TileChoices {
   static constexpr int Bc = 64;      ///< keys of a tile: loaded together, with one barrier
   static constexpr int kSlice = 64;  ///< keys of a softmax step: their scores are in registers
   static constexpr int kStages = 2;  ///< tiles of K and of V in shared memory. 2 instead of 1: 5 % / 13 %
-  /// Q stays in registers; else each slice loads it again. For 64: 3 %.
+  /// Q stays in registers; otherwise each slice loads it again. For 64: 3 %.
   static constexpr bool kQInRegisters = false;
   static constexpr int kBlocksPerSm = 2;  ///< that share a multiprocessor and its registers
   /// How much a maximum may grow before O is rescaled, in powers of 2. 8 instead of -inf: 19 % / 8 % / 5 %.

@@ -27,8 +27,8 @@ struct ThreadChunk {
   int row = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
 };
 
-/// Starts the copy of kRows rows of a matrix, with all threads of the block. Of them only `rows` exist: the others are
-/// not read, and become zeros.
+/// Starts the copy of kRows rows of a matrix, with all threads of the block. Only the first `rows` of them exist: the
+/// others are not read, and become zeros.
 template <class Tile, int kRows>
 __device__ __forceinline__ void load_tile(typename Tile::T* sTile, const typename Tile::T* gTile, int rows) {
   const ThreadChunk<Tile> mine;
@@ -42,7 +42,7 @@ __device__ __forceinline__ void load_tile(typename Tile::T* sTile, const typenam
   }
 }
 
-/// The same for a tile of K or V, from first_key on, of which only the keys exist that the block sees.
+/// The same for a tile of K or V, from first_key on. Keys that no query of the block sees count as missing.
 template <class Tile>
 __device__ __forceinline__ void load_kv(typename Tile::T* sTile, const typename Tile::T* gMatrix,
                                         int first_key, const Block<Tile>& block) {
@@ -59,12 +59,12 @@ __device__ __forceinline__ void load_whole_tile(typename Tile::T* sTile, const t
     cp_async_16(sTile + Tile::Rows::offset(step + mine.row, mine.col), g + step * Tile::kHeadDim);
 }
 
-/// O / l, through the warp's rows of shared memory to stores of 16 bytes and whole rows; and LSE.
+/// Writes LSE, and O / l by way of the warp's rows of shared memory, so that stores are of 16 bytes and whole rows.
 template <class Tile>
 __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
                                       typename Tile::T* sO) {
   cp_async_wait<0>();
-  __syncthreads();  // Q has landed, for a block without keys as well: O may take its place
+  __syncthreads();  // Q has landed, also if the block had no keys: O may overwrite it
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim;
   const int lane = threadIdx.x % 32, first_query = block.first_query + block.warp_row;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block
     }
   }
   // EXERCISE 2: Store the warp's kWarpRows x d numbers from sO to a.o, 16 bytes for each lane at a time.
-  __syncwarp();  // all rows of the warp are there
+  __syncwarp();  // every lane has written its part of the rows
   for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
     const int row = at / d, col = at % d;
     if (first_query + row >= a.seq_q) continue;

@@ -1,22 +1,22 @@
 /// @file
-/// FlashAttention v2 as fast as the instructions of sm_80 go: copies, mma and exponentials at the same time.
+/// FlashAttention v2 tuned for the instructions of sm_80: cp.async copies, mma and exponentials overlap.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], all __half or
 /// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1 and any kv_heads that divides heads.
 /// A row that sees no key has O = 0 and LSE = -inf.
 ///
-/// A key that is hidden from a row, but not from all rows of its slice, has the weight 0 there. If its value
-/// is NaN or infinite, 0 times that is NaN.
+/// A masked key has weight 0, but is multiplied all the same unless its whole slice is hidden: NaN or infinity in its
+/// value reaches O. Causal masks are aligned to the bottom right: device/attention.cuh.
 ///
 /// Four kernels, FlashAttention v2 (Algorithm 1 of Dao 2023) with four schedules. All of them have
 ///
 ///   grid    batch * heads * ceil(seq_q / Br), in the order that Tile::Order gives
-///   block   Tile::kThreads: a warp for kWarpRows queries
+///   block   Tile::kThreads: one warp per kWarpRows queries
 ///   shared  Tile::kSharedBytes: a tile of Q, then of O; kStages tiles of K and of V
 ///   HBM     reads Q once, and for each block the keys and values that its last query sees; writes O and LSE
 ///
 /// choices.cuh has the sizes, block.cuh the work of a block, copies.cuh the loads and stores, softmax.cuh what a warp does
-/// with a tile.
+/// with a tile. Unless Q stays in registers, the first wait of a main loop covers Q as well: its group is the oldest.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -40,6 +40,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     single_stage_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  static_assert(Tile::kSlice == Bc, "one softmax step takes the whole tile");
   const Block<Tile> block(a);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
@@ -75,6 +76,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     multi_stage_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc, kStages = Tile::kStages;
+  static_assert(Tile::kSlice == Bc && kStages >= 2);
   const Block<Tile> block(a);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       load_kv(sK + free, block.gK, (tile + kStages - 1) * Bc, block);
       load_kv(sV + free, block.gV, (tile + kStages - 1) * Bc, block);
     }
-    cp_async_commit();  // of nothing, at the end: the wait counts groups
+    cp_async_commit();  // near the end an empty group: the wait counts groups
     // END 6
     Scores<Tile> rS = {};
     multiply_qk<Tile>(rS, rQ, sK + stage * Tile::kTile);
@@ -129,6 +131,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     split_kv_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  static_assert(Tile::kSlice == Bc, "one softmax step takes the whole tile");
   const Block<Tile> block(a);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
@@ -162,10 +165,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d);
 }
 
-// --- edges first: keys from the last to the first ------------------------------------------------------
+// --- masked_first: key tiles from the last to the first -------------------------------------------------
 
-/// Two stages or more, and the keys backwards: tiles with hidden keys come first, in a loop of their own. In the second
-/// loop every row sees every key: it has no mask, and copies whole tiles only.
+/// Two stages or more, and the keys backwards: tiles with hidden keys come first, in a loop of their own. Every row sees
+/// every key of the remaining tiles: the second loop has no mask, and copies whole tiles only.
 ///
 /// A softmax step takes a slice of a tile, kSlice keys.
 template <class Tile>
@@ -174,6 +177,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
   constexpr int kStages = Tile::kStages, kSlice = Tile::kSlice;
+  static_assert(kStages >= 2);
   const Block<Tile> block(a);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
@@ -198,7 +202,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   // END 7
   const QueryFragments<Tile> rQ = load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
 
-  // What this thread copies next, and Bc * d elements further up each time: tiles that have yet to start are whole.
+  // Where this thread's next copies begin; they move up by one tile each time. Only the last tile can be ragged, and its
+  // copy has already started.
   const ThreadChunk<Tile> mine;
   const ptrdiff_t next = ptrdiff_t(tiles - kStages) * Bc * d + mine.row * d + mine.col;
   const T *next_k = block.gK + next, *next_v = block.gV + next;
@@ -223,7 +228,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int first_key = tile * Bc + key, at = stage * Tile::kTile + key * d;
-      if (first_key >= seen_by_warp) continue;  // above the diagonal
+      if (first_key >= seen_by_warp) continue;  // hidden from all rows of the warp
       Scores<Tile> rS = {};
       multiply_qk<Tile>(rS, rQ, sK + at);
       if (first_key + kSlice > seen_by_all) mask<Tile>(rS, a, first_query, first_key);

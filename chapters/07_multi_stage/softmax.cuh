@@ -1,6 +1,6 @@
 /// @file
 /// What a warp does with tiles in shared memory: S = Q K^T, the mask, P = 2^(s - m) and O += P V. Chapter 06 has them for
-/// 16 queries of a warp; here it may have 32, so that each fragment of K and V is multiplied twice.
+/// 16 queries per warp; here a warp may have 32, so that each fragment of K and V feeds two mma.
 ///
 /// mi counts fragments from top to bottom of the warp's rows, ni from left to right.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace fa::ch07 {
 
-/// S of a warp's rows and a slice of keys: fragments C, [rows / 16][keys / 8].
+/// S of a warp's rows and a slice of keys, not yet scaled: fragments C, [rows / 16][keys / 8].
 template <class Tile>
 using Scores = float[Tile::kRowTiles][Tile::kSlice / 8][4];
 
@@ -58,13 +58,15 @@ struct QueryFragments {
   }
 };
 
-/// Waits for Q, if it is to stay in registers, and loads it: after its group, kYounger others have been committed.
+/// If Q stays in registers, waits until the block's Q has landed, and loads the warp's part.
+///
+/// @tparam kYounger  groups that were committed after Q's
 template <class Tile, int kYounger>
 __device__ __forceinline__ QueryFragments<Tile> load_queries(const typename Tile::T* sQ) {
   QueryFragments<Tile> rQ = {sQ};
   if constexpr (Tile::kQInRegisters) {
     cp_async_wait<kYounger>();
-    __syncthreads();  // Q is there
+    __syncthreads();  // Q has landed
 #pragma unroll
     for (int step = 0; step < Tile::kHeadDim / 16; ++step) rQ.load(rQ.registers[step], step);
   }
@@ -112,8 +114,9 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
   }
 }
 
-/// The recurrence of chapter 03, but only where a maximum of the warp's rows grew by more than kRescaleThreshold: else
-/// O and l stay sums against the old one. O / l is the same, and P at most 2^kRescaleThreshold.
+/// Lazy rescaling: the recurrence of chapter 03, skipped while no maximum of the warp's rows grew by more than
+/// kRescaleThreshold. O and l then stay relative to the old maximum; O / l is the same, and P at most
+/// 2^kRescaleThreshold.
 template <class Tile>
 __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
   float top[Tile::kLaneRows];  // of this lane's keys
@@ -129,7 +132,7 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
     grew |= top[row] * factor - acc.m[row] > Tile::kRescaleThreshold;
   }
   // EXERCISE 3: Bring m, l and O of every row to the new maximum, but only if a lane of the warp says that one grew.
-  if (!__any_sync(kAllLanes, grew)) return;  // no shuffle either
+  if (!__any_sync(kAllLanes, grew)) return;  // the same in all lanes: they skip the shuffles together
 #pragma unroll
   for (int row = 0; row < Tile::kLaneRows; ++row) {
     const float m = warp_reduce<4>(top[row], Max());
@@ -148,7 +151,7 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
 }
 
 /// P = 2^(s - m), and O += P V: 16 keys at a time. The exponentials of the next 16 do not depend on the products of
-/// these, and run meanwhile.
+/// these, and overlap with them.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Scores<Tile>& rS,
                                             const typename Tile::T* sV, float factor) {
