@@ -1,5 +1,6 @@
 /// @file
-/// Which query tile a block computes, which of its rows a warp has, and which keys they see.
+/// Which query tile a block computes, which of its rows a warp has, and which
+/// keys they see.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,52 +14,64 @@ namespace fa::ch07 {
 
 /// One query tile of one head.
 struct QueryTile {
-  int head;  ///< counts through all batches
+  int head; ///< counts through all batches
   int first_query;
 };
 
-/// The order of the blocks: head after head, and the query tiles of a head from the first to the last.
+/// The order of the blocks: head after head, and the query tiles of a head from
+/// the first to the last.
 struct HeadAfterHead {
   template <class Tile>
-  static __device__ __forceinline__ QueryTile tile_of(int block, const Attention<typename Tile::T>& a) {
+  static __device__ __forceinline__ QueryTile
+  tile_of(int block, const Attention<typename Tile::T> &a) {
     const int tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
     return {block / tiles, block % tiles * Tile::Br};
   }
 };
 
-/// Under a causal mask the last query tiles, which see the most keys, start first, and short ones fill the gaps at the
-/// end. Heads are taken in groups whose K and V fit into the L2 cache together: blocks in flight share them there.
+/// Under a causal mask the last query tiles, which see the most keys, begin
+/// first; short ones fill the gaps at the end. Heads go in groups whose K and V
+/// fit the L2 cache together, so that blocks that run at the same time share
+/// them.
 ///
 /// @tparam kCachedBytes  of K and V that a group may have
-template <int kCachedBytes>
-struct LongestFirst {
+template <int kCachedBytes> struct LongestFirst {
   template <class Tile>
-  static __device__ __forceinline__ QueryTile tile_of(int block, const Attention<typename Tile::T>& a) {
-    const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
-    if (!a.causal) return HeadAfterHead::tile_of<Tile>(block, a);
-    const size_t bytes =
-        2 * sizeof(typename Tile::T) * size_t(a.seq_k) * Tile::kHeadDim;  // K and V of a head
-    const int cached = int(max(size_t(1), min(size_t(heads), kCachedBytes / bytes)));
-    const int groups = (heads + cached - 1) / cached, group = (heads + groups - 1) / groups;
-    const int first_head = block / (group * tiles) * group, here = min(group, heads - first_head);
+  static __device__ __forceinline__ QueryTile
+  tile_of(int block, const Attention<typename Tile::T> &a) {
+    const int heads = a.batch * a.heads,
+              tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
+    if (!a.causal)
+      return HeadAfterHead::tile_of<Tile>(block, a);
+    const size_t bytes = 2 * sizeof(typename Tile::T) * size_t(a.seq_k) *
+                         Tile::kHeadDim; // K and V of a head
+    const int cached =
+        int(max(size_t(1), min(size_t(heads), kCachedBytes / bytes)));
+    const int groups = (heads + cached - 1) / cached,
+              group = (heads + groups - 1) / groups;
+    const int first_head = block / (group * tiles) * group,
+              here = min(group, heads - first_head);
     const int in_group = block - first_head * tiles;
-    return {first_head + in_group % here, (tiles - 1 - in_group / here) * Tile::Br};
+    return {first_head + in_group % here,
+            (tiles - 1 - in_group / here) * Tile::Br};
   }
 };
 
 /// The work of a block, and this warp's part of it.
-template <class Tile>
-struct Block {
+template <class Tile> struct Block {
   using T = typename Tile::T;
-  const Attention<T>& a;
-  int head, first_query;  ///< of the block's query tile
-  int warp_row;           ///< of the tile: where the kWarpRows rows of this warp begin
-  int seen_by_first,
-      seen_by_last;       ///< how many keys the tile's first query sees, the fewest, and its last, the most
-  float factor;           ///< from q.k to powers of 2: scale * log2 e
-  const T *gQ, *gK, *gV;  ///< of the head: [seq_q, d], [seq_k, d], [seq_k, d]
+  const Attention<T> &a;
+  int head;        ///< counts through all batches
+  int first_query; ///< of the block's query tile
+  int warp_row; ///< of the tile: the first of the kWarpRows rows of this warp
+  float factor; ///< of q.k, which gives powers of 2: scale * log2 e
+  int seen_by_first; ///< how many keys the tile's first query sees: the fewest
+  int seen_by_last;  ///< and its last, the most: so many are loaded
+  const T *gQ;       ///< the query tile
+  const T *gK, *gV;  ///< of the head: [seq_k, d]
 
-  __device__ __forceinline__ explicit Block(const Attention<T>& attention) : a(attention) {
+  __device__ __forceinline__ explicit Block(const Attention<T> &attention)
+      : a(attention) {
     const QueryTile tile = Tile::Order::template tile_of<Tile>(blockIdx.x, a);
     head = tile.head;
     first_query = tile.first_query;
@@ -73,7 +86,9 @@ struct Block {
   }
 
   /// How many key tiles the block needs.
-  __device__ __forceinline__ int key_tiles() const { return (seen_by_last + Tile::Bc - 1) / Tile::Bc; }
+  __device__ __forceinline__ int key_tiles() const {
+    return (seen_by_last + Tile::Bc - 1) / Tile::Bc;
+  }
 };
 
-}  // namespace fa::ch07
+} // namespace fa::ch07

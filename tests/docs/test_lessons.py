@@ -545,8 +545,8 @@ class Drawings(InATree):
 
     def test_the_pipeline_is_that_of_the_kernel(self):
         kernel = (ROOT / "chapters/07_multi_stage/kernel.cuh").read_text()
-        self.assertIn("cp_async_wait<kAhead - 1>();", kernel)
-        self.assertIn("free = (stage + kAhead) % Tile::kStages", kernel)
+        self.assertIn("cp_async_wait<kStages - 2>();", kernel)
+        self.assertIn("free = (stage + kStages - 1) % kStages", kernel)
         for stages in (1, 2, 3, 4):
             for tiles in (1, 2, 5, 9):
                 for latency in (0.5, 1.5, 4.0):
