@@ -14,7 +14,7 @@ namespace fa::ch07 {
 
 /// One query tile of one head.
 struct QueryTile {
-  int head; ///< counts through all batches
+  int head;  ///< counts through all batches
   int first_query;
 };
 
@@ -22,8 +22,7 @@ struct QueryTile {
 /// the first to the last.
 struct HeadAfterHead {
   template <class Tile>
-  static __device__ __forceinline__ QueryTile
-  tile_of(int block, const Attention<typename Tile::T> &a) {
+  static __device__ __forceinline__ QueryTile tile_of(int block, const Attention<typename Tile::T>& a) {
     const int tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
     return {block / tiles, block % tiles * Tile::Br};
   }
@@ -35,43 +34,37 @@ struct HeadAfterHead {
 /// them.
 ///
 /// @tparam kCachedBytes  of K and V that a group may have
-template <int kCachedBytes> struct LongestFirst {
+template <int kCachedBytes>
+struct LongestFirst {
   template <class Tile>
-  static __device__ __forceinline__ QueryTile
-  tile_of(int block, const Attention<typename Tile::T> &a) {
-    const int heads = a.batch * a.heads,
-              tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
-    if (!a.causal)
-      return HeadAfterHead::tile_of<Tile>(block, a);
-    const size_t bytes = 2 * sizeof(typename Tile::T) * size_t(a.seq_k) *
-                         Tile::kHeadDim; // K and V of a head
-    const int cached =
-        int(max(size_t(1), min(size_t(heads), kCachedBytes / bytes)));
-    const int groups = (heads + cached - 1) / cached,
-              group = (heads + groups - 1) / groups;
-    const int first_head = block / (group * tiles) * group,
-              here = min(group, heads - first_head);
+  static __device__ __forceinline__ QueryTile tile_of(int block, const Attention<typename Tile::T>& a) {
+    const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
+    if (!a.causal) return HeadAfterHead::tile_of<Tile>(block, a);
+    const size_t bytes =
+        2 * sizeof(typename Tile::T) * size_t(a.seq_k) * Tile::kHeadDim;  // K and V of a head
+    const int cached = int(max(size_t(1), min(size_t(heads), kCachedBytes / bytes)));
+    const int groups = (heads + cached - 1) / cached, group = (heads + groups - 1) / groups;
+    const int first_head = block / (group * tiles) * group, here = min(group, heads - first_head);
     const int in_group = block - first_head * tiles;
-    return {first_head + in_group % here,
-            (tiles - 1 - in_group / here) * Tile::Br};
+    return {first_head + in_group % here, (tiles - 1 - in_group / here) * Tile::Br};
   }
 };
 
 /// The work of a block, and this warp's part of it.
-template <class Tile> struct Block {
+template <class Tile>
+struct Block {
   using T = typename Tile::T;
-  const Attention<T> &a;
-  int head;        ///< counts through all batches
-  int first_query; ///< of the block's query tile
-  int warp_row; ///< of the tile: the first of the kWarpRows rows of this warp
-  float factor; ///< of q.k, which gives powers of 2: scale * log2 e
-  int seen_by_first; ///< how many keys the tile's first query sees: the fewest
-  int seen_by_last;  ///< and its last, the most: so many are loaded
-  const T *gQ;       ///< the query tile
-  const T *gK, *gV;  ///< of the head: [seq_k, d]
+  const Attention<T>& a;
+  int head;           ///< counts through all batches
+  int first_query;    ///< of the block's query tile
+  int warp_row;       ///< of the tile: the first of the kWarpRows rows of this warp
+  float factor;       ///< of q.k, which gives powers of 2: scale * log2 e
+  int seen_by_first;  ///< how many keys the tile's first query sees: the fewest
+  int seen_by_last;   ///< and its last, the most: so many are loaded
+  const T* gQ;        ///< the query tile
+  const T *gK, *gV;   ///< of the head: [seq_k, d]
 
-  __device__ __forceinline__ explicit Block(const Attention<T> &attention)
-      : a(attention) {
+  __device__ __forceinline__ explicit Block(const Attention<T>& attention) : a(attention) {
     const QueryTile tile = Tile::Order::template tile_of<Tile>(blockIdx.x, a);
     head = tile.head;
     first_query = tile.first_query;
@@ -86,9 +79,7 @@ template <class Tile> struct Block {
   }
 
   /// How many key tiles the block needs.
-  __device__ __forceinline__ int key_tiles() const {
-    return (seen_by_last + Tile::Bc - 1) / Tile::Bc;
-  }
+  __device__ __forceinline__ int key_tiles() const { return (seen_by_last + Tile::Bc - 1) / Tile::Bc; }
 };
 
-} // namespace fa::ch07
+}  // namespace fa::ch07

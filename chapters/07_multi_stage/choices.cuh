@@ -18,21 +18,16 @@ namespace fa::ch07 {
 /// `final`, on an H100 with 4096 keys, for head_dim 64 / 128 (/ 256). From
 /// docs/results/attention_h100.json and pipeline_choices_h100.json.
 struct TileChoices {
-  static constexpr int kWarps =
-      4; ///< one for each scheduler of a multiprocessor
+  static constexpr int kWarps = 4;  ///< one for each scheduler of a multiprocessor
   /// Queries of a warp: a fragment of K or V feeds kWarpRows / 16 mma. 32
   /// instead of 16: 12 % / 21 %.
   static constexpr int kWarpRows = 32;
-  static constexpr int Bc =
-      64; ///< keys of a tile: loaded together, with one barrier
-  static constexpr int kSlice =
-      64; ///< keys of a softmax step: their scores are in registers
-  static constexpr int kStages =
-      2; ///< tiles of K and of V in shared memory. 2 instead of 1: 5 % / 13 %
-  /// Q stays in registers; else each slice loads it again. For 64: 3 %.
+  static constexpr int Bc = 64;      ///< keys of a tile: loaded together, with one barrier
+  static constexpr int kSlice = 64;  ///< keys of a softmax step: their scores are in registers
+  static constexpr int kStages = 2;  ///< tiles of K and of V in shared memory. 2 instead of 1: 5 % / 13 %
+  /// Q stays in registers; otherwise each slice loads it again. For 64: 3 %.
   static constexpr bool kQInRegisters = false;
-  static constexpr int kBlocksPerSm =
-      2; ///< that share a multiprocessor and its registers
+  static constexpr int kBlocksPerSm = 2;  ///< that share a multiprocessor and its registers
   /// How much a maximum may grow before O is rescaled, in powers of 2. 8
   /// instead of -inf: 19 % / 8 % / 5 %.
   static constexpr float kRescaleThreshold = 8.0f;
@@ -43,13 +38,12 @@ struct TileChoices {
 
 /// The steps on the way, from the tiles of chapter 06: each replaces one choice
 /// of another, or takes its tiles to another kernel.
-template <int d> struct Ladder {
+template <int d>
+struct Ladder {
   struct OneStage : TileChoices {
-    static constexpr int kWarps = 8, kWarpRows = 16, kStages = 1,
-                         kBlocksPerSm = d <= 64 ? 2 : 1;
+    static constexpr int kWarps = 8, kWarpRows = 16, kStages = 1, kBlocksPerSm = d <= 64 ? 2 : 1;
     static constexpr bool kQInRegisters = true;
-    static constexpr float kRescaleThreshold =
-        -INFINITY; // rescales in every step
+    static constexpr float kRescaleThreshold = -INFINITY;  // rescales in every step
     using Order = HeadAfterHead;
   };
   struct TwoStages : OneStage {
@@ -60,8 +54,8 @@ template <int d> struct Ladder {
   };
   struct SplitKv : OneStage {};
   struct MaskedFirst : TwoStages {};
-  struct TwoRowsOfMma : MaskedFirst { // for 128, O takes 128 registers and S
-                                      // 64: no room for 64 of Q
+  struct TwoRowsOfMma : MaskedFirst {  // for 128, O takes 128 registers and S
+                                       // 64: no room for 64 of Q
     static constexpr int kWarps = 4, kWarpRows = 32, kBlocksPerSm = 2;
     static constexpr bool kQInRegisters = d <= 64;
   };
@@ -69,15 +63,17 @@ template <int d> struct Ladder {
 
 /// The choices that were fastest on an H100 and an H200, but for head_dim 32,
 /// which was not measured.
-template <int d> struct FinalChoices : TileChoices {};
+template <int d>
+struct FinalChoices : TileChoices {};
 template <>
-struct FinalChoices<64> : TileChoices { // O takes 64 registers, Q and S 32 each
+struct FinalChoices<64> : TileChoices {  // O takes 64 registers, Q and S 32 each
   static constexpr int Bc = 128, kSlice = 32;
   static constexpr bool kQInRegisters = true;
 };
-template <> struct FinalChoices<32> : FinalChoices<64> {};
 template <>
-struct FinalChoices<256> : TileChoices { // O takes 128 registers for 16 rows
+struct FinalChoices<32> : FinalChoices<64> {};
+template <>
+struct FinalChoices<256> : TileChoices {  // O takes 128 registers for 16 rows
   static constexpr int kWarpRows = 16, Bc = 32, kSlice = 32;
   /// Where a block may have 192 KiB: one block instead of two of the above, so
   /// that K and V come from L2 half as often. 5 %.
@@ -87,22 +83,17 @@ struct FinalChoices<256> : TileChoices { // O takes 128 registers for 16 rows
 };
 
 /// What follows from the choices.
-template <class Element, int kHeadDimension,
-          class Choices = FinalChoices<kHeadDimension>>
+template <class Element, int kHeadDimension, class Choices = FinalChoices<kHeadDimension>>
 struct MultiStageTiles : Choices {
   using T = Element;
   using Rows = Swizzled<kHeadDimension>;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int Br = Choices::kWarps * Choices::kWarpRows;
   static constexpr int kThreads = 32 * Choices::kWarps;
-  static constexpr int kRowTiles =
-      Choices::kWarpRows / 16; ///< fragments of a warp, from top to bottom
-  static constexpr int kLaneRows =
-      2 * kRowTiles; ///< rows of which a lane has elements: lane / 4 + 8 * i
-  static constexpr int kTile =
-      Choices::Bc * kHeadDim; ///< elements of shared memory
-  static constexpr int kSharedBytes =
-      int(sizeof(T)) * (Br * kHeadDim + 2 * Choices::kStages * kTile);
+  static constexpr int kRowTiles = Choices::kWarpRows / 16;  ///< fragments of a warp, from top to bottom
+  static constexpr int kLaneRows = 2 * kRowTiles;  ///< rows of which a lane has elements: lane / 4 + 8 * i
+  static constexpr int kTile = Choices::Bc * kHeadDim;  ///< elements of shared memory
+  static constexpr int kSharedBytes = int(sizeof(T)) * (Br * kHeadDim + 2 * Choices::kStages * kTile);
 };
 
-} // namespace fa::ch07
+}  // namespace fa::ch07

@@ -18,29 +18,27 @@
 
 namespace fa::ch07 {
 
-inline constexpr int kChunk = 8; ///< elements of 16 bytes
+inline constexpr int kChunk = 8;  ///< elements of 16 bytes
 
 /// What a thread copies of a tile: 16 bytes of every kStep-th row, from this
 /// row and column on.
-template <class Tile> struct ThreadChunk {
+template <class Tile>
+struct ThreadChunk {
   static constexpr int kStep = Tile::kThreads * kChunk / Tile::kHeadDim;
-  int row = threadIdx.x * kChunk / Tile::kHeadDim,
-      col = threadIdx.x * kChunk % Tile::kHeadDim;
+  int row = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
 };
 
 /// Starts the copy of kRows rows of a matrix, with all threads of the block. Of
 /// them only `rows` exist: the others are not read, and become zeros.
 template <class Tile, int kRows>
-__device__ __forceinline__ void
-load_tile(typename Tile::T *sTile, const typename Tile::T *gTile, int rows) {
+__device__ __forceinline__ void load_tile(typename Tile::T* sTile, const typename Tile::T* gTile, int rows) {
   const ThreadChunk<Tile> mine;
   for (int step = 0; step < kRows; step += mine.kStep) {
     // EXERCISE 1: Start this thread's copy of row step + mine.row: 16 bytes
     // from column mine.col on, or zeros.
     const int row = step + mine.row;
     const bool inside = row < rows;
-    const typename Tile::T *g =
-        gTile + (inside ? size_t(row) * Tile::kHeadDim + mine.col : 0);
+    const typename Tile::T* g = gTile + (inside ? size_t(row) * Tile::kHeadDim + mine.col : 0);
     cp_async_16_or_zero(sTile + Tile::Rows::offset(row, mine.col), g, inside);
     // END 1
   }
@@ -49,9 +47,8 @@ load_tile(typename Tile::T *sTile, const typename Tile::T *gTile, int rows) {
 /// The same for a tile of K or V, from first_key on, of which only the keys
 /// exist that the block sees.
 template <class Tile>
-__device__ __forceinline__ void
-load_kv(typename Tile::T *sTile, const typename Tile::T *gMatrix, int first_key,
-        const Block<Tile> &block) {
+__device__ __forceinline__ void load_kv(typename Tile::T* sTile, const typename Tile::T* gMatrix,
+                                        int first_key, const Block<Tile>& block) {
   load_tile<Tile, Tile::Bc>(sTile, gMatrix + size_t(first_key) * Tile::kHeadDim,
                             block.seen_by_last - first_key);
 }
@@ -59,29 +56,25 @@ load_kv(typename Tile::T *sTile, const typename Tile::T *gMatrix, int first_key,
 /// Starts the copy of a tile of K or V whose rows all exist. @param g  what
 /// this thread copies of the first step
 template <class Tile>
-__device__ __forceinline__ void load_whole_tile(typename Tile::T *sTile,
-                                                const typename Tile::T *g) {
+__device__ __forceinline__ void load_whole_tile(typename Tile::T* sTile, const typename Tile::T* g) {
   const ThreadChunk<Tile> mine;
 #pragma unroll
   for (int step = 0; step < Tile::Bc; step += mine.kStep)
-    cp_async_16(sTile + Tile::Rows::offset(step + mine.row, mine.col),
-                g + step * Tile::kHeadDim);
+    cp_async_16(sTile + Tile::Rows::offset(step + mine.row, mine.col), g + step * Tile::kHeadDim);
 }
 
 /// O / l, through the warp's rows of shared memory to stores of 16 bytes and
 /// whole rows; and LSE.
 template <class Tile>
-__device__ __forceinline__ void store(const Accumulators<Tile> &acc,
-                                      const Block<Tile> &block,
-                                      typename Tile::T *sO) {
+__device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
+                                      typename Tile::T* sO) {
   cp_async_wait<0>();
-  __syncthreads(); // Q has landed, for a block without keys as well: O may take
-                   // its place
+  __syncthreads();  // Q has landed, for a block without keys as well: O may take
+                    // its place
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim;
-  const int lane = threadIdx.x % 32,
-            first_query = block.first_query + block.warp_row;
-  const Attention<T> &a = block.a;
+  const int lane = threadIdx.x % 32, first_query = block.first_query + block.warp_row;
+  const Attention<T>& a = block.a;
   const size_t first_row = size_t(block.head) * a.seq_q + first_query;
 #pragma unroll
   for (int i = 0; i < Tile::kLaneRows; ++i) {
@@ -89,28 +82,24 @@ __device__ __forceinline__ void store(const Accumulators<Tile> &acc,
     const float l = warp_reduce<4>(acc.l[i], Sum());
     const float inv_l = inverse_or_zero(l);
     if (lane % 4 == 0 && first_query + row < a.seq_q)
-      a.lse[first_row + row] =
-          l == 0.0f ? -INFINITY : acc.m[i] * kLn2 + logf(l);
+      a.lse[first_row + row] = l == 0.0f ? -INFINITY : acc.m[i] * kLn2 + logf(l);
 #pragma unroll
     for (int ni = 0; ni < d / 8; ++ni) {
-      const float *pair = row_pair(acc.o, i, ni);
-      std::uint32_t *s = reinterpret_cast<std::uint32_t *>(
-                             sO + Tile::Rows::offset(row, 8 * ni)) +
-                         lane % 4;
+      const float* pair = row_pair(acc.o, i, ni);
+      std::uint32_t* s = reinterpret_cast<std::uint32_t*>(sO + Tile::Rows::offset(row, 8 * ni)) + lane % 4;
       *s = pack<T>(pair[0] * inv_l, pair[1] * inv_l);
     }
   }
   // EXERCISE 2: Store the warp's kWarpRows x d numbers from sO to a.o, 16 bytes
   // for each lane at a time.
-  __syncwarp(); // all rows of the warp are there
+  __syncwarp();  // all rows of the warp are there
   for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
     const int row = at / d, col = at % d;
-    if (first_query + row >= a.seq_q)
-      continue;
-    *reinterpret_cast<uint4 *>(a.o + (first_row + row) * d + col) =
-        *reinterpret_cast<const uint4 *>(sO + Tile::Rows::offset(row, col));
+    if (first_query + row >= a.seq_q) continue;
+    *reinterpret_cast<uint4*>(a.o + (first_row + row) * d + col) =
+        *reinterpret_cast<const uint4*>(sO + Tile::Rows::offset(row, col));
   }
   // END 2
 }
 
-} // namespace fa::ch07
+}  // namespace fa::ch07

@@ -46,31 +46,30 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     single_stage_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  static_assert(Tile::kSlice == Bc, "one softmax step takes the whole tile");
   const Block<Tile> block(a);
-  const int first_query = block.first_query + block.warp_row; // of the warp
+  const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
-  T *sQ = reinterpret_cast<T *>(smem);
-  T *sK = sQ + Br * d;
-  T *sV = sK + Tile::kTile;
+  T* sQ = reinterpret_cast<T*>(smem);
+  T* sK = sQ + Br * d;
+  T* sV = sK + Tile::kTile;
   const int tiles = block.key_tiles();
 
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
   cp_async_commit();
-  const QueryFragments<Tile> rQ =
-      load_queries<Tile, 0>(sQ + block.warp_row * d);
+  const QueryFragments<Tile> rQ = load_queries<Tile, 0>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
   for (int tile = 0; tile < tiles; ++tile) {
-    __syncthreads(); // nobody reads the previous tile
+    __syncthreads();  // nobody reads the previous tile
     load_kv(sK, block.gK, tile * Bc, block);
     load_kv(sV, block.gV, tile * Bc, block);
     cp_async_commit();
     cp_async_wait<0>();
-    __syncthreads(); // the tile has landed
+    __syncthreads();  // the tile has landed
     Scores<Tile> rS = {};
     multiply_qk<Tile>(rS, rQ, sK);
-    if (tile * Bc + Bc > block.seen_by_first)
-      mask<Tile>(rS, a, first_query, tile * Bc);
+    if (tile * Bc + Bc > block.seen_by_first) mask<Tile>(rS, a, first_query, tile * Bc);
     rescale<Tile>(acc, rS, block.factor);
     multiply_pv<Tile>(acc, rS, sV, block.factor);
   }
@@ -83,14 +82,13 @@ template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     multi_stage_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
-  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc,
-                kStages = Tile::kStages;
+  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc, kStages = Tile::kStages;
   const Block<Tile> block(a);
-  const int first_query = block.first_query + block.warp_row; // of the warp
+  const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
-  T *sQ = reinterpret_cast<T *>(smem);
-  T *sK = sQ + Br * d;
-  T *sV = sK + kStages * Tile::kTile;
+  T* sQ = reinterpret_cast<T*>(smem);
+  T* sK = sQ + Br * d;
+  T* sV = sK + kStages * Tile::kTile;
   const int tiles = block.key_tiles();
 
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
@@ -105,8 +103,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     cp_async_commit();
   }
   // END 4
-  const QueryFragments<Tile> rQ =
-      load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
+  const QueryFragments<Tile> rQ = load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
   int stage = 0;
@@ -114,8 +111,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     // EXERCISE 5: Wait until this tile has landed for every warp, and wait for
     // no other tile.
     cp_async_wait<kStages - 2>();
-    __syncthreads(); // the tile has landed; nobody reads the previous one,
-                     // whose stage is free
+    __syncthreads();  // the tile has landed; nobody reads the previous one,
+                      // whose stage is free
     // END 5
     // EXERCISE 6: Start the copy of the tile kStages - 1 further on, to the
     // stage that is free, as a group.
@@ -124,12 +121,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       load_kv(sK + free, block.gK, (tile + kStages - 1) * Bc, block);
       load_kv(sV + free, block.gV, (tile + kStages - 1) * Bc, block);
     }
-    cp_async_commit(); // of nothing, at the end: the wait counts groups
+    cp_async_commit();  // of nothing, at the end: the wait counts groups
     // END 6
     Scores<Tile> rS = {};
     multiply_qk<Tile>(rS, rQ, sK + stage * Tile::kTile);
-    if (tile * Bc + Bc > block.seen_by_first)
-      mask<Tile>(rS, a, first_query, tile * Bc);
+    if (tile * Bc + Bc > block.seen_by_first) mask<Tile>(rS, a, first_query, tile * Bc);
     rescale<Tile>(acc, rS, block.factor);
     multiply_pv<Tile>(acc, rS, sV + stage * Tile::kTile, block.factor);
     stage = stage + 1 == kStages ? 0 : stage + 1;
@@ -147,37 +143,35 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     split_kv_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  static_assert(Tile::kSlice == Bc, "one softmax step takes the whole tile");
   const Block<Tile> block(a);
-  const int first_query = block.first_query + block.warp_row; // of the warp
+  const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
-  T *sQ = reinterpret_cast<T *>(smem);
-  T *sK = sQ + Br * d;
-  T *sV = sK + Tile::kTile;
+  T* sQ = reinterpret_cast<T*>(smem);
+  T* sK = sQ + Br * d;
+  T* sV = sK + Tile::kTile;
   const int tiles = block.key_tiles();
 
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
   cp_async_commit();
   load_kv(sK, block.gK, 0, block);
   cp_async_commit();
-  const QueryFragments<Tile> rQ =
-      load_queries<Tile, 1>(sQ + block.warp_row * d);
+  const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
   for (int tile = 0; tile < tiles; ++tile) {
     cp_async_wait<0>();
-    __syncthreads(); // K has landed; nobody reads the previous V
+    __syncthreads();  // K has landed; nobody reads the previous V
     load_kv(sV, block.gV, tile * Bc, block);
-    cp_async_commit(); // in flight during Q K^T
+    cp_async_commit();  // in flight during Q K^T
     Scores<Tile> rS = {};
     multiply_qk<Tile>(rS, rQ, sK);
-    if (tile * Bc + Bc > block.seen_by_first)
-      mask<Tile>(rS, a, first_query, tile * Bc);
+    if (tile * Bc + Bc > block.seen_by_first) mask<Tile>(rS, a, first_query, tile * Bc);
     rescale<Tile>(acc, rS, block.factor);
     cp_async_wait<0>();
-    __syncthreads(); // V has landed; nobody reads K
-    if (tile + 1 < tiles)
-      load_kv(sK, block.gK, (tile + 1) * Bc, block);
-    cp_async_commit(); // in flight during the exponentials and P V
+    __syncthreads();  // V has landed; nobody reads K
+    if (tile + 1 < tiles) load_kv(sK, block.gK, (tile + 1) * Bc, block);
+    cp_async_commit();  // in flight during the exponentials and P V
     multiply_pv<Tile>(acc, rS, sV, block.factor);
   }
   store<Tile>(acc, block, sQ + block.warp_row * d);
@@ -197,16 +191,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
   constexpr int kStages = Tile::kStages, kSlice = Tile::kSlice;
+  static_assert(kStages >= 2);
   const Block<Tile> block(a);
-  const int first_query = block.first_query + block.warp_row; // of the warp
+  const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
-  T *sQ = reinterpret_cast<T *>(smem);
-  T *sK = sQ + Br * d;
-  T *sV = sK + kStages * Tile::kTile;
+  T* sQ = reinterpret_cast<T*>(smem);
+  T* sK = sQ + Br * d;
+  T* sV = sK + kStages * Tile::kTile;
   // Of the warp's rows the last sees the most keys, and the first those that
   // all of them see.
-  const int seen_by_warp =
-      a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
+  const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
   const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);
   const int tiles = block.key_tiles();
   // EXERCISE 7: Count the tiles, from key 0 on, that need no mask. After Q,
@@ -222,14 +216,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     cp_async_commit();
   }
   // END 7
-  const QueryFragments<Tile> rQ =
-      load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
+  const QueryFragments<Tile> rQ = load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
 
   // What this thread copies next; Bc * d elements less each time. All tiles but
   // the last of K and V are whole.
   const ThreadChunk<Tile> mine;
-  const ptrdiff_t next =
-      ptrdiff_t(tiles - kStages) * Bc * d + mine.row * d + mine.col;
+  const ptrdiff_t next = ptrdiff_t(tiles - kStages) * Bc * d + mine.row * d + mine.col;
   const T *next_k = block.gK + next, *next_v = block.gV + next;
 
   Accumulators<Tile> acc;
@@ -238,8 +230,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   // from there to tile 0 without.
   const auto wait_and_prefetch = [&] {
     cp_async_wait<kStages - 2>();
-    __syncthreads(); // the tile has landed; nobody reads the previous one,
-                     // whose stage is free
+    __syncthreads();  // the tile has landed; nobody reads the previous one,
+                      // whose stage is free
     if (tile >= kStages - 1) {
       const int free = (stage + kStages - 1) % kStages * Tile::kTile;
       load_whole_tile<Tile>(sK + free, next_k);
@@ -254,18 +246,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int first_key = tile * Bc + key, at = stage * Tile::kTile + key * d;
-      if (first_key >= seen_by_warp)
-        continue; // above the diagonal
+      if (first_key >= seen_by_warp) continue;  // above the diagonal
       Scores<Tile> rS = {};
       multiply_qk<Tile>(rS, rQ, sK + at);
-      if (first_key + kSlice > seen_by_all)
-        mask<Tile>(rS, a, first_query, first_key);
+      if (first_key + kSlice > seen_by_all) mask<Tile>(rS, a, first_query, first_key);
       rescale<Tile>(acc, rS, block.factor);
       multiply_pv<Tile>(acc, rS, sV + at, block.factor);
     }
     stage = (stage + 1) % kStages;
   }
-  for (; tile >= 0; --tile) { // every row sees every key
+  for (; tile >= 0; --tile) {  // every row sees every key
     wait_and_prefetch();
 #pragma unroll
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
@@ -281,4 +271,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d);
 }
 
-} // namespace fa::ch07
+}  // namespace fa::ch07

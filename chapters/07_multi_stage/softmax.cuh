@@ -24,43 +24,40 @@
 
 namespace fa::ch07 {
 
-/// S of a warp's rows and a slice of keys: fragments C, [rows / 16][keys / 8].
+/// S of a warp's rows and a slice of keys, not yet scaled: fragments C, [rows / 16][keys / 8].
 template <class Tile>
 using Scores = float[Tile::kRowTiles][Tile::kSlice / 8][4];
 
 /// What a warp carries from slice to slice. `row` counts the rows of a lane:
 /// lane / 4 + 8 * row of the warp's.
-template <class Tile> struct Accumulators {
-  float o[Tile::kRowTiles][Tile::kHeadDim / 8][4] =
-      {};                   ///< the sum of 2^(s - m) * v: fragments C
-  float m[Tile::kLaneRows]; ///< of a row: its maximum times scale * log2 e, or
-                            ///< up to kRescaleThreshold less
-  float l[Tile::kLaneRows] =
-      {}; ///< of a row: this lane's part of the sum of 2^(s - m)
+template <class Tile>
+struct Accumulators {
+  float o[Tile::kRowTiles][Tile::kHeadDim / 8][4] = {};  ///< the sum of 2^(s - m) * v: fragments C
+  float m[Tile::kLaneRows];                              ///< of a row: its maximum times scale * log2 e, or
+                                                         ///< up to kRescaleThreshold less
+  float l[Tile::kLaneRows] = {};  ///< of a row: this lane's part of the sum of 2^(s - m)
 
   __device__ __forceinline__ Accumulators() {
-    for (float &of_row : m)
-      of_row =
-          -FLT_MAX; // finite: 2^(-inf - m) is 0, not NaN, before the first key
+    for (float& of_row : m) of_row = -FLT_MAX;  // finite: 2^(-inf - m) is 0, not NaN, before the first key
   }
 };
 
 /// The pair of neighbours that this lane holds of one of its rows, in fragments
 /// C of Scores or of Accumulators::o.
 template <class Fragments>
-__device__ __forceinline__ auto *row_pair(Fragments &c, int row, int ni) {
+__device__ __forceinline__ auto* row_pair(Fragments& c, int row, int ni) {
   return fa::row_pair(c[row / 2][ni], row % 2);
 }
 
 /// A warp's rows of Q as fragments A: 16 columns each. They stay in registers,
 /// or come from shared memory each time.
-template <class Tile> struct QueryFragments {
+template <class Tile>
+struct QueryFragments {
   static constexpr int kSteps = Tile::kHeadDim / 16;
-  const typename Tile::T *sQ; ///< of the warp
+  const typename Tile::T* sQ;  ///< of the warp
   std::uint32_t registers[kSteps][Tile::kRowTiles][4];
 
-  __device__ __forceinline__ void load(std::uint32_t (&q)[Tile::kRowTiles][4],
-                                       int step) const {
+  __device__ __forceinline__ void load(std::uint32_t (&q)[Tile::kRowTiles][4], int step) const {
     const Coord from = row_for_a(threadIdx.x % 32);
     const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
@@ -69,14 +66,12 @@ template <class Tile> struct QueryFragments {
   }
 
   /// The fragments of columns 16 * step to 16 * step + 15.
-  __device__ __forceinline__ void get(std::uint32_t (&q)[Tile::kRowTiles][4],
-                                      int step) const {
+  __device__ __forceinline__ void get(std::uint32_t (&q)[Tile::kRowTiles][4], int step) const {
     if constexpr (Tile::kQInRegisters) {
 #pragma unroll
       for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          q[mi][i] = registers[step][mi][i];
+        for (int i = 0; i < 4; ++i) q[mi][i] = registers[step][mi][i];
       }
     } else {
       load(q, step);
@@ -87,15 +82,13 @@ template <class Tile> struct QueryFragments {
 /// Q of the warp. If it is to stay in registers, waits for its copy, after
 /// which kYounger groups have been committed.
 template <class Tile, int kYounger>
-__device__ __forceinline__ QueryFragments<Tile>
-load_queries(const typename Tile::T *sQ) {
+__device__ __forceinline__ QueryFragments<Tile> load_queries(const typename Tile::T* sQ) {
   QueryFragments<Tile> rQ = {sQ};
   if constexpr (Tile::kQInRegisters) {
     cp_async_wait<kYounger>();
-    __syncthreads(); // Q has landed
+    __syncthreads();  // Q has landed
 #pragma unroll
-    for (int step = 0; step < rQ.kSteps; ++step)
-      rQ.load(rQ.registers[step], step);
+    for (int step = 0; step < rQ.kSteps; ++step) rQ.load(rQ.registers[step], step);
   }
   return rQ;
 }
@@ -103,9 +96,8 @@ load_queries(const typename Tile::T *sQ) {
 /// S += Q K^T for a slice of keys. Each fragment of K is loaded once, and
 /// multiplied with all rows of the warp.
 template <class Tile>
-__device__ __forceinline__ void multiply_qk(Scores<Tile> &rS,
-                                            const QueryFragments<Tile> &rQ,
-                                            const typename Tile::T *sK) {
+__device__ __forceinline__ void multiply_qk(Scores<Tile>& rS, const QueryFragments<Tile>& rQ,
+                                            const typename Tile::T* sK) {
   const Coord from = row_for_b(threadIdx.x % 32);
   const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
@@ -114,7 +106,7 @@ __device__ __forceinline__ void multiply_qk(Scores<Tile> &rS,
     rQ.get(q, step);
 #pragma unroll
     for (int ni = 0; ni < Tile::kSlice / 8; ni += 2) {
-      std::uint32_t k[4]; // 16 keys, 16 columns
+      std::uint32_t k[4];  // 16 keys, 16 columns
       ldmatrix(k, sK + Tile::Rows::advance(at, 8 * ni, 16 * step));
 #pragma unroll
       for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
@@ -128,21 +120,17 @@ __device__ __forceinline__ void multiply_qk(Scores<Tile> &rS,
 /// Scores of keys that a row does not see become -inf. @param first_query  of
 /// the warp
 template <class Tile>
-__device__ __forceinline__ void mask(Scores<Tile> &rS,
-                                     const Attention<typename Tile::T> &a,
-                                     int first_query, int first_key) {
+__device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename Tile::T>& a, int first_query,
+                                     int first_key) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int row = 0; row < Tile::kLaneRows; ++row) {
-    const int seen = a.visible_keys(first_query + 8 * row + lane / 4) -
-                     first_key - lane % 4 * 2;
+    const int seen = a.visible_keys(first_query + 8 * row + lane / 4) - first_key - lane % 4 * 2;
 #pragma unroll
     for (int ni = 0; ni < Tile::kSlice / 8; ++ni) {
-      float *pair = row_pair(rS, row, ni);
-      if (8 * ni >= seen)
-        pair[0] = -INFINITY;
-      if (8 * ni + 1 >= seen)
-        pair[1] = -INFINITY;
+      float* pair = row_pair(rS, row, ni);
+      if (8 * ni >= seen) pair[0] = -INFINITY;
+      if (8 * ni + 1 >= seen) pair[1] = -INFINITY;
     }
   }
 }
@@ -151,24 +139,22 @@ __device__ __forceinline__ void mask(Scores<Tile> &rS,
 /// grew by more than kRescaleThreshold: else O and l stay sums against the old
 /// one. O / l is the same, and P at most 2^kRescaleThreshold.
 template <class Tile>
-__device__ __forceinline__ void rescale(Accumulators<Tile> &acc,
-                                        const Scores<Tile> &rS, float factor) {
-  float top[Tile::kLaneRows]; // of this lane's keys
+__device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
+  float top[Tile::kLaneRows];  // of this lane's keys
   bool grew = false;
 #pragma unroll
   for (int row = 0; row < Tile::kLaneRows; ++row) {
     top[row] = row_pair(rS, row, 0)[0];
 #pragma unroll
     for (int ni = 0; ni < Tile::kSlice / 8; ++ni) {
-      const float *pair = row_pair(rS, row, ni);
+      const float* pair = row_pair(rS, row, ni);
       top[row] = fmaxf(top[row], fmaxf(pair[0], pair[1]));
     }
     grew |= top[row] * factor - acc.m[row] > Tile::kRescaleThreshold;
   }
   // EXERCISE 3: Bring m, l and O of every row to the new maximum, but only if a
   // lane of the warp says that one grew.
-  if (!__any_sync(kAllLanes, grew))
-    return; // no shuffle either
+  if (!__any_sync(kAllLanes, grew)) return;  // no shuffle either
 #pragma unroll
   for (int row = 0; row < Tile::kLaneRows; ++row) {
     const float m = warp_reduce<4>(top[row], Max());
@@ -178,7 +164,7 @@ __device__ __forceinline__ void rescale(Accumulators<Tile> &acc,
     acc.l[row] *= correction;
 #pragma unroll
     for (int ni = 0; ni < Tile::kHeadDim / 8; ++ni) {
-      float *pair = row_pair(acc.o, row, ni);
+      float* pair = row_pair(acc.o, row, ni);
       pair[0] *= correction;
       pair[1] *= correction;
     }
@@ -189,21 +175,20 @@ __device__ __forceinline__ void rescale(Accumulators<Tile> &acc,
 /// P = 2^(s - m), and O += P V: 16 keys at a time. The exponentials of the next
 /// 16 do not depend on the products of these, and run meanwhile.
 template <class Tile>
-__device__ __forceinline__ void
-multiply_pv(Accumulators<Tile> &acc, const Scores<Tile> &rS,
-            const typename Tile::T *sV, float factor) {
+__device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Scores<Tile>& rS,
+                                            const typename Tile::T* sV, float factor) {
   using T = typename Tile::T;
   const Coord from = row_for_a(threadIdx.x % 32);
   const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
   for (int step = 0; step < Tile::kSlice / 16; ++step) {
-    std::uint32_t p[Tile::kRowTiles][4]; // two fragments C are one fragment A
+    std::uint32_t p[Tile::kRowTiles][4];  // two fragments C are one fragment A
 #pragma unroll
     for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = 2 * mi + i % 2;
-        const float *pair = row_pair(rS, row, 2 * step + i / 2);
+        const float* pair = row_pair(rS, row, 2 * step + i / 2);
         const float left = ptx::exp2_approx(pair[0] * factor - acc.m[row]);
         const float right = ptx::exp2_approx(pair[1] * factor - acc.m[row]);
         acc.l[row] += left + right;
@@ -212,7 +197,7 @@ multiply_pv(Accumulators<Tile> &acc, const Scores<Tile> &rS,
     }
 #pragma unroll
     for (int ni = 0; ni < Tile::kHeadDim / 8; ni += 2) {
-      std::uint32_t v[4]; // 16 keys, 16 columns
+      std::uint32_t v[4];  // 16 keys, 16 columns
       ldmatrix_transposed(v, sV + Tile::Rows::advance(at, 16 * step, 8 * ni));
 #pragma unroll
       for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
@@ -223,4 +208,4 @@ multiply_pv(Accumulators<Tile> &acc, const Scores<Tile> &rS,
   }
 }
 
-} // namespace fa::ch07
+}  // namespace fa::ch07
