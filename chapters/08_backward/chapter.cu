@@ -18,6 +18,7 @@
 #include "forward.cuh"
 #include "fp32.cuh"
 #include "harness/chapter.hpp"
+#include "query_gradients.cuh"
 #include "sizes.cuh"
 #include "tensor_cores.cuh"
 
