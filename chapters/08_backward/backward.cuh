@@ -12,7 +12,7 @@ namespace fa::ch08 {
 template <class T>
 struct Backward : Attention<T> {
   const T* d_o;  ///< [batch, heads, seq_q, head_dim]
-  float* delta;  ///< [batch, heads, seq_q]: D = rowsum(dO * O)
+  float* delta;  ///< [batch, heads, seq_q]: rowsum(dO * O), the papers' D
   T *dq, *dk, *dv;
   float* dq_sum;  ///< where blocks add up dQ, if they do: zeros at first
 

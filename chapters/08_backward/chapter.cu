@@ -18,6 +18,7 @@
 #include "forward.cuh"
 #include "fp32.cuh"
 #include "harness/chapter.hpp"
+#include "query_gradients.cuh"
 #include "sizes.cuh"
 #include "tensor_cores.cuh"
 
@@ -167,6 +168,8 @@ void add_query_tiles(Traffic& to, const Shape& shape, std::int64_t Br) {
   add(to, "dq", {.write_bytes = q * row});
 }
 
+using Fp32Sample = Fp32Tiles<64>;  // Br and Bc are those of every head dimension
+
 Traffic fp32_two_kernels_traffic(const Shape& shape) {
   Traffic traffic = shared_traffic(shape, Fp32Sample::Br, Fp32Sample::Bc);
   add_query_tiles(traffic, shape, Fp32Sample::Br);
@@ -180,6 +183,40 @@ Traffic fp32_fused_traffic(const Shape& shape) {
   add(traffic, "dq", {.read_bytes = added, .write_bytes = row * shape.seq_q + added});
   return traffic;
 }
+
+using MmaSample = MmaKeyTiles<__half, 64, 1>;  // likewise
+
+Traffic mma_deterministic_traffic(const Shape& shape) {
+  Traffic traffic = shared_traffic(shape, MmaSample::Br, MmaSample::Bc);
+  add_query_tiles(traffic, shape, MmaQueryTiles<__half, 64>::Br);
+  return traffic;
+}
+
+/// The sums of dQ, in whole query tiles: rows of all heads.
+std::int64_t rows_of_sums(const Shape& shape) {
+  return shape.batch * shape.heads * ((shape.seq_q - 1) / MmaSample::Br + 1) * MmaSample::Br;
+}
+
+/// Rows that the key tiles of all heads add to the sums of dQ: whole query tiles, and each adds to the last one.
+std::int64_t rows_added(const Shape& shape) {
+  const std::int64_t heads = shape.batch * shape.heads;
+  const std::int64_t key_tiles = (shape.seq_k - 1) / MmaSample::Bc + 1;
+  return heads * shape.queries_of_key_tiles(MmaSample::Br, MmaSample::Bc) +
+         key_tiles * (rows_of_sums(shape) - heads * shape.seq_q);
+}
+
+Traffic mma_fused_traffic(const Shape& shape) {
+  Traffic traffic = shared_traffic(shape, MmaSample::Br, MmaSample::Bc);
+  const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
+  const std::int64_t added = rows_added(shape);
+  const std::int64_t row = shape.head_dim * kFloat;
+  add(traffic, "dq_sum",
+      {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
+  add(traffic, "dq", {.write_bytes = q * shape.head_dim * std::int64_t(size_of(shape.dtype))});
+  return traffic;
+}
+
+// --- the variants -------------------------------------------------------------------------------------
 
 /// Standard backward has S and dP in HBM, rounded to the type of the inputs. Of a logit above 64 bf16 keeps multiples of
 /// 1/2, and where a key has nearly all weight of a row, dP - D is a small difference of rounded numbers.
@@ -206,64 +243,10 @@ std::vector<TensorSpec> own_workspace(const Shape& shape) {
   return specs;
 }
 
-/// What all variants but `standard` have in common. @tparam Sizes  that they are compiled for
-template <class Sizes>
-Step step(const char* name, const char* summary, void (*launch)(const Args&, cudaStream_t),
-          Traffic (*traffic)(const Shape&)) {
-  return Step{.name = name,
-              .summary = summary,
-              .launch = launch,
-              .traffic = traffic,
-              .refuse = refuse_unless_compiled<Sizes>,
-              .before = forward::launch,
-              .workspace = own_workspace};
-}
-
-/// The sums of dQ, in whole query tiles: rows of all heads.
-std::int64_t rows_of_sums(const Shape& shape) {
-  return shape.batch * shape.heads * ((shape.seq_q - 1) / MmaTiles::Br + 1) * MmaTiles::Br;
-}
-
-/// Rows that the key tiles of all heads add to the sums of dQ: whole query tiles, and each adds to the last one.
-std::int64_t rows_added(const Shape& shape) {
-  const std::int64_t heads = shape.batch * shape.heads;
-  const std::int64_t key_tiles = (shape.seq_k - 1) / MmaTiles::Bc + 1;
-  return heads * shape.queries_of_key_tiles(MmaTiles::Br, MmaTiles::Bc) +
-         key_tiles * (rows_of_sums(shape) - heads * shape.seq_q);
-}
-
-template <bool kFused>
-Traffic mma_traffic(const Shape& shape) {
-  Traffic traffic = shared_traffic(shape, MmaTiles::Br, MmaTiles::Bc);
-  if (!kFused) {
-    add_query_tiles(traffic, shape, MmaQueryTiles<__half, 64>::Br);
-    return traffic;
-  }
-  const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
-  const std::int64_t added = rows_added(shape);
-  const std::int64_t row = shape.head_dim * kFloat;
-  add(traffic, "dq_sum",
-      {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
-  add(traffic, "dq", {.write_bytes = q * shape.head_dim * std::int64_t(size_of(shape.dtype))});
-  return traffic;
-}
-
-template <int kStages, bool kFused>
-Step mma_step(const char* name, const char* summary) {
-  return Step{.name = name,
-              .summary = summary,
-              .launch = launch_mma<kStages, kFused>,
-              .traffic = mma_traffic<kFused>,
-              .refuse = refuse_unless_compiled<MmaSizes>,
-              .before = forward::launch,
-              .repeatable = !kFused,
-              .workspace = [](const Shape& shape) {
-                std::vector<TensorSpec> specs = own_workspace(shape);
-                if (kFused) {
-                  specs.push_back({.name = "dq_sum", .shape = {rows_of_sums(shape), shape.head_dim}});
-                }
-                return specs;
-              }};
+std::vector<TensorSpec> workspace_with_sums(const Shape& shape) {
+  std::vector<TensorSpec> specs = own_workspace(shape);
+  specs.push_back({.name = "dq_sum", .shape = {rows_of_sums(shape), shape.head_dim}});
+  return specs;
 }
 
 }  // namespace
@@ -280,12 +263,44 @@ AnyChapter describe_chapter() {
                .refuse = standard_attention::refuse,
                .workspace = standard_backward::workspace,
                .known_failure = too_much_rounding},
-          fp32_step<false>("fp32_two_kernels", "P again on the chip: once by key tiles, once by query tiles"),
-          fp32_step<true>("fp32_fused", "five products in place of seven: dQ by atomic additions"),
-          mma_step<1, true>("mma_fused", "tensor cores: S and dP transposed, P and dS in registers"),
-          mma_step<2, true>("mma_pipelined", "the next Q and dO are on their way while these are in use"),
-          mma_step<2, false>("mma_deterministic",
-                             "dQ in a kernel of its own: seven products, no atomic additions"),
+          Step{.name = "fp32_two_kernels",
+               .summary = "P again on the chip: once by key tiles, once by query tiles",
+               .launch = launch_fp32_two_kernels,
+               .traffic = fp32_two_kernels_traffic,
+               .refuse = refuse_unless_compiled<Fp32Sizes>,
+               .before = forward::launch,
+               .workspace = own_workspace},
+          Step{.name = "fp32_fused",
+               .summary = "five products instead of seven: dQ by atomic additions",
+               .launch = launch_fp32_fused,
+               .traffic = fp32_fused_traffic,
+               .refuse = refuse_unless_compiled<Fp32Sizes>,
+               .before = forward::launch,
+               .repeatable = false,
+               .workspace = own_workspace},
+          Step{.name = "mma_fused",
+               .summary = "tensor cores: S and dP transposed, P and dS in registers",
+               .launch = launch_mma_fused,
+               .traffic = mma_fused_traffic,
+               .refuse = refuse_unless_compiled<MmaSizes>,
+               .before = forward::launch,
+               .repeatable = false,
+               .workspace = workspace_with_sums},
+          Step{.name = "mma_pipelined",
+               .summary = "the next Q and dO are on their way while these are in use",
+               .launch = launch_mma_pipelined,
+               .traffic = mma_fused_traffic,
+               .refuse = refuse_unless_compiled<MmaSizes>,
+               .before = forward::launch,
+               .repeatable = false,
+               .workspace = workspace_with_sums},
+          Step{.name = "mma_deterministic",
+               .summary = "dQ in a kernel of its own: seven products, no atomic additions",
+               .launch = launch_mma_deterministic,
+               .traffic = mma_deterministic_traffic,
+               .refuse = refuse_unless_compiled<MmaSizes>,
+               .before = forward::launch,
+               .workspace = own_workspace},
       }};
 }
 

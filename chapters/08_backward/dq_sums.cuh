@@ -1,5 +1,5 @@
 /// @file
-/// Parts of dQ, added up by all blocks that have one: in fp32, in the order of the fragments, and converted at the end.
+/// The sums of dQ that the fused tensor-core kernels add to: in fp32, in the order of the fragments, converted at the end.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -70,46 +70,6 @@ __device__ __forceinline__ Coord element_of_dq(int mi, int ni, int i) {
   const Coord in_fragment = element_of_c(threadIdx.x % 32, i);
   return {warp / Tile::kColWarps * Tile::kDqRowFragments * 16 + 16 * mi + in_fragment.row,
           warp % Tile::kColWarps * 32 + 8 * ni + in_fragment.col};
-}
-
-/// dQ += dS K for the key tile, without the scale: this warp's rows and 32 columns, into the sums of the query tile.
-/// Queries that do not exist have dS = 0.
-/// @param sdS  [Bc, Br] dS^T
-template <class Tile>
-__device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS, const typename Tile::T* sK) {
-  using T = typename Tile::T;
-  using Rows = typename Tile::Rows;
-  using PRows = typename Tile::PRows;
-  const int lane = threadIdx.x % 32;
-  const Coord part = element_of_dq<Tile>(0, 0, 0), corner = element_of_c(lane, 0);
-  // dS^T is read as A transposed: the quarters of A to the right and then down are those of A^T down, then right.
-  const Coord from_a = row_for_b(lane), from_b = row_for_a(lane);
-  const int at_a = PRows::advance(PRows::offset(from_a.row, from_a.col), 0, part.row - corner.row);
-  const int at_b = Rows::advance(Rows::offset(from_b.row, from_b.col), 0, part.col - corner.col);
-  float rdQ[Tile::kDqRowFragments][4][4] = {};
-#pragma unroll
-  for (int step = 0; step < Tile::Bc / 16; ++step) {
-    std::uint32_t a[Tile::kDqRowFragments][4];
-#pragma unroll
-    for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
-      ldmatrix_transposed(a[mi], sdS + PRows::advance(at_a, 16 * step, 16 * mi));
-    }
-#pragma unroll
-    for (int ni = 0; ni < 2; ++ni) {
-      std::uint32_t b[4];
-      ldmatrix_transposed(b, sK + Rows::advance(at_b, 16 * step, 16 * ni));
-#pragma unroll
-      for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
-        mma<T>(rdQ[mi][2 * ni], a[mi], {b[0], b[1]});
-        mma<T>(rdQ[mi][2 * ni + 1], a[mi], {b[2], b[3]});
-      }
-    }
-  }
-#pragma unroll
-  for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
-#pragma unroll
-    for (int ni = 0; ni < 4; ++ni) Tile::Sums::add(sums, fragment_of_dq<Tile>(mi, ni), rdQ[mi][ni]);
-  }
 }
 
 /// dQ = scale * the sums, in 16 bits.

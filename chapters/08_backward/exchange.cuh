@@ -10,13 +10,13 @@
 
 #include <type_traits>
 
-#include "mma_tiles.cuh"
+#include "key_tiles.cuh"
 #include "products.cuh"
 #include "rows.cuh"
 
 namespace fa::ch08 {
 
-/// The other warp with this warp's keys.
+/// The other warp with this warp's keys, and the place in shared memory where the two exchange P^T and dS^T.
 template <class Tile>
 struct Partner {
   using T = typename Tile::T;
@@ -50,7 +50,7 @@ struct Partner {
   }
 };
 
-/// The same for a warp that has its keys to itself: nothing to pass, nothing to wait for.
+/// For a warp that has its keys to itself: nothing to pass, nothing to wait for.
 template <class Tile>
 struct NoPartner {
   __device__ __forceinline__ NoPartner(const KeyTileMemory<Tile>&, const KeyBlock<Tile>&) {}

@@ -1,15 +1,15 @@
 /// @file
-/// The gradients of attention, with P computed again and never in HBM: what both element types share, and fp32.
+/// The gradients of attention in fp32, with P computed again and never in HBM; and delta, which both element types need.
 ///
-/// Q, O, dO and dQ are [batch, heads, seq_q, head_dim], K, V, dK and dV [batch, kv_heads, seq_k, head_dim], LSE and D
+/// Q, O, dO and dQ are [batch, heads, seq_q, head_dim], K, V, dK and dV [batch, kv_heads, seq_k, head_dim], LSE and delta
 /// [batch, heads, seq_q]. Any lengths >= 1 and any kv_heads that divides heads. A row that sees no key has the
 /// gradient 0.
 ///
-/// With S = scale * Q K^T, for each element, and D = rowsum(dO * O) (Dao et al. 2022, appendix B.2):
-///   P = exp(S - LSE)    dP = dO V^T    dS = P * (dP - D)
+/// With S = scale * Q K^T, for each element, and delta = rowsum(dO * O), the D of Dao et al. 2022, appendix B.2:
+///   P = exp(S - LSE)    dP = dO V^T    dS = P * (dP - delta)
 ///   dV = P^T dO         dK = scale * dS^T Q         dQ = scale * dS K
 ///
-/// tensor_cores.cuh has the same on tensor cores. What the kernels ask of HBM: chapter.cu.
+/// query_gradients.cuh and tensor_cores.cuh have the same on tensor cores. What the kernels ask of HBM: chapter.cu.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,7 +24,7 @@
 
 namespace fa::ch08 {
 
-// --- what comes before -----------------------------------------------------------------------------------
+// --- before the gradients ------------------------------------------------------------------------------------
 
 /// Neighbouring elements that one instruction loads.
 template <class T, int kCount>
@@ -32,11 +32,11 @@ struct alignas(kCount * sizeof(T)) Pack {
   T x[kCount];
 };
 
-/// D = rowsum(dO * O): what all elements of a row of dP have in common with the row's softmax.
+/// delta = rowsum(dO * O): what all elements of a row of dP have in common with the row's softmax.
 ///
 ///   grid    ceil(batch * heads * seq_q / kRowsOfBlock)      one warp per row
 ///   block   32 * kRowsOfBlock
-///   HBM     reads O and dO, writes D
+///   HBM     reads O and dO, writes delta
 template <class T, int kHeadDim, int kRowsOfBlock>
 __global__ void __launch_bounds__(32 * kRowsOfBlock) compute_delta(Backward<T> a) {
   constexpr int kCount = kHeadDim / 32;
@@ -92,7 +92,7 @@ __device__ __forceinline__ void load_rows(float* s, const float* g, int rows, fl
   }
 }
 
-/// Q, dO, LSE and D of a query tile. @param head  counts through all batches
+/// Q, dO, LSE and delta of a query tile. @param head  counts through all batches
 template <class Tile>
 __device__ __forceinline__ void load_queries(const SharedTiles<Tile>& s, const Backward<float>& a, int head,
                                              int first_query) {
@@ -141,7 +141,7 @@ __device__ __forceinline__ void store_p(float* sP, const float (&rP)[Tile::kRows
 
 // --- dQ by query tiles -------------------------------------------------------------------------------
 
-/// dQ of a query tile, which stays while key tiles come by.
+/// dQ of a query tile, which stays on the chip while the block walks through the keys that it sees.
 ///
 ///   grid    batch * heads * ceil(seq_q / Br)
 ///   block   Tile::kThreads
@@ -164,13 +164,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
   for (int first_key = 0; first_key < keys; first_key += Bc) {
     load_rows<Tile>(s.k, a.k + (first_row + first_key) * d, keys - first_key);
     load_rows<Tile>(s.v, a.v + (first_row + first_key) * d, keys - first_key);
-    __syncthreads();  // the key tile is there, and the query tile
+    __syncthreads();  // the key tile is loaded, and the query tile
     float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
     p_and_ds(rP, rdS, s, a, first_query, first_key);
     store_p<Tile>(s.p, rdS);
-    __syncthreads();  // dS is there
+    __syncthreads();  // dS is stored
     multiply_nn<Tile>(rdQ, s.p, s.k);
-    __syncthreads();  // no warp uses the key tile any more, nor dS
+    __syncthreads();  // no warp reads the key tile any more, nor dS
   }
 
   for (int r = 0; r < Tile::kRows; ++r) {
@@ -210,11 +210,11 @@ __device__ __forceinline__ void add_dv_and_dk(float (&rdV)[Tile::kRows][Tile::kD
                                               const float (&rdS)[Tile::kRows][Tile::kCols]) {
   // EXERCISE 5: Add P^T dO to rdV, and dS^T Q to rdK. There is room for P or dS in s.p, for one at a time.
   store_p<Tile>(s.p, rP);
-  __syncthreads();  // P is there
+  __syncthreads();  // P is stored
   multiply_tn<Tile>(rdV, s.p, s.d_o);
-  __syncthreads();  // no warp uses P any more
+  __syncthreads();  // no warp reads P any more
   store_p<Tile>(s.p, rdS);
-  __syncthreads();  // dS is there
+  __syncthreads();  // dS is stored
   // Q is scaled, and so dK will be.
   multiply_tn<Tile>(rdK, s.p, s.q);
   // END 5
@@ -238,7 +238,8 @@ __device__ __forceinline__ void store_dk_and_dv(const ThreadPart<Tile>& my, cons
   }
 }
 
-/// dK and dV of a key tile, which stays while the query tiles of all heads that share it come by.
+/// dK and dV of a key tile, which stays on the chip while the block walks through the query tiles of all heads that share
+/// it.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
 ///   block   Tile::kThreads
@@ -261,9 +262,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
   const QueryRange range = queries_that_see<Tile>(a, kv_head, first_key);
   for (int head = range.head; head < range.end_head; ++head) {
     for (int first_query = range.first_query; first_query < a.seq_q; first_query += Br) {
-      __syncthreads();  // no warp uses the query tile before any more, nor dS
+      __syncthreads();  // no warp reads the previous query tile any more, nor dS
       load_queries(s, a, head, first_query);
-      __syncthreads();  // the query tile is there, and the key tile
+      __syncthreads();  // the query tile is loaded, and the key tile
       float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
       p_and_ds(rP, rdS, s, a, first_query, first_key);
       add_dv_and_dk(rdV, rdK, s, rP, rdS);
@@ -290,10 +291,10 @@ __device__ __forceinline__ void add_dq(const ThreadPart<Tile>& my, const Backwar
   // END 6
 }
 
-/// dK and dV as key_gradients() computes them; and dQ += scale * dS K, since dS is at hand. Blocks add to dQ in the order
-/// in which they come.
+/// dK and dV as in key_gradients(); and dQ += scale * dS K, since dS is at hand. Several blocks add to the same rows of
+/// dQ, in an order that differs from run to run.
 ///
-///   grid, block, shared    as key_gradients()
+///   grid, block, shared   as key_gradients()
 ///   HBM     as key_gradients(), and adds to dQ each time that it reads Q
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) fused_gradients(Backward<float> a) {
@@ -311,9 +312,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) fused_grad
   const QueryRange range = queries_that_see<Tile>(a, kv_head, first_key);
   for (int head = range.head; head < range.end_head; ++head) {
     for (int first_query = range.first_query; first_query < a.seq_q; first_query += Br) {
-      __syncthreads();  // no warp uses the query tile before any more, nor dS
+      __syncthreads();  // no warp reads the previous query tile any more, nor dS
       load_queries(s, a, head, first_query);
-      __syncthreads();  // the query tile is there, and the key tile
+      __syncthreads();  // the query tile is loaded, and the key tile
       float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
       p_and_ds(rP, rdS, s, a, first_query, first_key);
       add_dv_and_dk(rdV, rdK, s, rP, rdS);

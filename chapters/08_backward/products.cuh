@@ -1,18 +1,13 @@
 /// @file
-/// Tensor cores in the backward pass: sizes, the two kinds of products, and rows on their way between HBM and shared
-/// memory. The kernels are in mma.cuh.
+/// The products of the tensor-core kernels, and P and dS as operands.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <cstddef>
 #include <cstdint>
 
 #include "device/convert.cuh"
-#include "device/cp_async.cuh"
 #include "device/fragments.cuh"
-#include "device/math.cuh"
-#include "device/swizzle.cuh"
 #include "device/tensor_core.cuh"
 
 namespace fa::ch08 {
@@ -94,15 +89,15 @@ __device__ __forceinline__ void to_operand(Operand<Tile>& rA, const Fragments<Ti
     for (int step = 0; step < Tile::kScoreCols / 16; ++step) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const float* pair = &rC[mi][2 * step + i / 2][i % 2 * 2];
+        const float* pair = row_pair(rC[mi][2 * step + i / 2], i % 2);
         rA[mi][step][i] = pack<typename Tile::T>(pair[0], pair[1]);
       }
     }
   }
 }
 
-/// The warp's part of P^T or dS^T to its place in [Bc, Br].
-/// @param s  element (first key of the warp, 0)     @param query  of the slice
+/// Stores the warp's part of P^T or dS^T, [Bc, Br].
+/// @param s  element (first key of the warp, 0)     @param query  the first
 template <class Tile>
 __device__ __forceinline__ void store_operand(typename Tile::T* s, int query, const Operand<Tile>& rA) {
 #pragma unroll
@@ -118,7 +113,7 @@ __device__ __forceinline__ void store_operand(typename Tile::T* s, int query, co
     }
   }
 }
-/// And back: another warp's, perhaps.
+/// Loads such a part, which another warp may have stored.
 template <class Tile>
 __device__ __forceinline__ void load_operand(Operand<Tile>& rA, const typename Tile::T* s, int query) {
   const Coord from = row_for_a(threadIdx.x % 32);

@@ -10,6 +10,7 @@
 #include "backward.cuh"
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
+#include "key_tiles.cuh"
 #include "products.cuh"
 
 namespace fa::ch08 {
@@ -38,7 +39,7 @@ __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T
   for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
 #pragma unroll
     for (int ni = 0; ni < kCols / 8; ++ni) {
-      const float* pair = &rC[row / 2][ni][row % 2 * 2];
+      const float* pair = row_pair(rC[row / 2][ni], row % 2);
       auto* to =
           reinterpret_cast<std::uint32_t*>(s + Tile::Rows::offset(8 * row + lane / 4, 8 * ni)) + lane % 4;
       *to = pack<typename Tile::T>(factor * pair[0], factor * pair[1]);
@@ -94,5 +95,19 @@ struct KeyTileMemory {
     }
   }
 };
+
+/// Stores the warp's part of dK and dV: K and V are no longer in use, and their place takes it.
+template <class Tile>
+__device__ __forceinline__ void store_dk_and_dv(const Backward<typename Tile::T>& a,
+                                                const KeyTileMemory<Tile>& s, const KeyBlock<Tile>& block,
+                                                const Fragments<Tile, Tile::kCols>& rdK,
+                                                const Fragments<Tile, Tile::kCols>& rdV) {
+  constexpr int d = Tile::kHeadDim;
+  const int rows = a.seq_k - block.first_key - block.warp_key;
+  const int part_of_tile = block.warp_key * d + block.part * Tile::kCols;
+  const size_t part_of_all = block.first_row * d + part_of_tile;
+  store_rows<Tile>(a.dk + part_of_all, s.k + part_of_tile, rdK, a.scale, rows);
+  store_rows<Tile>(a.dv + part_of_all, s.v + part_of_tile, rdV, 1.0f, rows);
+}
 
 }  // namespace fa::ch08

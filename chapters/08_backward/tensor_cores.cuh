@@ -1,8 +1,13 @@
 /// @file
-/// The gradients of attention on tensor cores: 16 bits in, products summed in fp32.
+/// The gradients of attention on tensor cores by key tiles: 16 bits in, products summed in fp32.
 ///
-/// Shapes and formulas as in kernel.cuh. A key that is hidden from a query, but not from all queries whose scores are
-/// computed with its, has the weight 0 there. If its value is NaN or infinite, 0 times that is NaN.
+/// Shapes and formulas as in fp32.cuh. query_gradients.cuh has dQ by query tiles, which is simpler: read it first.
+///
+/// A block has a key tile, and its warps split the keys. They compute S^T = K Q^T and dP^T = V dO^T, not S and dP: then
+/// P^T and dS^T are already where an operand A has to be for dV = P^T dO and dK = dS^T Q. No element of them moves.
+///
+/// A key that is hidden from some of the queries that a warp computes scores for has weight 0 there. If its value is NaN
+/// or infinite, 0 times that is NaN.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,123 +20,15 @@
 #include "device/ptx.cuh"
 #include "dq_sums.cuh"
 #include "exchange.cuh"
-#include "mma_tiles.cuh"
+#include "key_tiles.cuh"
 #include "products.cuh"
 #include "rows.cuh"
 
 namespace fa::ch08 {
 
-// --- dQ by query tiles ---------------------------------------------------------------------------------------
+// --- P and dS ------------------------------------------------------------------------------------------------
 
-/// dS from S and dP, in the place of dP, for the warp's queries and kScoreCols keys. Queries are rows.
-/// @param lse  times log2 e     @param lse, delta  of rows lane / 4 + 8 * row
-template <class Tile>
-__device__ __forceinline__ void ds_of_queries(Fragments<Tile, Tile::kScoreCols>& rdS,
-                                              const Fragments<Tile, Tile::kScoreCols>& rS,
-                                              const float (&lse)[2 * Tile::kRowFragments],
-                                              const float (&delta)[2 * Tile::kRowFragments],
-                                              const Attention<typename Tile::T>& a, float factor, int lane,
-                                              int first_query, int first_key, int key) {
-  const bool masked =
-      first_key + key + Tile::kScoreCols > a.visible_keys(first_query);  // which sees the fewest keys
-#pragma unroll
-  for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
-    const int seen = a.visible_keys(first_query + 8 * row + lane / 4) - first_key - key - lane % 4 * 2;
-#pragma unroll
-    for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
-#pragma unroll
-      for (int odd = 0; odd < 2; ++odd) {
-        const int i = row % 2 * 2 + odd;
-        float p = ptx::exp2_approx(rS[row / 2][ni][i] * factor - lse[row]);
-        if (masked && 8 * ni + odd >= seen) p = 0.0f;
-        rdS[row / 2][ni][i] = p * (rdS[row / 2][ni][i] - delta[row]);
-      }
-    }
-  }
-}
-
-/// dQ of a query tile, which stays while key tiles come by. Queries are rows: so dS is an operand A for dS K, and no warp
-/// needs another one's.
-///
-///   grid    batch * heads * ceil(seq_q / Br)
-///   block   Tile::kThreads: a warp for kWarpRows queries
-///   shared  Tile::kSharedBytes: Q and dO, kStages tiles of K and V
-///   HBM     reads Q, dO, LSE and delta once, and the keys and values that the tile's last query sees; writes dQ
-template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    mma_query_gradients(Backward<typename Tile::T> a) {
-  using T = typename Tile::T;
-  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc, kScoreCols = Tile::kScoreCols;
-  constexpr int kLaneRows = 2 * Tile::kRowFragments;  // rows of which a lane has elements: lane / 4 + 8 * row
-  const int query_tiles = (a.seq_q + Br - 1) / Br;
-  const int head = blockIdx.x / query_tiles;
-  const int first_query =
-      (query_tiles - 1 - int(blockIdx.x % query_tiles)) * Br;  // under a mask, the longest first
-  const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * Tile::kWarpRows;
-  const int warp_query = first_query + warp_row;
-  const size_t first = size_t(head) * a.seq_q + first_query;   // row of Q, dO and dQ
-  const size_t first_row = size_t(a.kv_head(head)) * a.seq_k;  // of K and V
-  const int keys = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
-  const float factor = a.scale * kLog2e;  // e^x = 2^(x * log2 e)
-
-  extern __shared__ float4 smem[];
-  T* sQ = reinterpret_cast<T*>(smem);
-  T* sdO = sQ + Tile::kQueryTile;
-  T* sK = sdO + Tile::kQueryTile;               // [kStages]
-  T* sV = sK + Tile::kStages * Tile::kKeyTile;  // [kStages]
-  const auto load_keys = [&](int first_key, int stage) {
-    const size_t at = (first_row + first_key) * d;
-    copy_rows_async<Tile, Bc>(sK + stage * Tile::kKeyTile, a.k + at, keys - first_key);
-    copy_rows_async<Tile, Bc>(sV + stage * Tile::kKeyTile, a.v + at, keys - first_key);
-  };
-  copy_rows_async<Tile, Br>(sQ, a.q + first * d, a.seq_q - first_query);
-  copy_rows_async<Tile, Br>(sdO, a.d_o + first * d, a.seq_q - first_query);
-  if (keys > 0) load_keys(0, 0);
-  cp_async_commit();
-
-  float lse[kLaneRows], delta[kLaneRows];
-#pragma unroll
-  for (int row = 0; row < kLaneRows; ++row) {
-    const int query = warp_query + 8 * row + lane / 4;
-    const bool inside = query < a.seq_q;
-    lse[row] = inside ? a.lse[size_t(head) * a.seq_q + query] * kLog2e : 0.0f;
-    delta[row] = inside ? a.delta[size_t(head) * a.seq_q + query] : 0.0f;
-  }
-
-  Fragments<Tile, d> rdQ = {};
-  int stage = 0;
-#pragma unroll 1
-  for (int first_key = 0; first_key < keys; first_key += Bc) {
-    cp_async_wait<0>();
-    __syncthreads();  // the key tile is there; and no warp uses the one before
-    if (first_key + Bc < keys) {
-      load_keys(first_key + Bc, 1 - stage);
-      cp_async_commit();
-    }
-#pragma unroll 1
-    for (int key = 0; key < Bc; key += kScoreCols) {
-      const T *k = sK + stage * Tile::kKeyTile + key * d, *v = sV + stage * Tile::kKeyTile + key * d;
-      Fragments<Tile, kScoreCols> rS, rdS;
-      mma_nt<Tile>(rS, sQ + warp_row * d, k);
-      mma_nt<Tile>(rdS, sdO + warp_row * d, v);  // dP
-      ds_of_queries<Tile>(rdS, rS, lse, delta, a, factor, lane, warp_query, first_key, key);
-      Operand<Tile> ds;
-      to_operand<Tile>(ds, rdS);
-      mma_nn<Tile>(rdQ, ds, k);
-    }
-    stage = 1 - stage;
-  }
-  cp_async_wait<0>();
-  __syncthreads();  // also without any key: the copies of Q have landed
-  store_rows<Tile>(a.dq + (first + warp_row) * d, sQ + warp_row * d, rdQ, a.scale, a.seq_q - warp_query);
-}
-
-// --- dK and dV by key tiles ----------------------------------------------------------------------------------
-//
-// A block has a key tile, and its warps split the keys. They compute S^T = K Q^T and dP^T = V dO^T, not S and dP: then
-// P^T and dS^T are already where an operand A has to be for dV = P^T dO and dK = dS^T Q. No element of them is moved.
-
-/// P^T from S^T, in its place, for the warp's keys and kScoreCols queries. Queries are columns.
+/// P^T, which overwrites S^T, for the warp's keys and kScoreCols queries. Queries are columns.
 /// @param sLse  of the first query     @param first_key  of the warp
 template <class Tile>
 __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>& rS, const float* sLse,
@@ -141,6 +38,7 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>&
   const float factor = a.scale * kLog2e;
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
+    // EXERCISE 7: rS[mi][ni] holds products q.k. Make them P, for all mi. A row is a key, a column is a query.
     const float2 lse = *reinterpret_cast<const float2*>(sLse + 8 * ni + lane % 4 * 2);
 #pragma unroll
     for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
@@ -149,6 +47,7 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>&
         rS[mi][ni][i] = ptx::exp2_approx(rS[mi][ni][i] * factor - (i % 2 ? lse.y : lse.x) * kLog2e);
       }
     }
+    // END 7
   }
   // The first query sees the fewest keys.
   if (first_key + Tile::kWarpRows <= a.visible_keys(first_query)) return;
@@ -159,14 +58,14 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>&
       const int seen = a.visible_keys(first_query + 8 * ni + lane % 4 * 2 + odd) - first_key - lane / 4;
 #pragma unroll
       for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
-        if (8 * row >= seen)
-          rS[row / 2][ni][row % 2 * 2 + odd] = 0.0f;  // also where LSE is -inf, and P infinite
+        // Also where LSE is -inf, and P infinite.
+        if (8 * row >= seen) row_pair(rS[row / 2][ni], row % 2)[odd] = 0.0f;
       }
     }
   }
 }
 
-/// dS^T = P^T * (dP^T - delta), for the same keys and queries, in the place of dP^T.
+/// dS^T = P^T * (dP^T - delta), which overwrites dP^T, for the same keys and queries.
 /// @param sDelta  of the first query
 template <class Tile>
 __device__ __forceinline__ void ds_from_dp(Fragments<Tile, Tile::kScoreCols>& rdS,
@@ -184,43 +83,32 @@ __device__ __forceinline__ void ds_from_dp(Fragments<Tile, Tile::kScoreCols>& rd
   }
 }
 
-/// P^T and dS^T, for the warp's keys and kScoreCols queries of a tile: in fp32, and as operands. P^T is passed to the
-/// partner as well.
-/// @param query  the first, in the tile     @param first_query  of the tile
+/// P^T and dS^T of the warp's keys and kScoreCols queries: in fp32, and rounded, as operands. The partner gets P^T.
+/// @param query  the first, counted from the tile's first_query
 template <class Tile>
 __device__ __forceinline__ void p_and_ds(Fragments<Tile, Tile::kScoreCols>& rP,
                                          Fragments<Tile, Tile::kScoreCols>& rdS, Operand<Tile>& p,
                                          Operand<Tile>& ds, const KeyTileMemory<Tile>& s,
                                          const KeyBlock<Tile>& block, const PartnerOf<Tile>& partner,
-                                         const Backward<typename Tile::T>& a, const typename Tile::T* q,
-                                         const typename Tile::T* d_o, int stage, int query, int first_query) {
+                                         const Backward<typename Tile::T>& a, int stage, int query,
+                                         int first_query) {
   constexpr int d = Tile::kHeadDim;
-  mma_nt<Tile>(rP, s.k + block.warp_key * d, q + query * d);
+  // EXERCISE 8: Compute S^T, P^T in rP and rounded in p, and dP^T in rdS.
+  mma_nt<Tile>(rP, s.k + block.warp_key * d, s.q + stage * Tile::kQueryTile + query * d);
   probabilities<Tile>(rP, s.lse + stage * Tile::Br + query, a, first_query + query,
                       block.first_key + block.warp_key);
   to_operand<Tile>(p, rP);
-  mma_nt<Tile>(rdS, s.v + block.warp_key * d, d_o + query * d);
+  mma_nt<Tile>(rdS, s.v + block.warp_key * d, s.d_o + stage * Tile::kQueryTile + query * d);
+  // END 8
   partner.pass_p(query, p);
   ds_from_dp<Tile>(rdS, rP, s.delta + stage * Tile::Br + query);
   to_operand<Tile>(ds, rdS);
 }
 
-/// Stores the warp's part of dK and dV: K and V are no longer in use, and their place takes it.
-template <class Tile>
-__device__ __forceinline__ void store_dk_and_dv(const Backward<typename Tile::T>& a,
-                                                const KeyTileMemory<Tile>& s, const KeyBlock<Tile>& block,
-                                                const Fragments<Tile, Tile::kCols>& rdK,
-                                                const Fragments<Tile, Tile::kCols>& rdV) {
-  constexpr int d = Tile::kHeadDim;
-  const int rows = a.seq_k - block.first_key - block.warp_key;
-  const int part_of_tile = block.warp_key * d + block.part * Tile::kCols;
-  const size_t part_of_all = block.first_row * d + part_of_tile;
-  store_rows<Tile>(a.dk + part_of_all, s.k + part_of_tile, rdK, a.scale, rows);
-  store_rows<Tile>(a.dv + part_of_all, s.v + part_of_tile, rdV, 1.0f, rows);
-}
+// --- dK and dV -----------------------------------------------------------------------------------------------
 
-/// dK and dV of a key tile, which stays while the query tiles of all heads that share it come by: the next one is on its
-/// way while this one is in use.
+/// dK and dV of a key tile, which stays on the chip. The block walks through the query tiles of all heads that share it,
+/// and loads the next one while it uses this one.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
 ///   block   Tile::kThreads: kWarpsPerKeys warps for kWarpRows keys
@@ -236,30 +124,30 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
-  QueryWalk<Tile> next(a, block);
+  QueryWalk<Tile> walk(a, block);
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
-  s.load_queries(0, a, next.head, next.first_query());
+  s.load_queries(0, a, walk.head, walk.first_query());
   cp_async_commit();
 
   Fragments<Tile, kCols> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
-  while (!next.done()) {
+  while (!walk.done()) {
     cp_async_wait<0>();
-    __syncthreads();  // the query tile is there; and no warp uses the one before, nor P and dS
-    const int first_query = next.first_query();
-    next.next();
-    if (!next.done()) {
-      s.load_queries(1 - stage, a, next.head, next.first_query());
+    __syncthreads();  // the query tile has landed; and no warp reads the previous one any more, nor P and dS
+    const int first_query = walk.first_query();
+    walk.next();  // to the tile to load
+    if (!walk.done()) {
+      s.load_queries(1 - stage, a, walk.head, walk.first_query());
       cp_async_commit();
     }
     const T *q = s.q + stage * Tile::kQueryTile, *d_o = s.d_o + stage * Tile::kQueryTile;
 #pragma unroll 1
-    for (int n = 0; n < Tile::Br / Tile::kScoreCols / Tile::kWarpsPerKeys; ++n) {
+    for (int n = 0; n < Tile::kScoreSteps; ++n) {
       const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
       Fragments<Tile, Tile::kScoreCols> rP, rdS;
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, q, d_o, stage, query, first_query);
+      p_and_ds(rP, rdS, p, ds, s, block, partner, a, stage, query, first_query);
       partner.pass_ds(query, ds);
       mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
       mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
@@ -271,15 +159,56 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
                             d_o + query * d + block.part * kCols);
     stage = 1 - stage;
   }
-  __syncthreads();  // no warp uses K any more
+  __syncthreads();  // no warp reads K any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
-// --- and dQ by atomic additions ------------------------------------------------------------------------------
-//
-// dQ = dS K sums over the keys of all warps, so each warp's dS goes to shared memory.
+// --- and dQ, by atomic additions -----------------------------------------------------------------------------
 
-/// dK and dV as mma_key_gradients() computes them, with one tile of queries at a time; and this key tile's part of dQ.
+/// dQ += dS K for the key tile, without the scale: this warp's rows and 32 columns, into the sums of the query tile. The
+/// product sums over the keys of all warps, so it reads dS^T from shared memory, where each warp has stored its part.
+/// Queries that do not exist have dS = 0.
+/// @param sdS  dS^T, [Bc, Br]
+template <class Tile>
+__device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS, const typename Tile::T* sK) {
+  using T = typename Tile::T;
+  using Rows = typename Tile::Rows;
+  using PRows = typename Tile::PRows;
+  const int lane = threadIdx.x % 32;
+  const Coord part = element_of_dq<Tile>(0, 0, 0), corner = element_of_c(lane, 0);
+  // EXERCISE 9: Which row of 16 x 16 elements does the lane name to ldmatrix_transposed: of dS^T for A, of K for B?
+  // A's registers are its quarters down, then right: those of dS^T right, then down.
+  const Coord from_a = row_for_b(lane), from_b = row_for_a(lane);
+  // END 9
+  const int at_a = PRows::advance(PRows::offset(from_a.row, from_a.col), 0, part.row - corner.row);
+  const int at_b = Rows::advance(Rows::offset(from_b.row, from_b.col), 0, part.col - corner.col);
+  float rdQ[Tile::kDqRowFragments][4][4] = {};
+#pragma unroll
+  for (int step = 0; step < Tile::Bc / 16; ++step) {
+    std::uint32_t a[Tile::kDqRowFragments][4];
+#pragma unroll
+    for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
+      ldmatrix_transposed(a[mi], sdS + PRows::advance(at_a, 16 * step, 16 * mi));
+    }
+#pragma unroll
+    for (int ni = 0; ni < 2; ++ni) {
+      std::uint32_t b[4];
+      ldmatrix_transposed(b, sK + Rows::advance(at_b, 16 * step, 16 * ni));
+#pragma unroll
+      for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
+        mma<T>(rdQ[mi][2 * ni], a[mi], {b[0], b[1]});
+        mma<T>(rdQ[mi][2 * ni + 1], a[mi], {b[2], b[3]});
+      }
+    }
+  }
+#pragma unroll
+  for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
+#pragma unroll
+    for (int ni = 0; ni < 4; ++ni) Tile::Sums::add(sums, fragment_of_dq<Tile>(mi, ni), rdQ[mi][ni]);
+  }
+}
+
+/// dK and dV as in mma_key_gradients(), with one query tile in shared memory; and this key tile's part of dQ.
 ///
 ///   grid, block   as mma_key_gradients()
 ///   shared  Tile::kSharedBytes: K and V; Q, dO, LSE and delta; dS^T, and P^T if warps exchange it
@@ -300,38 +229,40 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   Fragments<Tile, kCols> rdK = {}, rdV = {};
 #pragma unroll 1
   while (!walk.done()) {
-    __syncthreads();  // no warp uses the query tile before any more, nor P and dS
+    __syncthreads();  // no warp reads the previous query tile any more, nor P and dS
     s.load_queries(0, a, walk.head, walk.first_query());
     cp_async_commit();
     cp_async_wait<0>();
-    __syncthreads();  // the query tile is there
+    __syncthreads();  // the query tile has landed
     const int first_query = walk.first_query();
     float* sums = a.dq_sum + (size_t(walk.head) * walk.end_tile + walk.tile) * Tile::kQueryTile;
     walk.next();
     const T *q = s.q, *d_o = s.d_o;
 #pragma unroll 1
-    for (int n = 0; n < Tile::Br / Tile::kScoreCols / Tile::kWarpsPerKeys; ++n) {
+    for (int n = 0; n < Tile::kScoreSteps; ++n) {
       const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
       Fragments<Tile, Tile::kScoreCols> rP, rdS;
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, q, d_o, 0, query, first_query);
+      p_and_ds(rP, rdS, p, ds, s, block, partner, a, 0, query, first_query);
       store_operand<Tile>(s.ds + block.warp_key * Tile::Br, query, ds);
       mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
       mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
     }
-    __syncthreads();  // dS of all warps is there, and P
+    __syncthreads();  // dS of all warps is stored, and P
     add_dq<Tile>(sums, s.ds, s.k);
     const int query = partner.first_query();
     Operand<Tile> other;
     partner.add_its_queries(rdV, rdK, other, query, q + query * d + block.part * kCols,
                             d_o + query * d + block.part * kCols);
   }
-  __syncthreads();  // no warp uses K any more
+  __syncthreads();  // no warp reads K any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
-/// mma_fused_gradients() with two tiles of queries: the next one is on its way while this one is in use. One barrier less
-/// for each.
+/// mma_fused_gradients() with two query tiles in shared memory: the next one is in flight while this one is in use, and a
+/// step has one barrier less.
+///
+///   grid, block, shared, HBM   as mma_fused_gradients(); two tiles of Q, dO, LSE and delta
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_pipelined_gradients(Backward<typename Tile::T> a) {
@@ -341,36 +272,38 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
-  QueryWalk<Tile> next(a, block);
+  QueryWalk<Tile> walk(a, block);
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
-  s.load_queries(0, a, next.head, next.first_query());
+  s.load_queries(0, a, walk.head, walk.first_query());
   cp_async_commit();
 
   Fragments<Tile, kCols> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
-  while (!next.done()) {
+  while (!walk.done()) {
+    // EXERCISE 10: Wait for the tile that `walk` is at: make its first_query and sums. Start the next one's copies.
     cp_async_wait<0>();
-    __syncthreads();  // the query tile is there; and no warp uses the one before, nor P and dS
-    const int first_query = next.first_query();
-    float* sums = a.dq_sum + (size_t(next.head) * next.end_tile + next.tile) * Tile::kQueryTile;
-    next.next();
-    if (!next.done()) {
-      s.load_queries(1 - stage, a, next.head, next.first_query());
+    __syncthreads();  // the query tile has landed; and no warp reads the previous one any more, nor P and dS
+    const int first_query = walk.first_query();
+    float* sums = a.dq_sum + (size_t(walk.head) * walk.end_tile + walk.tile) * Tile::kQueryTile;
+    walk.next();  // to the tile to load
+    if (!walk.done()) {
+      s.load_queries(1 - stage, a, walk.head, walk.first_query());
       cp_async_commit();
     }
+    // END 10
     const T *q = s.q + stage * Tile::kQueryTile, *d_o = s.d_o + stage * Tile::kQueryTile;
 #pragma unroll 1
-    for (int n = 0; n < Tile::Br / Tile::kScoreCols / Tile::kWarpsPerKeys; ++n) {
+    for (int n = 0; n < Tile::kScoreSteps; ++n) {
       const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
       Fragments<Tile, Tile::kScoreCols> rP, rdS;
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, q, d_o, stage, query, first_query);
+      p_and_ds(rP, rdS, p, ds, s, block, partner, a, stage, query, first_query);
       store_operand<Tile>(s.ds + block.warp_key * Tile::Br, query, ds);
       mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
       mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
     }
-    __syncthreads();  // dS of all warps is there, and P
+    __syncthreads();  // dS of all warps is stored, and P
     add_dq<Tile>(sums, s.ds, s.k);
     const int query = partner.first_query();
     Operand<Tile> other;
@@ -378,7 +311,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
                             d_o + query * d + block.part * kCols);
     stage = 1 - stage;
   }
-  __syncthreads();  // no warp uses K any more
+  __syncthreads();  // no warp reads K any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 

@@ -1,6 +1,6 @@
 /// @file
-/// How the tensor-core kernels cut the problem: sizes, what a block by key tiles has, and which query tiles it walks
-/// through.
+/// How the tensor-core kernels by key tiles cut the problem: sizes, what a warp has of the key tile, and which query tiles
+/// its block walks through.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,27 +13,7 @@
 
 namespace fa::ch08 {
 
-/// By query tiles: `mma_query_gradients`.
-template <class Element, int kHeadDimension>
-struct MmaQueryTiles {
-  using T = Element;
-  using Rows = Swizzled<kHeadDimension>;
-  static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = 128;                       ///< queries of a block
-  static constexpr int Bc = kHeadDim <= 64 ? 64 : 32;  ///< keys of a step
-  static constexpr int kWarps = 4;
-  static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kBlocksPerSm = 2;
-  static constexpr int kWarpRows = Br / kWarps;         ///< queries of a warp
-  static constexpr int kRowFragments = kWarpRows / 16;  ///< of a warp, from top to bottom
-  static constexpr int kScoreCols = 32;                 ///< keys whose S and dP are in registers
-  static constexpr int kCols = kHeadDim;                ///< columns of dQ of a warp
-  static constexpr int kStages = 2;                     ///< tiles of K and V in shared memory
-  static constexpr int kQueryTile = Br * kHeadDim, kKeyTile = Bc * kHeadDim;  ///< elements
-  static constexpr int kSharedBytes = int(sizeof(T)) * (2 * kQueryTile + kStages * 2 * kKeyTile);
-};
-
-/// By key tiles: what the three kernels have in common.
+/// What the three kernels have in common.
 ///
 /// A warp has 32 keys, for the sake of shared memory: what it loads of Q and dO feeds two rows of fragments. At head_dim
 /// 128 its parts of dK and dV would fill all registers. There two warps have the same keys: each has half the queries of
@@ -55,6 +35,7 @@ struct MmaKeyTiles {
   static constexpr int kRowFragments = kWarpRows / 16;    ///< of a warp, from top to bottom
   static constexpr int kScoreCols = 32;                   ///< queries whose S and dP are in registers
   static constexpr int kCols = kHeadDim / kWarpsPerKeys;  ///< columns of dK and dV of a warp
+  static constexpr int kScoreSteps = Br / kScoreCols / kWarpsPerKeys;  ///< of a warp, for a query tile
   static constexpr int kStages = kStagesOfQueries;
   static constexpr int kKeyTile = Bc * kHeadDim, kQueryTile = Br * kHeadDim;  ///< elements
 
@@ -107,7 +88,7 @@ struct KeyBlock {
   }
 };
 
-/// The query tiles of all heads that share a key tile, of each head from the first that sees the tile on.
+/// A walk through the query tiles of all heads that share a key tile, in each head from the first that sees it.
 template <class Tile>
 struct QueryWalk {
   int head, tile;  ///< the current ones
