@@ -1,6 +1,5 @@
 /// @file
-/// Which query tile a block computes, which of its rows a warp has, and which
-/// keys they see.
+/// Which query tile a block computes, which of its rows a warp has, and which keys they see.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,8 +17,7 @@ struct QueryTile {
   int first_query;
 };
 
-/// The order of the blocks: head after head, and the query tiles of a head from
-/// the first to the last.
+/// The order of the blocks: head after head, and the query tiles of a head from the first to the last.
 struct HeadAfterHead {
   template <class Tile>
   static __device__ __forceinline__ QueryTile tile_of(int block, const Attention<typename Tile::T>& a) {
@@ -28,10 +26,8 @@ struct HeadAfterHead {
   }
 };
 
-/// Under a causal mask the last query tiles, which see the most keys, begin
-/// first; short ones fill the gaps at the end. Heads go in groups whose K and V
-/// fit the L2 cache together, so that blocks that run at the same time share
-/// them.
+/// Under a causal mask the last query tiles, which see the most keys, start first, and short ones fill the gaps at the
+/// end. Heads are taken in groups whose K and V fit into the L2 cache together: blocks in flight share them there.
 ///
 /// @tparam kCachedBytes  of K and V that a group may have
 template <int kCachedBytes>
@@ -58,9 +54,9 @@ struct Block {
   int head;           ///< counts through all batches
   int first_query;    ///< of the block's query tile
   int warp_row;       ///< of the tile: the first of the kWarpRows rows of this warp
-  float factor;       ///< of q.k, which gives powers of 2: scale * log2 e
   int seen_by_first;  ///< how many keys the tile's first query sees: the fewest
   int seen_by_last;   ///< and its last, the most: so many are loaded
+  float factor;       ///< turns q.k into a power of 2: scale * log2 e
   const T* gQ;        ///< the query tile
   const T *gK, *gV;   ///< of the head: [seq_k, d]
 

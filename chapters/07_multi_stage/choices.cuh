@@ -11,16 +11,13 @@
 
 namespace fa::ch07 {
 
-/// How a kernel cuts the problem. A policy derives from it and replaces what it
-/// wants.
+/// How a kernel cuts the problem. A variant derives from it and replaces some of the numbers.
 ///
-/// Percentages: how much faster a choice makes the variant that adds it, or
-/// `final`, on an H100 with 4096 keys, for head_dim 64 / 128 (/ 256). From
-/// docs/results/attention_h100.json and pipeline_choices_h100.json.
+/// Gains: how much faster it makes the variant that adds it, or `final`, on an H100 with 4096 keys, for head_dim 64 / 128
+/// (/ 256). docs/results/attention_h100.json and pipeline_choices_h100.json.
 struct TileChoices {
   static constexpr int kWarps = 4;  ///< one for each scheduler of a multiprocessor
-  /// Queries of a warp: a fragment of K or V feeds kWarpRows / 16 mma. 32
-  /// instead of 16: 12 % / 21 %.
+  /// Queries of a warp: a fragment of K or V feeds kWarpRows / 16 mma. 32 instead of 16: 12 % / 21 %.
   static constexpr int kWarpRows = 32;
   static constexpr int Bc = 64;      ///< keys of a tile: loaded together, with one barrier
   static constexpr int kSlice = 64;  ///< keys of a softmax step: their scores are in registers
@@ -28,16 +25,14 @@ struct TileChoices {
   /// Q stays in registers; otherwise each slice loads it again. For 64: 3 %.
   static constexpr bool kQInRegisters = false;
   static constexpr int kBlocksPerSm = 2;  ///< that share a multiprocessor and its registers
-  /// How much a maximum may grow before O is rescaled, in powers of 2. 8
-  /// instead of -inf: 19 % / 8 % / 5 %.
+  /// How much a maximum may grow before O is rescaled, in powers of 2. 8 instead of -inf: 19 % / 8 % / 5 %.
   static constexpr float kRescaleThreshold = 8.0f;
-  /// Under a causal mask, the blocks with the most keys begin first: 4 % / 9 %
-  /// / 13 %. 16 MiB of K and V stay in L2.
+  /// Under a causal mask, the blocks with the most keys begin first: 4 % / 9 % / 13 %. 16 MiB of K and V stay in L2.
   using Order = LongestFirst<16 << 20>;
 };
 
-/// The steps on the way, from the tiles of chapter 06: each replaces one choice
-/// of another, or takes its tiles to another kernel.
+/// The steps on the way, from the tiles of chapter 06: each replaces one choice of another, or takes its tiles to
+/// another kernel.
 template <int d>
 struct Ladder {
   struct OneStage : TileChoices {
@@ -54,15 +49,13 @@ struct Ladder {
   };
   struct SplitKv : OneStage {};
   struct MaskedFirst : TwoStages {};
-  struct TwoRowsOfMma : MaskedFirst {  // for 128, O takes 128 registers and S
-                                       // 64: no room for 64 of Q
+  struct TwoRowsOfMma : MaskedFirst {  // for 128, O takes 128 registers and S 64: no room for 64 of Q
     static constexpr int kWarps = 4, kWarpRows = 32, kBlocksPerSm = 2;
     static constexpr bool kQInRegisters = d <= 64;
   };
 };
 
-/// The choices that were fastest on an H100 and an H200, but for head_dim 32,
-/// which was not measured.
+/// The choices that were fastest on an H100 and an H200, but for head_dim 32, which was not measured.
 template <int d>
 struct FinalChoices : TileChoices {};
 template <>
@@ -75,8 +68,8 @@ struct FinalChoices<32> : FinalChoices<64> {};
 template <>
 struct FinalChoices<256> : TileChoices {  // O takes 128 registers for 16 rows
   static constexpr int kWarpRows = 16, Bc = 32, kSlice = 32;
-  /// Where a block may have 192 KiB: one block instead of two of the above, so
-  /// that K and V come from L2 half as often. 5 %.
+  /// Where a block may have 192 KiB: one block instead of two of the above, so that K and V come from L2 half as often.
+  /// 5 %.
   struct WhereItFits : TileChoices {
     static constexpr int kWarps = 8, kWarpRows = 16, kBlocksPerSm = 1;
   };

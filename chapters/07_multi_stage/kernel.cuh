@@ -1,27 +1,22 @@
 /// @file
-/// FlashAttention v2 as fast as the instructions of sm_80 go: copies, mma and
-/// exponentials at the same time.
+/// FlashAttention v2 tuned for the instructions of sm_80: cp.async copies, mma and exponentials overlap.
 ///
-/// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads,
-/// seq_k, head_dim], all __half or
-/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1 and any
-/// kv_heads that divides heads. A row that sees no key has O = 0 and LSE =
-/// -inf.
+/// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], all __half or
+/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1 and any kv_heads that divides heads.
+/// A row that sees no key has O = 0 and LSE = -inf.
 ///
-/// A key that is hidden from a row, but not from all rows of its slice, has the
-/// weight 0 there. If its value is NaN or infinite, 0 times that is NaN.
+/// A masked key has weight 0, but is multiplied all the same unless its whole slice is hidden: NaN or infinity in its
+/// value reaches O. Causal masks are aligned to the bottom right: device/attention.cuh.
 ///
-/// Four kernels, FlashAttention v2 (Algorithm 1 of Dao 2023) with four
-/// schedules. All of them have
+/// Four kernels, FlashAttention v2 (Algorithm 1 of Dao 2023) with four schedules. All of them have
 ///
-///   grid    batch * heads * ceil(seq_q / Br), in the order that Tile::Order
-///   gives block   Tile::kThreads: a warp for kWarpRows queries shared
-///   Tile::kSharedBytes: a tile of Q, then of O; kStages tiles of K and of V
-///   HBM     reads Q once, and for each block the keys and values that its last
-///   query sees; writes O and LSE
+///   grid    batch * heads * ceil(seq_q / Br), in the order that Tile::Order gives
+///   block   Tile::kThreads: one warp per kWarpRows queries
+///   shared  Tile::kSharedBytes: a tile of Q, then of O; kStages tiles of K and of V
+///   HBM     reads Q once, and for each block the keys and values that its last query sees; writes O and LSE
 ///
-/// choices.cuh has the sizes, block.cuh what a block computes, copies.cuh the
-/// loads of tiles and the store of O, softmax.cuh a step of the recurrence.
+/// choices.cuh has the sizes, block.cuh the work of a block, copies.cuh the loads and stores, softmax.cuh what a warp does
+/// with a tile. Unless Q stays in registers, the first wait of a main loop covers Q as well: its group is the oldest.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,8 +32,7 @@
 
 namespace fa::ch07 {
 
-// --- stages: K and V of a tile together
-// ----------------------------------------------------------------
+// --- stages: K and V of a tile together ----------------------------------------------------------------
 
 /// One stage: the copy of a tile and the work on it take turns.
 template <class Tile>
@@ -76,13 +70,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d);
 }
 
-/// Two stages or more: while a tile is in use, the next kStages - 1 are in
-/// flight. Tile j is in stage j % kStages.
+/// Two stages or more: while a tile is in use, the next kStages - 1 are in flight. Tile j is in stage j % kStages.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     multi_stage_attention(Attention<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc, kStages = Tile::kStages;
+  static_assert(Tile::kSlice == Bc && kStages >= 2);
   const Block<Tile> block(a);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
@@ -93,8 +87,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
   cp_async_commit();
-  // EXERCISE 4: Start the copies of the first kStages - 1 tiles, each to a
-  // stage of its own and as a group of its own.
+  // EXERCISE 4: Start the copies of the first kStages - 1 tiles, each to a stage of its own and as a group of its own.
   for (int n = 0; n < kStages - 1; ++n) {
     if (n < tiles) {
       load_kv(sK + n * Tile::kTile, block.gK, n * Bc, block);
@@ -108,20 +101,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   Accumulators<Tile> acc;
   int stage = 0;
   for (int tile = 0; tile < tiles; ++tile) {
-    // EXERCISE 5: Wait until this tile has landed for every warp, and wait for
-    // no other tile.
+    // EXERCISE 5: Wait until this tile has landed for every warp, and wait for no other tile.
     cp_async_wait<kStages - 2>();
-    __syncthreads();  // the tile has landed; nobody reads the previous one,
-                      // whose stage is free
+    __syncthreads();  // the tile has landed; nobody reads the previous one, whose stage is free
     // END 5
-    // EXERCISE 6: Start the copy of the tile kStages - 1 further on, to the
-    // stage that is free, as a group.
+    // EXERCISE 6: Start the copy of the tile kStages - 1 further on, to the stage that is free, as a group.
     if (tile + kStages - 1 < tiles) {
       const int free = (stage + kStages - 1) % kStages * Tile::kTile;
       load_kv(sK + free, block.gK, (tile + kStages - 1) * Bc, block);
       load_kv(sV + free, block.gV, (tile + kStages - 1) * Bc, block);
     }
-    cp_async_commit();  // of nothing, at the end: the wait counts groups
+    cp_async_commit();  // near the end an empty group: the wait counts groups
     // END 6
     Scores<Tile> rS = {};
     multiply_qk<Tile>(rS, rQ, sK + stage * Tile::kTile);
@@ -133,11 +123,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d);
 }
 
-// --- split_kv: K and V in turns
-// ------------------------------------------------------------------------
+// --- split_kv: K and V in turns ------------------------------------------------------------------------
 
-/// One stage, with K and V in groups of their own: each is in flight while the
-/// other is in use.
+/// One stage, with K and V in groups of their own: each is in flight while the other is in use.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     split_kv_attention(Attention<typename Tile::T> a) {
@@ -177,12 +165,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d);
 }
 
-// --- edges first: keys from the last to the first
-// ------------------------------------------------------
+// --- masked_first: key tiles from the last to the first -------------------------------------------------
 
-/// Two stages or more, and the keys backwards: tiles with hidden keys come
-/// first, in a loop of their own. In the second loop every row sees every key:
-/// it has no mask, and copies whole tiles only.
+/// Two stages or more, and the keys backwards: tiles with hidden keys come first, in a loop of their own. Every row sees
+/// every key of the remaining tiles: the second loop has no mask, and copies whole tiles only.
 ///
 /// A softmax step takes a slice of a tile, kSlice keys.
 template <class Tile>
@@ -198,13 +184,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
-  // Of the warp's rows the last sees the most keys, and the first those that
-  // all of them see.
-  const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
-  const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);
+  const int seen_by_warp =
+      a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);     // by one of its rows
+  const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);  // by each of them
   const int tiles = block.key_tiles();
-  // EXERCISE 7: Count the tiles, from key 0 on, that need no mask. After Q,
-  // start the first kStages - 1 of the walk.
+  // EXERCISE 7: Count the tiles, from key 0 on, that need no mask. After Q, start the first kStages - 1 of the walk.
   const int first_masked = min(block.seen_by_first, block.seen_by_last) / Bc;
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
   cp_async_commit();
@@ -218,20 +202,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   // END 7
   const QueryFragments<Tile> rQ = load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
 
-  // What this thread copies next; Bc * d elements less each time. All tiles but
-  // the last of K and V are whole.
+  // Where this thread's next copies begin; they move up by one tile each time. Only the last tile can be ragged, and its
+  // copy has already started.
   const ThreadChunk<Tile> mine;
   const ptrdiff_t next = ptrdiff_t(tiles - kStages) * Bc * d + mine.row * d + mine.col;
   const T *next_k = block.gK + next, *next_v = block.gV + next;
 
   Accumulators<Tile> acc;
   int tile = tiles - 1, stage = 0;
-  // EXERCISE 8: Walk through the tiles, down to first_masked with a mask, and
-  // from there to tile 0 without.
+  // EXERCISE 8: Walk through the tiles, down to first_masked with a mask, and from there to tile 0 without.
   const auto wait_and_prefetch = [&] {
     cp_async_wait<kStages - 2>();
-    __syncthreads();  // the tile has landed; nobody reads the previous one,
-                      // whose stage is free
+    __syncthreads();  // the tile has landed; nobody reads the previous one, whose stage is free
     if (tile >= kStages - 1) {
       const int free = (stage + kStages - 1) % kStages * Tile::kTile;
       load_whole_tile<Tile>(sK + free, next_k);
@@ -246,7 +228,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int first_key = tile * Bc + key, at = stage * Tile::kTile + key * d;
-      if (first_key >= seen_by_warp) continue;  // above the diagonal
+      if (first_key >= seen_by_warp) continue;  // hidden from all rows of the warp
       Scores<Tile> rS = {};
       multiply_qk<Tile>(rS, rQ, sK + at);
       if (first_key + kSlice > seen_by_all) mask<Tile>(rS, a, first_query, first_key);

@@ -1,11 +1,8 @@
 /// @file
-/// A softmax step of a warp: S = Q K^T, the mask, the rescale, P = 2^(s - m)
-/// and O += P V, from tiles in shared memory. Chapter 06 has it for 16 queries
-/// of a warp. Here a warp may have 32, so that each fragment of K and V is used
-/// twice.
+/// What a warp does with tiles in shared memory: S = Q K^T, the mask, P = 2^(s - m) and O += P V. Chapter 06 has them for
+/// 16 queries per warp; here a warp may have 32, so that each fragment of K and V feeds two mma.
 ///
-/// Of the fragments of a warp's rows, mi counts from top to bottom and ni from
-/// left to right.
+/// mi counts fragments from top to bottom of the warp's rows, ni from left to right.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,13 +25,11 @@ namespace fa::ch07 {
 template <class Tile>
 using Scores = float[Tile::kRowTiles][Tile::kSlice / 8][4];
 
-/// What a warp carries from slice to slice. `row` counts the rows of a lane:
-/// lane / 4 + 8 * row of the warp's.
+/// What a warp carries from slice to slice. `row` counts the rows of a lane: lane / 4 + 8 * row of the warp's.
 template <class Tile>
 struct Accumulators {
   float o[Tile::kRowTiles][Tile::kHeadDim / 8][4] = {};  ///< the sum of 2^(s - m) * v: fragments C
-  float m[Tile::kLaneRows];                              ///< of a row: its maximum times scale * log2 e, or
-                                                         ///< up to kRescaleThreshold less
+  float m[Tile::kLaneRows];  ///< of a row: its maximum times scale * log2 e, or up to kRescaleThreshold less
   float l[Tile::kLaneRows] = {};  ///< of a row: this lane's part of the sum of 2^(s - m)
 
   __device__ __forceinline__ Accumulators() {
@@ -42,15 +37,13 @@ struct Accumulators {
   }
 };
 
-/// The pair of neighbours that this lane holds of one of its rows, in fragments
-/// C of Scores or of Accumulators::o.
+/// The pair of neighbours that this lane holds of one of its rows, in fragments C of Scores or of Accumulators::o.
 template <class Fragments>
 __device__ __forceinline__ auto* row_pair(Fragments& c, int row, int ni) {
   return fa::row_pair(c[row / 2][ni], row % 2);
 }
 
-/// A warp's rows of Q as fragments A: 16 columns each. They stay in registers,
-/// or come from shared memory each time.
+/// A warp's rows of Q as fragments A. They stay in registers, or come from shared memory each time.
 template <class Tile>
 struct QueryFragments {
   static constexpr int kSteps = Tile::kHeadDim / 16;
@@ -79,8 +72,9 @@ struct QueryFragments {
   }
 };
 
-/// Q of the warp. If it is to stay in registers, waits for its copy, after
-/// which kYounger groups have been committed.
+/// If Q stays in registers, waits until the block's Q has landed, and loads the warp's part.
+///
+/// @tparam kYounger  groups that were committed after Q's
 template <class Tile, int kYounger>
 __device__ __forceinline__ QueryFragments<Tile> load_queries(const typename Tile::T* sQ) {
   QueryFragments<Tile> rQ = {sQ};
@@ -93,8 +87,7 @@ __device__ __forceinline__ QueryFragments<Tile> load_queries(const typename Tile
   return rQ;
 }
 
-/// S += Q K^T for a slice of keys. Each fragment of K is loaded once, and
-/// multiplied with all rows of the warp.
+/// S += Q K^T for a slice of keys. Each fragment of K is loaded once, and multiplied with all rows of the warp.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(Scores<Tile>& rS, const QueryFragments<Tile>& rQ,
                                             const typename Tile::T* sK) {
@@ -117,8 +110,7 @@ __device__ __forceinline__ void multiply_qk(Scores<Tile>& rS, const QueryFragmen
   }
 }
 
-/// Scores of keys that a row does not see become -inf. @param first_query  of
-/// the warp
+/// Scores of keys that a row does not see become -inf. @param first_query  of the warp
 template <class Tile>
 __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename Tile::T>& a, int first_query,
                                      int first_key) {
@@ -135,9 +127,9 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
   }
 }
 
-/// The recurrence of chapter 03, but only where a maximum of the warp's rows
-/// grew by more than kRescaleThreshold: else O and l stay sums against the old
-/// one. O / l is the same, and P at most 2^kRescaleThreshold.
+/// Lazy rescaling: the recurrence of chapter 03, skipped while no maximum of the warp's rows grew by more than
+/// kRescaleThreshold. O and l then stay relative to the old maximum; O / l is the same, and P at most
+/// 2^kRescaleThreshold.
 template <class Tile>
 __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
   float top[Tile::kLaneRows];  // of this lane's keys
@@ -152,9 +144,8 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
     }
     grew |= top[row] * factor - acc.m[row] > Tile::kRescaleThreshold;
   }
-  // EXERCISE 3: Bring m, l and O of every row to the new maximum, but only if a
-  // lane of the warp says that one grew.
-  if (!__any_sync(kAllLanes, grew)) return;  // no shuffle either
+  // EXERCISE 3: Bring m, l and O of every row to the new maximum, but only if a lane of the warp says that one grew.
+  if (!__any_sync(kAllLanes, grew)) return;  // the same in all lanes: they skip the shuffles together
 #pragma unroll
   for (int row = 0; row < Tile::kLaneRows; ++row) {
     const float m = warp_reduce<4>(top[row], Max());
@@ -172,8 +163,8 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
   // END 3
 }
 
-/// P = 2^(s - m), and O += P V: 16 keys at a time. The exponentials of the next
-/// 16 do not depend on the products of these, and run meanwhile.
+/// P = 2^(s - m), and O += P V: 16 keys at a time. The exponentials of the next 16 do not depend on the products of
+/// these, and overlap with them.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Scores<Tile>& rS,
                                             const typename Tile::T* sV, float factor) {
