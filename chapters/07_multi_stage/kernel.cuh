@@ -184,9 +184,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
-  const int seen_by_warp =
-      a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);     // by one of its rows
-  const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);  // by each of them
+  // The last of the warp's rows sees the most keys, and every row sees those that the first one sees.
+  const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
+  const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);
   const int tiles = block.key_tiles();
   // EXERCISE 7: Count the tiles, from key 0 on, that need no mask. After Q, start the first kStages - 1 of the walk.
   const int first_masked = min(block.seen_by_first, block.seen_by_last) / Bc;
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   // END 7
   const QueryFragments<Tile> rQ = load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
 
-  // Where this thread's next copies begin; they move up by one tile each time. Only the last tile can be ragged, and its
+  // Where this thread's next copies begin: one tile closer to key 0 each time. Only the last tile can be ragged, and its
   // copy has already started.
   const ThreadChunk<Tile> mine;
   const ptrdiff_t next = ptrdiff_t(tiles - kStages) * Bc * d + mine.row * d + mine.col;

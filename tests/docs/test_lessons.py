@@ -203,8 +203,12 @@ class Code(InATree):
         self.assertEqual(self.lesson.read_text(), before)
 
     def test_the_kernels_of_this_repository(self):
-        for kernel in ROOT.glob("chapters/*/kernel.cuh"):
-            names = [item.name for item in lessons.items_of(kernel.read_text())]
+        for folder in ROOT.glob("chapters/*/"):
+            names = [
+                item.name
+                for header in folder.glob("*.cuh")
+                for item in lessons.items_of(header.read_text())
+            ]
             self.assertNotIn("", names)
             self.assertGreater(len(names), 5)
 
