@@ -38,7 +38,8 @@ struct Partner {
   /// The first query that is the other warp's.
   __device__ __forceinline__ int first_query() const { return (1 - part) * Tile::kScoreCols; }
   /// dV += P^T dO and dK += dS^T Q, for the queries of the other warp and the columns of this one.
-  /// @param other  registers for its P^T, then for its dS^T
+  /// @param other   registers for the other warp's P^T, then for its dS^T     @param query  first_query()
+  /// @param q, d_o  row `query`, from this warp's first column on
   __device__ __forceinline__ void add_its_queries(Fragments<Tile, Tile::kCols>& rdV,
                                                   Fragments<Tile, Tile::kCols>& rdK, Operand<Tile>& other,
                                                   int query, const T* q, const T* d_o) const {

@@ -124,9 +124,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
-  QueryWalk<Tile> walk(a, block);
+  QueryWalk<Tile> walk(a, block);  // one tile ahead, in the loop
+  const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk.head, walk.first_query()); };
+  const auto next_tile = [&] { walk.next(); };
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
-  s.load_queries(0, a, walk.head, walk.first_query());
+  load_queries(0);
   cp_async_commit();
 
   Fragments<Tile, kCols> rdK = {}, rdV = {};
@@ -136,9 +138,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; and no warp reads the previous one any more, nor P and dS
     const int first_query = walk.first_query();
-    walk.next();  // to the tile to load
+    next_tile();
     if (!walk.done()) {
-      s.load_queries(1 - stage, a, walk.head, walk.first_query());
+      load_queries(1 - stage);
       cp_async_commit();
     }
     const T *q = s.q + stage * Tile::kQueryTile, *d_o = s.d_o + stage * Tile::kQueryTile;
@@ -272,9 +274,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
-  QueryWalk<Tile> walk(a, block);
+  QueryWalk<Tile> walk(a, block);  // one tile ahead, in the loop
+  const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk.head, walk.first_query()); };
+  const auto next_tile = [&] { walk.next(); };
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
-  s.load_queries(0, a, walk.head, walk.first_query());
+  load_queries(0);
   cp_async_commit();
 
   Fragments<Tile, kCols> rdK = {}, rdV = {};
@@ -286,9 +290,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     __syncthreads();  // the query tile has landed; and no warp reads the previous one any more, nor P and dS
     const int first_query = walk.first_query();
     float* sums = a.dq_sum + (size_t(walk.head) * walk.end_tile + walk.tile) * Tile::kQueryTile;
-    walk.next();  // to the tile to load
+    next_tile();
     if (!walk.done()) {
-      s.load_queries(1 - stage, a, walk.head, walk.first_query());
+      load_queries(1 - stage);
       cp_async_commit();
     }
     // END 10

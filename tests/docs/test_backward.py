@@ -20,9 +20,9 @@ class Operands(unittest.TestCase):
         )
 
     def test_the_kernel_loads_with_these_addresses(self):
-        source = (CHAPTER / "mma.cuh").read_text()
+        source = (CHAPTER / "tensor_cores.cuh").read_text()
         self.assertIn("from_a = row_for_b(lane)", source)
-        self.assertIn("ldmatrix_transposed(a[m], sdS", source)
+        self.assertIn("ldmatrix_transposed(a[mi], sdS", source)
 
     def test_no_lane_has_all_that_it_needs(self):
         has, needs = backward.held_after_s(), backward.needed_for_dq()
@@ -36,7 +36,7 @@ class Operands(unittest.TestCase):
 
 class Owners(unittest.TestCase):
     def test_the_first_query_tile_is_the_kernels(self):
-        kernel = (CHAPTER / "kernel.cuh").read_text()
+        kernel = (CHAPTER / "fp32.cuh").read_text()
         self.assertIn("begin = max(0, a.first_query(first_key)) / Br * Br;", kernel)
         header = (CHAPTER / "backward.cuh").read_text()
         self.assertIn("causal ? key - this->seq_k + this->seq_q : 0", header)

@@ -93,7 +93,7 @@ def two_operands() -> str:
 
 
 def first_query_tile(key: int, seq_q: int, seq_k: int, Br: int, causal: bool) -> int:
-    """The first query tile that a block reads whose first key this is: as in key_gradients()."""
+    """The first query tile that a block reads whose first key this is: as in queries_that_see()."""
     first = key - seq_k + seq_q if causal else 0
     return max(0, first) // Br
 
@@ -106,8 +106,8 @@ def owners() -> str:
     chosen = 1  # the key tile, or query tile, that stays
     for number, (name, text) in enumerate(
         (
-            ("by key tiles: dK and dV", "K and V stay; Q, dO, LSE and D come by"),
-            ("by query tiles: dQ", "Q and dO stay; K and V come by"),
+            ("by key tiles: dK and dV", "K and V stay; Q, dO, LSE and D pass through"),
+            ("by query tiles: dQ", "Q and dO stay; K and V pass through"),
         )
     ):
         left = 60 + number * (tiles * cell + gap)

@@ -28,8 +28,8 @@ KIND and ARGUMENTS are one of
         of the variants without a mask, as with tflops below
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
-    race: CHAPTER N [VARIANT]
-        what the simulator reports when it skips the N-th __syncthreads() of the chapter's kernel.cuh, of all variants or
+    race: CHAPTER[/FILE] N [VARIANT]
+        what the simulator reports when it skips the N-th __syncthreads() of FILE, or of kernel.cuh, of all variants or
         of one
     drawing: NAME "TEXT"
         a drawing of tools/docs/drawings.py, fragments.py, plots.py or backward.py, written beside the lesson as NAME.svg.
@@ -402,28 +402,29 @@ def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
 BARRIER = re.compile(r"__syncthreads\(\);")
 
 
-def line_of_barrier(tree: Tree, chapter: str, number: int) -> int:
-    """The line (from 1) of the N-th barrier of a chapter's kernel.cuh."""
-    kernel = tree.root / "chapters" / chapter / "kernel.cuh"
+def line_of_barrier(tree: Tree, file: str, number: int) -> int:
+    """The line (from 1) of the N-th barrier of a file of a chapter."""
+    kernel = tree.root / "chapters" / file
     if not kernel.is_file():
-        raise BlockError(f"there is no chapters/{chapter}/kernel.cuh")
+        raise BlockError(f"there is no chapters/{file}")
     lines = kernel.read_text(encoding="utf-8").splitlines()
     barriers = [
         n for n, line in enumerate(lines, 1) if BARRIER.search(line.split("//")[0])
     ]
     if not 1 <= number <= len(barriers):
-        count = f"{chapter}/kernel.cuh has {len(barriers)} barriers"
+        count = f"{file} has {len(barriers)} barriers"
         raise BlockError(f"{count}: there is no barrier {number}")
     return barriers[number - 1]
 
 
 def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(r"(\w+) (\d+)(?: (\w+))?", arguments)
+    match = re.fullmatch(r"(\w+)(?:/([\w.]+))? (\d+)(?: (\w+))?", arguments)
     if not match:
-        raise BlockError("must be CHAPTER N [VARIANT]")
-    chapter, number, variant = match[1], int(match[2]), match[3] or "all"
-    line = line_of_barrier(tree, chapter, number)
-    command = ("env", f"GPUSIM_SKIP_BARRIER={chapter}/kernel.cuh:{line}")
+        raise BlockError("must be CHAPTER N [VARIANT], or CHAPTER/FILE N [VARIANT]")
+    chapter, number, variant = match[1], int(match[3]), match[4] or "all"
+    file = f"{chapter}/{match[2] or 'kernel.cuh'}"
+    line = line_of_barrier(tree, file, number)
+    command = ("env", f"GPUSIM_SKIP_BARRIER={file}:{line}")
     program = str(tree.build / "bin" / f"ch{chapter}")
     done = _run((*command, program, "--variant", variant), tree.root)
     report = [line for line in done.stdout.splitlines() if line.startswith("=====")]
