@@ -1,6 +1,6 @@
 """Every page of the site in headless Chromium: no error, nothing missing, readable by everyone.
 
-    python3 -m tests.docs.browse_pages [SITE...] [--shots DIR]
+    python3 -m tests.docs.browse_pages [SITE...] [--shots DIR] [--passed DIR]
 
 SITE: folders with pages, or pages; default build/docs/html. Each page is seen 1280 pixels wide and light, 390 pixels wide
 and dark, and as it is printed: without the menu, and with nothing cut off. On some, the switch between light and dark is
@@ -9,17 +9,23 @@ heading that skips a level, on a picture without alternative text, and on a cont
 there is no Chromium or no page.
 
 --shots DIR: keeps pictures of the pages that have complaints.
+--passed DIR: leaves out the pages that had no complaint before and are what they were, with all styles, scripts, pictures
+and packages. It remembers them in DIR.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from tests import unchanged
 
 from . import chromium
 
@@ -104,6 +110,46 @@ def pages_of(places: Iterable[Path]) -> list[Path]:
     return pages
 
 
+REFERENCE = re.compile(r'\b(?:src|href|data)="([^"#?:]+)')
+
+
+@functools.cache
+def _looks(site: Path) -> str:
+    """A hash of what all pages of a folder have in common: their styles and scripts, the browser, this test."""
+    own = [Path(__file__).with_name(name) for name in ("audit.js", "chromium.py")]
+    shared = [p for p in unchanged.files_of(site) if p.suffix in (".css", ".js")]
+    return unchanged.digest([], [Path(__file__), *own, *shared], [])
+
+
+def state_of(page: Path) -> str:
+    """A hash of all that a page shows."""
+    text = page.read_text(encoding="utf-8", errors="replace")
+    named = {page.parent / name for name in REFERENCE.findall(text)}
+    shown = sorted(p for p in named if p.suffix != ".html" and p.is_file())
+    return unchanged.digest_of(
+        [_looks(page.parent).encode(), *unchanged.contents([page, *shown])]
+    )
+
+
+class Memory:
+    """Which pages had no complaint, and what they were then. @param folder  None: of none"""
+
+    def __init__(self, folder: Path | None):
+        self._folder = folder if not os.environ.get("FA_TEST_AGAIN") else None
+
+    def knows(self, page: Path) -> bool:
+        if not self._folder:
+            return False
+        kept = self._folder / page.name
+        return kept.is_file() and kept.read_text() == f"{page} {state_of(page)}"
+
+    def keep(self, pages: Iterable[Path]) -> None:
+        if self._folder:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for page in pages:
+                (self._folder / page.name).write_text(f"{page} {state_of(page)}")
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description="Looks at every page in headless Chromium."
@@ -116,6 +162,7 @@ def main(arguments: list[str]) -> int:
         metavar="SITE",
     )
     parser.add_argument("--shots", type=Path, metavar="DIR")
+    parser.add_argument("--passed", type=Path, metavar="DIR")
     args = parser.parse_args(arguments)
     if not chromium.program():
         print("browse_pages: there is no Chromium: skipped")
@@ -125,23 +172,28 @@ def main(arguments: list[str]) -> int:
         print("browse_pages: there is no page: ./learn docs makes them")
         return SKIPPED
     start, count = time.monotonic(), 0
+    memory = Memory(args.passed)
+    whole, pages = len(pages), [page for page in pages if not memory.knows(page)]
 
     def browse(some: list[Path]) -> list[str]:
         with chromium.Browser() as browser:
-            found = [
-                f"{page.name}: {text}"
-                for page in some
-                for text in complaints_about(browser, page, args.shots)
-            ]
+            found = {page: complaints_about(browser, page, args.shots) for page in some}
             last = some[-1]
             switched = complaints_about_switch(browser, last)
-            return found + [f"{last.name}: {text}" for text in switched]
+        if not switched:
+            memory.keep(page for page, complaints in found.items() if not complaints)
+        found[last] += switched
+        return [f"{page.name}: {text}" for page in some for text in found[page]]
 
-    browsers = min(len(pages), os.cpu_count() or 1, 4)
+    browsers = min(len(pages), os.cpu_count() or 1, 4) or 1
     with ThreadPoolExecutor(browsers) as pool:
-        for lines in pool.map(browse, [pages[n::browsers] for n in range(browsers)]):
+        for lines in pool.map(
+            browse, [pages[n::browsers] for n in range(browsers) if pages]
+        ):
             count += len(lines)
             print("\n".join(lines))
+    if whole > len(pages):
+        print(f"{whole - len(pages)} pages are what they were when they passed")
     print(f"{len(pages)} pages, {count} complaints, {time.monotonic() - start:.0f} s")
     return 1 if count else 0
 

@@ -89,7 +89,6 @@ class InATree(unittest.TestCase):
         self.write("chapters/01_x/kernel.cuh", KERNEL)
         self.write("chapters/01_x/exercises.toml", SHEET)
         self.write("chapters/01_x/chapter.cu", '#include "kernel.cuh"\n')
-        lessons._run.cache_clear()
 
     def write(self, name: str, text: str, executable: bool = False) -> Path:
         path = self.root / name
@@ -100,9 +99,12 @@ class InATree(unittest.TestCase):
         return path
 
     def program(self, text: str) -> None:
-        """Makes build/sim/bin/ch01_x, which prints a text."""
+        """Makes build/sim/bin/ch01_x, which prints a text, and writes it where --json says."""
+        last = 'for last; do :; done; echo x >> "$0.runs"'
         self.write(
-            "build/sim/bin/ch01_x", f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n", True
+            "build/sim/bin/ch01_x",
+            f"#!/bin/sh\n{last}; tee $last <<'END'\n{text}\nEND\n",
+            True,
         )
 
     def run_main(self, *arguments: str) -> tuple[int, str, str]:
@@ -272,18 +274,32 @@ class Output(InATree):
     def test_rounding_errors_may_differ_and_nothing_else(self):
         self.program(TABLE)
         self.fill("output: build/sim/bin/ch01_x")
-        lessons._run.cache_clear()
         self.program(TABLE.replace("  4.4e-7/", "    4e-7/"))
         self.assertEqual(self.run_main("--check"), (0, "", ""))
-        lessons._run.cache_clear()
         self.program(TABLE.replace("3.2e-6", "1e-6"))
         self.assertEqual(self.run_main("--check")[0], 1)
+
+    def test_a_program_runs_once_until_it_or_a_file_that_it_reads_changes(self):
+        runs = self.root / "build/sim/bin/ch01_x.runs"
+        variant = {"name": "mine", "shared": {"bytes_per_block": 1024}}
+        self.program(json.dumps({"variants": [variant]}))
+        self.write("data/q.npy", "1")
+        command = "build/sim/bin/ch01_x --q data/q.npy"
+        for kind in ("output", "blocks", "output"):
+            self.fill(f"{kind}: {command}")
+        self.assertEqual(runs.read_text(), "x\n")
+        self.write("data/q.npy", "2")
+        self.fill(f"output: {command}")
+        self.assertEqual(runs.read_text(), "x\nx\n")
+        self.program(json.dumps({"variants": [variant, variant]}))
+        self.fill(f"output: {command}")
+        self.fill(f"output: {command} --more")
+        self.assertEqual(runs.read_text(), "x\nx\nx\nx\n")
 
     def test_another_build_folder(self):
         self.program("one")
         self.fill("output: build/sim/bin/ch01_x")
         (self.root / "build").rename(self.root / "other")
-        lessons._run.cache_clear()
         self.assertEqual(self.run_main("--check")[0], 2)
         folder = str(self.root / "other" / "sim")
         self.assertEqual(self.run_main("--check", "--build", folder), (0, "", ""))
@@ -308,10 +324,8 @@ class Output(InATree):
         self.program(json.dumps({"variants": [variant]}))
         text = self.fill("counters: build/sim/bin/ch01_x")
         self.assertIn("| `mine` | 3,072 | 3,072 | 12 | 96 | 8.00 |", text)
-        lessons._run.cache_clear()
         self.program("no JSON")
         self.refuse("counters: build/sim/bin/ch01_x", "prints no JSON")
-        lessons._run.cache_clear()
         del variant["traffic"]["counted"]
         self.program(json.dumps({"variants": [variant]}))
         self.refuse("counters: build/sim/bin/ch01_x", "does not count")
@@ -321,7 +335,6 @@ class Output(InATree):
         self.program(json.dumps({"variants": [variant]}))
         text = self.fill("blocks: build/sim/bin/ch01_x")
         self.assertIn("| `mine` | 98,304 | 1 | 2 |", text)
-        lessons._run.cache_clear()
         self.program(json.dumps({"variants": [{"name": "mine"}]}))
         self.refuse("blocks: build/sim/bin/ch01_x", "does not count")
 
@@ -333,7 +346,6 @@ class Output(InATree):
         self.program(json.dumps({"variants": [variant]}))
         text = self.fill("onchip: build/sim/bin/ch01_x")
         self.assertIn("| `mine` | 1,024 | 80 | 10 | 7 | 5 | 72 | 4,096 |", text)
-        lessons._run.cache_clear()
         self.program(json.dumps({"variants": [{"name": "mine"}]}))
         self.refuse("onchip: build/sim/bin/ch01_x", "does not count")
 
@@ -531,17 +543,17 @@ class Summaries(InATree):
 
 class Drawings(InATree):
     def test_the_file_is_written_and_checked(self):
-        text = self.fill('drawing: places "A row."')
-        self.assertEqual(text, "![A row.](places.svg)")
-        path = self.lesson.parent / "places.svg"
-        self.assertEqual(path.read_text(), drawings.places())
+        text = self.fill('drawing: on_chip "A row."')
+        self.assertEqual(text, "![A row.](on_chip.svg)")
+        path = self.lesson.parent / "on_chip.svg"
+        self.assertEqual(path.read_text(), drawings.on_chip())
         path.write_text("<svg/>")
         self.assertEqual(self.run_main("--check")[0], 1)
         self.assertEqual(path.read_text(), "<svg/>")
 
     def test_what_it_refuses(self):
-        self.refuse('drawing: horse "A horse."', "does not draw horse", "places")
-        self.refuse("drawing: places", "must be NAME")
+        self.refuse('drawing: horse "A horse."', "does not draw horse", "on_chip")
+        self.refuse("drawing: on_chip", "must be NAME")
 
     def test_a_warp_needs_the_sectors_of_the_lesson(self):
         self.assertIn("the rows of warp 0: 32 sectors", drawings.mappings())

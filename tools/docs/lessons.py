@@ -64,11 +64,9 @@ Exit status: 1 a block is out of date or a link leads nowhere, 2 a block cannot 
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import re
 import shlex
-import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
@@ -76,7 +74,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..learn import regions, sheet
-from . import backward, drawings, fragments, measured, plots
+from . import backward, drawings, fragments, measured, plots, runs
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS | plots.DRAWINGS | backward.DRAWINGS
@@ -269,40 +267,43 @@ def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
 # --- running programs -----------------------------------------------------------------------------
 
 
-@functools.cache
-def _run(words: tuple[str, ...], folder: Path) -> subprocess.CompletedProcess:
-    try:
-        return subprocess.run(
-            words, cwd=folder, check=False, capture_output=True, text=True
-        )
-    except OSError as error:
-        target = Path(words[0]).name
-        raise BlockError(
-            f"{words[0]} cannot be run ({error.strerror}): "
-            f"cmake --build --preset sim --target {target} makes it"
-        ) from None
-
-
-def output_of(tree: Tree, command: str, *options: str) -> str:
-    """What a command of the simulator's build prints."""
+def run_of(tree: Tree, command: str, skip: str = "") -> runs.Run:
+    """Runs a command of the simulator's build, once. @param skip  the barrier that it does without"""
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise BlockError(f"{command}: {error}") from None
     if not words or not words[0].startswith(f"{SIM}/bin/"):
         raise BlockError(f"the command must begin with {SIM}/bin/")
-    words[0] = str(tree.build / words[0].removeprefix(f"{SIM}/"))
-    done = _run((*words, *options), tree.root)
-    if done.returncode != 0:
-        why = (done.stderr.strip() or "see its output").splitlines()[0]
-        raise BlockError(f"{command}: exit status {done.returncode}: {why}")
-    return done.stdout
+    program = tree.build / words[0].removeprefix(f"{SIM}/")
+    try:
+        return runs.run(program, tuple(words[1:]), tree.root, skip)
+    except OSError as error:
+        raise BlockError(
+            f"{program} cannot be run ({error.strerror}): "
+            f"cmake --build --preset sim --target {program.name} makes it"
+        ) from None
+
+
+def right_run_of(tree: Tree, command: str) -> runs.Run:
+    done = run_of(tree, command)
+    if done.status != 0:
+        why = (done.err.strip() or "see its output").splitlines()[0]
+        raise BlockError(f"{command}: exit status {done.status}: {why}")
+    return done
+
+
+def output_of(tree: Tree, command: str) -> str:
+    """What a command of the simulator's build prints."""
+    return right_run_of(tree, command).out
 
 
 def json_of(tree: Tree, command: str, *options: str) -> dict:
     """What a chapter's program writes with --json."""
     try:
-        return json.loads(output_of(tree, command, *options, "--json", "-"))
+        return json.loads(
+            right_run_of(tree, shlex.join([*shlex.split(command), *options])).data
+        )
     except ValueError:
         raise BlockError(f"{command} --json - prints no JSON") from None
 
@@ -424,11 +425,10 @@ def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
     chapter, number, variant = match[1], int(match[3]), match[4] or "all"
     file = f"{chapter}/{match[2] or 'kernel.cuh'}"
     line = line_of_barrier(tree, file, number)
-    command = ("env", f"GPUSIM_SKIP_BARRIER={file}:{line}")
-    program = str(tree.build / "bin" / f"ch{chapter}")
-    done = _run((*command, program, "--variant", variant), tree.root)
-    report = [line for line in done.stdout.splitlines() if line.startswith("=====")]
-    if done.returncode != 1 or not report:
+    command = f"{SIM}/bin/ch{chapter} --variant {variant}"
+    done = run_of(tree, command, f"{file}:{line}")
+    report = [line for line in done.out.splitlines() if line.startswith("=====")]
+    if done.status != 1 or not report:
         raise BlockError(f"{chapter} without barrier {number} reports nothing")
     return Made(fenced("\n".join(report), "text"))
 

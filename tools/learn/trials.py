@@ -161,7 +161,7 @@ def ninja_commands(build: Path, target: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if line.strip()]
 
 
-def _digest(parts: Iterable[bytes]) -> str:
+def digest(parts: Iterable[bytes]) -> str:
     """A hash of the parts, each with its length."""
     total = hashlib.sha256()
     for part in parts:
@@ -209,7 +209,7 @@ class Workbench:
         self._link = lines[-1]
         words = shlex.split(self._compile)
         self._object = words[words.index("-o") + 1]
-        self._environment = _digest(self._read_environment(words[0]))
+        self._environment = digest(self._read_environment(words[0]))
         self._locks = collections.defaultdict(
             threading.Lock
         )  # the same trial is not made twice at a time
@@ -276,7 +276,7 @@ class Workbench:
         """Builds the chapter with these files, as program() does, and runs it. CompileError if it cannot be built."""
         texts = [part for name in sorted(files) for part in (name, files[name])]
         parts = [self._environment, *texts, *inputs]
-        key = _digest(map(str.encode, parts))
+        key = digest(map(str.encode, parts))
         with self._locks[key]:
             return self._try(files, inputs, key)
 

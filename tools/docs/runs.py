@@ -1,0 +1,75 @@
+"""What the simulator's programs print, each run once: outputs are kept in the build folder under a hash of the program, its
+options and the files that these name."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tools.learn import trials
+
+
+@dataclass(frozen=True)
+class Run:
+    """@param data  what the program wrote with --json; "" if nothing"""
+
+    status: int
+    out: str
+    err: str
+    data: str
+
+
+_locks: collections.defaultdict[str, threading.Lock] = collections.defaultdict(
+    threading.Lock
+)  # by key: what another thread is running is waited for
+
+
+def _key(program: Path, options: tuple[str, ...], skip: str) -> str:
+    files = [Path(word) for word in options if Path(word).is_file()]
+    parts = [str(program), skip, *options, os.environ.get("GPUSIM_THREADS", "")]
+    parts += map(trials.file_hash, (program, Path(__file__), *files))
+    return trials.digest(map(str.encode, parts))
+
+
+def run(program: Path, options: tuple[str, ...], folder: Path, skip: str = "") -> Run:
+    """Runs BUILD/bin/PROGRAM. OSError if it cannot be run.
+
+    @param options  without --json, which is added
+    @param folder   where it runs, and where the files are that the options name
+    @param skip     the __syncthreads() that the simulator skips: "01_safe_softmax/kernel.cuh:188"
+    """
+    options = tuple(str(folder / w) if (folder / w).is_file() else w for w in options)
+    key = _key(program, options, skip)
+    kept = program.parents[1] / "outputs" / f"{key}.json"
+    with _locks[key]:
+        try:
+            return Run(**json.loads(kept.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            pass
+        done = _run(program, options, folder, skip)
+        kept.parent.mkdir(exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(asdict(done)), encoding="utf-8")
+        part.replace(kept)
+        return done
+
+
+def _run(program: Path, options: tuple[str, ...], folder: Path, skip: str) -> Run:
+    with tempfile.TemporaryDirectory() as name:
+        data = Path(name) / "data.json"
+        done = subprocess.run(
+            [program, *options, "--json", str(data)],
+            cwd=folder,
+            env=os.environ | {"GPUSIM_SKIP_BARRIER": skip},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        text = data.read_text(encoding="utf-8") if data.exists() else ""
+        return Run(done.returncode, done.stdout, done.stderr, text)
