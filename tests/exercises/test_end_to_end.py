@@ -38,7 +38,8 @@ endforeach()
 target_include_directories(fa_harness INTERFACE ${PROJECT_SOURCE_DIR}/common)
 target_include_directories(gpusim SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/common/gpusim/shim)
 target_link_libraries(fa_main INTERFACE @LIBRARIES@)
-@GPUSIM_KERNELS@
+include(common/gpusim/gpusim_kernels.cmake)
+include(cmake/PrecompiledHeaders.cmake)
 include(cmake/Chapters.cmake)
 add_subdirectory(chapters)
 """
@@ -66,15 +67,8 @@ class Clone:
         limit.write_text(
             re.sub(r"(?m)^TIME_LIMIT = .*", "TIME_LIMIT = 2.0", limit.read_text())
         )
-        gpusim = (ROOT / "common/gpusim/CMakeLists.txt").read_text(encoding="utf-8")
-        function = re.search(
-            r"^function\(gpusim_kernels.*?^endfunction\(\)",
-            gpusim,
-            re.DOTALL | re.MULTILINE,
-        )
         text = CMAKE_LISTS.replace("@LIBRARIES@", "\n  ".join(libraries()))
-        lists = self.root / "CMakeLists.txt"
-        lists.write_text(text.replace("@GPUSIM_KERNELS@", function[0]))
+        (self.root / "CMakeLists.txt").write_text(text)
         self.file = self.root / "exercises" / CHAPTER.name / "kernel.cuh"
         self.source = self.root / "chapters" / CHAPTER.name / "kernel.cuh"
 
