@@ -164,6 +164,11 @@ AnyChapter::AnyChapter(Chapter<P> chapter)
     : program_(std::make_shared<TypedProgram<P>>(std::move(chapter))) {}
 
 template <Problem P>
+bool is_about(const AnyChapter& chapter) {
+  return dynamic_cast<const TypedProgram<P>*>(&chapter.program()) != nullptr;
+}
+
+template <Problem P>
 const Chapter<P>& chapter_of(const AnyChapter& chapter) {
   const auto* typed = dynamic_cast<const TypedProgram<P>*>(&chapter.program());
   if (!typed)
@@ -173,10 +178,13 @@ const Chapter<P>& chapter_of(const AnyChapter& chapter) {
 
 // The problems of common/attention.
 template AnyChapter::AnyChapter(Chapter<Softmax>);
+template bool is_about<Softmax>(const AnyChapter&);
 template const Chapter<Softmax>& chapter_of(const AnyChapter&);
 template AnyChapter::AnyChapter(Chapter<AttentionForward>);
+template bool is_about<AttentionForward>(const AnyChapter&);
 template const Chapter<AttentionForward>& chapter_of(const AnyChapter&);
 template AnyChapter::AnyChapter(Chapter<AttentionBackward>);
+template bool is_about<AttentionBackward>(const AnyChapter&);
 template const Chapter<AttentionBackward>& chapter_of(const AnyChapter&);
 
 }  // namespace fa

@@ -113,6 +113,10 @@ BenchResult bench_variant(const Variant<P>& variant, const typename P::Shape& sh
   return evaluate(time, bytes, P::flops(shape), copy_gb_per_s);
 }
 
+/// Whether P is the problem of a chapter.
+template <Problem P>
+bool is_about(const AnyChapter& chapter);
+
 /// The description that a chapter was made from.
 /// @throws std::invalid_argument  if its problem is not P
 template <Problem P>

@@ -107,9 +107,10 @@ elif name == "ctest":
     print("3/3 Test #3: A GPU .............***Skipped   0.01 sec")
     print("\n50% tests passed, 1 tests failed out of 3\n\nThe following tests FAILED:")
     result = "Failed" if failed else "Passed"
+    before = "unchanged since it passed on a day\n" if "CTEST_UNCHANGED" in fake else ""
     write(
         f"{tree}/build/sim/Testing/Temporary/LastTest.log",
-        f'1/3 Testing: test_ch01_safe_softmax.Safe\nCommand: "x"\nTest Passed.\n'
+        f'1/3 Testing: test_ch01_safe_softmax.Safe\nCommand: "x"\n{before}Test Passed.\n'
         f'2/3 Testing: test_ch02_online_softmax.Online\nCommand: "x"\nTest {result}.\n',
     )
     sys.exit(8 if failed else 0)

@@ -339,6 +339,11 @@ class CtestTest(LearnTest):
         self.assertIn("2 tests passed, 1 skipped", done.stdout)
         self.assertNotIn("-L", self.tree.calls("ctest")[0])
 
+    def test_how_many_tests_had_passed_before(self):
+        done = self.tree.learn("test", FAKE_CTEST_UNCHANGED="1")
+        self.assert_well(done)
+        self.assertIn("1 of them had passed on the same files", done.stdout)
+
     def test_chapters_are_labels(self):
         self.assert_well(self.tree.learn("test", "01", "chapters/02_online_softmax"))
         self.assertIn("-L ^(chapter01|chapter02)$", self.tree.calls("ctest")[0])

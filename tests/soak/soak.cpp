@@ -298,7 +298,7 @@ int main(int argc, char** argv) {
   try {
     if (const auto reason = fa::backend::why_unusable()) throw fa::DeviceError(*reason);
     const fa::AnyChapter chapter = fa::describe_chapter();
-    if (std::string(FA_PROBLEM) == "backward")
+    if (fa::is_about<fa::AttentionBackward>(chapter))
       return soak(fa::chapter_of<fa::AttentionBackward>(chapter), problems, seed, longest, json_file);
     return soak(fa::chapter_of<fa::AttentionForward>(chapter), problems, seed, longest, json_file);
   } catch (const fa::DeviceError& error) {

@@ -130,17 +130,27 @@ class TestState:
     failed: int = 0
 
 
+def _last_test_log(preset: str) -> str:
+    log = build_folder(preset) / "Testing" / "Temporary" / "LastTest.log"
+    try:
+        return log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def unchanged_tests(preset: str) -> int:
+    """How many tests did not run when ctest last did: they had passed on the same files (tests/unchanged.py)."""
+    text = _last_test_log(preset)
+    return len(re.findall(r"^unchanged since it passed ", text, flags=re.MULTILINE))
+
+
 def test_states(preset: str) -> dict[Chapter, TestState]:
     """What ctest wrote about its last run, by chapter.
 
     The tests of a chapter carry the name of its program: test_ch02_online_softmax.Random. The learner's own file,
     exercise.ch02_online_softmax, is not one of them.
     """
-    log = build_folder(preset) / "Testing" / "Temporary" / "LastTest.log"
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return {}
+    text = _last_test_log(preset)
     states: dict[Chapter, TestState] = {}
     sections = re.split(r"^\d+/\d+ Testing: (.*)$", text, flags=re.MULTILINE)
     for name, section in zip(sections[1::2], sections[2::2], strict=True):

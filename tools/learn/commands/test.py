@@ -43,4 +43,9 @@ def main(console: Console, args: argparse.Namespace) -> int:
         )
     skipped = f", {len(reader.skipped)} skipped" if reader.skipped else ""
     console.say(f"{reader.passed} tests passed{skipped}", "green")
+    if unchanged := project.unchanged_tests(preset):
+        console.say(
+            f"{unchanged} of them had passed on the same files: FA_TEST_AGAIN=1 ./learn test runs them again",
+            "dim",
+        )
     return 0
