@@ -73,7 +73,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..learn import regions, sheet
+from ..learn import project, regions, sheet
+from ..report import results
+from ..report import table as learn_table
 from . import backward, drawings, fragments, measured, plots, runs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -384,10 +386,6 @@ def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
 def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
     if arguments != "run":
         raise BlockError("must be learn: run")
-    from learn import project
-    from report import results
-    from report import table as learn_table
-
     runs = []
     for chapter in project.chapters():
         inputs = [str(w) for option in chapter.inputs().items() for w in option]
