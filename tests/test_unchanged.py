@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -140,6 +141,87 @@ class Unchanged(unittest.TestCase):
             self.assertTrue(self.run_test())
             self.assertTrue(self.run_test())
         self.assertFalse(self.run_test())
+
+
+class Cases(unittest.TestCase):
+    """case.sh, with a program that ends as a file says."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve()
+        self.program = self.root / "program"
+        self.program.write_text(
+            f"#!/bin/sh\necho $1 >> {self.root}/runs\ncat {self.root}/says\nexit $(cat {self.root}/ends)\n"
+        )
+        self.program.chmod(0o755)
+        (self.root / "runs").write_text("")
+        self.ends(0)
+        self.write_state()
+
+    def ends(self, status: int, says: str = "fine") -> None:
+        (self.root / "ends").write_text(f"{status}\n")
+        (self.root / "says").write_text(f"{says}\n")
+
+    def write_state(self) -> None:
+        os.utime(self.program, ns=(0, 0))
+        arguments = [str(self.root / "kept/state"), "--on", str(self.program)]
+        self.assertEqual(unchanged.main([*arguments, "--state"]), 0)
+
+    def run_case(self, option: str = "--gtest_filter=A/B.C/0", **variables: str):
+        """Whether it ran, the exit status, what was printed."""
+        before = (self.root / "runs").read_text()
+        script = Path(unchanged.__file__).with_name("case.sh")
+        done = subprocess.run(
+            ["/bin/sh", script, self.root / "kept", self.program, option],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        ran = (self.root / "runs").read_text() != before
+        return ran, done.returncode, done.stdout
+
+    def test_a_case_runs_once(self):
+        self.assertEqual(self.run_case(), (True, 0, "fine\n"))
+        self.assertEqual(self.run_case(), (False, 0, "unchanged since it passed\n"))
+        self.assertTrue(self.run_case("--gtest_filter=A/B.C/1")[0])
+        self.assertTrue(self.run_case("--gtest_filter=A/B.C/0", FA_TEST_AGAIN="1")[0])
+        self.assertFalse(self.run_case()[0])
+
+    def test_another_program_and_another_environment(self):
+        self.run_case()
+        with self.program.open("a") as file:
+            file.write("\n")
+        self.assertTrue(self.run_case()[0])  # newer than its state
+        self.write_state()
+        self.assertTrue(self.run_case()[0])
+        self.assertFalse(self.run_case()[0])
+        with mock.patch.dict(os.environ, FA_WERROR="x"):
+            self.write_state()
+        self.assertTrue(self.run_case()[0])
+
+    def test_a_failure_and_a_skipped_case_run_again(self):
+        self.run_case()
+        self.ends(1, "wrong")
+        for _ in range(2):
+            self.assertEqual(self.run_case(FA_TEST_AGAIN="1"), (True, 1, "wrong\n"))
+        self.assertEqual(self.run_case(), (True, 1, "wrong\n"))
+        self.ends(0, "[  SKIPPED ] A")
+        for _ in range(2):
+            self.assertEqual(self.run_case(), (True, 0, "[  SKIPPED ] A\n"))
+        self.ends(0)
+        self.assertTrue(self.run_case()[0])
+        self.assertFalse(self.run_case()[0])
+
+    def test_without_a_state_it_runs(self):
+        (self.root / "kept/state").unlink()
+        for _ in range(2):
+            self.assertTrue(self.run_case()[0])
+
+    def test_the_list_of_the_cases(self):
+        for _ in range(2):
+            self.assertTrue(self.run_case("--gtest_list_tests")[0])
 
 
 class Pages(unittest.TestCase):

@@ -1,11 +1,14 @@
 """Runs a test, unless it has passed before on exactly what it would run on now.
 
     python3 -m tests.unchanged STAMP [--on PATH]... [--makes PATH]... -- COMMAND...
+    python3 -m tests.unchanged STATE [--on PATH]... --state
 
 STAMP: the file that remembers. It is written when COMMAND ends with status 0, and holds a hash of all that the test follows
 from: COMMAND; the contents of each PATH, a file or a folder with all that is below it, "." being the tree without what git
 ignores; the contents of what the test makes; the build's options; the environment's FA_* and GPUSIM_*; the installed
 packages and the compilers. FA_TEST_AGAIN=1 runs the test in any case.
+
+With --state, no test: the hash is written to the file STATE, for case.sh.
 
 Exit status: COMMAND's.
 """
@@ -116,9 +119,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--makes", action="append", default=[], type=Path, metavar="PATH"
     )
-    at = arguments.index("--")
+    parser.add_argument("--state", action="store_true")
+    at = arguments.index("--") if "--" in arguments else len(arguments)
     args, command = parser.parse_args(arguments[:at]), arguments[at + 1 :]
     on = [ROOT / path for path in args.on]
+    if args.state:
+        args.stamp.parent.mkdir(parents=True, exist_ok=True)
+        args.stamp.write_text(f"{digest([], on, [])}\n", encoding="utf-8")
+        return 0
     makes = [ROOT / path for path in args.makes]
 
     before = digest(command, on, [])

@@ -231,8 +231,14 @@ class SheetTest(InAChapter):
             f"{first}: `hints` must be a list of strings": but(
                 '["Add.", "x + x"]', "''"
             ),
-            f"{first}: `hint` is unknown: there are number, hints, stub, wrong": but(
+            f"{first}: `hint` is unknown: there are number, hints, stub, only, wrong": but(
                 "hints", "hint"
+            ),
+            f"{first}: no input has `only`: --rows 9": but(
+                "number = 1", 'number = 1\nonly = "--rows 9"'
+            ),
+            f"{first}: `only` must be a string": but(
+                "number = 1", "number = 1\nonly = 2"
             ),
             "exercises.toml: exercise 2: `stub` is missing": but(
                 'stub = "return x;"', ""
@@ -251,6 +257,14 @@ class SheetTest(InAChapter):
             ),
         }.items():
             self.refuse(message, text)
+
+    def test_the_inputs_of_an_exercise(self):
+        only = SHEET.replace("number = 1", 'number = 1\nonly = "--rows 2"')
+        self.write("exercises.toml", only)
+        sheet = self.exercise
+        self.assertEqual(sheet.inputs_of(1), ["--rows 2"])
+        self.assertEqual(sheet.inputs_of(2), ["--rows 1", "--rows 2"])
+        self.assertEqual(sheet.inputs_of(None), ["--rows 1", "--rows 2"])
 
     def test_what_is_no_toml_is_told_with_its_line(self):
         self.write("exercises.toml", SHEET.replace("true", "yes"))

@@ -160,7 +160,7 @@ def _try_alone(
         line = alone.lines[found[1]][int(found[2]) - 1]
         return f"{found[1]}:{line}" if line else "the solution of another exercise"
 
-    attempts = bench.try_files(alone.texts, exercise.inputs)
+    attempts = bench.try_files(alone.texts, exercise.inputs_of(keep))
     for attempt in attempts:
         for defect in (attempt.result or {}).get("defects", []):
             defect["message"] = re.sub(

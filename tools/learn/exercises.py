@@ -137,6 +137,10 @@ class Exercise:
         """The command lines on which an answer is tried, from small to large."""
         return self.sheet.inputs
 
+    def inputs_of(self, number: int | None) -> list[str]:
+        """The command lines on which an answer to one exercise is tried."""
+        return self.sheet.inputs_of(number) if number else self.inputs
+
     @property
     def limits(self) -> list[str]:
         """Of what an answer must not have more than the solution: "sectors", "conflicts"."""

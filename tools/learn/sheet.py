@@ -29,7 +29,13 @@ OF_FILE = {
     **{f"limit_{name}?": SWITCH for name in LIMITS},
     "exercise": TABLES,
 }
-OF_EXERCISE = {"number": NUMBER, "hints": STRINGS, "stub": STRING, "wrong?": TABLES}
+OF_EXERCISE = {
+    "number": NUMBER,
+    "hints": STRINGS,
+    "stub": STRING,
+    "only?": STRING,
+    "wrong?": TABLES,
+}
 OF_WRONG = dict.fromkeys(("name", "from", "to", "caught_by", "says"), STRING)
 
 
@@ -95,6 +101,9 @@ class Sheet:
                 raise RegionError(f"{where} has no hints")
             if not entry["stub"].strip():
                 raise RegionError(f"{where} has an empty stub")
+            only = entry.get("only")
+            if only and not any(only in line for line in table["inputs"]):
+                raise RegionError(f"{where}: no input has `only`: {only}")
             for at, wrong in enumerate(entry.get("wrong", []), 1):
                 _check(wrong, OF_WRONG, f"{where}: wrong answer {at}")
         if not table["inputs"]:
@@ -111,6 +120,11 @@ class Sheet:
     def inputs(self) -> list[str]:
         """The command lines on which an answer is tried, from small to large."""
         return self.table["inputs"]
+
+    def inputs_of(self, number: int) -> list[str]:
+        """Those of them that come to an exercise: its `only` is a part of them."""
+        only = self.table["exercise"][number - 1].get("only", "")
+        return [line for line in self.inputs if only in line]
 
     @property
     def limits(self) -> list[str]:

@@ -2,15 +2,19 @@
 
 #include <cxxabi.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 namespace gpusim {
 namespace {
@@ -59,10 +63,33 @@ std::string short_name(const char* symbol) {
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }
 
+/// The executable's file. It is mapped, not read: of many megabytes, the symbols alone are needed.
+class Image {
+ public:
+  Image() {
+    const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    struct stat state;
+    if (file >= 0 && fstat(file, &state) == 0 && state.st_size > 0) {
+      void* data = mmap(nullptr, std::size_t(state.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+      if (data != MAP_FAILED) bytes_ = {static_cast<const char*>(data), std::size_t(state.st_size)};
+    }
+    if (file >= 0) close(file);
+  }
+  ~Image() {
+    if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
+  }
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
+
+  std::size_t size() const { return bytes_.size(); }
+  const char* data() const { return bytes_.data(); }
+
+ private:
+  std::string_view bytes_;
+};
+
 std::vector<TlsVariable> read_tls_variables() {
-  std::ifstream file("/proc/self/exe", std::ios::binary | std::ios::ate);
-  std::string image(file ? std::size_t(file.tellg()) : 0, '\0');
-  file.seekg(0).read(image.data(), std::streamsize(image.size()));
+  const Image image;
   std::vector<TlsVariable> variables;
   if (image.size() < sizeof(Elf64_Ehdr)) return variables;
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(image.data());
