@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib.util
 import io
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from IPython.display import HTML, Markdown, display
@@ -24,7 +25,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT))  # for tools/docs/fragments.py, the maps of chapter 06
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 BLUE, ORANGE, GREEN, PINK, SKY, YELLOW = COLOURS = (
@@ -110,6 +110,15 @@ def hbm_bytes(entry: dict, which: str = "counted") -> int:
     """Bytes read and written of an entry of run(). @param which  "counted" or "predicted" """
     traffic = entry["traffic"][which]
     return traffic["read_bytes"] + traffic["write_bytes"]
+
+
+def fragment_maps() -> ModuleType:
+    """tools/docs/fragment_maps.py, the maps of chapter 06's kernel.cuh: a notebook imports only from its own folder."""
+    path = ROOT / "tools" / "docs" / "fragment_maps.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 # --- data -----------------------------------------------------------------------------------------

@@ -104,9 +104,10 @@ def complaints_about_switch(browser: chromium.Browser, page: Path) -> list[str]:
 
 
 def pages_of(places: Iterable[Path]) -> list[Path]:
+    """The pages of some folders, and pages that were named. A folder that does not exist has none."""
     pages = []
     for place in places:
-        pages += sorted(place.glob("*.html")) if place.is_dir() else [place]
+        pages += [place] if place.suffix == ".html" else sorted(place.glob("*.html"))
     return pages
 
 

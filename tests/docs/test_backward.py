@@ -7,7 +7,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from tools.docs import backward, fragments
+from tools.docs import backward, fragment_maps
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTER = ROOT / "chapters" / "08_backward"
@@ -52,5 +52,5 @@ class Drawings(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    fragments.build = Path(sys.argv.pop(1)).resolve()
+    fragment_maps.build = Path(sys.argv.pop(1)).resolve()
     unittest.main()

@@ -78,6 +78,14 @@ class ReportPageTest(unittest.TestCase):
                     browse_pages.complaints_about(browser, page, None), [], page.name
                 )
 
+    def test_tables_fit_a_desktop_window(self):
+        too_wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+        with chromium.Browser() as browser:
+            for page in self.pages:
+                browser.resize(1280)
+                browser.open(page.as_uri())
+                self.assertEqual(browser.run(too_wide), 0, page.name)
+
     def test_paper(self):
         with chromium.Browser() as browser:
             for page in self.pages:

@@ -321,6 +321,18 @@ class LinksTest(FolderTest):
             self.assertIn(words, found[0])
 
 
+class BrowseTest(FolderTest):
+    def test_pages(self):
+        page = self.write("index.html", "")
+        self.assertEqual(browse_pages.pages_of([self.root]), [page])
+        self.assertEqual(browse_pages.pages_of([page]), [page])
+        self.assertEqual(browse_pages.pages_of([self.root / "not_built"]), [])
+
+    def test_skips_a_site_that_was_not_built(self):
+        status = browse_pages.main([str(self.root / "not_built")])
+        self.assertEqual(status, SKIPPED)
+
+
 @unittest.skipUnless(chromium.program(), "there is no Chromium")
 class AuditTest(FolderTest):
     def test_sees_what_is_wrong(self):

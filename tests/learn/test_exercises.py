@@ -25,7 +25,7 @@ from tools.learn import (
 )
 from tools.learn.commands import check, diff, hint, reset, solution, start
 
-from . import fakes
+from . import fakes, fixtures
 
 KERNEL = """\
 int twice(int x) {
@@ -632,6 +632,29 @@ def wrong(rows: dict, cols: dict, count: int = 3, **pattern) -> dict:
 
 
 ALL_ROWS, ALL_COLS = axis(4, 4, 0, 3, 1), axis(8, 8, 0, 7, 1)
+
+
+class CountersTest(unittest.TestCase):
+    def lines(self, width: int) -> list[str]:
+        options = "--dtype bf16 --heads 1 --seq-q 131 --seq-k 190 --head-dim 64 --causal --seed 5"
+        tried = [
+            trials.Attempt(options, name, fixtures.variant(name, 3), None)
+            for name in ("row_per_warp", "fragment_double_buffer")
+        ]
+        return check.counters(tried, tried, width)
+
+    def test_no_line_is_wider_than_the_terminal(self):
+        for width in (60, 80, 100, 200):
+            self.assertLessEqual(max(map(len, self.lines(width))), width)
+
+    def test_what_does_not_fit_follows_below(self):
+        whole, parts = self.lines(200), self.lines(80)
+        self.assertEqual(sum("HBM bytes" in line for line in whole), 1)
+        self.assertEqual(sum("row_per_warp" in line for line in whole), 1)
+        self.assertEqual(sum("row_per_warp" in line for line in parts), 2)
+        words = " ".join(parts)
+        for name, _ in check.COUNTERS:
+            self.assertEqual(words.count(name), 1, name)
 
 
 class DiagnosisTest(unittest.TestCase):

@@ -6,16 +6,8 @@ import json
 from collections.abc import Callable
 
 from .drawings import RESULTS, WARPS, Svg
-from .fragments import (
-    HIGH,
-    LANES,
-    MINE,
-    WIDE,
-    _cells,
-    _numbers,
-    element_of,
-    row_for,
-)
+from .fragment_maps import LANES, element_of, row_for
+from .fragments import HIGH, MINE, WIDE, _cells, _numbers
 
 
 def needed_for_dq() -> dict[tuple[int, int], list[tuple[int, int]]]:

@@ -76,7 +76,15 @@ from pathlib import Path
 from ..learn import project, regions, sheet
 from ..report import results
 from ..report import table as learn_table
-from . import backward, drawings, fragments, measured, plots, runs
+from . import (
+    backward,
+    drawings,
+    fragment_maps,
+    fragments,
+    measured,
+    plots,
+    runs,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS | plots.DRAWINGS | backward.DRAWINGS
@@ -446,7 +454,7 @@ def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
         )
     try:
         drawing = DRAWINGS[name]()
-    except fragments.NotBuilt as error:
+    except fragment_maps.NotBuilt as error:
         raise BlockError(str(error)) from None
     return Made(f"![{text}]({name}.svg)", {folder / f"{name}.svg": drawing})
 
@@ -676,7 +684,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     args = parser.parse_args(arguments)
     tree = Tree(root, (args.build or root / SIM).resolve())
-    fragments.build = tree.build
+    fragment_maps.build = tree.build
     files = [path.resolve() for path in args.files] or markdown_files(root)
     for path in files:
         if not path.is_file():

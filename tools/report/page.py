@@ -30,7 +30,7 @@ STYLE = r"""
 }
 * { box-sizing: border-box; }
 body {
-  margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 68rem;
+  margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 76rem;
   background: var(--page); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif;
 }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; }
@@ -61,7 +61,7 @@ figure li.mark::before { width: .15em; height: .9em; margin: 0 .5em -.1em .2em; 
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .3rem .7rem .3rem 0; text-align: right; white-space: nowrap;
          border-bottom: 1px solid var(--grid); vertical-align: bottom; }
-th { font-weight: 600; }
+th { font-weight: 600; white-space: normal; }
 th:first-child, td:first-child, th:last-child, td:last-child { text-align: left; }
 td:last-child { font-weight: 600; padding-right: 0; }
 pre { white-space: pre-wrap; padding: .75rem; background: var(--card); border: 1px solid var(--grid);
@@ -72,7 +72,6 @@ pre { white-space: pre-wrap; padding: .75rem; background: var(--card); border: 1
   h2, h3, figcaption { break-after: avoid; }
   .scroll { overflow: visible; }
   table { font-size: .625rem; }
-  th { white-space: normal; }
   th, td { padding-right: .35rem; }
 }
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,8 +73,13 @@ COUNTERS = (
 )
 
 
-def counters(own: list[trials.Attempt], solution: list[trials.Attempt]) -> list[str]:
-    """The learner's counters beside the solution's, on the last input. None on a GPU, which counts nothing."""
+def counters(
+    own: list[trials.Attempt], solution: list[trials.Attempt], width: int
+) -> list[str]:
+    """The learner's counters next to the solution's, on the last input. None on a GPU, which counts nothing.
+
+    @param width  the most columns of a line: a wider table continues below its first part
+    """
     if not own or "counted" not in own[-1].result["traffic"]:
         return []
     arguments = own[-1].arguments
@@ -89,15 +95,28 @@ def counters(own: list[trials.Attempt], solution: list[trials.Attempt]) -> list[
         table.append(
             (attempt.variant, [f"{human(mine)} / {human(his)}" for mine, his in pairs])
         )
-    widths = [max(len(cells[at]) for _, cells in table) for at in range(len(COUNTERS))]
+    title = f"yours / the solution's, with {arguments}:"
+    lines = textwrap.wrap(title, width, subsequent_indent="   ", break_on_hyphens=False)
     first = max(len(name) for name, _ in table)
-    lines = [f"yours / the solution's, with {arguments}:"]
-    for name, cells in table:
-        row = "  ".join(
-            f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)
-        )
-        lines.append(f"   {name:{first}}  {row}")
+    widths = [max(len(cells[at]) for _, cells in table) for at in range(len(COUNTERS))]
+    for part in _parts(widths, width - 3 - first):
+        for name, cells in table:
+            row = "".join(f"  {cells[at]:>{widths[at]}}" for at in part)
+            lines.append(f"   {name:{first}}{row}")
     return lines
+
+
+def _parts(widths: list[int], room: int) -> list[list[int]]:
+    """Columns, by number, in groups that fit next to each other, with two blanks before each."""
+    parts: list[list[int]] = [[]]
+    used = 0
+    for at, width in enumerate(widths):
+        if parts[-1] and used + 2 + width > room:
+            parts.append([])
+            used = 0
+        parts[-1].append(at)
+        used += 2 + width
+    return parts
 
 
 def quote(exercise: exercises.Exercise, places: list[str]) -> list[str]:
@@ -205,7 +224,8 @@ def report(
         checking.require(console, build, exercise.chapter.executable)
         last = exercise.inputs[-1:]
         solution = trials.run(build / "bin" / exercise.chapter.executable, last)
-        show_pass(console, exercise, verdict, counters(verdict.attempts, solution))
+        lines = counters(verdict.attempts, solution, console.width)
+        show_pass(console, exercise, verdict, lines)
     else:
         show_failure(console, exercise, verdict)
     for path in exercises.edited_chapters():
