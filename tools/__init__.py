@@ -1,1 +1,1 @@
-"""What surrounds the C++: the learner's command, reports, benchmarks, profiles, documentation. Standard library first."""
+"""The tools around the C++ code: the learner's command, reports, benchmarks, profiles, documentation. They prefer the standard library."""

@@ -60,7 +60,7 @@ Verdict VariantResult::verdict() const {
 
 std::vector<std::string> VariantResult::complaints() const {
   std::vector<std::string> sentences;
-  if (failure) sentences.push_back("did not run to its end: " + *failure);
+  if (failure) sentences.push_back("did not finish: " + *failure);
   if (check && !known_failure) {
     for (const auto& [output, tensor] : check->tensors) {
       if (!tensor.passed) sentences.push_back(describe_wrong(output, tensor));

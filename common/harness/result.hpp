@@ -66,7 +66,7 @@ enum class Verdict { kOk, kFailsAsDeclared, kTrafficDiffers, kWrong, kDefects, k
 /// Everything known about one run of one variant. What a backend cannot know is absent.
 struct VariantResult {
   std::string name;
-  std::optional<std::string> failure = std::nullopt;  ///< why the kernel did not run to its end
+  std::optional<std::string> failure = std::nullopt;  ///< why the kernel did not finish
   std::optional<Check> check = std::nullopt;          ///< absent with --no-check
   std::optional<std::string> known_failure =
       std::nullopt;                 ///< why the variant is declared to be wrong on these inputs
@@ -75,7 +75,7 @@ struct VariantResult {
   std::optional<Counters> counted = std::nullopt;
   std::vector<Defect> defects = {};
   std::optional<BenchResult> bench = std::nullopt;
-  TensorMap outputs = {};  ///< empty if the kernel did not run to its end
+  TensorMap outputs = {};  ///< empty if the kernel did not finish
 
   /// The first of these that is true: did not run, has defects, wrong, traffic differs, fails as declared,
   /// ok.

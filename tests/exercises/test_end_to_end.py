@@ -226,7 +226,7 @@ class EndToEndTest(InAClone):
             self.clone.answer(number)
         right = self.clone.file.read_text()
         self.clone.file.write_text(right.replace("fmaxf(value", "fminf(value"))
-        self.says(self.clone.check(), 1, "outside of the exercises", "fminf")
+        self.says(self.clone.check(), 1, "outside the exercises", "fminf")
         self.clone.file.write_text(
             right.replace("  // END 1\n", "").replace("fmaxf(m", "fminf(m")
         )

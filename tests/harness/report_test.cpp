@@ -197,7 +197,7 @@ TEST(Table, SaysWhatDidNotRun) {
   VariantResult stopped{.name = "stopped", .failure = "kernel.cuh:3: too many threads"};
   const std::string text = printed(report_of({stopped}));
   EXPECT_NE(text.find(" FAILED\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("stopped: did not run to its end: kernel.cuh:3: too many threads\n"), std::string::npos)
+  EXPECT_NE(text.find("stopped: did not finish: kernel.cuh:3: too many threads\n"), std::string::npos)
       << text;
 }
 

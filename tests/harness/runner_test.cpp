@@ -79,14 +79,14 @@ TEST_F(Runner, LaunchThatTheDeviceRefusesIsAResult) {
   EXPECT_EQ(result.verdict(), Verdict::kDidNotRun);
   EXPECT_FALSE(result.check);
   EXPECT_TRUE(result.outputs.empty());
-  EXPECT_NE(result.complaint().find("did not run to its end"), std::string::npos);
+  EXPECT_NE(result.complaint().find("did not finish"), std::string::npos);
   EXPECT_TRUE(run("right").ok());
 }
 
 TEST_F(Runner, FailureOfALibraryIsAResult) {
   const VariantResult result = run("library");
   EXPECT_EQ(result.verdict(), Verdict::kDidNotRun);
-  EXPECT_EQ(result.complaint(), "did not run to its end: the library failed");
+  EXPECT_EQ(result.complaint(), "did not finish: the library failed");
 }
 
 TEST_F(Runner, PredictedMustEqualCounted) {

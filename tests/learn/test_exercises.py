@@ -446,7 +446,7 @@ class SeveralFilesTest(InAChapter):
         self.assertTrue(second.startswith("01_x/more.cuh\n+  chapters/01_x/more.cuh"))
         self.assertIn("exercise 3, line 6: ", second)
         self.assertIn("-  return 0;\n+  return x * x;\n", second)
-        self.assertIn("outside of the exercises:\n-  int own;", second)
+        self.assertIn("outside the exercises:\n-  int own;", second)
         only = self.run_command(diff, "01", "3")
         self.assertTrue(only.startswith("-  exercises/01_x/more.cuh\n"))
         self.assertNotIn("kernel.cuh", only)
@@ -525,7 +525,7 @@ class SeveralFilesTest(InAChapter):
         self.assertIsNone(checking._first_change_outside(copy, blank))
         copy["more.cuh"] += "int own;\n"
         found = checking._first_change_outside(copy, blank)
-        self.assertEqual(found, "another number of lines")
+        self.assertEqual(found, "a different number of lines")
 
 
 class ChaptersTest(unittest.TestCase):
@@ -690,9 +690,9 @@ class DiagnosisTest(unittest.TestCase):
 
     def test_factors(self):
         text = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, factor=0.5)))
-        self.assertIn("off by one factor: 0.5 times", text)
+        self.assertIn("off by the same factor: 0.5 times", text)
         each = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, factor_per_line=True)))
-        self.assertIn("each row is off by one factor", each)
+        self.assertIn("each row is off by a factor of its own", each)
 
     def test_nothing_was_written(self):
         text = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, unwritten=32)))
@@ -759,9 +759,7 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIsNone(diagnosis.explain([other], limits, solution))
         finding = diagnosis.explain([conflicts(9)], limits, solution)
         self.assertEqual(finding.kind, "conflicts")
-        text = (
-            "takes 25 wavefronts where 16 would do: 9 bank conflicts, the chapter has 2"
-        )
+        text = "takes 25 wavefronts where 16 would do: 9 bank conflicts, the chapter's kernel has 2"
         self.assertIn(text, finding.details[0])
         worse = attempt(variant="w", **wrong(ALL_ROWS, ALL_COLS))
         finding = diagnosis.explain([conflicts(9), worse], limits, solution)

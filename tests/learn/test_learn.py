@@ -542,7 +542,7 @@ class CommandLineTest(LearnTest):
         cases = {
             ("run", "99"): ("no chapter 99", "01, 02"),
             ("test", "1", "x"): ("no chapter x", "01, 02"),
-            ("tset",): ("tset is no command", "did you mean test?"),
+            ("tset",): ("tset is not a command", "did you mean test?"),
             ("frobnicate",): ("run, test, start",),
             ("run", "--jsn", "f"): ("--jsn",),
             ("run", "--json"): ("--json", "expected one argument"),

@@ -1,1 +1,1 @@
-"""What the learner's command is made of: terminal, packages, machine, project, phases."""
+"""The modules behind ./learn: terminal, packages, machine, project, phases, exercises."""

@@ -1,7 +1,7 @@
-"""Are a learner's kernels right, and if not, which exercise is wrong?
+"""Checks a learner's kernels, and finds the exercise that is wrong.
 
-Which one is measured, not guessed: each exercise is tried by itself, in a copy of the learner's files in which
-all others are solved.
+The faulty exercise is measured, not guessed: each answer is tested alone, in a copy of the learner's files that
+has the solution of every other exercise.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ RIGHT, WRONG, BLANK, UNKNOWN = "right", "wrong", "blank", "not tried"
 
 @dataclass
 class Verdict:
-    """What a check found."""
+    """The outcome of a check."""
 
     passed: bool = False
-    exercise: int | None = None  # at fault
+    exercise: int | None = None  # the faulty one
     finding: diagnosis.Finding | None = None
     exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. UNKNOWN
     compiler: list[str] = field(
         default_factory=list
-    )  # what it said of the learner's files
+    )  # its errors in the learner's files
     remark: str | None = None
-    attempts: list[trials.Attempt] = field(default_factory=list)  # of the whole copy
+    attempts: list[trials.Attempt] = field(default_factory=list)  # with all answers
 
     @property
     def kind(self) -> str | None:
@@ -40,7 +40,7 @@ class Verdict:
         )
 
     def summary(self) -> dict:
-        """What ./learn check --json prints, and what is kept until the next check."""
+        """The data that ./learn check --json prints and that is stored until the next check."""
         return {
             "passed": self.passed,
             "exercise": self.exercise,
@@ -65,9 +65,9 @@ SHOWN_ERRORS = 3
 def compiler_errors(
     output: list[str], files: list[Path]
 ) -> tuple[list[str], list[tuple[Path, int]]]:
-    """The first errors in some files, each with the lines that explain it, and where they are.
+    """The first errors in these files, each with the compiler's explanation, and their positions.
 
-    Of errors elsewhere, the first: chapter.cu does not find what it needs from the files.
+    If all errors are elsewhere, the first of those: chapter.cu does not find what it needs in the files.
     """
     own = {file.resolve(): file for file in files}
     inside: list[tuple[Path, int, list[str]]] = []
@@ -94,7 +94,7 @@ def compiler_errors(
 
 
 def make(console: Console, build: Path, target: str) -> list[str] | None:
-    """Builds a target. Returns what was printed if that failed."""
+    """Builds a target. Returns the output if the build fails."""
 
     def reader(phase: phases.Phase, line: str) -> None:
         if line.startswith("["):
@@ -109,7 +109,7 @@ def make(console: Console, build: Path, target: str) -> list[str] | None:
 
 
 def require(console: Console, build: Path, target: str) -> None:
-    """Builds a target that is not the learner's: if that fails, the tree is broken."""
+    """Builds a target without the learner's files: if that fails, the tree itself is broken."""
     output = make(console, build, target)
     if output is not None:
         console.say("\n".join(output))
@@ -122,9 +122,9 @@ def require(console: Console, build: Path, target: str) -> None:
 def _blame_for_compiling(
     verdict: Verdict, exercise: Exercise, errors: list[tuple[Path, int]]
 ) -> None:
-    """The exercise whose brackets do not match, else the last that begins before the first error (line from 1).
+    """Blames the exercise with unmatched brackets, or else the last one that begins before the first error.
 
-    A forgotten semicolon is an error of the line that follows.
+    The compiler reports a missing semicolon on the line after it. Lines count from 1.
     """
     try:
         where = exercise.own_places()
@@ -151,7 +151,7 @@ def _try_alone(
     copy: dict[str, str],
     keep: int | None,
 ) -> list[trials.Attempt]:
-    """A copy with one region of its own. Lines in the results are the copy's."""
+    """Tries a copy that keeps one answer and has solutions elsewhere. Lines in the results refer to the learner's copy."""
     folder = project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, folder, keep)
     names = "|".join(map(re.escape, copy))
@@ -170,7 +170,7 @@ def _try_alone(
 
 
 def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> Verdict:
-    """Which exercise of a copy that fails is at fault, and how. On the simulator."""
+    """Finds the faulty exercise of a copy that fails, and what is wrong with it. Uses the simulator."""
     verdict = Verdict()
     limits = exercise.limits
     solution = bench.solution(tuple(exercise.inputs)) if limits else []
@@ -178,10 +178,12 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
         folder = project.shown(exercise.folder)
         where = regions.places(copy, exercise.regions, folder)
     except regions.RegionError as error:
-        verdict.remark = f"{error}: without them no exercise can be tried by itself"
+        verdict.remark = (
+            f"{error}: without them, the exercises cannot be tested one at a time"
+        )
         return verdict
 
-    # What is wrong outside of the exercises is wrong in each of them.
+    # A mistake outside the exercises would make every one of them fail.
     changed = _first_change_outside(copy, exercise.blank_copy)
     if changed:
         try:
@@ -191,7 +193,7 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
         verdict.finding = diagnosis.explain(attempts, limits, solution)
         if not attempts or verdict.finding:
             verdict.remark = (
-                f"the mistake is outside of the exercises, where you have: {changed}"
+                f"the mistake is outside the exercises, where you have: {changed}"
             )
             return verdict
 
@@ -209,7 +211,7 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
         try:
             return _try_alone(bench, exercise, copy, number)
         except trials.CompileError:
-            return None  # it needs what another exercise defines
+            return None  # it needs something that another exercise defines
 
     with ThreadPoolExecutor(machine.cores()) as pool:
         outcomes = dict(zip(tried, pool.map(try_alone, tried), strict=True))
@@ -233,7 +235,7 @@ def _first_change_outside(copy: dict[str, str], blank: dict[str, str]) -> str | 
             if mine != original:
                 return mine.strip() or "an empty line"
         if len(own) != len(fresh):
-            return "another number of lines"
+            return "a different number of lines"
     return None
 
 
@@ -246,11 +248,11 @@ def check(
     exercise: Exercise,
     simulator: Callable[[], Path | None],
 ) -> Verdict:
-    """Builds and tries the learner's files.
+    """Builds and tests the learner's files.
 
     @param build      a configured build
-    @param simulator  gives a configured build with Ninja and the simulator, if there can be one: it says which
-                      exercise is at fault. Asked only where a file is wrong
+    @param simulator  returns a configured build with Ninja and the simulator, which finds the faulty exercise, or
+                      None if there cannot be one. Called only if a file is wrong
     """
     copy = exercise.own_copy()
     output = make(console, build, exercise.target)
@@ -279,9 +281,9 @@ def check(
         verdict.finding = own
         if not verdict.remark and verdict.exercises:
             verdict.remark = (
-                "each exercise is right by itself: they do not fit together"
+                "each exercise is right by itself, but they do not work together"
                 if sim == build
-                else "the simulator finds nothing wrong: it shows on this GPU only"
+                else "the simulator finds nothing wrong: the fault shows only on this GPU"
             )
     verdict.attempts = attempts
     return verdict
@@ -291,7 +293,7 @@ def _judge_on(
     console: Console, sim: Path, exercise: Exercise, copy: dict[str, str]
 ) -> Verdict:
     require(console, sim, exercise.chapter.executable)
-    console.update("   trying each exercise by itself")
+    console.update("   testing each exercise by itself")
     verdict = judge(trials.Workbench(sim, exercise.chapter), exercise, copy)
     console.clear()
     return verdict

@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with errors of one line."""
+    """argparse with one-line errors."""
 
     def __init__(self, **settings):
         width = Console().width
@@ -55,16 +55,16 @@ class Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=formatter, allow_abbrev=False, **settings)
 
     def error(self, message: str):
-        raise LearnError(f"{message} ({self.prog} --help lists what there is)", 2)
+        raise LearnError(f"{message} (see {self.prog} --help)", 2)
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """The command line; LearnError where it makes no sense."""
+    """Parses the command line. LearnError if it makes no sense."""
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         close = difflib.get_close_matches(words[0], COMMANDS, n=1)
         every = ", ".join(COMMANDS)
-        hint = f"did you mean {close[0]}?" if close else f"there is {every}"
-        raise LearnError(f"{words[0]} is no command: {hint}", 2)
+        hint = f"did you mean {close[0]}?" if close else f"the commands are {every}"
+        raise LearnError(f"{words[0]} is not a command: {hint}", 2)
     parser = Parser(
         prog="./learn",
         description="Without a command: a map of the chapters, and what to do next.",
@@ -78,7 +78,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         module.add_options(sub)
     args = parser.parse_args(words)
     if args.map_json and args.main is not overview.main:
-        raise LearnError("--json belongs behind the command, where that has it", 2)
+        raise LearnError("--json goes after the command, if that command takes it", 2)
     args.json = args.json or args.map_json
     return args
 
@@ -106,6 +106,6 @@ def main(words: list[str]) -> int:
         print("learn: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read this has gone (./learn | head): there is nobody left to tell.
+        # The reader has gone (./learn | head), so nobody would see an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

@@ -1,4 +1,4 @@
-"""The terminal: colour where there is one, a line that updates itself, errors of one line."""
+"""The terminal: colour where it has any, a line that updates itself, one-line errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 class LearnError(Exception):
     """Ends the command with one line on stderr.
 
-    @param status  2: what was asked for is unusable; 3: the machine lacks something; 1: a failure
+    @param status  1: something failed; 2: the request is unusable; 3: the machine lacks something
     """
 
     def __init__(self, message: str, status: int):
@@ -24,7 +24,7 @@ class LearnError(Exception):
 
 
 class Console:
-    """Where everything that a learner reads goes."""
+    """All output that a learner reads."""
 
     def __init__(self, stream: TextIO = sys.stdout):
         self._stream = stream
@@ -34,18 +34,18 @@ class Console:
         self.width = min(MAX_WIDTH, shutil.get_terminal_size((MAX_WIDTH, 24)).columns)
 
     def paint(self, text: str, style: str) -> str:
-        """The text in a style of _CODES, where colour is wanted."""
+        """The text in a style of _CODES, if colour is wanted."""
         if not self._colour or style not in _CODES:
             return text
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
     def say(self, text: str = "", style: str = "plain") -> None:
-        """A line, or several."""
+        """Prints one line or several."""
         self.clear()
         print(self.paint(text, style), file=self._stream, flush=True)
 
     def wrap(self, text: str, first: str = "", *, style: str = "plain") -> None:
-        """A text of one paragraph, in lines that fit. @param first  what its first line begins with"""
+        """Prints a paragraph in lines that fit. @param first  the beginning of its first line"""
         indent = " " * len(first)
         self.say(
             textwrap.fill(
@@ -60,14 +60,14 @@ class Console:
         )
 
     def update(self, text: str) -> None:
-        """Replaces the last line that was given to update(); only on a terminal."""
+        """Replaces the line that the last update() printed. Does nothing if the output is not a terminal."""
         if self.live:
             self._stream.write(f"\r{text[: self.width - 1]}\x1b[K")
             self._stream.flush()
             self._updating = True
 
     def clear(self) -> None:
-        """Takes the updating line away."""
+        """Removes the updating line."""
         if self._updating:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -1,4 +1,4 @@
-"""What is wrong with a kernel, in the words of the chapter: from attempts to one finding."""
+"""Turns the attempts of a kernel into one finding: what is wrong with it, in the words of the chapter."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from .trials import HANGS, Attempt
 
-# The kinds of findings, from the one that is told first to the one that is told last. A kernel that writes to
-# the wrong place often has wrong numbers as well, and the place is the better hint.
+# The kinds of findings; if there are several, the first of them is reported. A kernel that writes to a wrong
+# address usually has wrong numbers too, and the address is the better hint.
 DEFECTS = {
     "out_of_bounds": "reads or writes outside of an array",
-    "misaligned": "reads or writes at an address that the size of the access does not divide",
+    "misaligned": "reads or writes at an address that is not a multiple of the access size",
     "barrier_divergence": "has a barrier that not all threads reach",
     "race": "has a race",
     "uninitialized_read": "reads memory that nothing has written",
@@ -31,7 +31,7 @@ KINDS = (
 
 MOST_SHARED_BYTES = (
     227 * 1024
-)  # of a block, on an H100. The simulator gives static arrays what they ask for
+)  # of a block on an H100. The simulator itself does not limit static arrays
 
 SIGNALS = {
     "SIGSEGV": "it used an address where there is no memory",
@@ -41,7 +41,7 @@ SIGNALS = {
     "SIGXFSZ": "it printed without end",
 }
 
-# What the indices of a tensor count, by its rank, from the last axis backwards.
+# What each index of a tensor counts, by the tensor's rank.
 AXES = {
     2: ("row", "column"),
     3: ("batch", "head", "query"),
@@ -53,14 +53,14 @@ PLURALS = {"query": "queries", "batch": "batches"}
 
 @dataclass
 class Finding:
-    """What is wrong with one variant, on the first input that shows it."""
+    """What is wrong with a variant, on the first input that shows it."""
 
     kind: str  # one of KINDS
     variant: str
     arguments: str
     headline: str  # "y is wrong", after the variant's name
     details: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)  # of kernels: "kernel.cuh:48"
+    lines: list[str] = field(default_factory=list)  # in kernels: "kernel.cuh:48"
 
 
 def _plural(word: str) -> str:
@@ -68,7 +68,7 @@ def _plural(word: str) -> str:
 
 
 def number(value: float | str) -> str:
-    """JSON has no NaN and no infinity: they arrive as words."""
+    """A number as text. JSON has no NaN and no infinity, so these arrive as words."""
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
@@ -76,7 +76,7 @@ def number(value: float | str) -> str:
 
 
 def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
-    """Where more bytes were counted than the chapter's formula allows: (tensor, direction): (counted, allowed)."""
+    """Where the kernel moved more bytes than the chapter's formula allows: (tensor, direction): (counted, allowed)."""
     traffic = attempt.result["traffic"]
     if "counted" not in traffic:
         return {}
@@ -95,7 +95,7 @@ def _shared_bytes(attempt: Attempt) -> int:
 
 
 def kind_of(attempt: Attempt) -> str | None:
-    """The first of KINDS that is true of an attempt by itself; None if nothing is wrong."""
+    """The first of KINDS that applies to this attempt; None if nothing is wrong with it."""
     if attempt.ended:
         return "hang" if attempt.ended == HANGS else "crash"
     kinds = {defect["kind"] for defect in attempt.result.get("defects", [])}
@@ -122,7 +122,7 @@ def _times(factor: float) -> str:
 
 
 def _where(axis: dict, name: str) -> str | None:
-    """The wrong indices of an axis in words; None where all of them are wrong."""
+    """The wrong indices of an axis in words; None if all of them are wrong."""
     length, count, first, last = (axis[k] for k in ("length", "count", "first", "last"))
     if count == length:
         return None
@@ -143,11 +143,11 @@ def _where(axis: dict, name: str) -> str | None:
     if axis["step"] > 1:
         every = {2: "second", 3: "third"}.get(axis["step"], f"{axis['step']}th")
         return f"every {every} {name} from {first} to {last}, of {length}"
-    return f"in {count} of {length} {many}, of which {first} is the first and {last} the last"
+    return f"in {count} of {length} {many}, the first {first}, the last {last}"
 
 
 def pattern_in_words(check: dict) -> list[str]:
-    """What the wrong elements of a tensor have in common, a sentence each. @param check  its entry in the JSON"""
+    """Sentences on what the wrong elements of a tensor have in common. @param check  the tensor's entry in the JSON"""
     pattern = check.get("pattern")
     if not pattern:
         return []
@@ -185,12 +185,12 @@ def pattern_in_words(check: dict) -> list[str]:
             sentences.append(f"{who} {what}")
     if pattern.get("factor") is not None:
         sentences.append(
-            f"all of them are off by one factor: {_times(pattern['factor'])}"
+            f"all of them are off by the same factor: {_times(pattern['factor'])}"
         )
     elif pattern["factor_per_line"]:
         line = "row" if rank == 2 else names[-2]
         sentences.append(
-            f"each {line} is off by one factor, the same for all its {_plural(names[-1])}"
+            f"each {line} is off by a factor of its own, the same for all its {_plural(names[-1])}"
         )
     return sentences
 
@@ -199,7 +199,7 @@ WITHOUT_KEYS = "--causal and more queries than keys"  # some of which see no key
 
 
 def _values(arguments: str) -> dict[str, str]:
-    """ "--rows 3 --causal" as {"rows": "3", "causal": ""}, and what several of them mean together."""
+    """ "--rows 3 --causal" as {"rows": "3", "causal": ""}, with an entry for what some options mean together."""
     values, option = {}, ""
     for word in shlex.split(arguments):
         if word.startswith("--"):
@@ -214,7 +214,7 @@ def _values(arguments: str) -> dict[str, str]:
 
 
 def only_where(failing: list[str], passing: list[str]) -> list[str]:
-    """What the inputs that fail have, and those that pass have not: words, or a size if it is only one."""
+    """What the failing inputs have and the passing ones lack: options, or a size if only one size differs."""
     if not failing or not passing:
         return []
     bad, good = [_values(a) for a in failing], [_values(a) for a in passing]
@@ -228,7 +228,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
             bad_sizes, good_sizes = (
                 [int(value) for value in both] for both in (wrong, right)
             )
-        except (TypeError, ValueError):  # a word, a flag, or not given
+        except (TypeError, ValueError):  # a word, a flag, or absent
             if len(wrong) == 1 and None not in wrong:
                 name = option if option == WITHOUT_KEYS else f"--{option}"
                 words.append(f"{name} {wrong.pop()}".rstrip())
@@ -250,9 +250,9 @@ def _patterns(attempt: Attempt) -> list[str]:
 
 
 def _numbers(tried: list[Attempt]) -> Finding:
-    """@param tried  one variant on all inputs"""
+    """The finding about wrong numbers. @param tried  one variant on all inputs"""
     failing = [attempt for attempt in tried if kind_of(attempt) == "numbers"]
-    # The first input on which the wrong elements have something in common.
+    # Report the first input on which the wrong elements have something in common.
     telling = (a for a in failing if _patterns(a) not in ([], [EVERY_ELEMENT]))
     attempt = next(telling, failing[0])
     tensors = attempt.result["check"]["tensors"]
@@ -307,7 +307,7 @@ def _defect(attempt: Attempt, kind: str) -> Finding:
     same = [d for d in attempt.result["defects"] if d["kind"] == kind]
     details = [line for line in same[0]["message"].splitlines()]
     if len(same) > 1:
-        details.append(f"and {len(same) - 1} more of this kind, at other lines")
+        details.append(f"and {len(same) - 1} more like it, on other lines")
     lines = [line for d in same for line in re.findall(r"\b\w+\.cuh:\d+", d["message"])]
     unique = list(dict.fromkeys(lines))
     return Finding(
@@ -316,7 +316,7 @@ def _defect(attempt: Attempt, kind: str) -> Finding:
 
 
 def _wavefronts(attempt: Attempt) -> tuple[int, int]:
-    """Of shared memory: those taken beyond the fewest possible, and the fewest possible."""
+    """Wavefronts of shared memory: how many more than necessary, and how many are necessary."""
     shared = attempt.result.get("shared", {})
     taken, fewest = (
         sum(
@@ -328,7 +328,7 @@ def _wavefronts(attempt: Attempt) -> tuple[int, int]:
 
 
 def _sectors(attempt: Attempt) -> int:
-    """Of global memory, loaded and stored. 0 on a GPU, which counts none."""
+    """Sectors of global memory loaded and stored. 0 on a GPU, where nothing is counted."""
     counted = attempt.result.get("traffic", {}).get("counted", {})
     return sum(
         counted.get(f"{direction}_sectors", 0) for direction in ("read", "write")
@@ -338,7 +338,7 @@ def _sectors(attempt: Attempt) -> int:
 def _beyond(
     limit: str, attempts: list[Attempt], solution: Iterable[Attempt]
 ) -> Finding | None:
-    """The first attempt with more sectors, or bank conflicts, than the solution has there."""
+    """The first attempt with more sectors or bank conflicts than the solution has on the same input."""
     count = {"sectors": _sectors, "conflicts": lambda a: _wavefronts(a)[0]}[limit]
     allowed = {(a.variant, a.arguments): count(a) for a in solution}
     for attempt in attempts:
@@ -347,17 +347,19 @@ def _beyond(
         if most is None or own <= most:
             continue
         if limit == "sectors":
-            headline = "is right, but touches more sectors of memory than the chapter's"
+            headline = (
+                "is right, but touches more sectors of memory than the chapter's kernel"
+            )
             detail = (
                 f"your loads and stores touch {own} sectors of 32 bytes, the chapter's {most}: "
-                "do neighbouring lanes ask for neighbouring elements?"
+                "do neighbouring lanes access neighbouring elements?"
             )
         else:
             fewest = _wavefronts(attempt)[1]
-            headline = "is right, but meets more bank conflicts than the chapter's"
+            headline = "is right, but has more bank conflicts than the chapter's kernel"
             detail = (
                 f"shared memory takes {own + fewest} wavefronts where {fewest} would do: "
-                f"{own} bank conflicts, the chapter has {most}"
+                f"{own} bank conflicts, the chapter's kernel has {most}"
             )
         return Finding(limit, attempt.variant, attempt.arguments, headline, [detail])
     return None
@@ -368,10 +370,10 @@ def explain(
     limits: Iterable[str] = (),
     solution: Iterable[Attempt] = (),
 ) -> Finding | None:
-    """The finding of the first variant, in the chapter's order, that fails; None if none does.
+    """The finding for the first variant, in the chapter's order, that fails; None if none does.
 
-    @param limits    of "sectors" and "conflicts": more of them than the solution has are a finding
-    @param solution  attempts of the chapter's own kernels, where there are limits
+    @param limits    "sectors", "conflicts" or both: having more of them than the solution is a finding
+    @param solution  the attempts of the chapter's own kernels, if there are limits
     """
     by_variant: dict[str, list[Attempt]] = {}
     for attempt in attempts:
@@ -391,7 +393,7 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
 
     if kind == "hang":
         return finding(
-            "did not end, and was stopped: is there a loop whose condition stays true?"
+            "did not end, and was stopped: is there a loop whose condition never becomes false?"
         )
     if kind == "crash":
         signal = attempt.ended.split()[-1]
@@ -405,12 +407,10 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
         return _defect(attempt, kind)
     if kind == "did_not_run":
         if "failure" in attempt.result:
-            return finding(
-                "did not run to its end", *attempt.result["failure"].splitlines()
-            )
+            return finding("did not finish", *attempt.result["failure"].splitlines())
         return finding(
             "a GPU would refuse to launch it",
-            f"{_shared_bytes(attempt)} bytes of shared memory for a block, of which there are "
+            f"a block needs {_shared_bytes(attempt)} bytes of shared memory and can have "
             f"{MOST_SHARED_BYTES} at most",
         )
     if kind == "numbers":

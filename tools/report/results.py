@@ -87,7 +87,7 @@ class Row:
 
     chapter: str  # "02_online_softmax"
     variant: str
-    failure: str | None  # why it did not run to its end
+    failure: str | None  # why it did not finish
     declared: (
         str | None
     )  # why this variant is declared to fail on these inputs, and did

@@ -49,7 +49,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         mine, fresh = regions.outside(own[file.name]), regions.outside(blank[file.name])
         if mine != fresh and args.exercise is None:
             console.say()
-            console.say("outside of the exercises:", "bold")
+            console.say("outside the exercises:", "bold")
             show(console, mine, fresh, 0)
     return 0
 
