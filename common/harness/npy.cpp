@@ -45,7 +45,7 @@ class HeaderParser {
     Header header;
     bool has_descr = false, has_order = false, has_shape = false;
     const auto first_time = [](bool& seen, std::string_view key) {
-      if (std::exchange(seen, true)) fail(fmt::format("'{}' is there twice", key));
+      if (std::exchange(seen, true)) fail(fmt::format("'{}' occurs twice", key));
     };
     expect('{');
     while (!accept('}')) {

@@ -239,7 +239,7 @@ TEST_F(Npy, RefusesBrokenHeaders) {
   EXPECT_EQ(refusal_of_header("{}"), start + "'descr' is missing");
   EXPECT_EQ(refusal_of_header("{'descr': '<f4', 'shape': (2, 3), }"), start + "'fortran_order' is missing");
   EXPECT_EQ(refusal_of_header("{'descr': '<f4', 'fortran_order': False}"), start + "'shape' is missing");
-  EXPECT_EQ(refusal_of_header("{'descr': '<f4', 'descr': '<f4'}"), start + "'descr' is there twice");
+  EXPECT_EQ(refusal_of_header("{'descr': '<f4', 'descr': '<f4'}"), start + "'descr' occurs twice");
   EXPECT_EQ(refusal_of_header("{'fortran_order': 0}"), start + "'fortran_order' is neither True nor False");
   EXPECT_EQ(refusal_of_header("{'color': 'red'}"), start + "'color' is not a key of the format");
   EXPECT_EQ(refusal_of_header(kHeader + kHeader), start + "something follows the dictionary");

@@ -147,15 +147,15 @@ class ParserTest(unittest.TestCase):
     def test_malformed_regions_are_told_with_file_and_line(self):
         one, end = "// EXERCISE 1: do\nx;\n", "// END 1\n"
         cases = {
-            f"\n{end}": "2: END 1 before its EXERCISE",
+            f"\n{end}": "2: END 1 comes before its EXERCISE",
             one: "1: EXERCISE 1 has no END 1",
-            f"{one}{one}": "3: EXERCISE 1 is there twice",
-            f"{one}{end}{one}{end}": "4: EXERCISE 1 is there twice",
+            f"{one}{one}": "3: EXERCISE 1 occurs twice",
+            f"{one}{end}{one}{end}": "4: EXERCISE 1 occurs twice",
             f"{one}// EXERCISE 2: do\n{end}": "1: EXERCISE 1 has no END 1",
-            f"{one}// END 2\n": "3: END 2 in EXERCISE 1: must be END 1",
-            f"{one}{end}{end}": "4: END 1 before its EXERCISE",
+            f"{one}// END 2\n": "3: END 2 ends EXERCISE 1: must be END 1",
+            f"{one}{end}{end}": "4: END 1 comes before its EXERCISE",
             "// EXERCISE 2: do\nx;\n// END 2\n": "1: EXERCISE 2 must be EXERCISE 1",
-            f"// EXERCISE 1: \nx;\n{end}": "1: EXERCISE 1 says no task",
+            f"// EXERCISE 1: \nx;\n{end}": "1: EXERCISE 1 has no task",
             f"// EXERCISE 1: do\n\n{end}": "3: END 1: there is no solution before it",
         }
         for text, message in cases.items():
@@ -218,7 +218,7 @@ class SheetTest(InAChapter):
         wrong = f"{first}: wrong answer 1"
         keys = "inputs, files, limit_sectors, limit_conflicts, exercise"
         for message, text in {
-            f"{sheet}`input` is unknown: there are {keys}": but("inputs", "input"),
+            f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
             f"{sheet}`inputs` must be a list of strings": but('"--rows 1"', "1"),
             f"{sheet}`limit_sectors` must be true or false": but("true", "1"),
             f"{sheet}`exercise` is missing": "inputs = ['']",
@@ -231,7 +231,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` must be a list of strings": but(
                 '["Add.", "x + x"]', "''"
             ),
-            f"{first}: `hint` is unknown: there are number, hints, stub, only, wrong": but(
+            f"{first}: `hint` is unknown: the keys are number, hints, stub, only, wrong": but(
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but(
@@ -246,13 +246,13 @@ class SheetTest(InAChapter):
             "exercises.toml: exercise 2 has an empty stub": but('"return x;"', "' '"),
             f"{wrong}: `to` is missing": but('to = "x + x + x"', ""),
             f"{wrong}: `says` must be a string": but('says = "wrong"', "says = []"),
-            f"{wrong}: `word` is unknown: there are name, from, to, caught_by, says": but(
+            f"{wrong}: `word` is unknown: the keys are name, from, to, caught_by, says": but(
                 "says", "word"
             ),
-            f"{first}: three times: `from` is 0 times in the solution, must be once": but(
+            f"{first}: three times: `from` occurs 0 times in the solution; it must occur once": but(
                 'from = "x + x"', 'from = "x - x"'
             ),
-            f"{first}: three times: `from` is 2 times in the solution, must be once": but(
+            f"{first}: three times: `from` occurs 2 times in the solution; it must occur once": but(
                 'from = "x + x"', 'from = "y"'
             ),
         }.items():

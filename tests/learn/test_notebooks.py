@@ -83,7 +83,7 @@ class CommandTest(unittest.TestCase):
     def test_a_file_that_is_no_notebook(self):
         (self.tree.root / "notebooks/02_counted.ipynb").write_text("{}")
         done = self.tree.learn("notebooks")
-        self.assert_one_line(done, 2, "notebooks/02_counted.ipynb is no notebook")
+        self.assert_one_line(done, 2, "notebooks/02_counted.ipynb is not a notebook")
 
     def test_the_preset_is_one_of_the_simulator(self):
         done = self.tree.learn("notebooks", "02", FA_PRESET="cuda")

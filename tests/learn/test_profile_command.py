@@ -93,7 +93,7 @@ class ProfileTest(unittest.TestCase):
         self.assert_one_line(
             self.learn("1", "--large"),
             3,
-            "--large leaves the simulator out, and nothing can be measured: ncu is not in PATH",
+            "--large skips the simulator, and nothing can be measured: ncu is not in PATH",
         )
 
     def test_our_options_may_stand_before_and_behind_the_chapter(self):
@@ -104,7 +104,7 @@ class ProfileTest(unittest.TestCase):
         ):
             done = self.learn(*words)
             self.assertEqual(
-                self.words(done), "--simulator-only preset sim: --preset asks for it"
+                self.words(done), "--simulator-only preset sim: chosen by --preset"
             )
         self.assertEqual(self.tree.calls("dpkg-query"), [])
 
@@ -138,7 +138,7 @@ class ProfileTest(unittest.TestCase):
         self.assert_one_line(self.learn(), 2, "required: NN (")
         self.assert_one_line(self.learn("1", "--json"), 2, "--json")
         self.assert_one_line(self.learn("1", "--json", "no/such/file"), 2, "--json no")
-        self.assert_one_line(self.learn("1", "--preset", "x"), 2, "is no preset")
+        self.assert_one_line(self.learn("1", "--preset", "x"), 2, "is not a preset")
         self.assert_one_line(self.learn("2"), 2, "02_online_softmax/profile.sh")
         self.assertEqual(self.builds(), [])
 

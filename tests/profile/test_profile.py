@@ -421,9 +421,9 @@ class MissingTest(ProfileTest):
 
     def test_without_a_gpu_the_simulator_counts(self):
         self.fake["gpus"] = 0
-        self.assert_simulator_only(self.profile(), "no GPU answers to nvidia-smi")
+        self.assert_simulator_only(self.profile(), "nvidia-smi finds no GPU")
         self.remove("bin/nvidia-smi")
-        self.assert_simulator_only(self.profile(), "no GPU answers to nvidia-smi")
+        self.assert_simulator_only(self.profile(), "nvidia-smi finds no GPU")
         self.assert_one_line(self.profile("--no-simulator"), 3, "no GPU")
         self.remove("build/sim/bin/ch02_online_softmax")
         self.assert_one_line(self.profile(), 2, "no GPU", "./learn profile 02")

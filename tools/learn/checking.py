@@ -151,7 +151,7 @@ def _try_alone(
     copy: dict[str, str],
     keep: int | None,
 ) -> list[trials.Attempt]:
-    """Tries a copy that keeps one answer and has solutions elsewhere. Lines in the results refer to the learner's copy."""
+    """Tries one answer, with solutions in place everywhere else. Results name the lines of the learner's copy."""
     folder = project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, folder, keep)
     names = "|".join(map(re.escape, copy))

@@ -1,4 +1,4 @@
-"""The exercises of a chapter: the learner's files, the known wrong answers, what the last check said."""
+"""The exercises of a chapter: the learner's files, the known wrong answers, the result of the last check."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .trials import file_hash
 
 @dataclass(frozen=True)
 class State:
-    """How far the learner is with a chapter."""
+    """How far the learner has come with a chapter."""
 
     words: str
     style: str  # of the console
-    exercise: int | None = None  # that fails
+    exercise: int | None = None  # the one that fails
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Exercise:
 
     @property
     def names(self) -> list[str]:
-        """The chapter's files with exercises, of each of which the learner has a copy."""
+        """The chapter's files that contain exercises; the learner has a copy of each."""
         return self.sheet.files
 
     @property
@@ -50,12 +50,12 @@ class Exercise:
 
     @property
     def hints_file(self) -> Path:
-        """The hints that were given so far, for the learner to read again, or to delete."""
+        """The hints given so far, which the learner can read again or delete."""
         return self.folder / "hints.txt"
 
     @property
     def target(self) -> str:
-        """The CMake target, which is the program's name as well."""
+        """The CMake target, which is also the program's name."""
         return f"{self.chapter.executable}_exercise"
 
     @property
@@ -80,7 +80,7 @@ class Exercise:
             if region.number == number:
                 return region
         raise LearnError(
-            f"chapter {self.number} has no exercise {number}: they are 1 to {len(self.regions)}",
+            f"chapter {self.number} has no exercise {number}: its exercises are 1 to {len(self.regions)}",
             2,
         )
 
@@ -89,14 +89,14 @@ class Exercise:
         return [region for region in self.regions if region.file == name]
 
     def require_started(self) -> None:
-        """LearnError where the learner has no files."""
+        """LearnError if the learner has no files."""
         if not self.started:
             raise LearnError(
                 f"chapter {self.number} is not started: ./learn start {self.number}", 2
             )
 
     def own_copy(self) -> dict[str, str]:
-        """What the learner's files hold, by name; LearnError where there are none."""
+        """The text of each of the learner's files, by name. LearnError if there are none."""
         self.require_started()
         copy = {}
         for file in self.files:
@@ -104,7 +104,7 @@ class Exercise:
                 copy[file.name] = file.read_text(encoding="utf-8")
             except FileNotFoundError as error:
                 raise LearnError(
-                    f"{project.shown(file)} is gone: ./learn reset {self.number} writes it again, and keeps the others",
+                    f"{project.shown(file)} is gone: ./learn reset {self.number} writes it again, and backs up the others",
                     2,
                 ) from error
             except (OSError, UnicodeDecodeError) as error:
@@ -134,16 +134,16 @@ class Exercise:
 
     @property
     def inputs(self) -> list[str]:
-        """The command lines on which an answer is tried, from small to large."""
+        """The command lines that an answer is tested with, from small to large."""
         return self.sheet.inputs
 
     def inputs_of(self, number: int | None) -> list[str]:
-        """The command lines on which an answer to one exercise is tried."""
+        """The command lines that an answer to one exercise is tested with."""
         return self.sheet.inputs_of(number) if number else self.inputs
 
     @property
     def limits(self) -> list[str]:
-        """Of what an answer must not have more than the solution: "sectors", "conflicts"."""
+        """What an answer must not have more of than the solution: "sectors", "conflicts"."""
         return self.sheet.limits
 
     def mutants(self) -> list[Mutant]:
@@ -163,7 +163,7 @@ class Exercise:
         return {project.shown(file): file_hash(file) for file in self.files}
 
     def last_result(self, build: Path) -> dict | None:
-        """The last check's result, if it is about the files as they are now."""
+        """The result of the last check, if the files have not changed since."""
         try:
             result = json.loads(self.result_file(build).read_text(encoding="utf-8"))
             return result if result["files"] == self.hashes() else None
@@ -171,7 +171,7 @@ class Exercise:
             return None
 
     def state(self, build: Path) -> State:
-        """What the map shows."""
+        """The state that the map shows."""
         if not self.exists:
             return State("no exercises", "dim")
         if not self.started:
@@ -189,11 +189,11 @@ class Exercise:
         return State(f"failing: exercise {which}" if which else "failing", "red", which)
 
 
-HOW_TO_RESTORE = "Exercises are solved in exercises/, which ./learn start makes; `git checkout -- {path}` takes the edit back"
+HOW_TO_RESTORE = "Solve the exercises in exercises/, which ./learn start creates; `git checkout -- {path}` undoes the edit"
 
 
 def edited_chapters() -> list[str]:
-    """The chapters' files with exercises that differ from git, where there is git."""
+    """The chapters' files with exercises that differ from git; none if there is no git."""
     chapters = filter(
         lambda exercise: exercise.exists, map(Exercise, project.chapters())
     )
@@ -219,7 +219,7 @@ def edited_chapters() -> list[str]:
 
 
 def select_one(word: str) -> Exercise:
-    """The exercises of the chapter that was named; LearnError if it has none."""
+    """The exercises of the named chapter. LearnError if it has none."""
     exercise = Exercise(project.select([word])[0])
     if not exercise.exists:
         raise LearnError(f"chapter {exercise.number} has no exercises yet", 2)

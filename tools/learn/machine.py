@@ -1,4 +1,4 @@
-"""What this machine has: compiler, CMake, GPU, and the preset that follows from it."""
+"""What this machine has (compiler, CMake, GPU), and the preset that follows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPILER_MINIMUM = {"g++": (12,), "clang++": (14,)}
 
 
 def first_output(command: list[str]) -> str | None:
-    """What a program prints; None where it does not exist, fails, or hangs."""
+    """The output of a program; None if it does not exist, fails, or hangs."""
     try:
         done = subprocess.run(
             command,
@@ -46,7 +46,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 @dataclass
 class Tool:
-    """A program in the version found, and what is wrong with it."""
+    """A program, the version found, and what is wrong with it, if anything."""
 
     name: str
     version: tuple[int, ...] = ()
@@ -57,14 +57,18 @@ class Tool:
 
 
 def compiler() -> Tool:
-    """The C++ compiler that CMake takes: $CXX, else c++."""
+    """The C++ compiler that CMake uses: $CXX, or else c++."""
     command = os.environ.get("CXX") or "c++"
     text = first_output([*shlex.split(command), "--version"])
     if text is None:
-        wanted = "CXX names no compiler" if os.environ.get("CXX") else "no C++ compiler"
+        wanted = (
+            "CXX does not name a compiler"
+            if os.environ.get("CXX")
+            else "no C++ compiler"
+        )
         return Tool(command, problem=f"{wanted}: g++ 12 or newer is needed")
     name = "clang++" if "clang" in text else "g++"
-    # "g++ (Ubuntu 13.2.0-23ubuntu4) 13.2.0": the version is what follows the parenthesis.
+    # "g++ (Ubuntu 13.2.0-23ubuntu4) 13.2.0": the version comes after the parentheses.
     version = _version(re.sub(r"\(.*?\)", "", text.splitlines()[0])) or _version(text)
     tool = Tool(name if command == "c++" else f"{name} ({command})", version)
     if version < COMPILER_MINIMUM[name]:
@@ -87,10 +91,10 @@ def cmake() -> Tool:
 
 
 def require_toolchain() -> None:
-    """Stops where the compiler or CMake is missing or too old."""
+    """LearnError if the compiler or CMake is missing or too old."""
     for tool in (compiler(), cmake()):
         if tool.problem:
-            raise LearnError(f"{tool.problem} (./learn doctor tells more)", 3)
+            raise LearnError(f"{tool.problem} (./learn doctor says more)", 3)
 
 
 def cuda_program(name: str) -> str | None:
@@ -116,7 +120,7 @@ def nvcc() -> Tool:
 
 
 def gpus() -> list[str]:
-    """The names of the GPUs that a driver answers for."""
+    """The names of the GPUs that the driver lists."""
     listing = first_output(
         ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     )
@@ -124,7 +128,7 @@ def gpus() -> list[str]:
 
 
 def cuda_environment() -> dict[str, str]:
-    """What CMake must be told to find an nvcc that is not on PATH."""
+    """The variables with which CMake finds an nvcc that is not on PATH."""
     path = cuda_program("nvcc")
     if not path or shutil.which("nvcc") or os.environ.get("CUDACXX"):
         return {}
@@ -132,7 +136,7 @@ def cuda_environment() -> dict[str, str]:
 
 
 def choose_preset(asked: str | None) -> tuple[str, str]:
-    """The preset, and why: the one that was asked for, else cuda where there is nvcc and a GPU."""
+    """The preset and the reason: the requested one, or else cuda if there is nvcc and a GPU, or else sim."""
     source = "--preset"
     if asked is None and os.environ.get("FA_PRESET"):
         asked, source = os.environ["FA_PRESET"], "FA_PRESET"
@@ -140,15 +144,15 @@ def choose_preset(asked: str | None) -> tuple[str, str]:
         if asked not in presets():
             known = ", ".join(presets())
             raise LearnError(
-                f"{source} {asked} is no preset: the presets are {known}", 2
+                f"{source} {asked} is not a preset: the presets are {known}", 2
             )
         if asked.startswith("cuda") and (problem := nvcc().problem):
             raise LearnError(f"{source} {asked}: {problem}; --preset sim needs none", 3)
-        return asked, f"{source} asks for it"
+        return asked, f"chosen by {source}"
     if problem := nvcc().problem:
         return "sim", problem
     if not gpus():
-        return "sim", "there is an nvcc, but no GPU answers to nvidia-smi"
+        return "sim", "there is an nvcc, but nvidia-smi finds no GPU"
     return "cuda", "there is an nvcc and a GPU"
 
 
@@ -168,7 +172,7 @@ def cores() -> int:
 
 
 def memory_bytes() -> int | None:
-    """Main memory, or what this container may use of it."""
+    """The size of main memory, or the share of it that this container may use."""
     sizes = []
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text()

@@ -1,4 +1,4 @@
-"""The distribution's packages that the tutorial needs, and how they come onto the machine."""
+"""The distribution's packages that the tutorial needs, and their installation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .console import Console, LearnError
 
 @dataclass(frozen=True)
 class Package:
-    """A package by its name in Debian and Ubuntu, and what shows that another system has it."""
+    """A package by its name in Debian and Ubuntu, and what to look for on other systems."""
 
     name: str
     purpose: str
@@ -51,21 +51,21 @@ PACKAGES = (
     ),
 )
 
-# What a build for the GPU needs.
+# The packages that a build for the GPU needs.
 GPU_PACKAGES = tuple(
     package
     for package in PACKAGES
     if not package.optional and package.name != "libboost-context-dev"
 )
 
-# What ./learn notebooks needs besides.
+# The packages that ./learn notebooks needs in addition.
 NOTEBOOK_PACKAGES = (
     Package("python3-numpy", "arrays", module="numpy"),
     Package("python3-matplotlib", "plots", module="matplotlib"),
     Package("python3-nbformat", "reads notebooks", module="nbformat"),
     Package("python3-nbclient", "runs notebooks", module="nbclient"),
-    Package("python3-ipykernel", "the Python that runs in them", module="ipykernel"),
-    Package("python3-nbconvert", "makes pages of them", module="nbconvert"),
+    Package("python3-ipykernel", "runs their Python code", module="ipykernel"),
+    Package("python3-nbconvert", "turns them into pages", module="nbconvert"),
 )
 
 APT_UPDATE = ["apt-get", "-y", "update"]
@@ -80,7 +80,7 @@ def _missing_from_dpkg(wanted: tuple[Package, ...]) -> list[Package]:
     query = subprocess.run(
         ["dpkg-query", "-W", "-f=${Package} ${Status}\n", *(p.name for p in wanted)],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # one line for each package that was never heard of
+        stderr=subprocess.DEVNULL,  # one line for each package that dpkg does not know
         text=True,
         check=False,
     )
@@ -93,7 +93,7 @@ def _missing_from_dpkg(wanted: tuple[Package, ...]) -> list[Package]:
 
 
 def _headers_found(wanted: list[Package]) -> set[str]:
-    """Which headers of the packages the C++ compiler finds."""
+    """The headers of these packages that the C++ compiler finds."""
     headers = [package.header for package in wanted if package.header]
     source = "".join(f"#if __has_include(<{h}>)\n{h}\n#endif\n" for h in headers)
     try:
@@ -120,7 +120,7 @@ def _missing_by_probing(wanted: list[Package]) -> list[Package]:
 
 @functools.cache
 def missing(wanted: tuple[Package, ...] = PACKAGES) -> list[Package]:
-    """What dpkg does not have, where there is a dpkg, and no search finds: cmake may come from pip."""
+    """The packages that neither dpkg (if there is one) nor a search finds: cmake, for one, may come from pip."""
     if not shutil.which("dpkg-query"):
         return _missing_by_probing(list(wanted))
     lacking = _missing_from_dpkg(wanted)
@@ -130,7 +130,7 @@ def missing(wanted: tuple[Package, ...] = PACKAGES) -> list[Package]:
 
 
 def _privilege() -> list[str] | None:
-    """What to put before a command that root must run; None where root is out of reach."""
+    """The prefix of a command that needs root; None if there is no way to become root."""
     if os.geteuid() == 0:
         return []
     if not shutil.which("sudo"):
@@ -149,18 +149,18 @@ def _privilege() -> list[str] | None:
 
 
 def can_install() -> bool:
-    """Whether ensure() would install something, and not only say what is missing."""
+    """Whether ensure() can install packages, instead of only naming what is missing."""
     return shutil.which("apt-get") is not None and _privilege() is not None
 
 
 def install_command(names: list[str], prefix: list[str]) -> str:
-    """Both steps of the installation, to be copied."""
+    """Both steps of the installation as one line to copy."""
     steps = ([*prefix, *APT_UPDATE], [*prefix, *APT_INSTALL, *names])
     return " && ".join(shlex.join(step) for step in steps)
 
 
 def ensure(console: Console, wanted: tuple[Package, ...] = PACKAGES) -> None:
-    """Installs what is missing, and prints the command first. Does nothing where all is there."""
+    """Installs the missing packages, if any, and prints the command first."""
     packages = missing(wanted)
     if not packages:
         return
@@ -171,11 +171,11 @@ def ensure(console: Console, wanted: tuple[Package, ...] = PACKAGES) -> None:
         console.say(f"   {package.name:22}{package.purpose}")
 
     if not shutil.which("apt-get"):
-        reason = "there is no apt-get here: install these with this system's package manager, then repeat this"
+        reason = "there is no apt-get here: install these with this system's package manager, then run this again"
     elif (prefix := _privilege()) is None:
-        # The line of a person who may become root, on this machine or through its owner.
+        # The command for someone who has root, here or through the machine's owner.
         console.say(install_command(names, ["sudo"] if shutil.which("sudo") else []))
-        reason = "installing needs root or sudo: have the command above run, then repeat this"
+        reason = "installing needs root or sudo: run the command above as root, then run this again"
     else:
         reason = _install(console, names, prefix)
         missing.cache_clear()
@@ -183,13 +183,13 @@ def ensure(console: Console, wanted: tuple[Package, ...] = PACKAGES) -> None:
             return
     if needed:
         raise LearnError(reason, 3)
-    console.say("Going on without: nothing but the report needs it.")
+    console.say("Going on without it: only the report needs it.")
 
 
 def _install(console: Console, names: list[str], prefix: list[str]) -> str | None:
-    """Says what it does. Returns what went wrong, if something did."""
+    """Installs packages and shows the progress. Returns the reason if it fails."""
     reader = phases.Phase.activity
-    # Where the lists cannot be renewed, the packages may still be known from the last time.
+    # If the package lists cannot be updated, the old ones may still know the packages.
     phases.execute(
         console, "package lists", [*prefix, *APT_UPDATE], reader, may_ask=True
     )

@@ -1,4 +1,4 @@
-"""One external command at a time: its headline, its progress, its time, its failure."""
+"""Runs one external command at a time: its headline, its progress, its time, its failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def seconds(elapsed: float) -> str:
 
 @dataclass
 class Phase:
-    """A command while it runs. A reader is called with every line that it prints."""
+    """A running command. A reader is called with every line that it prints."""
 
     console: Console
     output: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Phase:
         return seconds(time.monotonic() - self.started)
 
     def progress(self, done: int, total: int, what: str = "") -> None:
-        """An updating line on a terminal; elsewhere a line for every tenth."""
+        """Shows how far the command is: a line that updates itself on a terminal, a line per tenth elsewhere."""
         share = f"[{done}/{total}] {100 * done // max(total, 1)} %, {self.elapsed}"
         self.console.update(f"   {share}  {what}")
         tenth = 10 * done // max(total, 1)
@@ -50,13 +50,13 @@ class Phase:
             self._log(share)
 
     def activity(self, what: str) -> None:
-        """For a command that does not tell how far it is: its last line, now and then."""
+        """Shows the last line from time to time, for a command that does not report its progress."""
         self.console.update(f"   {self.elapsed}  {what}")
         if time.monotonic() - self._last_said > QUIET_SECONDS:
             self._log(f"{self.elapsed}  {what}"[: self.console.width - 3])
 
     def show(self, line: str) -> None:
-        """A line of the command's output that the learner should see."""
+        """Prints a line of the output that the learner should see."""
         self.console.say(line)
 
     def _log(self, text: str) -> None:
@@ -69,7 +69,7 @@ Reader = Callable[[Phase, str], None]
 
 
 def _stop(process: subprocess.Popen, own_group: bool) -> None:
-    """Interrupts the command as Ctrl-C would, and ends it where that is not enough."""
+    """Interrupts the command as Ctrl-C would, and kills it if that is not enough."""
     for signum in (signal.SIGINT, signal.SIGKILL):
         try:
             (os.killpg if own_group else os.kill)(process.pid, signum)
@@ -93,12 +93,12 @@ def execute(
     may_ask: bool = False,
     quiet: bool = False,
 ) -> tuple[int, Phase]:
-    """Runs a command to its end, with a headline before and the elapsed time after it.
+    """Runs a command, with a headline before and the elapsed time after.
 
-    @param shown    the command as the headline gives it, where it differs
-    @param env      variables on top of the environment
-    @param may_ask  the command keeps the terminal (sudo may want a password)
-    @param quiet    no headline and no time: only what the reader shows
+    @param shown    the command as the headline shows it, if that differs
+    @param env      variables to add to the environment
+    @param may_ask  the command keeps the terminal (sudo may ask for a password)
+    @param quiet    without headline and time: only what the reader shows
     """
     if not quiet:
         console.say(f"-- {title}: {shlex.join(shown or command)}", "bold")
@@ -130,17 +130,17 @@ def execute(
     return status, phase
 
 
-NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}  # what NinjaReader reads
+NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}  # NinjaReader reads this
 
 
 class NinjaReader:
-    """Ninja's own status as progress; what a compiler says, as it is."""
+    """Turns Ninja's status into progress, and passes on what a compiler prints."""
 
     _STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
     _FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 
     def __init__(self) -> None:
-        self.failed: list[str] = []  # what could not be made
+        self.failed: list[str] = []  # targets that could not be built
         self._command_follows = False
 
     def __call__(self, phase: Phase, line: str) -> None:
@@ -156,7 +156,7 @@ class NinjaReader:
 
 
 class CtestReader:
-    """ctest's lines as progress; a test that fails, with what it printed."""
+    """Turns ctest's lines into progress, and shows the output of failing tests."""
 
     _RESULT = re.compile(
         r"\s*(\d+)/(\d+) Test\s+#\d+: (\S.*?) \.+\s*(\*\*\*)?([A-Z][^\d]*?)\s+\d"

@@ -1,4 +1,4 @@
-"""The tree as the learner's command sees it: chapters, presets, builds, the last tests."""
+"""The tree as ./learn sees it: chapters, presets, builds, the last test run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .console import LearnError
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "build" / "report.html"
-FIRST_ATTENTION_CHAPTER = 3  # the chapters before it compute softmax, and read no V
-FIRST_BACKWARD_CHAPTER = 8  # from here on they read dO, and some variants are for fp32 only, others for 16 bits
+FIRST_ATTENTION_CHAPTER = 3  # earlier chapters compute softmax and read no V
+FIRST_BACKWARD_CHAPTER = 8  # from here on, chapters read dO, and some variants run only in fp32, others only in 16 bits
 
 
 def shown(path: Path) -> str:
-    """A path as the learner would type it in the root of the tree."""
+    """A path as the learner would type it at the root of the tree."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
@@ -39,12 +39,12 @@ class Chapter:
 
     @property
     def executable(self) -> str:
-        """The program's name, which is its CMake target's as well."""
+        """The name of the program and of its CMake target."""
         return f"ch{self.name}"
 
     @property
     def title(self) -> str:
-        """The lesson's first line without its number; the folder's name before it is written."""
+        """The lesson's heading without its number; the folder's name if there is no heading yet."""
         try:
             with (self.path / "README.md").open(encoding="utf-8") as lesson:
                 heading = lesson.readline().strip().lstrip("#").strip()
@@ -54,7 +54,7 @@ class Chapter:
         return re.sub(f"^{number}", "", heading, flags=re.IGNORECASE) or self.name
 
     def dtypes(self) -> list[str]:
-        """The element types for which `learn run` runs all variants; "" is the program's default."""
+        """The element types that `learn run` runs all variants with; "" is the program's default."""
         return ["fp32", "bf16"] if int(self.number) >= FIRST_BACKWARD_CHAPTER else [""]
 
     def inputs(self) -> dict[str, Path]:
@@ -76,7 +76,7 @@ def chapters() -> list[Chapter]:
 
 
 def select(words: list[str]) -> list[Chapter]:
-    """The chapters that were named ("2", "02" or the folder); all of them where none was."""
+    """The named chapters ("2", "02" or the folder), or all of them if none is named."""
     every = chapters()
     if not every:
         raise LearnError("chapters/ holds no chapter: this checkout is not complete", 2)
@@ -139,16 +139,16 @@ def _last_test_log(preset: str) -> str:
 
 
 def unchanged_tests(preset: str) -> int:
-    """How many tests did not run when ctest last did: they had passed on the same files (tests/unchanged.py)."""
+    """How many tests the last ctest run left out because they had passed on the same files (tests/unchanged.py)."""
     text = _last_test_log(preset)
     return len(re.findall(r"^unchanged since it passed ", text, flags=re.MULTILINE))
 
 
 def test_states(preset: str) -> dict[Chapter, TestState]:
-    """What ctest wrote about its last run, by chapter.
+    """The results of the last ctest run, by chapter.
 
-    The tests of a chapter carry the name of its program: test_ch02_online_softmax.Random. The learner's own file,
-    exercise.ch02_online_softmax, is not one of them.
+    A chapter's tests contain the name of its program: test_ch02_online_softmax.Random. The test of the learner's
+    own file, exercise.ch02_online_softmax, does not count.
     """
     text = _last_test_log(preset)
     states: dict[Chapter, TestState] = {}

@@ -1,4 +1,4 @@
-"""The exercises that a chapter's kernels mark, and the copy of these files that a learner fills in.
+"""The exercises marked in a chapter's kernels, and the learner's copy of these files, with blanks to fill in.
 
 A region of a chapter's file:
 
@@ -6,13 +6,13 @@ A region of a chapter's file:
     ... the solution ...
     // END 1
 
-becomes in the learner's copy
+becomes, in the learner's copy,
 
     // EXERCISE 1: what to do, on one line
-    ... the stub of exercises.toml, and later the learner's own ...
+    ... the stub from exercises.toml, which the learner replaces ...
     // END 1
 
-A copy consists of one file or several: their texts, by name.
+A copy is a mapping from file names to texts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .console import LearnError
 
 MARK = re.compile(r"^(\s*)// (EXERCISE|END) (\d+)\b:?\s*(.*)")
 
-# A learner's copy of a file begins with it.
+# The beginning of a learner's copy of a file.
 HEADER = """\
 // Your copy of chapters/{name}/{file}. Write between EXERCISE and END, then: ./learn check {number}
 // A hint: ./learn hint {number}      Back to the blanks, with a backup: ./learn reset {number}
@@ -33,7 +33,7 @@ HEADER = """\
 
 
 class RegionError(LearnError):
-    """A mark, or an entry of exercises.toml, that makes no sense. The message begins with the file."""
+    """A mark, or an entry of exercises.toml, makes no sense. The message begins with the file."""
 
     def __init__(self, message: str):
         super().__init__(message, 2)
@@ -41,12 +41,12 @@ class RegionError(LearnError):
 
 @dataclass(frozen=True)
 class Region:
-    """An exercise. Lines count from 0, as in text.splitlines()."""
+    """An exercise. Lines are numbered from 0, as in text.splitlines()."""
 
     number: int
     task: str
     solution: tuple[str, ...]
-    file: str  # the name of the chapter's file that marks it
+    file: str  # the name of the chapter's file that contains it
     begin: int  # the line of EXERCISE
     end: int  # the line after END
     indent: str
@@ -56,9 +56,9 @@ class Region:
 
 
 def parse(text: str, file: str, folder: str, first: int = 1) -> list[Region]:
-    """The regions of a chapter's file, without hints and stubs; RegionError where a mark is out of place.
+    """The regions of a chapter's file, without hints and stubs. RegionError if a mark is misplaced.
 
-    @param folder  stands before the file's name in messages
+    @param folder  the folder's name, for messages
     @param first   the number of the first region
     """
     lines = text.splitlines()
@@ -72,19 +72,21 @@ def parse(text: str, file: str, folder: str, first: int = 1) -> list[Region]:
         where = f"{folder}/{file}:{at + 1}: {kind} {number}"
         if kind == "EXERCISE":
             if first <= number < expected + bool(opened):
-                raise RegionError(f"{where} is there twice")
+                raise RegionError(f"{where} occurs twice")
             if opened:
                 break
             if number != expected:
                 raise RegionError(f"{where} must be EXERCISE {expected}")
             if not mark[4]:
-                raise RegionError(f"{where} says no task")
+                raise RegionError(f"{where} has no task")
             opened = at, mark
             continue
         if not opened:
-            raise RegionError(f"{where} before its EXERCISE")
+            raise RegionError(f"{where} comes before its EXERCISE")
         if number != expected:
-            raise RegionError(f"{where} in EXERCISE {expected}: must be END {expected}")
+            raise RegionError(
+                f"{where} ends EXERCISE {expected}: must be END {expected}"
+            )
         begin, start = opened
         solution = tuple(lines[begin + 1 : at])
         if not any(code.strip() for code in solution):
@@ -108,9 +110,9 @@ def blank_copy(
 ) -> str:
     """The learner's copy of a chapter's file.
 
-    @param regions   those of this file, one or more
+    @param regions   the regions of this file, one or more
     @param chapter   "01_safe_softmax"
-    @param contents  lines by region, where they are to be others than the stub's
+    @param contents  lines for some regions, instead of their stubs
     """
     regions = list(regions)
     lines = text.splitlines()
@@ -126,7 +128,7 @@ def blank_copy(
 
 @dataclass(frozen=True)
 class Place:
-    """What a learner wrote in a region: lines[begin:end] of a file's copy, without the two marks."""
+    """A learner's answer: lines[begin:end] of the copy of a file, without the two marks."""
 
     file: str
     begin: int
@@ -137,7 +139,7 @@ class Place:
 def places(
     copy: Mapping[str, str], regions: Iterable[Region], folder: str
 ) -> dict[int, Place]:
-    """Where the regions are in a learner's copy; RegionError where marks are missing."""
+    """Where the regions are in a learner's copy. RegionError if marks are missing."""
     marked = {name: _marked(text, name, folder) for name, text in copy.items()}
     found = {}
     for region in regions:
@@ -151,7 +153,7 @@ def places(
 
 
 def _marked(text: str, file: str, folder: str) -> dict[int, Place]:
-    """What is between marks in one file, by their number."""
+    """The text between the marks of one file, by number."""
     lines = text.splitlines()
     found: dict[int, Place] = {}
     open_since: tuple[int, int] | None = None
@@ -174,7 +176,7 @@ def _marked(text: str, file: str, folder: str) -> dict[int, Place]:
 
 
 def unbalanced(lines: tuple[str, ...]) -> bool:
-    """Whether brackets are opened that are not closed, or closed that were not opened."""
+    """Whether some bracket has no counterpart."""
     code = re.sub(
         r"//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])'", "", "\n".join(lines)
     )
@@ -182,7 +184,7 @@ def unbalanced(lines: tuple[str, ...]) -> bool:
 
 
 def same_code(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two pieces of code differ at most in comments and blanks."""
+    """Whether two pieces of code differ in nothing but comments and white space."""
 
     def bare(lines: tuple[str, ...]) -> str:
         return " ".join(" ".join(line.split("//")[0] for line in lines).split())
@@ -192,19 +194,19 @@ def same_code(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Alone:
-    """A learner's copy in which every region but one is solved."""
+    """A learner's copy with solutions in all regions but one."""
 
     texts: dict[str, str]
-    # For each line of a file the learner's, from 1; None in solutions.
+    # For each line of a file, its line in the learner's file, from 1; None inside solutions.
     lines: dict[str, tuple[int | None, ...]]
 
 
 def alone(
     copy: Mapping[str, str], regions: Iterable[Region], folder: str, keep: int | None
 ) -> Alone:
-    """Solves every region of a copy but the one to keep; all of them where it is None.
+    """Puts solutions into every region of a copy except the one to keep, or into all of them if that is None.
 
-    The texts follow from that region and from what is outside of the regions: the others may change.
+    The texts depend only on that region and on what is outside the regions, not on the other answers.
     """
     regions = list(regions)
     where = places(copy, regions, folder)
@@ -225,7 +227,7 @@ def alone(
 
 
 def outside(text: str) -> list[str]:
-    """The lines of a file of a learner's copy, or of a fresh one, that are in no region."""
+    """The lines of a file that are in no region. The file may be a learner's or a fresh copy."""
     kept, inside = [], False
     for line in text.splitlines():
         mark = MARK.match(line)

@@ -1,4 +1,4 @@
-"""What commands share that build something: their options, the machine, CMake."""
+"""What the commands that build something have in common: options, packages, CMake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .console import Console, LearnError
 
 def add_chapters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "chapters", nargs="*", metavar="NN", help="chapters: 01 02; default all"
+        "chapters", nargs="*", metavar="NN", help="chapters, as in 01 02; default: all"
     )
 
 
@@ -18,7 +18,7 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset",
         metavar="NAME",
-        help="CMake preset; default $FA_PRESET, else cuda where there is nvcc and a GPU, else sim",
+        help="CMake preset; default: $FA_PRESET, or else cuda if there is nvcc and a GPU, or else sim",
     )
 
 
@@ -26,7 +26,7 @@ def add_no_install(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-install",
         action="store_true",
-        help="do not look for missing packages: build with what is there",
+        help="do not install missing packages: build with what is there",
     )
 
 
@@ -35,7 +35,7 @@ def prepare(
     args: argparse.Namespace,
     wanted: tuple[packages.Package, ...] = packages.PACKAGES,
 ) -> str:
-    """Everything that must be there before a build. Returns the preset."""
+    """Makes sure that everything a build needs is there. Returns the preset."""
     preset, _ = machine.choose_preset(args.preset)
     if not args.no_install:
         packages.ensure(console, wanted)
@@ -44,7 +44,7 @@ def prepare(
 
 
 def build(console: Console, preset: str, targets: list[str]) -> None:
-    """Configures and builds the targets, or everything where none is named."""
+    """Configures, and builds the targets, or everything if none is named."""
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
     command = ["cmake", "--preset", preset]
     status, phase = phases.execute(

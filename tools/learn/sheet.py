@@ -1,6 +1,6 @@
-"""A chapter's exercises.toml: on which inputs answers are tried, and what it says of the exercises that the kernels mark.
+"""A chapter's exercises.toml: the inputs that answers are tested with, and the hints and stubs of each exercise.
 
-docs/authoring.md explains the fields. Whatever is wrong with the file, or with a mark, is a RegionError of one line.
+docs/authoring.md explains the fields. Any mistake in the file, or in a mark, raises a RegionError of one line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIMITS = ("sectors", "conflicts")
 STRING, STRINGS, TABLES = "a string", "a list of strings", "a list of tables"
 NUMBER, SWITCH = "a number", "true or false"
 
-# The keys of each table, and what they hold; those that end with ? may be left out.
+# The keys of each table and the types of their values; keys that end with ? are optional.
 OF_FILE = {
     "inputs": STRINGS,
     "files?": STRINGS,
@@ -41,13 +41,13 @@ OF_WRONG = dict.fromkeys(("name", "from", "to", "caught_by", "says"), STRING)
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong answer that people really give, and how it must be found."""
+    """A wrong answer that people really give, and the finding that it must cause."""
 
     exercise: int
     name: str
-    solution: tuple[str, ...]  # wrong
+    solution: tuple[str, ...]  # the wrong one
     caught_by: str  # one of diagnosis.KINDS
-    says: str  # what `check` tells, word for word
+    says: str  # words of the finding that `check` prints
 
 
 def _is(value: object, kind: str) -> bool:
@@ -59,12 +59,12 @@ def _is(value: object, kind: str) -> bool:
 
 
 def _check(table: dict, keys: dict[str, str], where: str) -> None:
-    """Whether a table has the keys that it must have, no others, and whether they hold what they should."""
+    """RegionError unless a table has all required keys, no unknown ones, and values of the right types."""
     known = {key.rstrip("?"): kind for key, kind in keys.items()}
     for key, value in table.items():
         if key not in known:
             names = ", ".join(known)
-            raise RegionError(f"{where}: `{key}` is unknown: there are {names}")
+            raise RegionError(f"{where}: `{key}` is unknown: the keys are {names}")
         if not _is(value, known[key]):
             raise RegionError(f"{where}: `{key}` must be {known[key]}")
     for key in keys:
@@ -74,7 +74,7 @@ def _check(table: dict, keys: dict[str, str], where: str) -> None:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What exercises.toml says."""
+    """The contents of exercises.toml."""
 
     folder: Path  # the chapter's
     shown: str  # the folder, as messages name it
@@ -85,10 +85,10 @@ class Sheet:
 
     @functools.cached_property
     def table(self) -> dict:
-        """The file, with every key checked."""
+        """The file as a table, after every key was checked."""
         try:
             table = tomllib.loads((self.folder / NAME).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:  # not there, not UTF-8, not TOML
+        except (OSError, ValueError) as error:  # missing, not UTF-8, or not TOML
             why = error.strerror if isinstance(error, OSError) else error
             raise RegionError(f"{self.where}: {why}") from error
         _check(table, OF_FILE, self.where)
@@ -118,27 +118,27 @@ class Sheet:
 
     @property
     def inputs(self) -> list[str]:
-        """The command lines on which an answer is tried, from small to large."""
+        """The command lines that an answer is tested with, from small to large."""
         return self.table["inputs"]
 
     def inputs_of(self, number: int) -> list[str]:
-        """Those of them that come to an exercise: its `only` is a part of them."""
+        """The inputs of one exercise: all, or those that contain its `only`."""
         only = self.table["exercise"][number - 1].get("only", "")
         return [line for line in self.inputs if only in line]
 
     @property
     def limits(self) -> list[str]:
-        """Of what an answer must not have more than the solution."""
+        """What an answer must not have more of than the solution."""
         return [name for name in LIMITS if self.table.get(f"limit_{name}", False)]
 
     @property
     def files(self) -> list[str]:
-        """The names of the files that mark exercises."""
+        """The names of the files that contain exercises."""
         return self.table.get("files", DEFAULT_FILES)
 
     @functools.cached_property
     def texts(self) -> dict[str, str]:
-        """Of these files."""
+        """The text of each of these files, by name."""
         return {
             name: (self.folder / name).read_text(encoding="utf-8")
             for name in self.files
@@ -182,8 +182,8 @@ class Sheet:
                 count = solution.count(wrong["from"])
                 if count != 1:
                     raise RegionError(
-                        f"{self.where}: exercise {region.number}: {wrong['name']}: `from` is {count} times in the "
-                        f"solution, must be once"
+                        f"{self.where}: exercise {region.number}: {wrong['name']}: `from` occurs {count} times in the "
+                        f"solution; it must occur once"
                     )
                 lines = solution.replace(wrong["from"], wrong["to"]).splitlines()
                 fields = wrong["name"], tuple(lines), wrong["caught_by"], wrong["says"]
@@ -192,6 +192,6 @@ class Sheet:
 
 
 def _indented(stub: str, indent: str) -> tuple[str, ...]:
-    """The lines of a stub, which is written with any indentation, as they stand in the file."""
+    """The lines of a stub, indented as in the file. The stub itself may have any indentation."""
     lines = textwrap.dedent(stub.strip("\n")).rstrip().splitlines()
     return tuple(f"{indent}{line}".rstrip() for line in lines)

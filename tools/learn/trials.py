@@ -1,6 +1,6 @@
-"""A chapter's program on the inputs of its exercises; the same program with other kernels in it.
+"""Runs a chapter's program on the inputs of its exercises, also with other kernels compiled into it.
 
-Everything that a kernel can do wrong ends here as data: defects, wrong numbers, a crash, an endless loop.
+Whatever a kernel does wrong becomes data here: defects, wrong numbers, a crash, an endless loop.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pathlib import Path
 from .console import LearnError
 from .project import ROOT, Chapter
 
-# Seconds for all variants on one input, of which the chapters take a tenth of one.
+# Seconds for all variants on one input. The chapters' own kernels take a tenth of a second.
 TIME_LIMIT = 5.0
-LONGEST_TEXT = 4000  # characters that are kept of what a program printed
+LONGEST_TEXT = 4000  # characters of a program's output that are kept
 HANGS = "hangs"
 NO_DEVICE = (
     3  # exit status of a chapter: no usable device, which is not the kernel's fault
@@ -40,8 +40,8 @@ class Attempt:
     arguments: str  # the input: "--rows 3 --cols 33"
     variant: str
     result: dict | None  # its entry in the program's JSON
-    tensors: dict | None  # of that JSON: shape and bytes, by name
-    ended: str | None = None  # HANGS, or how the program ended before it had a result
+    tensors: dict | None  # from the same JSON: shape and bytes, by name
+    ended: str | None = None  # HANGS, or how the program ended without a result
 
 
 def _text_of(file: Path) -> str:
@@ -57,8 +57,8 @@ def _once(
 ) -> tuple[dict | None, str | None]:
     """Runs the program. Returns its JSON, or else how it ended.
 
-    In a folder of its own, with no core dump, and with files of at most 64 MiB: a kernel that prints for
-    ever fills no disk.
+    It runs in a folder of its own, without core dumps and with files of at most 64 MiB, so that a kernel that
+    prints forever does not fill the disk.
     """
     with tempfile.TemporaryDirectory(prefix="learn-trial-") as name:
         folder = Path(name)
@@ -108,7 +108,7 @@ def variants_of(program: Path) -> list[str]:
 def run(
     program: Path, inputs: Iterable[str], time_limit: float = TIME_LIMIT
 ) -> list[Attempt]:
-    """Runs all variants on all inputs. Once one hangs, nothing else is tried."""
+    """Runs all variants on all inputs, and stops after the first that hangs."""
     attempts: list[Attempt] = []
 
     def attempt(arguments: str, choice: str) -> list[Attempt]:
@@ -144,11 +144,11 @@ def _run_once(program: Path, inputs: tuple[str, ...]) -> list[Attempt]:
 
 
 class CompileError(Exception):
-    """The text is what the compiler said."""
+    """The compiler failed; the text is its output."""
 
 
 def ninja_commands(build: Path, target: str) -> list[str]:
-    """The shell commands with which ninja would make a target."""
+    """The shell commands that ninja would run to make a target."""
     done = subprocess.run(
         ["ninja", "-C", build, "-t", "commands", target],
         capture_output=True,
@@ -157,12 +157,14 @@ def ninja_commands(build: Path, target: str) -> list[str]:
     )
     if done.returncode != 0:
         why = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise LearnError(f"ninja knows no target {target} in {build}: {why}", 1)
+        raise LearnError(
+            f"ninja does not know the target {target} in {build}: {why}", 1
+        )
     return [line for line in done.stdout.splitlines() if line.strip()]
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """A hash of the parts, each with its length."""
+    """A hash of the parts and their lengths."""
     total = hashlib.sha256()
     for part in parts:
         total.update(b"%d:" % len(part))
@@ -178,7 +180,7 @@ DTYPES = {"fp32": "kFloat32", "fp16": "kFloat16", "bf16": "kBFloat16"}
 
 
 def sizes_of(inputs: Iterable[str]) -> list[str]:
-    """Options for common/attention/dispatch.cuh: kernels for the sizes that occur in command lines, and no others."""
+    """Compiler options for common/attention/dispatch.cuh: only kernels for the sizes in these command lines."""
 
     def named(option: str, default: str) -> list[str]:
         words = (shlex.split(line) for line in inputs)
@@ -194,12 +196,12 @@ def sizes_of(inputs: Iterable[str]) -> list[str]:
 class Workbench:
     """Builds a chapter's program with changed files, as ninja would, and runs it.
 
-    Results are kept in BUILD/trials, under a hash of everything that they follow from: the changed files, the
+    Results are stored in BUILD/trials under a hash of everything that they depend on: the changed files, the
     two commands, the compiler, the headers, the libraries, the inputs and this module.
     """
 
     def __init__(self, build: Path, chapter: Chapter):
-        """@param build  where the chapter's program has been built, with Ninja and the simulator"""
+        """@param build  a folder where Ninja has built the chapter's program for the simulator"""
         self._build, self._chapter = build, chapter
         self._files = [chapter.path / "chapter.cu"]
         self._files += sorted(chapter.path.glob("*.cuh"))
@@ -212,7 +214,7 @@ class Workbench:
         self._environment = digest(self._read_environment(words[0]))
         self._locks = collections.defaultdict(
             threading.Lock
-        )  # the same trial is not made twice at a time
+        )  # so that no trial runs twice at the same time
 
     def _read_environment(self, compiler: str) -> Iterable[bytes]:
         yield Path(__file__).read_bytes()
@@ -235,7 +237,7 @@ class Workbench:
     def program(
         self, files: Mapping[str, str], folder: Path, inputs: Iterable[str]
     ) -> Path:
-        """Builds the chapter in an empty folder, for the sizes of these inputs. CompileError if that fails.
+        """Builds the chapter in an empty folder, for the sizes in these inputs. CompileError if that fails.
 
         @param files  texts by name: "kernel.cuh"
         """
@@ -269,11 +271,11 @@ class Workbench:
             raise CompileError(done.stderr or done.stdout)
 
     def solution(self, inputs: tuple[str, ...]) -> list[Attempt]:
-        """What the chapter's own program does."""
+        """The attempts of the chapter's own program."""
         return _run_once(self._build / "bin" / self._chapter.executable, inputs)
 
     def try_files(self, files: Mapping[str, str], inputs: list[str]) -> list[Attempt]:
-        """Builds the chapter with these files, as program() does, and runs it. CompileError if it cannot be built."""
+        """Builds the chapter with these files, as program() does, and runs it. CompileError if the build fails."""
         texts = [part for name in sorted(files) for part in (name, files[name])]
         parts = [self._environment, *texts, *inputs]
         key = digest(map(str.encode, parts))

@@ -255,7 +255,7 @@ def gpus() -> list[str]:
 def why_no_gpu(programs: Programs) -> str | None:
     """Why nothing can be measured here; Stop where only the program is missing."""
     if not gpus():
-        return "no GPU answers to nvidia-smi"
+        return "nvidia-smi finds no GPU"
     if ncu.find() is None:
         return "ncu is not in PATH, it comes with the CUDA toolkit"
     if not os.access(programs.gpu, os.X_OK):

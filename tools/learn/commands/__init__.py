@@ -1,5 +1,5 @@
-"""The subcommands, a module for each.
+"""The subcommands, one module each.
 
-A module has HELP, what `--help` says of it; add_options(parser); and main(console, args), which
-returns the exit status. learn.cli.COMMANDS names the modules.
+A module has HELP, its line in `--help`; add_options(parser); and main(console, args), which
+returns the exit status. learn.cli.COMMANDS lists the modules.
 """

@@ -1,4 +1,4 @@
-"""./learn bench: times on a GPU, beside PyTorch's kernels if asked for."""
+"""./learn bench: times on a GPU, with those of PyTorch's kernels on request."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from .. import machine, packages, project, setup
 from ..console import Console, LearnError
 from .run import refuse_json
 
-HELP = (
-    "time the final kernels on the GPU; with --peers beside PyTorch's, in the same run"
-)
+HELP = "time the final kernels on the GPU; --peers times PyTorch's as well, in the same run"
 BENCH = "tools.bench.bench"
 RESULTS = project.ROOT / "docs" / "results"
 
@@ -27,26 +25,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--peers",
         action="store_true",
-        help="beside PyTorch's flash, cuDNN and memory-efficient attention, on the same tensors",
+        help="also time PyTorch's flash, cuDNN and memory-efficient attention, on the same tensors",
     )
     parser.add_argument(
-        "--repeat", type=int, default=20, metavar="R", help="launches of each (20)"
+        "--repeat",
+        type=int,
+        default=20,
+        metavar="R",
+        help="launches of each kernel (20)",
     )
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="what was measured (default docs/results/bench_GPU.json)",
+        help="file for the results (default: docs/results/bench_GPU.json)",
     )
 
 
 def short_name(gpu: str) -> str:
-    """h100 of "NVIDIA H100 80GB HBM3, 81559 MiB"."""
+    """ "NVIDIA H100 80GB HBM3, 81559 MiB" -> "h100"."""
     model = re.search(r"[A-Z]+\d+\w*", gpu)
     return model[0].lower() if model else "gpu"
 
 
 def python_with_torch() -> str:
-    """A Python that finds PyTorch; LearnError if there is none."""
+    """A Python that has PyTorch. LearnError if there is none."""
     candidates = [sys.executable, shutil.which("python3"), "/usr/bin/python3"]
     for path in dict.fromkeys(filter(None, candidates)):
         try:
@@ -58,13 +60,13 @@ def python_with_torch() -> str:
         if found.returncode == 0:
             return path
     raise LearnError(
-        "--peers needs PyTorch, which no python3 here finds: pip install torch, or leave --peers out",
+        "--peers needs PyTorch, which no python3 here has: pip install torch, or leave --peers out",
         3,
     )
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Builds what is timed, and times it."""
+    """Builds the kernels and times them."""
     chapters = project.select(args.chapters)
     if args.repeat < 1:
         raise LearnError(f"--repeat {args.repeat}: must be 1 or more", 2)
@@ -72,11 +74,11 @@ def main(console: Console, args: argparse.Namespace) -> int:
     gpus = machine.gpus()
     if not gpus:
         raise LearnError(
-            "no GPU answers to nvidia-smi: times are a GPU's alone (./learn run counts bytes anywhere)",
+            "nvidia-smi finds no GPU, and only a GPU can be timed (./learn run counts bytes anywhere)",
             3,
         )
     if problem := machine.nvcc().problem:
-        raise LearnError(f"{problem}, which compiles for the GPU", 3)
+        raise LearnError(f"{problem}: nvcc compiles the kernels for the GPU", 3)
     python = python_with_torch() if args.peers else sys.executable
     args.preset = "cuda"
     preset = setup.prepare(console, args, packages.GPU_PACKAGES)

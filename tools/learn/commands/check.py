@@ -1,4 +1,4 @@
-"""./learn check: is what the learner wrote right, and if not, where and how is it wrong?"""
+"""./learn check: whether the learner's kernels are right, and if not, where and how they are wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .run import refuse_json, write_json, write_whole
 from .start import add_chapter
 
 HELP = "build and test your file: which exercise is wrong, and how"
-SIM = "sim"  # the preset whose simulator says which exercise is at fault
+SIM = "sim"  # the preset whose simulator finds the faulty exercise
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     setup.add_preset(parser)
     setup.add_no_install(parser)
     parser.add_argument(
-        "--json", metavar="FILE", help="the result ('-' for standard output)"
+        "--json", metavar="FILE", help="file for the result ('-': standard output)"
     )
 
 
@@ -42,7 +42,7 @@ def configure(console: Console, preset: str) -> Path:
     return build
 
 
-# --- what the learner reads -----------------------------------------------------------------------
+# --- the output -----------------------------------------------------------------------------------
 
 COUNTERS = (
     (
@@ -120,7 +120,7 @@ def _parts(widths: list[int], room: int) -> list[list[int]]:
 
 
 def quote(exercise: exercises.Exercise, places: list[str]) -> list[str]:
-    """Lines ("kernel.cuh:48") of the learner's files, with their numbers, and with the file where there are several."""
+    """Lines ("kernel.cuh:48") of the learner's files, with their numbers, and the file's name if there are several."""
     copy = exercise.own_copy()
     quoted = []
     for place in places:
@@ -133,14 +133,14 @@ def quote(exercise: exercises.Exercise, places: list[str]) -> list[str]:
 
 
 def cut(line: str, width: int) -> str:
-    """A line of code, without what does not fit."""
+    """A line of code, cut to the width."""
     return line if len(line) <= width else f"{line[: width - 3]} .."
 
 
 def show_failure(
     console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
 ) -> None:
-    """The fault and its evidence, then which exercises are right, then the task and the next command."""
+    """Prints the fault and its evidence, then which exercises are right, then the task and the next command."""
     finding, number = verdict.finding, verdict.exercise
     if verdict.compiler:
         own = exercise.files if len(exercise.files) == 1 else [exercise.folder]
@@ -166,7 +166,7 @@ def show_failure(
         console.say("exercises: " + ", ".join(states))
     if number is None:
         console.say(
-            f"next:  look at your file beside the solution: ./learn diff {exercise.number}"
+            f"next:  compare your file with the solution: ./learn diff {exercise.number}"
         )
         return
     blank = verdict.exercises.get(number) == checking.BLANK
@@ -202,7 +202,9 @@ def show_pass(
             f"next:  read chapters/{following.name}, then ./learn start {following.number}"
         )
     else:
-        console.say("next:  ./learn, the map; this was the last chapter with exercises")
+        console.say(
+            "next:  ./learn shows the map; this was the last chapter with exercises"
+        )
 
 
 def report(
@@ -211,7 +213,7 @@ def report(
     exercise: exercises.Exercise,
     simulator: Callable[[], Path | None],
 ) -> checking.Verdict:
-    """Checks, keeps the result, and shows it."""
+    """Checks the exercises, stores the result, and shows it."""
     verdict = checking.check(console, build, exercise, simulator)
     summary = verdict.summary() | {
         "chapter": exercise.chapter.name,
@@ -236,7 +238,7 @@ def report(
 
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
-    exercise.own_copy()  # refuses where nothing was started
+    exercise.own_copy()  # LearnError if the chapter is not started
     refuse_json(args.json)
     preset = setup.prepare(console, args)
     build = configure(console, preset)
@@ -244,10 +246,12 @@ def main(console: Console, args: argparse.Namespace) -> int:
     def simulator() -> Path | None:
         if not preset.startswith("cuda"):
             return build
-        console.say("wrong on the GPU: the simulator looks for the reason", "dim")
+        console.say(
+            "wrong on the GPU: looking for the reason with the simulator", "dim"
+        )
         try:
             return configure(console, SIM)
-        except LearnError as error:  # what the GPU shows has to do
+        except LearnError as error:  # report what the GPU shows
             console.say(f"there is no simulator here: {error}", "yellow")
             return None
 

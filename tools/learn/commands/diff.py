@@ -1,4 +1,4 @@
-"""./learn diff: what the learner wrote beside the solution."""
+"""./learn diff: the learner's answers compared with the solution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .. import exercises, project, regions
 from ..console import Console
 from .start import add_chapter
 
-HELP = "what you wrote beside the solution, exercise by exercise"
+HELP = "compare what you wrote with the solution, exercise by exercise"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def show(console: Console, mine: list[str], solution: list[str], context: int) -> None:
-    """What differs, with so many lines around it."""
+    """Prints the lines that differ, with `context` lines around them."""
     for line in list(difflib.unified_diff(mine, solution, n=context, lineterm=""))[2:]:
         if not line.startswith("@@"):
             style = {"-": "red", "+": "green"}.get(line[0], "plain")
@@ -29,7 +29,7 @@ def show(console: Console, mine: list[str], solution: list[str], context: int) -
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Lines of the learner with -, of the solution with +."""
+    """Prints the learner's lines with -, the solution's with +."""
     exercise = exercises.select_one(args.chapter)
     own, where = exercise.own_copy(), exercise.own_places()
     blank = exercise.blank_copy

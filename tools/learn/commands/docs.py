@@ -1,4 +1,4 @@
-"""./learn docs: the lessons and the headers as a site."""
+"""./learn docs: builds the site from the lessons and the headers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SITE = project.ROOT / "build" / "docs" / "html" / "index.html"
 
 PACKAGES = (
     Package("doxygen", "makes the site", program="doxygen"),
-    Package("doxygen-awesome-css", "how it looks"),
-    Package("libjs-mathjax", "formulas, without a network"),
+    Package("doxygen-awesome-css", "style of the site"),
+    Package("libjs-mathjax", "formulas, without a network connection"),
     Package("python3-markdown-it", "reads the lessons", module="markdown_it"),
     Package(
         "python3-mdit-py-plugins", "formulas in the lessons", module="mdit_py_plugins"
     ),
-    Package("python3-pygments", "colours of the notebooks' code", module="pygments"),
+    Package("python3-pygments", "syntax colours in the notebooks", module="pygments"),
 )
 
 
@@ -30,24 +30,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-install",
         action="store_true",
-        help="do not look for missing packages: build with what is there",
+        help="do not install missing packages: build with what is there",
     )
 
 
 def python() -> str:
-    """This Python, or else the system's own, for which the distribution's packages are."""
+    """This Python if it has markdown-it, or else the system's, which has the distribution's packages."""
     here = importlib.util.find_spec("markdown_it") is not None
     return sys.executable if here else "/usr/bin/python3"
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Installs what is missing, builds the site, says where it is."""
+    """Installs what is missing, builds the site, and prints where it is."""
     if not args.no_install:
         packages.ensure(console, PACKAGES)
     command = [python(), "-m", BUILDER]
     status, phase = phases.execute(console, "docs", command, phases.Phase.activity)
     if status != 0:
-        *before, last = phase.output or ["it says nothing"]
+        *before, last = phase.output or ["it gave no reason"]
         if before:
             console.say("\n".join(before[-40:]))
         reason = last.removeprefix("docs: ")

@@ -1,4 +1,4 @@
-"""./learn doctor: what this machine has."""
+"""./learn doctor: what this machine has and what it lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...report.results import human
 from .. import machine, packages, setup
 from ..console import Console, LearnError
 
-HELP = "what this machine has and what it lacks"
+HELP = "show what this machine has and what it lacks"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Says what this machine has, what is missing, and which preset would be used."""
+    """Prints what this machine has, what is missing, and which preset would be used."""
     problems: list[str] = []
     to_do: list[str] = []
 

@@ -8,7 +8,7 @@ from .. import exercises, machine, project, regions
 from ..console import Console
 from .start import add_chapter, exercise_number
 
-HELP = "the next hint of an exercise; each call gives one more"
+HELP = "show the next hint for an exercise; each call gives one more"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -18,12 +18,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=exercise_number,
         metavar="K",
-        help="default: the one that the last check named, else the first that is blank",
+        help="default: the exercise that the last check named, or else the first blank one",
     )
 
 
 def open_exercise(exercise: exercises.Exercise) -> int | None:
-    """The exercise that the learner is at; None if all are right."""
+    """The exercise that the learner is working on; None if all are right."""
     preset, _ = machine.choose_preset(None)
     result = exercise.last_result(project.build_folder(preset))
     if result and result.get("passed"):
@@ -41,13 +41,13 @@ def open_exercise(exercise: exercises.Exercise) -> int | None:
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Prints a hint, and writes it to hints.txt, which tells the next call how many there were."""
+    """Prints a hint and adds it to hints.txt, from which the next call knows how many were given."""
     exercise = exercises.select_one(args.chapter)
-    exercise.own_copy()  # refuses where nothing was started
+    exercise.own_copy()  # LearnError if the chapter is not started
     number = open_exercise(exercise) if args.exercise is None else args.exercise
     if number is None:
         console.say(
-            f"all exercises of chapter {exercise.number} are right; the hints of one: ./learn hint {exercise.number} K"
+            f"all exercises of chapter {exercise.number} are right; hints for exercise K: ./learn hint {exercise.number} K"
         )
         return 0
     region = exercise.region(number)

@@ -1,4 +1,4 @@
-"""./learn notebooks: runs them from scratch, and writes build/notebooks/NN_name.html."""
+"""./learn notebooks: runs the notebooks from scratch and writes build/notebooks/NN_name.html."""
 
 from __future__ import annotations
 
@@ -12,34 +12,37 @@ from pathlib import Path
 from .. import machine, packages, phases, project, setup
 from ..console import Console, LearnError
 
-HELP = "run the notebooks, write each with its results to build/notebooks"
+HELP = "run the notebooks and write each with its results to build/notebooks"
 FOLDER = project.ROOT / "notebooks"
 REQUIREMENTS = FOLDER / "requirements.txt"
 PAGES = project.ROOT / "build" / "notebooks"
 ENVIRONMENT = project.ROOT / "build" / "notebooks-venv"
 SYSTEM_PYTHON = "/usr/bin/python3"
-# Matrices as small as these gain nothing from threads that wait for each other.
+# The matrices are too small to gain from several threads.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 FIND = "import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, sys.argv[1:])))"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "notebooks", nargs="*", metavar="NN", help="notebooks: 01 02; default all"
+        "notebooks",
+        nargs="*",
+        metavar="NN",
+        help="notebooks, as in 01 02; default: all",
     )
     parser.add_argument(
         "--preset",
         metavar="NAME",
-        help="CMake preset of a simulator, whose counters they show; default $FA_PRESET if it is one, else sim",
+        help="CMake preset of a simulator, which counts for them; default: $FA_PRESET if it is one, or else sim",
     )
     setup.add_no_install(parser)
 
 
-# --- which ----------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 def select(words: list[str]) -> list[Path]:
-    """The notebooks that were named ("2", "02" or the file); all of them where none was."""
+    """The named notebooks ("2", "02" or the file), or all of them if none is named."""
     every = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
     if not every:
         raise LearnError(
@@ -62,14 +65,14 @@ def select(words: list[str]) -> list[Path]:
 
 
 def programs(notebooks: list[Path]) -> list[str]:
-    """The targets that the notebooks run, as their metadata says. A chapter without a lesson is no target yet."""
+    """The targets that the notebooks run, according to their metadata. A chapter without a lesson has no target yet."""
     numbers: set[str] = set()
     for path in notebooks:
         try:
             metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
         except (OSError, ValueError, KeyError) as error:
             name = project.shown(path)
-            raise LearnError(f"{name} is no notebook: {error}", 2) from error
+            raise LearnError(f"{name} is not a notebook: {error}", 2) from error
         numbers.update(metadata.get("chapters", []))
     return [c.executable for c in project.chapters() if c.number in numbers]
 
@@ -84,7 +87,7 @@ def preset_of_simulator(asked: str | None) -> str:
     return preset
 
 
-# --- with which Python ----------------------------------------------------------------------------
+# --- the Python that runs them --------------------------------------------------------------------
 
 
 def has_packages(python: str | Path) -> bool:
@@ -103,19 +106,19 @@ def has_packages(python: str | Path) -> bool:
 
 
 def find_python() -> str | None:
-    """A Python with what notebooks need: the environment made for them, this one, or the system's."""
+    """A Python that has what notebooks need: that of their own environment, this one, or the system's."""
     own = str(ENVIRONMENT / "bin" / "python")
     return next(filter(has_packages, (own, sys.executable, SYSTEM_PYTHON)), None)
 
 
 def as_typed(command: list[str]) -> list[str]:
-    """A command as one would type it in the root of the tree."""
+    """A command as one would type it at the root of the tree."""
     root = str(project.ROOT)
     return [project.shown(Path(w)) if w.startswith(root) else w for w in command]
 
 
 def make_environment(console: Console) -> None:
-    """A virtual environment below build/, with requirements.txt in it."""
+    """Makes a virtual environment in build/ and installs requirements.txt into it."""
     pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     steps = {
         "environment": [sys.executable, "-m", "venv", str(ENVIRONMENT)],
@@ -136,7 +139,7 @@ def make_environment(console: Console) -> None:
 
 
 def require_python(console: Console, may_install: bool) -> str:
-    """A Python for the notebooks; installs what it needs: the distribution's packages, else an environment."""
+    """A Python for the notebooks. Installs what it lacks: the distribution's packages, or else an environment."""
     python = find_python()
     if python:
         return python
@@ -157,13 +160,13 @@ def require_python(console: Console, may_install: bool) -> str:
 
 
 class Reader:
-    """The lines of execute.py: where it is, and how each notebook ended."""
+    """Reads the lines of execute.py: where it is, and how each notebook ended."""
 
     def __init__(self, width: int):
         self.width = width  # of the longest name
         self.done: list[str] = []
         self.failed: list[str] = []
-        self.said: list[str] = []  # whatever is no event
+        self.said: list[str] = []  # lines that are no events
 
     def __call__(self, phase: phases.Phase, line: str) -> None:
         try:
@@ -190,7 +193,7 @@ class Reader:
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Sets up, builds the programs that the notebooks run, runs the notebooks."""
+    """Sets up, builds the programs that the notebooks need, and runs the notebooks."""
     notebooks = select(args.notebooks)
     args.preset = preset_of_simulator(args.preset)
     targets = programs(notebooks)

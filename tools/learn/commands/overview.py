@@ -1,4 +1,4 @@
-"""./learn: the map."""
+"""./learn without a command: the map of the chapters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_TITLE = 40
 
 
 def describe_tests(state: project.TestState) -> tuple[str, str]:
-    """The tests of a chapter in a few words, and the style of these."""
+    """The state of a chapter's tests in a few words, and the style to print them in."""
     if state.failed:
         return f"tests: {state.failed} of {state.failed + state.passed} failed", "red"
     if state.passed:
@@ -23,7 +23,7 @@ def describe_tests(state: project.TestState) -> tuple[str, str]:
 
 
 def exercise_step(states: dict[Exercise, State]) -> dict[str, str]:
-    """The command to go on with in the exercises, and what it does: what was begun first, then the next chapter."""
+    """The next command for the exercises, and what it does: a chapter that was started, or else the next one."""
     for exercise, state in states.items():
         number = exercise.number
         if not exercise.exists or not exercise.started or state.words == "passed":
@@ -46,7 +46,7 @@ def next_steps(
     tests: dict[project.Chapter, project.TestState],
     exercises: dict[Exercise, State],
 ) -> dict[str, str]:
-    """The commands to try next, the more useful one first, and what they do."""
+    """The commands to try next, most useful first, and what they do."""
     failing = sorted(chapter.number for chapter in tests if tests[chapter].failed)
     run_all = {"./learn run": "run every chapter on a real input; build/report.html"}
     test_all = {"./learn test": "build everything, run every test"}
@@ -54,7 +54,7 @@ def next_steps(
     if any(exercise.started for exercise in exercises):
         return step | run_all
     if failing:
-        effect = "run their tests again; what fails says why"
+        effect = "run their tests again; a test that fails says why"
         return {f"./learn test {' '.join(failing)}": effect} | run_all
     if any(project.built(chapter, preset) for chapter in project.chapters()):
         return step | test_all | run_all
@@ -66,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--json",
         dest="map_json",
         metavar="FILE",
-        help="without a command: the map ('-' for standard output)",
+        help="without a command: file for the map ('-': standard output)",
     )
 
 
@@ -75,7 +75,7 @@ def as_data(
     tests: dict[project.Chapter, project.TestState],
     states: dict[Exercise, State],
 ) -> dict:
-    """The map for tools."""
+    """The map as data, for other tools."""
 
     def of(exercise: Exercise, state: State) -> dict:
         chapter = exercise.chapter
@@ -101,7 +101,7 @@ def as_data(
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Prints the map: every chapter, its exercises, what is built, what its last tests said, what next."""
+    """Prints the map: for every chapter its exercises, whether it is built, its last tests; then what to do next."""
     preset, why = machine.choose_preset(None)
     tests = project.test_states(preset)
     build = project.build_folder(preset)

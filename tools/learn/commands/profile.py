@@ -1,4 +1,4 @@
-"""./learn profile: bytes predicted, counted by the simulator, and measured by Nsight Compute."""
+"""./learn profile: bytes as predicted, as counted by the simulator, and as measured by Nsight Compute."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from .. import exercises, machine, packages, project, setup
 from ..console import Console, LearnError
 from .run import refuse_json
 
-HELP = "what Nsight Compute measures beside what the simulator counts; without a GPU, the latter"
+HELP = "compare what Nsight Compute measures with what the simulator counts; without a GPU, show the counts"
 SIM = "sim"  # the preset whose simulator counts
 
 
 class Options(argparse.ArgumentParser):
-    """argparse, with errors of one line."""
+    """argparse with one-line errors."""
 
     def error(self, message: str):
-        raise LearnError(f"{message} (./learn profile --help lists what there is)", 2)
+        raise LearnError(f"{message} (see ./learn profile --help)", 2)
 
 
 def _add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_preset(parser)
     setup.add_no_install(parser)
     parser.add_argument(
-        "--exercise", action="store_true", help="your own kernels, from exercises/"
+        "--exercise",
+        action="store_true",
+        help="profile your own kernels, from exercises/",
     )
     parser.add_argument(
         "--large",
         action="store_true",
-        help="a problem that fills a GPU, without the simulator",
+        help="use a problem that fills a GPU; skip the simulator",
     )
     parser.add_argument(
         "--no-simulator",
         action="store_true",
-        help="leave the simulator out, for problems that would take it minutes",
+        help="skip the simulator, for problems that would take it minutes",
     )
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="all that was counted and measured ('-' for standard output, instead of the table)",
+        help="file for everything counted and measured ('-': standard output, instead of the table)",
     )
 
 
@@ -53,13 +55,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "options",
         nargs=argparse.REMAINDER,
         metavar="OPTION",
-        help="of the chapter's program: --heads 3 --seq-q 1000; default a small problem",
+        help="options of the chapter's program: --heads 3 --seq-q 1000; default: a small problem",
     )
-    rest.required = False  # which is for the message where NN is missing
+    rest.required = False  # so that the error message names NN alone
 
 
 def own_options(args: argparse.Namespace) -> argparse.Namespace:
-    """Takes our own options out of what follows NN; the rest is the program's."""
+    """Takes our own options out of the words after NN; the others are for the program."""
     parser = Options(prog="./learn profile", add_help=False, allow_abbrev=False)
     _add_own(parser)
     later, args.options = parser.parse_known_args(args.options)
@@ -69,18 +71,18 @@ def own_options(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def reason_for_simulator_only(preset: str, why: str) -> str | None:
-    """Why nothing is measured here, so that only the simulator is needed."""
+    """The reason why nothing can be measured here, so that only the simulator runs."""
     if not preset.startswith("cuda"):
         return f"preset {preset}: {why}"
     if not machine.gpus():
-        return "no GPU answers to nvidia-smi"
+        return "nvidia-smi finds no GPU"
     if not machine.cuda_program("ncu"):
-        return "ncu is not in PATH, it comes with the CUDA toolkit"
+        return "ncu is not in PATH; it comes with the CUDA toolkit"
     return None
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Builds what is missing, and runs the chapter's profile.sh."""
+    """Builds what is missing and runs the chapter's profile.sh."""
     if {"-h", "--help"} & set(args.options):
         args.options = ["--help"]
         return run_script(project.select([args.chapter])[0], args.options, {})
@@ -92,7 +94,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     target = chapter.executable
     if args.exercise:
         exercise = exercises.select_one(args.chapter)
-        exercise.own_copy()  # refuses where nothing was started
+        exercise.own_copy()  # LearnError if the chapter is not started
         target = exercise.target
     refuse_json(args.json)
 
@@ -102,7 +104,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if no_gpu and not simulator:
         option = "--large" if args.large else "--no-simulator"
         raise LearnError(
-            f"{option} leaves the simulator out, and nothing can be measured: {no_gpu}",
+            f"{option} skips the simulator, and nothing can be measured: {no_gpu}",
             3,
         )
     if not args.no_install:
@@ -130,7 +132,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
 
 
 def script_of(chapter: project.Chapter) -> Path:
-    """The chapter's profile.sh; LearnError where it has none."""
+    """The chapter's profile.sh. LearnError if it has none."""
     script = chapter.path / "profile.sh"
     if not script.is_file():
         name = project.shown(script)
@@ -141,7 +143,7 @@ def script_of(chapter: project.Chapter) -> Path:
 
 
 def run_script(chapter: project.Chapter, words: list[str], env: dict[str, str]) -> int:
-    """Runs chapters/NN_name/profile.sh on this terminal. Returns its exit status."""
+    """Runs chapters/NN_name/profile.sh in this terminal. Returns its exit status."""
     script = script_of(chapter)
     sys.stdout.flush()
     env = {**os.environ, "PYTHON": sys.executable, **env}

@@ -8,7 +8,7 @@ from .. import exercises
 from ..console import Console
 from .start import add_chapter, back_up, write_blanks
 
-HELP = "back to the blanks; what you wrote is kept beside it, as kernel.cuh.1"
+HELP = "go back to the blanks; what you wrote is kept as kernel.cuh.1"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

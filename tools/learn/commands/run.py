@@ -1,4 +1,4 @@
-"""./learn run: one table, and build/report.html."""
+"""./learn run: runs the chapters, prints one table, writes build/report.html."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...report import results, table
 from .. import phases, project, setup
 from ..console import Console, LearnError
 
-HELP = "build the chapters, run them on a real input; one table and build/report.html"
+HELP = "build the chapters and run them on a real input; shows a table, writes build/report.html"
 NO_MATPLOTLIB = 4  # exit status of `python -m tools.report`
 
 
@@ -28,12 +28,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="the chapters' results as a list ('-' for standard output)",
+        help="file for the chapters' results, as a list ('-': standard output)",
     )
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Writes a file so that nobody ever sees half of it; a device is written to as it is."""
+    """Writes a file in one step, so that nobody sees half of it; writes to a device directly."""
     path = path.resolve()
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
@@ -50,7 +50,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def refuse_json(name: str | None) -> None:
-    """Refuses a --json FILE that cannot be written."""
+    """LearnError if the FILE of --json cannot be written."""
     if name and name != "-":
         target = Path(name)
         if target.is_dir() or not os.access(target.absolute().parent, os.W_OK):
@@ -60,7 +60,7 @@ def refuse_json(name: str | None) -> None:
 
 
 def write_json(name: str, data: object) -> None:
-    """Writes what --json NAME asks for; "-" is standard output."""
+    """Writes the data to the file that --json names; "-" is standard output."""
     text = json.dumps(data, indent=1) + "\n"
     if name == "-":
         sys.stdout.write(text)
@@ -71,7 +71,7 @@ def write_json(name: str, data: object) -> None:
 def check_run_arguments(
     args: argparse.Namespace, chapters: list[project.Chapter]
 ) -> None:
-    """Refuses what cannot end well, before anything is installed, built or written."""
+    """LearnError if the run cannot succeed, before anything is installed, built or written."""
     for path in {path: None for c in chapters for path in c.inputs().values()}:
         if not path.is_file():
             name = project.shown(path)
@@ -84,11 +84,11 @@ def check_run_arguments(
 def run_chapter(
     console: Console, chapter: project.Chapter, dtype: str, preset: str, folder: Path
 ) -> tuple[int, dict | None]:
-    """Runs every variant of a chapter that takes an element type. Returns its exit status, and its JSON if it wrote any."""
+    """Runs all variants of a chapter that support an element type. Returns the exit status, and the JSON if any."""
     program = project.executable(chapter, preset)
     if not project.built(chapter, preset):
         raise LearnError(
-            f"{project.shown(program)} is missing: the build did not make it", 1
+            f"{project.shown(program)} is missing: the build did not produce it", 1
         )
     result = folder / f"{chapter.name}{dtype}.json"
 
@@ -115,19 +115,19 @@ def run_chapter(
     if status < 0:
         text += f"\n{chapter.executable} was ended by {signal.Signals(-status).name}"
     elif status == 1 and data:
-        # Problem, table, remarks and defects: the table comes again, with those of all chapters.
+        # Leave out the problem and the table, which is printed later with those of all chapters.
         text = text.split("\n\n", 2)[-1]
     elif status == 0 and not data:
-        text += f"\n{chapter.executable} wrote no JSON that can be read"
+        text += f"\n{chapter.executable} wrote no readable JSON"
     if status != 0 or not data:
         console.say(text)
     return status if status > 0 else int(status < 0 or not data), data
 
 
 def make_report(runs: list[dict], folder: Path) -> str | None:
-    """Writes build/report.html. Returns why it could not be made, if so.
+    """Writes build/report.html. Returns the reason if that fails.
 
-    The Python that runs this may be without the distribution's matplotlib, so the system's own is
+    The Python that runs this may not have the distribution's matplotlib, so the system's Python is
     tried as well.
     """
     data, page = folder / "results.json", folder / "report.html"
@@ -154,7 +154,7 @@ def make_report(runs: list[dict], folder: Path) -> str | None:
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Sets up, builds, runs the chapters on the bundled input, shows what came of it."""
+    """Sets up, builds, runs the chapters on the bundled input, and shows the results."""
     chapters = project.select(args.chapters)
     check_run_arguments(args, chapters)
     preset = setup.prepare(console, args)

@@ -9,7 +9,7 @@ from .. import exercises, project
 from ..console import Console
 from .start import add_chapter, exercise_number
 
-HELP = "the chapter's solution of an exercise, or of all of them"
+HELP = "show the chapter's solution of an exercise, or of all of them"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

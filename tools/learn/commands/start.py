@@ -1,4 +1,4 @@
-"""./learn start: the learner's copy of a chapter's kernels, with blanks."""
+"""./learn start: writes the learner's copy of a chapter's kernels, with blanks."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def exercise_number(word: str) -> int:
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
     parser.add_argument(
-        "--force", action="store_true", help="begin again: as ./learn reset NN"
+        "--force", action="store_true", help="start over, as ./learn reset NN does"
     )
 
 
 def back_up(console: Console, exercise: exercises.Exercise) -> None:
-    """Copies the learner's files to the first names that are free of all of them: kernel.cuh.1, kernel.cuh.2, ..."""
+    """Copies the learner's files to kernel.cuh.1 or the first number that is free for all of them."""
     files = [file for file in exercise.files if file.exists()]
     number = 1
     while any(file.with_name(f"{file.name}.{number}").exists() for file in files):
@@ -47,7 +47,7 @@ def back_up(console: Console, exercise: exercises.Exercise) -> None:
 
 
 def write_blanks(console: Console, exercise: exercises.Exercise) -> None:
-    """Writes the copy, and lists its tasks."""
+    """Writes the copy and lists its tasks."""
     exercise.folder.mkdir(parents=True, exist_ok=True)
     for file, text in zip(exercise.files, exercise.blank_copy.values(), strict=True):
         write_whole(file, text)
@@ -69,8 +69,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
         if not args.force:
             file = next(file for file in exercise.files if file.exists())
             raise LearnError(
-                f"{project.shown(file)} exists: ./learn check {exercise.number} goes on with it, "
-                f"./learn reset {exercise.number} begins again",
+                f"{project.shown(file)} exists: ./learn check {exercise.number} checks it, "
+                f"./learn reset {exercise.number} starts over",
                 2,
             )
         back_up(console, exercise)

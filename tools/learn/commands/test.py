@@ -1,4 +1,4 @@
-"""./learn test: ctest."""
+"""./learn test: builds everything and runs ctest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from .. import phases, project, setup
 from ..console import Console, LearnError
 
-HELP = "build everything, run the tests (of all chapters, or of those named)"
+HELP = "build everything and run the tests (of all chapters, or of those named)"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Sets up, builds everything, runs the tests: all of them, or those of the chapters named."""
+    """Sets up, builds everything, and runs all tests or those of the named chapters."""
     chapters = project.select(args.chapters)
     preset = setup.prepare(console, args)
     setup.build(console, preset, [])
@@ -45,7 +45,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     console.say(f"{reader.passed} tests passed{skipped}", "green")
     if unchanged := project.unchanged_tests(preset):
         console.say(
-            f"{unchanged} of them had passed on the same files: FA_TEST_AGAIN=1 ./learn test runs them again",
+            f"{unchanged} of them had passed on the same files and did not run: FA_TEST_AGAIN=1 ./learn test runs them",
             "dim",
         )
     return 0
