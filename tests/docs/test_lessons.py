@@ -255,7 +255,8 @@ class Exercises(InATree):
         )
         self.write("chapters/02_y/kernel.cuh", "int f() {\n  // END 3\n}\n")
         self.refuse(
-            "exercises: chapters/02_y/kernel.cuh", "kernel.cuh:2: END 3 comes before its"
+            "exercises: chapters/02_y/kernel.cuh",
+            "kernel.cuh:2: END 3 comes before its",
         )
         twice = "  // EXERCISE 1: so\n"
         self.write("chapters/01_x/kernel.cuh", f"int f() {{\n{twice}{twice}}}\n")
