@@ -341,10 +341,10 @@ class OptionsTest(ProfileTest):
 
     def test_unusable_arguments_are_one_line(self):
         for words, message in {
-            ("--bench",): "--bench does not go with a profile",
+            ("--bench",): "--bench cannot be used in a profile",
             ("--variant", "on_ship"): "one or more of online, on_chip",
             ("--variant",): "--variant must be followed",
-            ("on_chip",): "on_chip is no option",
+            ("on_chip",): "on_chip is not an option",
             ("--json",): "--json",
             ("--json", "no/such/folder/file"): "must be a file",
         }.items():

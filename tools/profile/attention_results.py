@@ -1,11 +1,11 @@
 """Measures chapters 03 to 08 for docs/results/, in three steps.
 
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
-    attention_results.py bytes     on any machine, half an hour or more: bytes of one head of problems that are
-                                   timed, of every variant of every chapter; for softmax, of some rows -> bytes.json
-    attention_results.py measure   on a GPU: times of all variants beside PyTorch's kernels in one process (the
-                                   ladders of tools/bench), and what Nsight Compute sees beside the simulator's
-                                   counts                                      -> attention_<gpu>.json
+    attention_results.py bytes     on any machine, half an hour or more: the bytes that every variant of every chapter
+                                   moves for one head of the timed problems (for softmax: some rows) -> bytes.json
+    attention_results.py measure   on a GPU: times of all variants and of PyTorch's kernels in one process (the ladders
+                                   of tools/bench), and Nsight Compute's counts next to the simulator's
+                                                                               -> attention_<gpu>.json
 
 `count` and `bytes` need build/sim, `measure` needs build/cuda with its target chapter_libraries, ncu and PyTorch.
 Exit status: 1 sectors or mma differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
@@ -46,11 +46,11 @@ COUNTED = [
 ]
 PROBLEM = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
 
-# Figure 2 of the first FlashAttention paper: the same kernel with larger and larger key tiles.
+# Figure 2 of the first FlashAttention paper: the same kernel with ever larger key tiles.
 BLOCK_SIZES = ["warp_per_rows", "bc_64", "bc_128", "bc_max"]
 BLOCK_SIZES_PROBLEM = {"batch": 8, "heads": 16, "seq_q": 1024, "head_dim": 64}
 
-# A head of problems of tools/bench/plans.py, and the chapters whose variants are timed there.
+# One head of each problem of tools/bench/plans.py, and the chapters whose variants are timed on it.
 FP32 = {"heads": 1, "seq_q": 1024, "head_dim": 64, "dtype": "fp32"}
 BF16 = {"heads": 1, "seq_q": 4096, "head_dim": 128, "dtype": "bf16"}
 DRAWN = [
@@ -63,7 +63,7 @@ DRAWN = [
 
 
 def bytes_drawn() -> list[dict]:
-    """Bytes that these problems ask of HBM, as the simulator counts them; in chapter 08 of both passes."""
+    """The bytes that these problems request from HBM, counted by the simulator; in chapter 08, for both passes."""
     rows = []
     for problem, chapters in DRAWN:
         for chapter in chapters:
@@ -106,7 +106,7 @@ def block_sizes() -> dict:
 
 
 def time_all() -> dict:
-    """What tools/bench/attention.py measures of the ladders."""
+    """The times of the ladders, as tools/bench/attention.py measures them."""
     ladders = ",".join(name for name in plans.PLANS if "ladder" in name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.json"
@@ -159,7 +159,7 @@ def main() -> int:
     }
     for what, worst in different.items():
         print(
-            f"{what}, simulator against Nsight Compute: {worst:.2%} apart at most, {len(compared)} runs"
+            f"{what}, simulator against Nsight Compute: at most {worst:.2%} apart in {len(compared)} runs"
         )
     gpu = re.search(
         r"[A-Z]+\d+\w*", result["device"]

@@ -1,7 +1,7 @@
-"""The profile of a chapter: bytes predicted, counted by the simulator, and measured by Nsight Compute.
+"""The profile of a chapter: bytes as predicted, as counted by the simulator, and as measured by Nsight Compute.
 
-chapters/NN_name/profile.sh gives the chapter, its usual options and what else its lesson looks at; what follows `--` is
-the reader's. See USAGE.
+chapters/NN_name/profile.sh passes the chapter, its usual options and the columns that its lesson discusses; the words
+after `--` come from the reader. See USAGE.
 """
 
 import argparse
@@ -25,26 +25,26 @@ usage: profile.sh [--exercise] [--large] [--no-simulator] [--json FILE|-] [optio
 
 Runs every variant of the chapter under Nsight Compute and in the simulator, with the same options:
 {usual}
-Options of the chapter take the place of those.
+Options of the chapter replace these.
 
-  --exercise      your own kernels, from exercises/
-  --large         a problem that fills a GPU, without the simulator: {large}
-  --no-simulator  leave the simulator out, for problems that would take it minutes
-  --json FILE|-   all that was counted and measured, as data; - for standard output, instead of the table
+  --exercise      profile your own kernels, from exercises/
+  --large         use a problem that fills a GPU, and skip the simulator: {large}
+  --no-simulator  skip the simulator, for problems that would take it minutes
+  --json FILE|-   write everything counted and measured to a file; -: to standard output, instead of the table
 
 Without a GPU or Nsight Compute, it shows what the simulator counts.
-FA_PROGRAM names another program to profile, FA_BUILD and FA_SIM_BUILD other folders than build/cuda and build/sim.
+FA_PROGRAM names another program to profile; FA_BUILD and FA_SIM_BUILD replace build/cuda and build/sim.
 Exit status: 1 the program failed, 2 the arguments are unusable or something is not built, 3 nothing could be measured.
 """
-# These make the program do something else than launch each variant once, or write where this tool writes.
+# With these, the program would not launch each variant exactly once, or would write where this tool writes.
 NOT_HERE = {
-    "--bench": "the chapter's program by itself is timed, without Nsight Compute",
-    "--repeat": "the chapter's program by itself is timed, without Nsight Compute",
-    "--list": "the chapter's program by itself lists its variants",
-    "--out": "the chapter's program by itself writes its outputs",
+    "--bench": "it times the chapter's program, which has to run without Nsight Compute",
+    "--repeat": "it times the chapter's program, which has to run without Nsight Compute",
+    "--list": "run the chapter's program itself to list its variants",
+    "--out": "run the chapter's program itself to write its outputs",
 }
 FILES = {"--q", "--k", "--v", "--do", "--x"}
-TOLD_AFTER_S = 5  # seconds of simulation before a line says how to leave it out
+TOLD_AFTER_S = 5  # seconds of simulation before a line says how to skip it
 WARM_UP = 20  # launches before a variant is measured
 
 
@@ -70,18 +70,18 @@ def by_name(words: Sequence[str]) -> dict[str, list[str]]:
             name, *value = word.split("=", 1)
             options[name] = value
         elif name is None:
-            raise Stop(f"{word} is no option: options begin with --", 2)
+            raise Stop(f"{word} is not an option: options begin with --", 2)
         else:
             options[name].append(word)
     return options
 
 
 def merged(usual: Sequence[str], own: Sequence[str]) -> dict[str, list[str]]:
-    """The usual options with the reader's in their place. Input files bring their own shape."""
+    """The usual options, overridden by the reader's. Input files determine their own shape."""
     given = by_name(own)
     for name, reason in NOT_HERE.items():
         if name in given:
-            raise Stop(f"{name} does not go with a profile: {reason}", 2)
+            raise Stop(f"{name} cannot be used in a profile: {reason}", 2)
     given.pop("--no-check", None)
     before = by_name(usual)
     if FILES & given.keys():
@@ -90,7 +90,7 @@ def merged(usual: Sequence[str], own: Sequence[str]) -> dict[str, list[str]]:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """What profile.sh says, and the reader's words."""
+    """The arguments from profile.sh and from the reader."""
     at = words.index("--")
     parser = argparse.ArgumentParser()
     parser.add_argument("chapter")
@@ -117,24 +117,24 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 class Arguments(argparse.ArgumentParser):
-    """argparse, with errors of one line."""
+    """argparse with one-line errors."""
 
     def error(self, message: str):
         raise Stop(message, 2)
 
 
-# --- what is counted and measured -----------------------------------------------------------------
+# --- counting and measuring -----------------------------------------------------------------------
 
 
 @dataclass
 class Programs:
-    """Where the two builds of the chapter, or of the learner's copy, are. Either may be missing."""
+    """The paths of the two builds of the chapter, or of the learner's copy. Either may be missing."""
 
     gpu: Path
     simulator: Path
 
     def variants(self) -> list[str]:
-        """The names of the variants, from the program that can be run."""
+        """The names of the variants, from whichever program can run."""
         for program in (self.simulator, self.gpu):
             if os.access(program, os.X_OK):
                 listed = subprocess.run(
@@ -162,18 +162,18 @@ def shown(path: Path) -> str:
 
 
 def first_line(text: str) -> str:
-    """What a program complains of, without its own "error:"."""
+    """The error message of a program, without its own "error:"."""
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["it says no reason"])[0].removeprefix("error: ")
+    return (errors or lines or ["no reason given"])[0].removeprefix("error: ")
 
 
 def run_simulator(
     program: Path, variant: Variant, options: list[str], told: list, without: str
 ) -> dict | None:
-    """Counts a variant, and returns the program's JSON. None where it refuses the problem.
+    """Counts a variant and returns the program's JSON. None if the variant refuses the problem.
 
-    @param without  how it can be left out, where something else measures
+    @param without  how to skip the simulator, if something else measures
     """
     command = [program, "--variant", variant.name, *options, "--no-check"]
     with subprocess.Popen(
@@ -186,7 +186,7 @@ def run_simulator(
             out, err = process.communicate(timeout=None if told else TOLD_AFTER_S)
         except subprocess.TimeoutExpired:
             told.append(True)
-            say(f"the simulator is at work{without}")
+            say(f"the simulator is running{without}")
             out, err = process.communicate()
     if process.returncode == ncu.UNUSABLE_ARGUMENTS:
         variant.refused = first_line(err)
@@ -207,13 +207,13 @@ def run_simulator(
 
 
 def warm_up(program: Path, words: list[str]) -> None:
-    """Launches a variant without being measured, so that the clocks have risen. What is wrong, ncu.run() tells."""
+    """Launches a variant unmeasured, so that the clocks rise. Errors are left for ncu.run() to report."""
     with contextlib.suppress(OSError):
         subprocess.run([program, *words], check=False, capture_output=True)
 
 
 def run_ncu(program: Path, variant: Variant, options: list[str]) -> dict | None:
-    """Measures a variant, and returns the program's JSON. @throws ncu.NcuError"""
+    """Measures a variant and returns the program's JSON. @throws ncu.NcuError"""
     with tempfile.TemporaryDirectory(prefix="profile-") as folder:
         file = Path(folder) / "result.json"
         words = ["--variant", variant.name, *options, "--no-check"]
@@ -242,7 +242,7 @@ def fill_in_prediction(variant: Variant, result: dict) -> None:
 
 
 def gpus() -> list[str]:
-    """What nvidia-smi lists."""
+    """The GPUs that nvidia-smi lists."""
     try:
         done = subprocess.run(
             ["nvidia-smi", "-L"], check=False, capture_output=True, text=True
@@ -253,11 +253,11 @@ def gpus() -> list[str]:
 
 
 def why_no_gpu(programs: Programs) -> str | None:
-    """Why nothing can be measured here; Stop where only the program is missing."""
+    """The reason why nothing can be measured here. Stop if only the program is missing."""
     if not gpus():
         return "nvidia-smi finds no GPU"
     if ncu.find() is None:
-        return "ncu is not in PATH, it comes with the CUDA toolkit"
+        return "ncu is not in PATH; it comes with the CUDA toolkit"
     if not os.access(programs.gpu, os.X_OK):
         raise Stop(f"there is no {shown(programs.gpu)}: ./learn profile builds it", 2)
     return None
@@ -276,7 +276,7 @@ def notes(variants: list[Variant], exercise: str | None) -> list[str]:
             lines.append(f"{variant.name}: the simulator finds defects{after}")
         if variant.name in sectors.OF_CUBLAS and variant.simulator:
             lines.append(
-                f"{variant.name} calls cuBLAS: the simulator counts the least that a product can move"
+                f"{variant.name} calls cuBLAS: the simulator counts the fewest bytes that a product can move"
             )
     return lines
 
@@ -289,7 +289,7 @@ def say(line: str) -> None:
 
 
 def select(names: list[str], asked: str) -> list[Variant]:
-    """The variants that --variant names; Stop where one does not exist."""
+    """The variants that --variant names. Stop if one does not exist."""
     wanted = names if asked == "all" else asked.split(",")
     for name in wanted:
         if name not in names:
@@ -299,7 +299,7 @@ def select(names: list[str], asked: str) -> list[Variant]:
 
 
 def refuse_json(name: str | None) -> None:
-    """Refuses a file that cannot be written, before anything runs."""
+    """Stop if the file cannot be written, before anything runs."""
     if name and name != "-":
         target = Path(name)
         folder = target.absolute().parent
@@ -323,7 +323,7 @@ def profile(args: argparse.Namespace) -> int:
         )
     if no_gpu and not args.simulator:
         raise Stop(
-            f"the simulator is left out, and nothing can be measured: {no_gpu}", 3
+            f"the simulator is skipped, and nothing can be measured: {no_gpu}", 3
         )
 
     asked = options.pop("--variant", ["all"])
@@ -332,9 +332,9 @@ def profile(args: argparse.Namespace) -> int:
     variants = select(programs.variants(), asked[0])
     words = [word for name, values in options.items() for word in (name, *values)]
     result: dict = {}
-    not_measured = None  # what ncu says
+    not_measured = None  # the reason from ncu
     told: list = []
-    without = "" if no_gpu else "; --no-simulator leaves it out"
+    without = "" if no_gpu else "; --no-simulator skips it"
     for variant in variants:
         if simulate:
             say_progress(f"simulator: {variant.name}")
@@ -362,7 +362,9 @@ def profile(args: argparse.Namespace) -> int:
     elif no_gpu:
         last = f"{no_gpu}: on a GPU, ncu adds L1, L2 and DRAM"
     elif not args.simulator:
-        last = f"without the simulator; {command} with a small problem has its counts"
+        last = (
+            f"without the simulator; run {command} with a small problem for its counts"
+        )
     elif not simulate:
         last = f"there is no {shown(programs.simulator)}: {command} builds it"
     else:
@@ -395,7 +397,7 @@ def profile(args: argparse.Namespace) -> int:
 
 
 def say_progress(line: str) -> None:
-    """A line that the next one replaces, on a terminal only."""
+    """Prints a line that the next one replaces. Only on a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{line[: WIDTH - 1]}\x1b[K")
         sys.stderr.flush()
@@ -415,7 +417,7 @@ def main(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("profile: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read this has gone
+    except BrokenPipeError:  # the reader has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 

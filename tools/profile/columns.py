@@ -1,4 +1,4 @@
-"""The table of a profile: bytes for every chapter, and groups of columns of which a chapter names its own."""
+"""The table of a profile: bytes for every chapter, and the groups of columns that the chapter selects."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def ratio(value: float) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """Two lines of heading, where the value is from, and how it is written."""
+    """A column: two lines of heading, the source of its values, and their format."""
 
     heading: tuple[str, str]
     value: Callable[[Variant], float | None]
@@ -53,7 +53,7 @@ class Column:
 
 
 def pair(title: str, value: Callable[[dict | None], float | None], show: Show = number):
-    """What both count: a column of the simulator's, and one of Nsight Compute's."""
+    """A quantity that both count: one column for the simulator, one for Nsight Compute."""
     return (
         Column((title, "simulator"), lambda v: value(v.simulator), show, False),
         Column((title, "ncu"), lambda v: value(v.measured), show, True),
@@ -61,7 +61,7 @@ def pair(title: str, value: Callable[[dict | None], float | None], show: Show = 
 
 
 def only_ncu(title: str, below: str, name: str, show: Show = number, unit: float = 1):
-    """What only Nsight Compute measures."""
+    """A column for what only Nsight Compute measures."""
 
     def value(variant: Variant) -> float | None:
         measured = (variant.measured or {}).get(name)
@@ -119,7 +119,9 @@ GROUPS: dict[str, tuple[Column, ...]] = {
     ),
     "time": only_ncu("time", "us, ncu", "time_ns", lambda us: f"{us:,.1f}", 1000),
 }
-STALLED = "stalled: warps that wait, by reason, in a cycle that issues an instruction"
+STALLED = (
+    "stalled: waiting warps, by reason, per cycle in which an instruction is issued"
+)
 LONGEST_NAME = 22
 
 
@@ -128,7 +130,7 @@ def cut(name: str) -> str:
 
 
 def rows_of(variants: list[Variant], kernels: bool) -> list[Variant]:
-    """A row for each variant, and for each kernel of those that launch several."""
+    """A row for each variant, plus one per kernel if the variant launches several."""
     rows = []
     for variant in variants:
         if variant.refused or variant.failed:
@@ -143,7 +145,7 @@ def rows_of(variants: list[Variant], kernels: bool) -> list[Variant]:
 
 
 def spans(columns: Sequence[Column]) -> list[tuple[str, range]]:
-    """The titles, each with the columns that it stands over."""
+    """The titles, each centred over its columns."""
     every: list[tuple[str, range]] = []
     for at, column in enumerate(columns):
         title = column.heading[0]
@@ -155,7 +157,7 @@ def spans(columns: Sequence[Column]) -> list[tuple[str, range]]:
 
 
 def block(rows: list[Variant], columns: Sequence[Column]) -> list[str]:
-    """A table with a line for each row."""
+    """One block of the table, a line per row."""
     names = ["variant", *(cut(row.name) for row in rows)]
     cells = [[column.heading[1] for column in columns]]
     for row in rows:
@@ -183,7 +185,7 @@ def block(rows: list[Variant], columns: Sequence[Column]) -> list[str]:
 
 
 def packed(rows: list[Variant], groups: Sequence[str], gpu: bool) -> list[list[Column]]:
-    """The columns of these groups, in as few blocks as are WIDTH wide. Without a GPU, the simulator's."""
+    """The columns of these groups, in as few blocks of at most WIDTH as possible; without a GPU, the simulator's."""
     blocks: list[list[Column]] = []
     for group in groups:
         columns = [c for c in GROUPS[group] if gpu or not c.measured]
@@ -195,7 +197,7 @@ def packed(rows: list[Variant], groups: Sequence[str], gpu: bool) -> list[list[C
 
 
 def table(variants: list[Variant], groups: Sequence[str], gpu: bool) -> str:
-    """Bytes first, then what the chapter looks at."""
+    """The whole table: bytes first, then the chapter's own columns."""
     columns = [c for c in BYTES if gpu or not c.measured]
     lines = block(rows_of(variants, kernels=False), columns)
     rows = rows_of(variants, kernels=True)

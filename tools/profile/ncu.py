@@ -27,10 +27,10 @@ STALLS = (
     "wait",
 )
 
-# The name in our files, and the metric. Counts are added over the launches of a variant, all others are averages over
-# its time.
+# Our name of each metric, and Nsight Compute's. Counts are summed over the launches of a variant; all other metrics are
+# averages weighted by time.
 METRICS = {
-    # Between the multiprocessors and the L1. cp.async is among the loads; an atomic whose result nobody reads is `red`.
+    # Between the multiprocessors and the L1. cp.async is a load; an atomic whose result is unused is a `red`.
     "read_sectors": _GLOBAL.format("sectors", "ld"),
     "read_requests": _GLOBAL.format("requests", "ld"),
     "write_sectors": _GLOBAL.format("sectors", "st"),
@@ -42,8 +42,8 @@ METRICS = {
     "l2_atomic_sectors": _L2.format("red"),
     "dram_read_bytes": "dram__bytes_read.sum",
     "dram_write_bytes": "dram__bytes_write.sum",
-    # What the instructions take. The metrics l1tex__data_pipe_lsu_wavefronts_.. have what waits for others besides,
-    # a few percent that differ from run to run, and leave cp.async out.
+    # The wavefronts of the instructions themselves. The metrics l1tex__data_pipe_lsu_wavefronts_.. also count what waits
+    # for others, a few percent that vary from run to run, and leave cp.async out.
     "shared_load_wavefronts": _SHARED.format("ld"),
     "ldmatrix_wavefronts": _SHARED.format("ldsm"),
     "shared_store_wavefronts": _SHARED.format("st"),
@@ -57,7 +57,7 @@ METRICS = {
     "time_ns": "gpu__time_duration.sum",
 } | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
 
-# What combine() makes of two counts: a name, the count that it is, and one that is added or taken away.
+# Counts that combine() derives from two others: the new name, a count, and a second one to add or subtract.
 JOINED = (
     ("shared_load_wavefronts", "shared_load_wavefronts", +1, "ldmatrix_wavefronts"),
     ("shared_store_wavefronts", "shared_store_wavefronts", +1, "cp_async_wavefronts"),
@@ -65,34 +65,34 @@ JOINED = (
     ("mma", "mma", -1, "hfma2"),
 )
 
-COUNT_OF_SOURCE = "memory_"  # so begin counts over the instructions of a kernel
+COUNT_OF_SOURCE = "memory_"  # the prefix of counts over all instructions of a kernel
 NOT_EVERYWHERE = {METRICS["l2_atomic_sectors"]}
 
-HOW_TO_PERMIT = "no right to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
+HOW_TO_PERMIT = "no permission to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
 
 
 class NcuError(Exception):
-    """Nothing could be measured. The text says why."""
+    """Nothing could be measured; the text says why."""
 
 
 class NoNcu(NcuError):
-    """There is no Nsight Compute."""
+    """Nsight Compute is not installed."""
 
 
 class NoPermission(NcuError):
-    """The counters are for administrators only."""
+    """Only administrators may read the counters."""
 
 
 class NoKernels(NcuError):
-    """The file holds no launch. The text says why, as far as ncu does."""
+    """The file contains no launch; the text says why if ncu does."""
 
 
 class Refused(Exception):
-    """A variant does not run a problem. The text says why."""
+    """A variant refuses a problem; the text says why."""
 
 
 class Failed(Exception):
-    """The program ended with an error. The text is what it printed."""
+    """The program failed; the text is its output."""
 
     def __init__(self, message: str, status: int):
         super().__init__(message)
@@ -101,7 +101,7 @@ class Failed(Exception):
 
 @dataclass
 class Launch:
-    """A kernel launch and what was measured of it, by metric."""
+    """A kernel launch and its measurements, by metric."""
 
     kernel: str
     grid: str
@@ -110,7 +110,7 @@ class Launch:
 
 
 def find() -> str | None:
-    """The program: in PATH, or where the toolkit is usually installed."""
+    """The path of ncu: in PATH, or where the toolkit is usually installed."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     folder = Path(home or "/usr/local/cuda") / "bin"
     return shutil.which("ncu") or shutil.which("ncu", path=str(folder))
@@ -120,7 +120,7 @@ def find() -> str | None:
 
 
 def short_name(kernel: str) -> str:
-    """softmax<Row<4>> of "void fa::softmax<fa::Row<(int)4> >(const float *)"."""
+    """ "void fa::softmax<fa::Row<(int)4> >(const float *)" -> "softmax<Row<4>>"."""
     kernel = re.sub(r"\((int|unsigned int|bool)\)", "", kernel)
     kernel = re.sub(r"\([^()]*\)$", "", kernel.strip())
     kernel = kernel.removeprefix("void ").replace("fa::", "")
@@ -128,12 +128,12 @@ def short_name(kernel: str) -> str:
 
 
 def is_of_harness(kernel: str) -> bool:
-    """Whether a kernel is the harness's own, such as the copy that times are compared with."""
+    """Whether a kernel belongs to the harness, like the copy that times are compared with."""
     return "fa::backend::" in kernel or short_name(kernel) == "copy"
 
 
 def dimensions(text: str) -> str:
-    """128 of "(128, 1, 1)", 4x8 of "(4, 8, 1)"."""
+    """ "(128, 1, 1)" -> "128", "(4, 8, 1)" -> "4x8"."""
     numbers = re.findall(r"\d+", text)
     while len(numbers) > 1 and numbers[-1] == "1":
         numbers.pop()
@@ -141,12 +141,12 @@ def dimensions(text: str) -> str:
 
 
 def is_count(metric: str) -> bool:
-    """Whether a metric is a number of something, and no average."""
+    """Whether a metric is a count rather than an average."""
     return metric.endswith(".sum") or metric.startswith(COUNT_OF_SOURCE)
 
 
 def has_launches(text: str) -> bool:
-    """Whether a CSV file holds any."""
+    """Whether a CSV file contains any launch."""
     try:
         return bool(read_launches(text))
     except NoKernels:
@@ -156,7 +156,7 @@ def has_launches(text: str) -> bool:
 def read_launches(text: str) -> list[Launch]:
     """The launches of a CSV file, in the order in which they ran, without those of the harness.
 
-    Lines before the header are messages of ncu. The line after the header holds units.
+    Lines before the header are messages from ncu. The line after the header contains units.
     """
     lines = text.splitlines()
     start = next(
@@ -171,7 +171,7 @@ def read_launches(text: str) -> list[Launch]:
     launches = []
     for row in csv.DictReader(lines[start:]):
         if not (row["ID"] or "").isdigit() or is_of_harness(row["Kernel Name"]):
-            continue  # the units, or a message of ncu between the rows
+            continue  # the units, or a message from ncu between the rows
         values = {}
         for name, value in row.items():
             if name and ("__" in name or name.startswith(COUNT_OF_SOURCE)):
@@ -193,7 +193,7 @@ def read_launches(text: str) -> list[Launch]:
 
 
 def combine(launches: list[Launch], names: Iterable[str] = METRICS) -> dict:
-    """What some launches come to together, by our names. What was not measured of each of them is missing."""
+    """The combined measurements of several launches, by our names. Leaves out what some launch lacks."""
     times = [launch.values.get(METRICS["time_ns"]) for launch in launches]
     result = {}
     for name in names:
@@ -222,10 +222,10 @@ _ENDED = r"application returned an error code \((\d+)\)"
 def run(
     program: Path, options: Iterable[str], names: Iterable[str] = METRICS
 ) -> list[Launch]:
-    """The launches of a program, with these metrics.
+    """Runs a program and returns its launches with these metrics.
 
-    Clocks are left as they are: nothing here depends on them, and locking them needs rights that most users lack.
-    @throws NcuError, Refused where the program takes these options for unusable, Failed where it fails
+    Clocks are not locked: nothing here depends on them, and locking them needs rights that most users lack.
+    @throws NcuError; Refused if the program rejects the options; Failed if the program fails
     """
     metrics = [METRICS[name] for name in names]
     path = find()
@@ -253,7 +253,7 @@ def run(
             for line in everything.splitlines()
             if line.startswith("==ERROR==") and not re.search(_ENDED, line)
         ]
-        # A metric that this ncu has no name for. It does not begin then.
+        # This ncu does not know one of the metrics, so it does not even start the program.
         unknown = [m for m in metrics if any(m in error for error in errors)]
         if errors and not unknown and not has_launches(text):
             unknown = NOT_EVERYWHERE.intersection(metrics)

@@ -1,4 +1,4 @@
-"""What the simulator counts beside what Nsight Compute measures, for lists of chapters and problems.
+"""Compares the simulator's counts with Nsight Compute's, for lists of chapters and problems.
 
 Used by softmax_results.py and attention_results.py.
 """
@@ -14,7 +14,7 @@ from . import ncu
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
 
-# What is compared with what the simulator counts, and the DRAM.
+# The metrics that are compared with the simulator's counts, and the traffic of the DRAM.
 NAMES = [
     "read_sectors",
     "read_requests",
@@ -32,12 +32,12 @@ NAMES = [
     "dram_read_bytes",
     "dram_write_bytes",
 ]
-# Variants of cuBLAS's kernels: the simulator counts the least that a product of matrices can move.
+# Variants that call cuBLAS: the simulator counts the fewest bytes that a product of matrices can move.
 OF_CUBLAS = {"three_kernels", "standard"}
 
 
 def run_program(build: str, chapter: str, *options: str) -> dict:
-    """The JSON of a run of chapter "NN_name", also if a result is wrong. Ends the program if there is none."""
+    """Runs chapter "NN_name" and returns its JSON, even if a result is wrong. Exits if there is none."""
     program = ROOT / "build" / build / "bin" / f"ch{chapter}"
     if not program.exists():
         print(
@@ -70,7 +70,7 @@ def count(
 ) -> list[dict]:
     """A row for each variant and problem, from the simulator.
 
-    A problem is options of the command line without their dashes: {"rows": 64, "cols": 100, "causal": True}. Variants
+    A problem maps options of the command line, without dashes, to values: {"rows": 64, "causal": True}. Variants
     that refuse a problem, and those in `without`, have no row.
     """
     rows = []
@@ -94,7 +94,7 @@ def count(
 
 
 def simulated(variant: dict) -> dict:
-    """The counters in the JSON of a variant that ran on the simulator, by our names."""
+    """The simulator's counters in the JSON of a variant, by our names."""
     counted, shared = variant["traffic"]["counted"], variant["shared"]
     names = (
         "read_sectors",
@@ -128,7 +128,7 @@ def as_options(problem: dict) -> list[str]:
 
 
 def profile(chapter: str, variants: list[str], problem: dict) -> list[dict]:
-    """What Nsight Compute measures of each variant: the sum of its kernels."""
+    """Nsight Compute's measurements of each variant, summed over its kernels."""
     program = ROOT / "build" / "cuda" / "bin" / f"ch{chapter}"
     options = ["--variant", ",".join(variants), "--no-check", *as_options(problem)]
     try:
@@ -154,7 +154,7 @@ def profile(chapter: str, variants: list[str], problem: dict) -> list[dict]:
 
 
 def compare(counted: list[dict], keys: tuple[str, ...]) -> list[dict]:
-    """Each counted row with what was measured: {..., "measured": {...}}. `keys` make up the problem."""
+    """Each counted row with its measurements: {..., "measured": {...}}. `keys` identify the problem."""
     groups: dict[tuple, list[dict]] = {}
     for row in counted:
         problem = tuple((key, row[key]) for key in keys if key in row)
@@ -178,7 +178,7 @@ def largest_difference(compared: list[dict], *names: str) -> float:
 
 
 def write(name: str, data: dict) -> None:
-    """Writes a file of docs/results, whole or not at all."""
+    """Writes a file of docs/results, either completely or not at all."""
     path = RESULTS / name
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(data, indent=1) + "\n")

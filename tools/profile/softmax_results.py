@@ -1,8 +1,8 @@
 """Measures chapters 01 and 02 for docs/results/, in two steps.
 
     softmax_results.py count     on any machine: what the simulator counts   -> softmax_simulator.json
-    softmax_results.py measure   on a GPU: times, a copy and torch.softmax in the same run, and the sectors that
-                                 Nsight Compute sees beside the simulator's  -> softmax_<gpu>.json
+    softmax_results.py measure   on a GPU: times, with a copy and torch.softmax in the same run, and Nsight Compute's
+                                 sectors next to the simulator's             -> softmax_<gpu>.json
 
 `count` needs build/sim, `measure` needs build/cuda, ncu and (for the comparison) PyTorch.
 Exit status: 1 a result is wrong or the sectors differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
@@ -16,8 +16,8 @@ from ..bench import machine
 from . import sectors
 
 CHAPTERS = ["01_safe_softmax", "02_online_softmax"]
-# Rows x columns whose sectors are compared: aligned, ragged, shorter than a warp's step, longer than what fits on the
-# chip. The first is larger than the L2.
+# The shapes (rows x columns) whose sectors are compared: aligned, ragged, shorter than a warp's step, longer than fits
+# on the chip. The first is larger than the L2.
 COUNTED = [
     (8192, 4096),
     (2048, 1024),
@@ -29,18 +29,18 @@ COUNTED = [
     (5, 131077),
     (3000, 33),
 ]
-# What is timed: 512 MiB in, 512 MiB out.
+# The timed shapes: 512 MiB in, 512 MiB out.
 TIMED = [(131072, 1024), (32768, 4096), (4096, 32768), (1024, 131072)]
 REPEAT = 30
 
 
 def problem(rows: int, cols: int) -> dict:
-    """A shape as sectors.py names it."""
+    """A shape as options for sectors.py."""
     return {"rows": rows, "cols": cols}
 
 
 def torch_softmax(rows: int, cols: int) -> float | None:
-    """Median milliseconds of torch.softmax, launches and buffers rotated as the harness does."""
+    """Median milliseconds of torch.softmax, with launches and buffers rotated as in the harness."""
     try:
         import torch
     except ImportError:
@@ -110,7 +110,7 @@ def time_torch(rows: int, cols: int) -> list[dict]:
 
 
 def time_all(chapters: list[str] = CHAPTERS, peers: bool = True) -> list[dict]:
-    """The rows of every shape, each printed when it is there."""
+    """The rows of every shape; prints each as soon as it is measured."""
     timings = []
     for rows, cols in TIMED:
         of_shape = [t for c in chapters for t in time_chapter(c, rows, cols)]
@@ -143,7 +143,7 @@ def main() -> int:
     compared = sectors.compare(counted["runs"], ("rows", "cols"))
     worst = sectors.largest_difference(compared, "read_sectors", "write_sectors")
     print(
-        f"sectors, simulator against Nsight Compute: {worst:.2%} apart at most, {len(compared)} runs"
+        f"sectors, simulator against Nsight Compute: at most {worst:.2%} apart in {len(compared)} runs"
     )
     gpu = re.search(r"[A-Z]+\d+\w*", device)  # H100 of "NVIDIA H100 80GB HBM3"
     name = gpu[0].lower() if gpu else "gpu"

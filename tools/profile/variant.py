@@ -1,4 +1,4 @@
-"""A variant in a profile: what is predicted, counted and measured of it, and what follows from that."""
+"""A variant in a profile: its predicted, counted and measured values, and what follows from them."""
 
 from dataclasses import dataclass, field
 
@@ -7,19 +7,19 @@ from . import ncu, sectors
 
 @dataclass
 class Variant:
-    """A variant of the chapter, and what is known of it. What is not known is None."""
+    """A variant of the chapter and what is known about it. Unknown values are None."""
 
     name: str
     predicted_bytes: int | None = None
     simulator: dict | None = None  # sectors.simulated()
     measured: dict | None = None  # ncu.combine()
     kernels: list[ncu.Launch] = field(default_factory=list)
-    refused: str | None = None  # why it does not run this problem
+    refused: str | None = None  # why it refuses this problem
     failed: str | None = None
-    defects: int = 0  # that the simulator found
+    defects: int = 0  # found by the simulator
 
     def as_data(self) -> dict:
-        """The variant in --json."""
+        """The variant as --json writes it."""
         data = {"name": self.name}
         for name in ("predicted_bytes", "simulator", "measured", "refused", "failed"):
             if getattr(self, name) is not None:
@@ -36,9 +36,9 @@ class Variant:
 
 
 def total_sectors(counters: dict | None, prefix: str, atomics: int | None = None):
-    """Loads, stores, and atomics twice, as the formulas have them. None where one of them is not known.
+    """Loads plus stores plus twice the atomics, as in the formulas. None if one of them is unknown.
 
-    @param atomics  how many there are, where the counter of atomics does not say
+    @param atomics  the number of atomics, if their counter is missing
     """
     if counters is None:
         return None
@@ -50,7 +50,7 @@ def total_sectors(counters: dict | None, prefix: str, atomics: int | None = None
 
 
 def no_atomics(variant: Variant) -> int | None:
-    """0 where it is known from elsewhere that a variant has none."""
+    """0 if another source shows that the variant has none."""
     for counters in (variant.simulator, variant.measured):
         if counters and counters.get("atomic_sectors") == 0:
             return 0
@@ -76,9 +76,9 @@ def both(counters: dict | None, name: str, kinds=("load", "store")):
 
 
 def difference_of(variant: Variant) -> float | None:
-    """By how much the L1 sees more sectors than the simulator counts."""
+    """The excess of the L1's sectors over the simulator's count, as a fraction."""
     if variant.name in sectors.OF_CUBLAS:
-        return None  # what is counted is the least that it can be
+        return None  # the count is only a lower bound
     counted, seen = total_sectors(variant.simulator, ""), l1_sectors(variant)
     return None if not counted or seen is None else seen / counted - 1
 

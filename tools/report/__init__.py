@@ -1,1 +1,1 @@
-"""From the chapters' JSON to the table of `./learn run` and to build/report.html."""
+"""Turns the chapters' JSON into the table of `./learn run` and into build/report.html."""

@@ -1,6 +1,6 @@
-"""python -m tools.report RESULTS.json REPORT.html: the page for a list of the chapters' JSON objects.
+"""python -m tools.report RESULTS.json REPORT.html: makes the page from a list of the chapters' JSON objects.
 
-Exit status 4, with the reason on stderr, where this Python has no matplotlib that works.
+Exit status 4, with the reason on stderr, if this Python has no working matplotlib.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def main(source: str, target: str) -> int:
     try:
         from . import page
     except (ImportError, AttributeError, RuntimeError, ValueError) as error:
-        # All of these are what a matplotlib raises that was built for another numpy.
+        # A matplotlib built for another numpy may raise any of these.
         print(f"{sys.executable} has no working matplotlib: {error}", file=sys.stderr)
         return NO_MATPLOTLIB
     from . import results

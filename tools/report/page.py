@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing beside it."""
+"""The report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ HEADINGS = (
 
 
 def _groups(chapters: list[Chapter]) -> list[list[Chapter]]:
-    """Chapters in a row that solved the same problem on the same device: one set of plots."""
+    """Groups of consecutive chapters with the same problem and device. Each group gets one set of plots."""
     groups: list[list[Chapter]] = []
     for chapter in chapters:
         last = groups[-1][-1] if groups else None
@@ -149,7 +149,7 @@ def _declared(rows: list[Row]) -> list[str]:
 
 
 def _defects(rows: list[Row]) -> list[str]:
-    """What the simulator's checks found, as it was printed."""
+    """The simulator's defect reports, as they were printed."""
     lines = []
     for row in rows:
         if not row.defects:
@@ -175,9 +175,9 @@ def _figure(plot: plots.Plot) -> str:
 
 
 def render(chapters: list[Chapter], when: datetime.datetime) -> str:
-    """The page.
+    """Makes the page.
 
-    @param when  the time of the run, with its zone
+    @param when  the time of the run, with its time zone
     """
     body = []
     for index, group in enumerate(_groups(chapters)):

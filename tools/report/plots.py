@@ -1,8 +1,8 @@
 """The plots of the report, as SVG that takes its colours from the page.
 
-matplotlib draws with stand-in colours, which become the page's CSS variables afterwards: one
-drawing is then right on a light and on a dark page. Keys and captions are left to the page, where
-they wrap on a narrow screen.
+matplotlib draws with placeholder colours, which are then replaced by the page's CSS variables, so that
+one drawing suits both a light and a dark page. The page itself sets keys and captions, which therefore
+wrap on a narrow screen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .results import OK as PASSED
 
 matplotlib.use("svg")
 
-# What matplotlib is given, and the CSS variable that the page has for it.
+# Placeholder colours for matplotlib, and the CSS variables that replace them.
 INK, MUTED, GRID, OK, BAD, WARN = (f"#0000{n:02x}" for n in range(1, 7))
 TENSORS = tuple(f"#0000{n:02x}" for n in range(0x10, 0x1C))
 VARIABLES = {
@@ -39,7 +39,7 @@ VARIABLES = {
 VERDICT_COLOURS = {PASSED: OK, FAIL: BAD, DECLARED: WARN}
 
 WIDTH, ROW_HEIGHT, MARGIN = 4.6, 0.27, 0.6  # inches
-BAR = 0.62  # of a row's height
+BAR = 0.62  # as a fraction of a row's height
 LONGEST_LABEL = 20
 
 STYLE = {
@@ -68,7 +68,7 @@ STYLE = {
 
 @dataclass
 class Plot:
-    """A drawing with the words that belong to it."""
+    """A drawing with its title, caption and key."""
 
     title: str
     caption: str  # how to read it
@@ -86,7 +86,7 @@ def _label(row: Row) -> str:
 
 
 def _axes(rows: list[Row]) -> tuple[Figure, Axes]:
-    """Axes with a line for each variant, the first on top; a rule between chapters."""
+    """Axes with a row for each variant, the first on top, and a rule between chapters."""
     size = (WIDTH, MARGIN + ROW_HEIGHT * len(rows))
     figure, axes = pyplot.subplots(figsize=size, layout="constrained")
     axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
@@ -119,8 +119,8 @@ def _mark(axes: Axes, value: float, position: int) -> None:
 def _finish(figure: Figure, plot: Plot, name: str, facts: list[str]) -> Plot:
     """Turns the figure into an <svg> element for an HTML page.
 
-    @param name   goes into the ids of the drawing, which share the page with those of others
-    @param facts  what the drawing shows, for those who do not see it
+    @param name   becomes part of the ids in the drawing, which must be unique on the page
+    @param facts  what the drawing shows, for readers who cannot see it
     """
     with io.StringIO() as file:
         figure.savefig(file, format="svg")
@@ -129,7 +129,9 @@ def _finish(figure: Figure, plot: Plot, name: str, facts: list[str]) -> Plot:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg)  # HTML knows both without
+    svg = re.sub(
+        r' xmlns(:xlink)?="[^"]*"', "", svg
+    )  # HTML needs no declaration of either
     svg = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{name}-\1"', svg)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
@@ -148,7 +150,7 @@ def _unit(largest: float) -> tuple[float, str]:
 
 
 def _stack_tensors(axes: Axes, plot: Plot, shown: list[Traffic], factor: float) -> None:
-    """A bar for each traffic: what is read of each tensor solid, what is written hatched."""
+    """A bar per variant: solid for the bytes read of each tensor, hatched for those written."""
     left = [0.0] * len(shown)
     names = dict.fromkeys(name for traffic in shown for name in traffic.tensors)
     for index, name in enumerate(names):
@@ -169,7 +171,7 @@ def _stack_tensors(axes: Axes, plot: Plot, shown: list[Traffic], factor: float) 
 
 
 def hbm_bytes(rows: list[Row], name: str) -> Plot | None:
-    """Bytes by tensor, read and written; the formula's total as a mark where bytes were counted."""
+    """Bytes read and written by tensor, and the formula's total as a mark if bytes were counted."""
     rows = [row for row in rows if row.counted or row.predicted]
     if not rows:
         return None
@@ -198,13 +200,13 @@ def hbm_bytes(rows: list[Row], name: str) -> Plot | None:
 
 
 def sector_efficiency(rows: list[Row], name: str) -> Plot | None:
-    """The share of the bytes in the sectors touched that was asked for."""
+    """The requested share of the bytes in the touched sectors."""
     rows = [row for row in rows if row.counted and row.counted.efficiency is not None]
     if not rows:
         return None
     plot = Plot(
         "Sector efficiency",
-        "Memory moves in sectors of 32 bytes: how much of them was asked for.",
+        "Memory moves in sectors of 32 bytes; this is the share of them that the kernel asked for.",
     )
     shares = [100 * row.counted.efficiency for row in rows]
     figure, axes = _axes(rows)
@@ -269,7 +271,7 @@ def errors(rows: list[Row], name: str) -> Plot | None:
 
 
 def shared_memory(rows: list[Row], name: str) -> Plot | None:
-    """Wavefronts of shared memory: the fewest possible, and those that conflicts add."""
+    """Wavefronts of shared memory: the minimum, and those that conflicts add."""
     rows = [row for row in rows if row.shared]
     top = max((row.shared.wavefronts for row in rows), default=0)
     if not top:
@@ -301,7 +303,7 @@ def shared_memory(rows: list[Row], name: str) -> Plot | None:
 
 
 def times(rows: list[Row], name: str) -> Plot | None:
-    """Time on the GPU, with the speed that it means."""
+    """Time on the GPU, and the resulting speed."""
     rows = [row for row in rows if row.time]
     if not rows:
         return None
@@ -324,7 +326,7 @@ def times(rows: list[Row], name: str) -> Plot | None:
 
 
 def draw(rows: list[Row], name: str) -> list[Plot]:
-    """Every plot for which the rows hold data.
+    """Every plot that the rows have data for.
 
     @param name  makes the ids of the drawings unique on the page
     """

@@ -1,7 +1,7 @@
-"""What the chapters' JSON says, as rows: the numbers that the table and the report show.
+"""Reads the chapters' JSON into rows: the numbers that the table and the report show.
 
 A chapter run with `--json FILE` writes one object with its variants. Fields that a backend cannot
-know are absent there and None here.
+determine are absent there and None here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SECTOR_BYTES = 32
 
 @dataclass
 class Error:
-    """The worst output of a variant: the one whose relative error is largest against its tolerance."""
+    """The worst output of a variant: the one with the largest ratio of relative error to tolerance."""
 
     tensor: str
     rel_l2: float
@@ -56,13 +56,13 @@ class Traffic:
 
     @property
     def efficiency(self) -> float | None:
-        """Bytes asked for, of the bytes in the sectors that had to be fetched."""
+        """The requested bytes as a share of the bytes in the sectors that had to be fetched."""
         return self.bytes / (SECTOR_BYTES * self.sectors) if self.sectors else None
 
 
 @dataclass
 class Shared:
-    """Passes over the banks of shared memory: those taken, and the fewest possible."""
+    """Passes over the banks of shared memory: how many there were, and the fewest possible."""
 
     wavefronts: int
     ideal: int
@@ -74,7 +74,7 @@ class Shared:
 
 @dataclass
 class Time:
-    """How long a variant took on a GPU, and what that was in operations or bytes."""
+    """The time of a variant on a GPU, and its speed in bytes or operations."""
 
     median_ms: float
     gb_per_s: float | None = None
@@ -90,7 +90,7 @@ class Row:
     failure: str | None  # why it did not finish
     declared: (
         str | None
-    )  # why this variant is declared to fail on these inputs, and did
+    )  # why this variant is declared to fail on these inputs, if it did
     error: Error | None
     predicted: Traffic | None
     counted: Traffic | None
@@ -99,7 +99,9 @@ class Row:
     workspace_bytes: int = 0  # of tensors in HBM that are neither input nor output
     verdict: str = UNCHECKED  # or OK, FAIL, DECLARED
     time: Time | None = None  # where there was a GPU
-    ratio: float | None = None  # counted bytes, of those of the variant before it
+    ratio: float | None = (
+        None  # counted bytes divided by those of the variant before it
+    )
 
     @property
     def number(self) -> str:
@@ -107,12 +109,12 @@ class Row:
 
     @property
     def defect_count(self) -> int | None:
-        """Places in the kernel, not hazards: a race of two lines is one defect, however often."""
+        """The number of faulty places in the kernel: a race between two lines is one defect, however often it occurs."""
         return None if self.defects is None else len(self.defects)
 
     @property
     def formula_misses(self) -> bool:
-        """Whether the formula and the count disagree, in any tensor."""
+        """Whether formula and count disagree for any tensor."""
         if self.predicted is None or self.counted is None:
             return False
         total = (self.predicted.read_bytes, self.predicted.write_bytes)
@@ -134,7 +136,7 @@ class Chapter:
 
 
 def _number(value: float | str | None) -> float:
-    """JSON has no NaN and no infinity: they come as null or as text."""
+    """JSON has no NaN and no infinity, so these arrive as null or as text."""
     return math.nan if value is None else float(value)
 
 
@@ -143,7 +145,7 @@ def _error(check: dict | None) -> Error | None:
     errors = [
         Error(name, _number(t.get("rel_l2")), float(t["tolerance"]))
         for name, t in tensors.items()
-        if t.get("measure", "rel_l2") == "rel_l2"  # others only count for the verdict
+        if t.get("measure", "rel_l2") == "rel_l2"  # others only affect the verdict
     ]
     return max(errors, key=lambda error: error.share, default=None)
 
@@ -151,7 +153,7 @@ def _error(check: dict | None) -> Error | None:
 def _traffic(data: dict | None) -> Traffic | None:
     if not data:
         return None
-    # The bytes of an atomic addition are counted as read and as written, its sectors once.
+    # An atomic addition counts its bytes both as read and as written, but its sectors only once.
     atomic = data.get("atomic_sectors", 0)
     read, write = data.get("read_sectors"), data.get("write_sectors")
     return Traffic(
@@ -183,7 +185,7 @@ def _time(variant: dict) -> Time | None:
 
 
 def _verdict(row: Row, check: dict | None) -> str:
-    """As the chapter's exit status has it: what was declared to fail is no failure."""
+    """The verdict that the chapter's exit status expresses: a declared failure does not count."""
     if row.failure or row.defects or row.formula_misses:
         return FAIL
     if not check:
@@ -232,10 +234,10 @@ def _describe(problem: dict) -> str:
 
 
 def read(runs: list[dict]) -> list[Chapter]:
-    """The chapters' JSON objects, in order, as rows.
+    """Turns the chapters' JSON objects, in order, into rows.
 
-    A variant is compared with the one before it; the first of a chapter with the last of the
-    chapter before, if both solved the same problem.
+    Each variant is compared with the one before it, and the first of a chapter with the last of the
+    previous chapter, if both solved the same problem.
     """
     chapters = []
     before: tuple[dict, Row] | None = None
@@ -257,7 +259,7 @@ def read(runs: list[dict]) -> list[Chapter]:
 def human(count: float, unit: str = "") -> str:
     """27816960 -> "27.8 M": three digits, powers of 1000 (27.8 MB with unit="B").
 
-    A count without a unit stays as it is up to four digits.
+    A count without a unit is printed in full up to four digits.
     """
     if not unit and abs(count) < 10_000:
         return f"{count:.0f}"
@@ -272,7 +274,7 @@ def human(count: float, unit: str = "") -> str:
 
 
 def scientific(value: float) -> str:
-    """2.13e-07 -> "2.1e-07", 2e-06 -> "2e-06": two digits, without a zero that says nothing."""
+    """2.13e-07 -> "2.1e-07", 2e-06 -> "2e-06": two digits, without a trailing zero."""
     if value == 0 or not math.isfinite(value):
         return f"{value:.0f}"
     return f"{value:.1e}".replace(".0e", "e")

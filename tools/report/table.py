@@ -12,7 +12,7 @@ HOW_TO_READ = "counted = predicted: the formula holds. ratio < 1: fewer bytes th
 
 Column = tuple[str, str, str]
 
-# Two lines of headings, and "<" or ">" for the side on which the cells are aligned.
+# Two lines of headings, and the alignment of the cells: "<" or ">".
 COLUMNS: tuple[Column, ...] = (
     ("", "variant", "<"),
     ("relative error", "/ tolerance", ">"),
@@ -25,7 +25,7 @@ COLUMNS: tuple[Column, ...] = (
     ("de-", "fects", ">"),
     ("", "verdict", "<"),
 )
-WORKSPACE = 2  # the column that is left out where no variant has any
+WORKSPACE = 2  # this column is omitted if no variant has a workspace
 VERDICT_STYLES = {OK: "green", FAIL: "red", DECLARED: "yellow"}
 INDENT = "   "
 LONGEST_NAME = 15  # with every other cell at its longest, the line is 100 columns wide
@@ -34,7 +34,7 @@ Paint = Callable[[str, str], str]
 
 
 def cells(row: Row) -> list[str]:
-    """A variant as text, one cell per column; "-" where the backend does not know."""
+    """A variant as text, one cell per column; "-" for what the backend cannot determine."""
 
     def known(value, show) -> str:
         return "-" if value is None else show(value)
@@ -66,7 +66,7 @@ def _line(texts: list[str], widths: list[int], columns: list[Column]) -> str:
 
 
 def _notes(chapters: list[Chapter]) -> list[str]:
-    """What the cells have no room for: why a failure was declared, where a formula is off."""
+    """What the cells have no room for: why a failure is declared, where a formula is wrong."""
     notes = []
     for row in (row for chapter in chapters for row in chapter.rows):
         if row.failure:
