@@ -1,13 +1,13 @@
-"""Times the attention kernels beside PyTorch's, in one process, on the same tensors, in turns.
+"""Times the attention kernels and PyTorch's alternately, in one process, on the same tensors.
 
     attention.py [--points fp32,bf16,...] [--repeat R] [--json FILE]
 
-For each point of the grid every kernel is launched once per round, each round on another set of tensors, so that no
-kernel finds its inputs in the L2 cache or the GPU cooler than the others. Before that, what it computes is compared
-with float64 on two heads. Printed is the median, in TFLOP/s: 4 * batch * heads * seq^2 * head_dim, half of it when
-causal, 2.5 times that for a backward pass.
+For each point of the grid, every round launches each kernel once, on a different set of tensors than the round before,
+so that no kernel finds its inputs in the L2 cache or a cooler GPU than the others. Before that, the results are compared
+with float64 on two heads. The median is printed in TFLOP/s: 4 * batch * heads * seq^2 * head_dim operations, half of
+that if causal, 2.5 times that for a backward pass.
 
-A backward pass is timed without the forward pass before it: O and LSE are there.
+The time of a backward pass excludes the forward pass before it: O and LSE are already there.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
 Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -31,7 +31,7 @@ try:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 except ImportError:
     print(
-        "bench: PyTorch is not installed, whose kernels are compared with: pip install torch",
+        "bench: PyTorch, whose kernels are timed for comparison, is not installed: pip install torch",
         file=sys.stderr,
     )
     sys.exit(3)
@@ -46,7 +46,7 @@ PEERS = {
     "memory-efficient": SDPBackend.EFFICIENT_ATTENTION,
     "unfused": SDPBackend.MATH,
 }
-# The largest error of O in 16 bits, and in fp32: relative, in the L2 norm, of two heads. Twice that for gradients.
+# The largest relative L2 error of O on two heads, in 16 bits and in fp32. Gradients may have twice that.
 ERROR_LIMIT = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
 
@@ -54,19 +54,19 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class OutOfMemory(Exception):
-    """The GPU has too little. The text is one line for the user."""
+    """The GPU has too little memory; the text is one line for the user."""
 
 
 @contextlib.contextmanager
 def enough_memory(what: object) -> Iterator[None]:
-    """Tells OutOfMemory from PyTorch's other errors, of which it has two kinds."""
+    """Turns either kind of out-of-memory error that PyTorch raises into OutOfMemory."""
     try:
         yield
     except RuntimeError as error:
         if "out of memory" not in str(error):
             raise
         raise OutOfMemory(
-            f"{what}: not enough memory on the GPU: nvidia-smi shows who uses it"
+            f"{what}: not enough memory on the GPU: nvidia-smi shows what uses it"
         ) from error
 
 
@@ -81,7 +81,7 @@ def variants_of(chapter: str) -> list[str]:
 
 
 class Tensors:
-    """Sets of Q, K and V, and of dO for a backward pass, together larger than twice the L2 cache."""
+    """Sets of Q, K and V, and of dO for a backward pass; together they are larger than twice the L2 cache."""
 
     def __init__(self, point: Point, rounds: int):
         shape = (point.batch, point.heads, point.seq, point.head_dim)
@@ -99,7 +99,7 @@ class Tensors:
 
 
 def peer(name: str, point: Point, tensors: Tensors) -> Callable:
-    """A function that calls a backend of PyTorch on set number n and returns O, or the gradients."""
+    """A function that runs a backend of PyTorch on set number n and returns O or the gradients."""
 
     def forward(q, k, v):
         with sdpa_kernel(PEERS[name]):
@@ -124,7 +124,7 @@ def peer(name: str, point: Point, tensors: Tensors) -> Callable:
 def contenders(
     plan: Plan, point: Point, tensors: Tensors
 ) -> Iterator[tuple[str | None, str, Callable[[int], tuple[torch.Tensor, ...]]]]:
-    """Chapter, name, and a function that launches on set number n and returns O, or the gradients."""
+    """Chapter, name, and a function that launches on set number n and returns O or the gradients."""
     stream = torch.cuda.current_stream()
     for chapter, names in plan.ours:
         library = ChapterLibrary(chapter)
@@ -156,7 +156,7 @@ def contenders(
 
 
 def exact(point: Point, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """O of one head, or its gradients, in float64, some queries at a time. @param given  q, k, v [, do] of the head"""
+    """O of one head, or its gradients, in float64, a few queries at a time. @param given  q, k, v [, do] of the head"""
     q, k, v, *do = (t.double() for t in given)
     scale = point.head_dim**-0.5
     o, dq, dk, dv = [], [], torch.zeros_like(k), torch.zeros_like(v)
@@ -183,7 +183,7 @@ def exact(point: Point, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
 def error(
     point: Point, computed: tuple[torch.Tensor, ...], given: list[torch.Tensor]
 ) -> float:
-    """The largest relative L2 error of what was computed, of the first and the last head; NaN if there is one."""
+    """The largest relative L2 error of the results, over the first and the last head; NaN if either has one."""
     worst = 0.0
     for batch, head in ((0, 0), (point.batch - 1, point.heads - 1)):
         references = exact(point, [t[batch, head] for t in given])
@@ -195,7 +195,7 @@ def error(
 
 
 def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
-    """Milliseconds of each launch in each round. Every round begins with another one, as the first may be slower."""
+    """Milliseconds of each launch in each round. A different launch starts each round, as the first may be slower."""
     for launch in launches:
         launch(0)
     torch.cuda.synchronize()
@@ -206,7 +206,7 @@ def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
         events = {}
         torch.cuda._sleep(
             4_000_000
-        )  # about two milliseconds, in which all launches are enqueued
+        )  # about two milliseconds, enough to enqueue all launches
         for entry in order:
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             before.record()
@@ -249,7 +249,7 @@ def run_point(plan: Plan, point: Point, rounds: int) -> list[dict]:
 
 
 def versions() -> dict:
-    """Of the libraries whose kernels are timed."""
+    """The versions of the libraries whose kernels are timed."""
     return {
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
@@ -265,7 +265,7 @@ def matrix_product(dtype: torch.dtype, n: int = 8192) -> float:
 
 
 def show(point: Point, rows: list[dict]) -> None:
-    """A line for a point; FA2, or the first peer, is what the others are divided by."""
+    """A line for a point, with each kernel's speed relative to FA2, or else to the first peer."""
     base = next((r for r in rows if r["chapter"] is None), None)
     cells = []
     for row in rows:
@@ -283,7 +283,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--points", default=",".join(PLANS), help=f"of {', '.join(PLANS)}"
+        "--points", default=",".join(PLANS), help=f"from {', '.join(PLANS)}"
     )
     parser.add_argument("--repeat", type=int, default=30, metavar="R", help="rounds")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -291,7 +291,7 @@ def main() -> int:
     names = options.points.split(",")
     if unknown := [name for name in names if name not in PLANS]:
         print(
-            f"bench: --points {unknown[0]}: must be of {', '.join(PLANS)}",
+            f"bench: --points {unknown[0]}: must be one of {', '.join(PLANS)}",
             file=sys.stderr,
         )
         return 2

@@ -1,13 +1,13 @@
-"""Times the final variants of the chapters, each checked first; with --peers beside PyTorch's kernels.
+"""Checks and times the final variants of the chapters; with --peers, also times PyTorch's kernels.
 
     python3 -m tools.bench.bench [--chapters 02,07] [--peers] [--repeat R] [--build DIR] --json FILE
 
-Launches go round through sets of buffers that are together larger than the L2 cache; told is the median. Without
---peers the chapters' own programs are run. With --peers everything runs in one process, in turns, on the same tensors:
-see attention.py, which needs PyTorch. In both, the first and the last head of every problem are compared with float64,
-and 256 rows at either end of a softmax.
+Launches rotate through sets of buffers that are together larger than the L2 cache; the median is reported. Without
+--peers, the chapters' own programs run. With --peers, all kernels run alternately in one process, on the same tensors:
+see attention.py, which needs PyTorch. Either way, the first and the last head of every problem are compared with
+float64; of a softmax, 256 rows at either end.
 
-FILE has the timings, the machine with its clocks and temperature before and after, and the commit.
+FILE receives the timings, the machine with its clocks and temperature before and after, and the commit.
 Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
 """
 
@@ -30,7 +30,7 @@ GRID = [name for name in PLANS if "ladder" not in name]  # final variants only
 
 
 class Stop(Exception):
-    """The run cannot go on. The text is for the user, the status for the shell."""
+    """The run cannot continue; the text is for the user, the status for the shell."""
 
     def __init__(self, text: str, status: int):
         super().__init__(text)
@@ -84,7 +84,7 @@ def shown(rows: list[dict]) -> str:
 
 
 def time_alone(plan: Plan, build: Path, repeat: int) -> list[dict]:
-    """The rows of a plan, without anybody else's kernels."""
+    """The rows of a plan, without the kernels of others."""
     timings = []
     for point in plan.points:
         rows = []
@@ -98,7 +98,7 @@ def time_alone(plan: Plan, build: Path, repeat: int) -> list[dict]:
 def time_attention(
     names: list[str], chapters: list[str], options: argparse.Namespace
 ) -> list[dict]:
-    """The rows of plans, of those of their kernels that belong to the chapters."""
+    """The rows of the plans, for the kernels of these chapters and of the peers."""
     timings = []
     for name in names:
         plan = PLANS[name]

@@ -24,7 +24,7 @@ DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 
 
 class _Attention(ctypes.Structure):
-    """FaAttention of library.cpp."""
+    """The struct FaAttention of library.cpp."""
 
     _fields_ = [
         *(
@@ -39,7 +39,7 @@ class _Attention(ctypes.Structure):
 
 
 class BoundVariant:
-    """A variant with its tensors. What it computes is NaN until it is launched."""
+    """A variant with its tensors. Its outputs are NaN until it is launched."""
 
     def __init__(self, library, variant: str, q, k, v, causal: bool, do):
         def nan(shape, dtype):
@@ -53,7 +53,7 @@ class BoundVariant:
         else:
             self.dq, self.dk, self.dv = (nan(x.shape, x.dtype) for x in (q, k, v))
             tensors |= {"do": do, "dq": self.dq, "dk": self.dk, "dv": self.dv}
-        self._tensors = tensors  # stay allocated as long as this object
+        self._tensors = tensors  # keeps them allocated as long as this object lives
         self._library = library
         batch, heads, seq_q, head_dim = q.shape
         given = _Attention(
@@ -105,6 +105,7 @@ class ChapterLibrary:
     ) -> BoundVariant:
         """A variant for dense q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_k, head_dim].
 
-        With do, as q, of a chapter about the backward pass. RuntimeError if the variant refuses them, with its reason.
+        Chapters about the backward pass also take do, shaped like q. RuntimeError if the variant refuses, with its
+        reason.
         """
         return BoundVariant(self._library, variant, q, k, v, causal, do)

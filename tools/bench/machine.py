@@ -1,4 +1,4 @@
-"""The machine on which something is timed, as files of results name it."""
+"""The machine that kernels are timed on, as files of results describe it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GPU = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
 
 
 def output_of(*command: str) -> str:
-    """What a command prints; nothing if it cannot be run."""
+    """The output of a command; empty if it cannot be run."""
     try:
         return subprocess.run(
             command, check=False, capture_output=True, text=True, cwd=ROOT
@@ -20,7 +20,7 @@ def output_of(*command: str) -> str:
 
 
 def gpu() -> dict:
-    """The GPU as it is now: name, driver, clocks, temperature, power. Empty if there is none."""
+    """The current state of the GPU: name, driver, clocks, temperature, power. Empty if there is none."""
     told = output_of("nvidia-smi", f"--query-gpu={GPU}", "--format=csv,noheader")
     names, values = GPU.split(","), told.partition("\n")[0].split(",")
     if len(values) != len(names):  # nothing, or a message

@@ -1,4 +1,4 @@
-"""What is timed: points of a grid, and whose kernels run on them. bench.py and attention.py run them."""
+"""What bench.py and attention.py time: points of a grid, and the kernels that run on them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Plan:
-    """Points, and who runs on them. A chapter with None: all of its variants."""
+    """Points, and the kernels that run on them. A chapter with None runs all of its variants."""
 
     points: list[Point]
     ours: list[tuple[str, list[str] | None]]

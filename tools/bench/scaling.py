@@ -1,10 +1,10 @@
-"""Time and memory of the forward pass against the length, beside standard attention until that no longer fits.
+"""Time and memory of the forward pass against the length, for ours and for standard attention while that fits.
 
     python3 -m tools.bench.scaling [--longest N] [--json FILE]
 
 bf16, one batch, 2048 / head_dim heads of N = 512 ... queries and keys, head_dim 64 and 128: chapter 07's `final` and
-PyTorch's unfused attention, which has S and P in HBM, in one process on the same tensors. Memory is what a kernel
-needs besides Q, K and V: O and LSE, and its workspace. Fitted are the exponents a of N^a, over the longer half.
+PyTorch's unfused attention, which keeps S and P in HBM, in one process on the same tensors. Memory is what a kernel
+needs in addition to Q, K and V: O, LSE and its workspace. The exponents a of N^a are fitted over the longer half.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
 Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -38,7 +38,7 @@ ROUNDS = 5
 
 
 class OneSet:
-    """A single set of Q, K and V, as attention.peer() takes them."""
+    """A single set of Q, K and V, in the form that attention.peer() takes."""
 
     def __init__(self, point: Point):
         shape = (point.batch, point.heads, point.seq, point.head_dim)
@@ -48,7 +48,7 @@ class OneSet:
 
 
 def outside_of_torch() -> int:
-    """Bytes of the device that something else than PyTorch's allocator has."""
+    """Bytes of device memory in use outside PyTorch's allocator."""
     free, total = torch.cuda.mem_get_info()
     return total - free - torch.cuda.memory_reserved()
 

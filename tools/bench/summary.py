@@ -1,4 +1,4 @@
-"""How the chapters stand beside others: from the timings of a run to geometric means."""
+"""Compares the chapters with other libraries: from the timings of a run to geometric means."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SHAPE = ("rows", "cols")
 
 
 def compare(timings: list[dict]) -> Iterator[dict]:
-    """For each variant and each peer that ran the same problems: how many times as fast it is.
+    """How many times as fast each variant is as each peer that ran the same problems.
 
-    Gives chapter, variant, head_dim (None: softmax), backward, peer, points, mean (geometric), worst and where.
+    Returns chapter, variant, head_dim (None: softmax), backward, peer, points, mean (geometric), worst and where.
     """
     by_problem: dict[tuple, list[dict]] = {}
     for timing in timings:
@@ -55,7 +55,7 @@ def where(row: dict) -> str:
 
 
 def lines(timings: list[dict]) -> list[str]:
-    """What compare() found, for a terminal."""
+    """The results of compare(), for a terminal."""
     told = []
     for found in compare(timings):
         d = f" d={found['head_dim']}" if found["head_dim"] else ""
