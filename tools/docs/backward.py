@@ -1,4 +1,4 @@
-"""The drawings of chapter 08: from the maps of common/device, from the kernels' rules, and from data."""
+"""The drawings of chapter 08, made from the maps of common/device, the kernels' rules, and data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .fragments import HIGH, MINE, WIDE, _cells, _numbers
 
 
 def needed_for_dq() -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Lane, register -> the two elements of dS^T (key, query) that it needs for dS, the operand A of dQ = dS K."""
+    """Lane, register -> the two elements of dS^T (key, query) needed there for dS, the operand A of dQ = dS K."""
     element_of_a = element_of("a", "device")
     places = {}
     for lane in LANES:
@@ -22,7 +22,7 @@ def needed_for_dq() -> dict[tuple[int, int], list[tuple[int, int]]]:
 
 
 def held_after_s() -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Lane, register -> the two elements of dS^T (key, query) that it has, as the operand A of dK = dS^T Q."""
+    """Lane, register -> the two elements of dS^T (key, query) held there, as the operand A of dK = dS^T Q."""
     element_of_a = element_of("a", "device")
     return {
         (lane, register): [element_of_a(lane, 2 * register + i) for i in range(2)]
@@ -34,7 +34,7 @@ def held_after_s() -> dict[tuple[int, int], list[tuple[int, int]]]:
 def loaded_transposed(rows: str) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """What ldmatrix.x4.trans gives each lane in each register of a 16 x 16 tile: row and column of two elements.
 
-    @param rows  "row_for_a" or "row_for_b": which lane gives which address
+    @param rows  "row_for_a" or "row_for_b": which lane supplies which address
     """
     address = row_for(rows, "device")
     places = {}
@@ -48,7 +48,7 @@ def loaded_transposed(rows: str) -> dict[tuple[int, int], list[tuple[int, int]]]
 
 
 def two_operands() -> str:
-    """Who has which element of dS^T after it was computed, and who needs which for dQ."""
+    """Which lane holds which element of dS^T after computing it, and which lane needs which for dQ."""
     svg, top, left = Svg(), 62, 30
     panels = (
         ("who has it: dK = dS^T Q", "rows of A: keys. In registers", held_after_s()),
@@ -78,24 +78,24 @@ def two_operands() -> str:
         f"16 keys down, 16 queries to the right. The number is the lane, the colour the register of A. Of its 8 elements lane {MINE}",
         11,
     )
-    text = f"needs {both or 'none'} for dQ: dS goes through shared memory, and ldmatrix.trans deals it out as on the right."
+    text = f"needs {both or 'none'} for dQ: dS goes through shared memory, and ldmatrix.trans distributes it as on the right."
     svg.text(left, y + 16, text, 11)
     svg.width = max(svg.width, left + 640)
     return svg.render("dS as an operand of dK and of dQ")
 
 
 def first_query_tile(key: int, seq_q: int, seq_k: int, Br: int, causal: bool) -> int:
-    """The first query tile that a block reads whose first key this is: as in queries_that_see()."""
+    """The first query tile that the block with this first key reads, as in queries_that_see()."""
     first = key - seq_k + seq_q if causal else 0
     return max(0, first) // Br
 
 
 def owners() -> str:
-    """Pairs of a query tile and a key tile under a causal mask: what a block of each kind sums up."""
+    """Pairs of a query tile and a key tile under a causal mask: those that a block of each kind sums."""
     tiles, cell, gap, top = 5, 38, 120, 76
     length, size = tiles * 64, 64
     svg = Svg()
-    chosen = 1  # the key tile, or query tile, that stays
+    chosen = 1  # the key tile or query tile that stays
     for number, (name, text) in enumerate(
         (
             ("by key tiles: dK and dV", "K and V stay; Q, dO, LSE and D pass through"),
@@ -131,14 +131,14 @@ def owners() -> str:
     svg.text(
         46, y, "the pairs of tiles of one block. Its sums stay in registers.", 11
     )  # fmt: skip
-    text = "Each green pair on the left also has a part of dQ, each of another query tile, to which other blocks add as well."
+    text = "Each green pair on the left also contributes to dQ of its query tile, to which other blocks add as well."
     svg.text(30, y + 18, text, 11)
     svg.width = max(svg.width, 660)
-    return svg.render("Which pairs of tiles a block sums up")
+    return svg.render("Which pairs of tiles a block sums")
 
 
 def training() -> str:
-    """The loss of a small layer, step by step: in float64, by two variants, and with a mistake."""
+    """The loss of a small layer at each step: in float64, with two variants, and with a mistake."""
     data = json.loads((RESULTS / "attention_training.json").read_text())
     width, height, left, top = 420, 190, 52, 34
     curves = {"float64": data["reference"]} | data["variants"]
@@ -163,7 +163,7 @@ def training() -> str:
     svg.text(left + width, top + height + 28, "steps", 10, "end")
     for number, (name, curve) in enumerate(curves.items()):
         colour = WARPS[number]
-        # float64 as a line; of the kernels a mark for each 16th step, each on its own steps.
+        # float64 as a line; the kernels as a mark at every 16th step, at different steps for each.
         if name.startswith("float64"):
             points = " ".join(
                 f"{x:.1f},{y:.1f}" for x, y in map(at, range(len(curve)), curve)
@@ -178,7 +178,7 @@ def training() -> str:
         y = top + 22 + 18 * number
         svg.box(left + width - 270, y - 9, 10, 10, colour, 0.9)
         svg.text(left + width - 254, y, name, 11)
-    return svg.render("The loss of a layer that is trained with the chapter's kernels")
+    return svg.render("The loss of a layer trained with the chapter's kernels")
 
 
 DRAWINGS: dict[str, Callable[[], str]] = {

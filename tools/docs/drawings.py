@@ -1,5 +1,5 @@
-"""The drawings of the lessons, made from the mappings that the kernels use. Text and lines are of a grey that can be
-read on white and on black.
+"""The drawings of the lessons, made from the mappings that the kernels use. The grey of text and lines is readable on
+white and on black.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 GREY = "#7d8590"
 WARPS = ("#3b82f6", "#f97316", "#22a06b", "#a855f7")
-ON_COLOUR = "#000000"  # on any of WARPS, with a contrast of 4.5 and more
-SECTOR = 8  # floats in the 32 bytes that memory hands over
+ON_COLOUR = "#000000"  # has a contrast of at least 4.5 on each of WARPS
+SECTOR = 8  # floats in a sector of 32 bytes
 
 
 class Svg:
-    """An SVG file in the making."""
+    """An SVG file under construction."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -45,7 +45,7 @@ class Svg:
         )
 
     def render(self, title: str) -> str:
-        """The file."""
+        """The text of the file."""
         width, height = f"{self.width + 8:g}", f"{self.height + 6:g}"
         start = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -62,12 +62,12 @@ Mapping = Callable[[int], tuple[int, int]]  # thread -> (row, column) of its fir
 
 
 def _sectors_of_warp(where: Mapping) -> int:
-    """How many sectors warp 0 needs for a step, where every row begins at a sector."""
+    """How many sectors warp 0 needs for one step, if every row begins at a sector."""
     return len({(row, col // SECTOR) for row, col in map(where, range(32))})
 
 
 def _first_step(svg, x, y, cell, rows, cols, where: Mapping, threads):
-    """Part of the matrix, and what a block's threads read of it in the first step of a pass."""
+    """Part of the matrix, and what the threads of a block read in the first step of a pass."""
     asked = {where(thread): WARPS[thread // 32] for thread in range(threads)}
     brought = {(r, c // SECTOR): colour for (r, c), colour in asked.items()}
     for row in range(rows):
@@ -97,7 +97,7 @@ def mappings() -> str:
     def per_block(thread: int) -> tuple[int, int]:
         return 0, thread
 
-    # 32 of the 128 rows that the block's threads have: those of warp 0.
+    # 32 of the block's 128 rows: those of warp 0.
     _first_step(svg, 0, top, cell, 32, 3 * SECTOR, per_thread, 32)
     count = _sectors_of_warp(per_thread)
     svg.text(0, top + 32 * cell + 16, f"the rows of warp 0: {count} sectors", 11)
@@ -126,7 +126,7 @@ def mappings() -> str:
         x += 66
     svg.box(x, legend - 9, 80, 10, WARPS[0], 0.28)
     svg.box(x, legend - 9, 10, 10, WARPS[0])
-    svg.text(x + 87, legend, "asked for, and what comes with it in the same", 11)
+    svg.text(x + 87, legend, "requested, and what comes along in the same", 11)
     svg.text(x + 87, legend + 15, "sector: 8 columns, 32 bytes", 11)
     return svg.render("Which columns a block reads in the first step of a pass")
 
@@ -135,10 +135,10 @@ def mappings() -> str:
 
 
 def on_chip() -> str:
-    """Where on_chip keeps the columns of a row, with few threads so that it can be drawn."""
+    """Where on_chip keeps the columns of a row. There are only a few threads, so that they fit the drawing."""
     threads, in_registers_each, in_shared_each = 8, 2, 1
     cols, lead = 115, 3
-    # The kernel's own variables: step, and the first column that thread 0 has in shared memory and in the rest.
+    # The kernel's own variables: step, and the first columns of thread 0 in shared memory and in the rest.
     step = 4 * threads
     in_shared = in_registers_each * step - lead
     in_rest = in_shared + in_shared_each * step
@@ -178,7 +178,7 @@ def on_chip() -> str:
 
 
 def lanes() -> str:
-    """Which columns of a query, a key, a value and an output a lane of chapter 03 has."""
+    """Which columns of a query, a key, a value and an output a lane of chapter 03 holds."""
     head_dim, lane, cell, label = 64, 5, 11, 150
     svg = Svg()
     rows = (
@@ -201,10 +201,12 @@ def lanes() -> str:
             colour = WARPS[1] if mine else WARPS[0]
             svg.box(x, y, cell, cell + 8, colour, 0.9 if mine else shade)
     y += cell + 28
-    note = f"lane {lane}: columns {lane} and {lane + 32} of each. m and l are in every lane."
+    note = (
+        f"lane {lane}: columns {lane} and {lane + 32} of each. Every lane has m and l."
+    )
     svg.box(label, y - 9, 10, 10, WARPS[1], 0.9)
     svg.text(label + 16, y, note, 11)
-    return svg.render("Which columns a lane has")
+    return svg.render("Which columns a lane holds")
 
 
 # --- chapter 04 -----------------------------------------------------------------------------------
@@ -222,7 +224,7 @@ def visits() -> str:
     for key_tile in range(tiles):
         for query_tile in range(tiles):
             x, y = left + key_tile * cell, top + query_tile * cell
-            # The first key tile visits all, the others those from the diagonal on.
+            # The first key tile visits all query tiles, the others those from the diagonal down.
             visited = query_tile >= key_tile
             svg.box(x, y, cell - 3, cell - 3, WARPS[2] if visited else "none", 0.28)
             if visited:
@@ -239,7 +241,7 @@ def visits() -> str:
     x, y = left + tiles * cell + 16, top + 14
     for colour, words in (
         (WARPS[0], "on the chip for a whole column, loaded once"),
-        (WARPS[1], "comes by at each visit: Q read; O, m and l read and written"),
+        (WARPS[1], "passes through at each visit: Q read; O, m and l read and written"),
         (WARPS[2], "a pair of tiles, in the order of the visits"),
     ):
         svg.box(x, y - 9, 10, 10, colour, 0.28)
@@ -256,7 +258,7 @@ def block_sizes() -> str:
     rows, length, height = measured["variants"], 190, 22
     svg = Svg()
     panels = (
-        ("bytes", 1e9, "GB of HBM asked for", WARPS[0]),
+        ("bytes", 1e9, "GB requested from HBM", WARPS[0]),
         ("median_ms", 1.0, "ms", WARPS[1]),
     )
     for panel, (key, unit, title, colour) in enumerate(panels):
@@ -278,7 +280,7 @@ def block_sizes() -> str:
 
 
 def shares() -> str:
-    """Which part of the scores and of O each of two warps has, in sliced_k and in sliced_q."""
+    """Which part of the scores and of O each of two warps holds, in sliced_k and in sliced_q."""
     svg, cell = Svg(), 3
     rows, keys, cols, gap = 32, 64, 64, 44
 
@@ -295,13 +297,13 @@ def shares() -> str:
         if name == "sliced_k":
             scores = [(0, (0, 0, keys // 2, rows)), (1, (keys // 2, 0, keys, rows))]
             shift = 8
-            svg.text(x, y + rows * cell + 18, "A row is in both warps.", 11)
-            svg.text(x, y + rows * cell + 34, "Each has a sum for all of O.", 11)
+            svg.text(x, y + rows * cell + 18, "Both warps share every row.", 11)
+            svg.text(x, y + rows * cell + 34, "Each sums all of O.", 11)
         else:
             scores = [(0, (0, 0, keys, rows // 2)), (1, (0, rows // 2, keys, rows))]
             shift = 0
-            svg.text(x, y + rows * cell + 18, "A row is in one warp.", 11)
-            svg.text(x, y + rows * cell + 34, "Each has half of O.", 11)
+            svg.text(x, y + rows * cell + 18, "Each warp has its own rows.", 11)
+            svg.text(x, y + rows * cell + 34, "Each sums half of O.", 11)
         tile(x, y, keys, scores, "scores: 64 keys")
         right = x + keys * cell + 24
         if shift:
@@ -319,11 +321,11 @@ def shares() -> str:
         svg.box(x, y - 9, 10, 10, WARPS[warp], 0.28)
         svg.text(x + 15, y, f"warp {warp}", 11)
         x += 66
-    return svg.render("Who has which part of the scores and of O")
+    return svg.render("Which warp holds which part of the scores and of O")
 
 
 def outer() -> str:
-    """What a lane of register_tiled has of the scores of its warp, for head_dim 64."""
+    """Which scores of its warp a lane of register_tiled holds, for head_dim 64."""
     rows, keys, row_lanes, col_lanes, mine = 32, 64, 4, 8, 5
     cell, left, top = 9, 74, 56
 
@@ -356,9 +358,14 @@ def outer() -> str:
     svg.text(0, top + 42, "32 rows", 11)
     svg.text(left, top - 30, "a line of K: 64 keys", 11)
     y = top + rows * cell + 20
-    note = f"Each number is a lane, and has 4 x 4 scores there. Lane {mine} (orange) makes the four green loads of 16 bytes,"
+    note = f"Each number is a lane, which holds 4 x 4 scores there. Lane {mine} (orange) makes the four green loads of 16"
     svg.text(left, y, note, 11)
-    svg.text(left, y + 16, "and adds all 8 x 8 products of them to its scores.", 11)
+    svg.text(
+        left,
+        y + 16,
+        "bytes and adds all 8 x 8 products of their elements to its scores.",
+        11,
+    )
     svg.width = max(svg.width, left + 700)
     return svg.render("The outer product of a lane")
 
@@ -367,25 +374,25 @@ def outer() -> str:
 
 
 class Flights:
-    """Copies and work of a block in time: what chapter 07's kernel does with its key tiles.
+    """A timeline of copies and work in one block: what chapter 07's kernel does with its key tiles.
 
-    Work on a tile takes 1, a copy `latency`, and any number of copies is on its way at a time.
+    Work on a tile takes time 1, a copy takes `latency`, and any number of copies may be in flight at once.
     """
 
     def __init__(self, latency: float) -> None:
         self.latency = latency
         self.now = 0.0
-        self.groups: list[float] = []  # when each group has landed, in order
-        self.copies: list[tuple[str, str, float, float]] = []  # what, place, from, to
+        self.groups: list[float] = []  # when each group lands, in order
+        self.copies: list[tuple[str, str, float, float]] = []  # what, stage, from, to
         self.work: list[tuple[str, str, float, float]] = []
         self.waits: list[
             tuple[float, int, int]
         ] = []  # when, pending, unfinished groups
 
     def send(self, *what: tuple[str, str]) -> None:
-        """Starts copies as a group, which may be empty. @param what  name and place of each"""
+        """Starts a group of copies, possibly empty. @param what  name and stage of each"""
         land = self.now + self.latency if what else self.now
-        self.copies += [(name, place, self.now, land) for name, place in what]
+        self.copies += [(name, stage, self.now, land) for name, stage in what]
         self.groups.append(max([land, *self.groups[-1:]]))
 
     def wait(self, pending: int) -> None:
@@ -394,33 +401,33 @@ class Flights:
         unfinished = sum(land > self.now for land in self.groups)
         self.waits.append((self.now, pending, unfinished))
 
-    def use(self, name: str, place: str, time: float) -> None:
-        self.work.append((name, place, self.now, self.now + time))
+    def use(self, name: str, stage: str, time: float) -> None:
+        self.work.append((name, stage, self.now, self.now + time))
         self.now += time
 
 
 def staged(stages: int, tiles: int, latency: float) -> Flights:
-    """The loop of the kernel with kStages places for tiles."""
+    """The loop of the kernel with kStages stages."""
     ahead = stages - 1
     flights = Flights(latency)
     for tile in range(ahead):
         flights.send(*[(str(tile), str(tile))] * (tile < tiles))
     for tile in range(tiles):
-        place = str(tile % stages)
+        stage = str(tile % stages)
         if ahead == 0:
-            flights.send((str(tile), place))
+            flights.send((str(tile), stage))
             flights.wait(0)
         else:
             flights.wait(ahead - 1)
             later = tile + ahead
             free = str((tile + ahead) % stages)
             flights.send(*[(str(later), free)] * (later < tiles))
-        flights.use(str(tile), place, 1.0)
+        flights.use(str(tile), stage, 1.0)
     return flights
 
 
 def split(tiles: int, latency: float) -> Flights:
-    """The loop of the kernel with kSplitKv: one place for K, one for V."""
+    """The loop of the kernel with kSplitKv: one stage for K, one for V."""
     flights = Flights(latency)
     flights.send(("K0", "K"))
     for tile in range(tiles):
@@ -434,30 +441,31 @@ def split(tiles: int, latency: float) -> Flights:
 
 
 def pipeline() -> str:
-    """Copies and work of four variants of chapter 07 in time, where a copy takes as long as 1.5 tiles of work."""
+    """Timelines of copies and work for four variants of chapter 07, if a copy takes as long as 1.5 tiles of work."""
     tiles, latency, unit, row, left = 6, 1.5, 46, 22, 96
     svg, y = Svg(), 0
     variants = [
-        (f"stages_{n}", staged(n, tiles, latency), [str(place) for place in range(n)])
+        (f"stages_{n}", staged(n, tiles, latency), [str(stage) for stage in range(n)])
         for n in (1, 2, 3)
     ]
-    # Half of the bytes, in less time: but a latency does not halve.
+    # Half the bytes take less time, but more than half: latency does not halve.
     variants.append(("split_kv", split(tiles, latency * 2 / 3), ["K", "V"]))
-    for name, flights, places in variants:
+    for name, flights, stages in variants:
         svg.text(0, y + 15, name, bold=True)
         pending = flights.waits[-1][1]
         svg.text(left, y + 14, f"waits leave {pending} group{'s' * (pending != 1)}", 11)
         svg.text(left + flights.now * unit, y + 14, f"{flights.now:g}", 11, "end")
         y += 20
-        for place in places:
-            svg.text(left - 8, y + 15, f"place {place}", 11, "end")
+        for stage in stages:
+            label = f"stage {stage}" if stage.isdigit() else stage
+            svg.text(left - 8, y + 15, label, 11, "end")
             for what, at, begin, end in flights.copies:
-                if at == place:
+                if at == stage:
                     x = left + begin * unit
                     svg.box(x, y, (end - begin) * unit, row - 4, WARPS[0], 0.18)
                     svg.text(x + 5, y + 13, what, 10)
             for what, at, begin, end in flights.work:
-                if at == place:
+                if at == stage:
                     x, width = left + begin * unit, (end - begin) * unit
                     svg.box(x, y, width, row - 4, WARPS[1], 0.4)
                     svg.text(x + width / 2, y + 13, what, 11, "middle")
@@ -465,17 +473,17 @@ def pipeline() -> str:
         y += 16
     svg.box(left, y, 10, 10, WARPS[0], 0.18)
     svg.text(
-        left + 16, y + 9, "on its way: from the copy's start until it has landed", 11
+        left + 16, y + 9, "in flight: from the start of the copy until it lands", 11
     )
     svg.box(left, y + 18, 10, 10, WARPS[1], 0.4)
-    text = "in use. Numbers are tiles; at the right, the time until all are done: a tile of work takes 1"
+    text = "in use. Numbers are tiles. On the right, the total time: work on a tile takes 1"
     svg.text(left + 16, y + 27, text, 11)
     svg.width = max(svg.width, left + 560)
-    return svg.render("Copies and work in time, by the number of stages")
+    return svg.render("Copies and work over time, by the number of stages")
 
 
 def walk() -> str:
-    """Which key tiles of a causal problem masked_first visits in which of its two loops."""
+    """Which key tiles of a causal problem masked_first processes in which of its two loops."""
     tiles, cell, left, top, query_rows, keys = 4, 15, 150, 40, 128, 64
     columns = tiles * query_rows // keys
     svg = Svg()
@@ -505,13 +513,13 @@ def walk() -> str:
     svg.text(left, top - 10, f"key tiles of {keys}", 11)
     x, y = left + columns * 2 * cell + 18, top + 14
     for colour, words in (
-        (WARPS[1], "first loop: a score may have to be hidden"),
+        (WARPS[1], "first loop: some scores may be masked"),
         (WARPS[2], "second loop: every row sees every key"),
     ):
         svg.box(x, y - 9, 10, 10, colour, 0.35)
         svg.text(x + 16, y, words, 11)
         y += 20
-    svg.text(x, y + 4, "Numbers: the order in which a block visits", 11)
+    svg.text(x, y + 4, "Numbers: the order in which a block takes them", 11)
     svg.width = x + 300
     return svg.render("Masked tiles come first")
 

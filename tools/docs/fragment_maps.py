@@ -18,7 +18,7 @@ LANES = range(32)
 
 
 class NotBuilt(Exception):
-    """The program with the maps cannot be run. One line says how to build it."""
+    """The program with the maps cannot run; the text says how to build it."""
 
     def _render_traceback_(self) -> list[str]:  # in a notebook
         return [f"{type(self).__name__}: {self}"]
@@ -30,7 +30,7 @@ build = ROOT / "build" / (_preset if _preset.startswith("sim") else "sim")
 
 @functools.cache
 def _printed(folder: Path) -> dict:
-    """What the program of this build prints."""
+    """The output of this build's program."""
     try:
         done = subprocess.run(
             [folder / "bin" / PROGRAM], capture_output=True, text=True, check=True
@@ -44,7 +44,7 @@ def _printed(folder: Path) -> dict:
 
 
 def maps(source: str = "chapter") -> dict:
-    """All maps, by name. @param source  "chapter": as chapter 06 writes them out, or "device": of common/device"""
+    """All maps, by name. @param source  "chapter": as written out in chapter 06, or "device": from common/device"""
     return _printed(build)[source]
 
 
@@ -57,7 +57,7 @@ def element_of(
 
 
 def row_for(rows: str, source: str = "chapter") -> Callable[[int], tuple[int, int]]:
-    """Lane -> row, column of the element whose address it gives to ldmatrix. @param rows  "row_for_a" or "row_for_b" """
+    """Lane -> row, column of the element whose address it passes to ldmatrix. @param rows  "row_for_a" or "row_for_b" """
     places = maps(source)[rows]
     return lambda lane: tuple(places[lane])
 
@@ -65,7 +65,7 @@ def row_for(rows: str, source: str = "chapter") -> Callable[[int], tuple[int, in
 def loaded(rows: str) -> dict[tuple[int, int], tuple[int, int]]:
     """What ldmatrix.x4 gives each lane in each register: row and first column of a pair of the 16 x 16 tile.
 
-    @param rows  "row_for_a" or "row_for_b": which lane gives which address
+    @param rows  "row_for_a" or "row_for_b": which lane supplies which address
     """
     address = row_for(rows)
     places = {}
@@ -77,6 +77,6 @@ def loaded(rows: str) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def layout(name: str, cols: int, source: str = "chapter") -> Callable[[int, int], int]:
-    """Row, column -> where the element lies, for RowMajor, Padded or Swizzled. Rows: of a tile of 64."""
+    """Row, column -> position of the element, for RowMajor, Padded or Swizzled, in a tile of 64 rows."""
     offsets = maps(source)[name][str(cols)]
     return lambda row, col: offsets[row][col]
