@@ -419,7 +419,7 @@ class Results(InATree):
         self.refuse("results: gpu.json colour", "must be FILE and one of speed")
         self.refuse("results: gpu.json speed 09_y", "no timings of 09_y")
         self.write("docs/results/gpu.json", "[]")
-        self.refuse("results: gpu.json speed", "docs/results/gpu.json has another form")
+        self.refuse("results: gpu.json speed", "docs/results/gpu.json has a different format")
 
 
 class AttentionResults(InATree):

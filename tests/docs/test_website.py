@@ -126,7 +126,7 @@ class PagesTest(FolderTest):
         self.assertNotIn("<title>", text)
 
     def test_a_page_without_a_title(self):
-        with self.assertRaisesRegex(pages.PageError, "begins with no heading"):
+        with self.assertRaisesRegex(pages.PageError, "does not begin with a heading"):
             self.page("text\n")
 
 

@@ -122,7 +122,7 @@ struct Coverage {
     line("inputs", inits);
     fmt::print(
         "  causal {}, grouped queries {}, rows without keys {}, scale given {}; run twice, same bits: {}\n"
-        "  right but for cancellation in dP - D: {}\n",
+        "  right except for cancellation in dP - D: {}\n",
         causal, grouped, rows_without_keys, own_scale, repeated, cancelled);
   }
 };

@@ -1,10 +1,10 @@
-"""Fills the marked blocks of the Markdown files, so that no quote, output or table drifts from its source.
+"""Fills the marked blocks of the Markdown files, so that no quote, output or table differs from its source.
 
     python3 -m tools.docs.lessons [--check] [--build DIR] [FILE...]
 
-Without --check, rewrites what is out of date. With it, writes nothing. FILE: default every Markdown file.
+Rewrites what is out of date; with --check, it only reports that. FILE: default every Markdown file.
 
-A block is what stands between two lines of this form, each alone on its line:
+A block is the text between two lines of this form:
 
     <!-- KIND: ARGUMENTS -->
     <!-- end -->
@@ -12,32 +12,33 @@ A block is what stands between two lines of this form, each alone on its line:
 KIND and ARGUMENTS are one of
 
     code: FILE NAME [with comment] [from "TEXT"] [to "TEXT"]
-        a function, struct or array of FILE (in the folder of the lesson, or else a path from the root), without
-        the lines that mark exercises; or only its lines from the first with one TEXT to the next with the other
+        a function, struct or array of FILE (in the lesson's folder, or else a path from the root), without the
+        lines that mark exercises; or only the lines from the first that contains one TEXT to the next that
+        contains the other
     exercises: FILE
-        the exercises that FILE marks, with the hints of the exercises.toml beside it behind a fold
+        the exercises in FILE, with the hints from the exercises.toml next to it inside a fold
     output: COMMAND
-        COMMAND and what it prints. It runs in the root and begins with build/sim/bin/
+        COMMAND and its output. It runs in the root and begins with build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
     blocks: COMMAND
-        shared memory of a block of each variant, from the JSON of such a command, and how many blocks fit a
-        multiprocessor
+        the shared memory that a block of each variant needs, from the JSON of such a command, and how many
+        blocks fit on a multiprocessor
     onchip: COMMAND [beside FILE PLAN HEAD_DIM]
-        what each variant asks of shared memory and of tensor cores, from the same JSON; and beside it what was measured
-        of the variants without a mask, as with tflops below
+        what each variant demands of shared memory and tensor cores, from the same JSON; with `beside`, also the
+        measured speed of the variants without a mask, as with tflops below
     learn: run
         the table of `./learn run`, for all chapters on the bundled input, on the simulator
     race: CHAPTER[/FILE] N [VARIANT]
-        what the simulator reports when it skips the N-th __syncthreads() of FILE, or of kernel.cuh, of all variants or
-        of one
+        the simulator's report when it skips the N-th __syncthreads() of FILE (default kernel.cuh), for all variants
+        or for one
     drawing: NAME "TEXT"
-        a drawing of tools/docs/drawings.py, fragments.py, plots.py or backward.py, written beside the lesson as NAME.svg.
-        TEXT: what it shows, in words
+        a drawing from tools/docs/drawings.py, fragments.py, plots.py or backward.py, written to NAME.svg next to the
+        lesson. TEXT describes it in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
-        a table of GPU measurements: FILE in docs/results/, in the form that
-        tools/profile/softmax_results.py writes. Where there is none yet, the block says so
+        a table of GPU measurements: FILE in docs/results/, in the format that
+        tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER]
     results: FILE errors PLAN
     results: FILE choices
@@ -46,17 +47,18 @@ KIND and ARGUMENTS are one of
     results: FILE standing
     results: FILE chapters
     results: FILE passes FORWARD BACKWARD PEER
-        the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; what the simulator
-        and Nsight Compute count of a chapter's variants on the N-th of its problems, or of all variants on all of them;
-        geometric means of the speed beside each peer, of the last variants or of one for each chapter; or both passes together
+        the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts of the
+        simulator and of Nsight Compute for a chapter's variants on the N-th of its problems, or for all variants on all
+        problems; geometric means of the speed relative to each peer, for the last variants or for one per chapter; or
+        both passes together
     results: FILE scaling
         time and memory against the length, from tools/bench/scaling.py
     results: FILE soak
-        what the random problems of tests/soak/soak.py covered
+        the coverage of the random problems of tests/soak/soak.py
     results: FILE sanitizer
-        what tests/soak/sanitize.py found
+        the findings of tests/soak/sanitize.py
 
-The relative links and images of the files are checked as well.
+It also checks the relative links and images of the files.
 
 Exit status: 1 a block is out of date or a link leads nowhere, 2 a block cannot be made.
 """
@@ -93,20 +95,20 @@ NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is n
 
 
 class BlockError(Exception):
-    """A block that cannot be made. The text says why."""
+    """A block cannot be made; the text says why."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Where things are."""
+    """The folders that blocks are made from."""
 
     root: Path
-    build: Path  # stands for build/sim in every command
+    build: Path  # replaces build/sim in every command
 
 
 @dataclass(frozen=True)
 class Made:
-    """What belongs in a block, and the files that it refers to."""
+    """The contents of a block, and the files that it refers to."""
 
     text: str
     files: dict[Path, str] = field(default_factory=dict)
@@ -128,7 +130,7 @@ VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*(?:=|$)")
 
 @dataclass(frozen=True)
 class Item:
-    """A function, type or variable at namespace level. Lines count from 0; `end` is behind the last."""
+    """A function, type or variable at namespace level. Lines count from 0; `end` is the line after the last."""
 
     name: str
     comment: int  # the first line of the comment above it
@@ -137,7 +139,7 @@ class Item:
 
 
 def _name_of(header: str) -> tuple[str, bool]:
-    """The name that a declaration introduces, and whether it is a function's."""
+    """The name that a declaration introduces, and whether it names a function."""
     if match := TYPE.match(header):
         return match[1], False
     if not header.rstrip().endswith("="):
@@ -149,12 +151,12 @@ def _name_of(header: str) -> tuple[str, bool]:
 
 
 def code_only(source: str) -> str:
-    """The source with blanks in place of comments, strings and preprocessor lines."""
+    """The source with blanks instead of comments, strings and preprocessor lines."""
     return NOT_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
 
 
 def items_of(source: str) -> list[Item]:
-    """What a source file defines at namespace level, from top to bottom."""
+    """The definitions of a source file at namespace level, from top to bottom."""
     code = code_only(source)
     lines = source.splitlines()
     found = []
@@ -201,8 +203,8 @@ def quote(
 ) -> str:
     """The lines of one definition, without those that mark exercises.
 
-    @param start, stop  texts that stand in the first and in the last line to quote; None for all lines. What
-                        is still open in the last line is quoted as far as it is closed
+    @param start, stop  texts in the first and in the last line to quote; None for all lines. If brackets are
+                        still open in the last line, the quote continues until they are closed
     """
     found = [item for item in items_of(source) if item.name == name]
     if len(found) != 1:
@@ -226,7 +228,7 @@ def find_source(tree: Tree, folder: Path, name: str) -> Path:
     for path in (folder / name, tree.root / name):
         if path.is_file():
             return path
-    raise BlockError(f"there is no {name}, neither beside this file nor from the root")
+    raise BlockError(f"there is no {name}, neither next to this file nor at the root")
 
 
 def make_code(tree: Tree, folder: Path, arguments: str) -> Made:
@@ -243,7 +245,7 @@ def make_code(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 def escaped(text: str) -> str:
-    """Text in which nothing is Markdown."""
+    """The text, escaped so that nothing in it is Markdown."""
     return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)
 
 
@@ -278,7 +280,7 @@ def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 def run_of(tree: Tree, command: str, skip: str = "") -> runs.Run:
-    """Runs a command of the simulator's build, once. @param skip  the barrier that it does without"""
+    """Runs a command of the simulator's build, once. @param skip  the barrier that the simulator skips"""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -304,12 +306,12 @@ def right_run_of(tree: Tree, command: str) -> runs.Run:
 
 
 def output_of(tree: Tree, command: str) -> str:
-    """What a command of the simulator's build prints."""
+    """The output of a command of the simulator's build."""
     return right_run_of(tree, command).out
 
 
 def json_of(tree: Tree, command: str, *options: str) -> dict:
-    """What a chapter's program writes with --json."""
+    """The JSON of a chapter's program."""
     try:
         return json.loads(
             right_run_of(tree, shlex.join([*shlex.split(command), *options])).data
@@ -342,7 +344,7 @@ def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
-# Shared memory of a multiprocessor, and what the driver takes for itself from each block: CUDA C++ Programming Guide.
+# Shared memory of a multiprocessor, and the share of each block's that the driver reserves: CUDA C++ Programming Guide.
 SHARED_BYTES = {"A100": 164 * 1024, "H100": 228 * 1024}
 RESERVED_BYTES = 1024
 
@@ -459,7 +461,7 @@ def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(f"![{text}]({name}.svg)", {folder / f"{name}.svg": drawing})
 
 
-# What may stand behind the name of a file.
+# What may follow the name of a file.
 RESULTS = {
     r"speed(?: (\w+))?": measured.speed,
     r"sectors (\w+) (\d+)x(\d+)": lambda data, chapter, rows, cols: measured.sectors(
@@ -502,7 +504,9 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     except FileNotFoundError:
         return Made(NOT_MEASURED.format(file))
     except (ValueError, KeyError, TypeError) as error:
-        raise BlockError(f"docs/results/{file} has another form: {error!r}") from None
+        raise BlockError(
+            f"docs/results/{file} has a different format: {error!r}"
+        ) from None
     except measured.NoSuchMeasurement as error:
         raise BlockError(f"docs/results/{file}: {error}") from None
 
@@ -529,7 +533,7 @@ CLOSE = "<!-- end -->"
 
 @dataclass(frozen=True)
 class Block:
-    """A marked block. Lines count from 0; lines[begin:end] is what stands between the marks."""
+    """A marked block. Lines count from 0; lines[begin:end] is the text between the marks."""
 
     kind: str
     arguments: str
@@ -552,7 +556,7 @@ def lines_of_code(lines: list[str]) -> set[int]:
 
 
 def blocks_of(lines: list[str]) -> list[Block]:
-    """The blocks of a Markdown file, those in fenced code aside.
+    """The blocks of a Markdown file, except in fenced code.
 
     @throws BlockError  with the line as its second argument
     """
@@ -583,7 +587,7 @@ MEASURED_ERROR = re.compile(r"\d(?:\.\d)?e-?\d+(?= ?/)")
 
 
 def same(old: str, new: str) -> bool:
-    """Equal but for spaces and for rounding errors ("4.4e-7/3.2e-6"), which depend on the C library's expf."""
+    """Whether texts are equal apart from spaces and rounding errors ("4.4e-7/3.2e-6"), which depend on the libc's expf."""
 
     def essence(text: str) -> list[str]:
         return MEASURED_ERROR.sub("error", text).split()
@@ -597,7 +601,7 @@ LINK = re.compile(
 
 
 def broken_links(path: Path, lines: list[str]) -> list[tuple[int, str]]:
-    """Relative links and images that lead to nothing: line (from 0) and target."""
+    """Relative links and images that lead nowhere: line (from 0) and target."""
     broken, code = [], lines_of_code(lines)
     for number, line in enumerate(lines):
         if number in code:
@@ -612,7 +616,7 @@ def broken_links(path: Path, lines: list[str]) -> list[tuple[int, str]]:
 
 @dataclass
 class Findings:
-    """What was found: each a line that begins with file and line number."""
+    """The findings: lines that begin with file and line number."""
 
     outdated: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -620,7 +624,7 @@ class Findings:
 
 
 def process(tree: Tree, path: Path, check: bool, pool: ThreadPoolExecutor) -> Findings:
-    """Brings a Markdown file up to date, or says what is not."""
+    """Brings a Markdown file up to date, or reports what is out of date."""
     shown = path.relative_to(tree.root) if path.is_relative_to(tree.root) else path
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
@@ -661,7 +665,7 @@ def process(tree: Tree, path: Path, check: bool, pool: ThreadPoolExecutor) -> Fi
 
 
 def markdown_files(root: Path) -> list[Path]:
-    """Every Markdown file of the tree that is the tree's own."""
+    """Every Markdown file of the tree, except in folders of other origin."""
     return [
         path
         for path in sorted(root.rglob("*.md"))

@@ -1,6 +1,6 @@
-"""Tables of docs/results/*.json for the lessons. tools/docs/lessons.py names the forms of a block.
+"""Tables of docs/results/*.json for the lessons. tools/docs/lessons.py lists the kinds of blocks.
 
-Every function takes the parsed file and gives Markdown; NoSuchMeasurement if the file does not have it.
+Every function takes the parsed file and returns Markdown, or raises NoSuchMeasurement.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from ..bench import summary
 
 
 class NoSuchMeasurement(Exception):
-    """The file has no such measurement. The text says which."""
+    """The file lacks a measurement; the text says which."""
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table: the first column to the left, the others to the right."""
+    """A Markdown table, the first column aligned left, the others right."""
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
@@ -28,7 +28,7 @@ def on_device(data: dict, header: list[str], rows: list[list[str]]) -> str:
 
 
 def speed(data: dict, chapter: str | None) -> str:
-    """GB/s of every variant (of one chapter), and of what is no chapter's: one column for each shape."""
+    """GB/s of every variant (or of one chapter's), and of the kernels of others: one column for each shape."""
     copy: dict[str, float] = {}  # GB/s by shape
     speeds: dict[str, dict[str, float]] = {}  # GB/s by variant and shape
     peers: dict[str, dict[str, float]] = {}
@@ -60,7 +60,7 @@ def speed(data: dict, chapter: str | None) -> str:
 
 
 def sectors(data: dict, chapter: str, rows: int, cols: int) -> str:
-    """Sectors of each variant, counted and measured, and what that was at the DRAM."""
+    """Sectors of each variant, counted and measured, and the resulting DRAM traffic."""
     runs = [
         run
         for run in data["sectors"]
@@ -95,16 +95,16 @@ def _shape(timing: dict) -> str:
 
 
 def _kernel(timing: dict) -> str:
-    """05 `register_tiled`, or the name of what is no chapter's."""
+    """05 `register_tiled`, or the name of a kernel that belongs to no chapter."""
     if timing["chapter"] is None:
         return timing["variant"]
     return f"{timing['chapter'][:2]} `{timing['variant']}`"
 
 
 def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
-    """A plan of tools/bench/attention.py: kernels by problems, whichever are more as rows.
+    """A plan of tools/bench/attention.py: kernels by problems; the more numerous ones become rows.
 
-    @param chapter  whose kernels, beside those of no chapter; None: of all     @param unit  "tflops", or "ms"
+    @param chapter  only this chapter's kernels and those of no chapter; None: all     @param unit  "tflops" or "ms"
     """
     timings = [
         timing
@@ -175,7 +175,7 @@ def speed_of_variants(data: dict, plan: str, head_dim: int) -> dict[str, float]:
 
 
 def choices(data: dict) -> str:
-    """Speed of a kernel with one choice taken back, relative to it: choices by problems."""
+    """Speed of a kernel with one choice undone, relative to the kernel itself: choices by problems."""
     names = list(
         dict.fromkeys(name for run in data["runs"] for name in run["relative_speed"])
     )
@@ -197,7 +197,7 @@ def choices(data: dict) -> str:
 
 
 def counters(data: dict, chapter: str, number: int) -> str:
-    """What the simulator counted and Nsight Compute measured of a chapter's variants, on one of its problems."""
+    """Counts of the simulator and of Nsight Compute for a chapter's variants, on one of its problems."""
     names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
     problems: dict[tuple, list[dict]] = {}
     for run in data["sectors"]:
@@ -244,7 +244,7 @@ def counters(data: dict, chapter: str, number: int) -> str:
 
 
 def scaling(data: dict) -> str:
-    """Time and memory against the length, a column pair for each kernel and head dimension."""
+    """Time and memory against the length, with two columns for each kernel and head dimension."""
     kernels = list(
         dict.fromkeys((row["head_dim"], row["kernel"]) for row in data["rows"])
     )
@@ -274,7 +274,7 @@ def scaling(data: dict) -> str:
 
 
 def agreement(data: dict) -> str:
-    """For every variant, over all problems: the simulator's counters beside Nsight Compute's, and how far apart."""
+    """The counters of the simulator and of Nsight Compute for every variant, over all problems, and their difference."""
     columns = {
         "load sectors": ("read_sectors",),
         "store sectors": ("write_sectors",),
@@ -305,7 +305,7 @@ def agreement(data: dict) -> str:
 
 
 def standing(data: dict) -> str:
-    """Geometric means of how many times as fast the last variants are as each peer, over all problems, and the worst."""
+    """How many times as fast the last variants are as each peer: geometric mean over all problems, and the worst."""
     final = {"register_tiled", "final", "fp32_fused", "mma_pipelined", "on_chip"}
     final.add("mma_deterministic")
     grid = [
@@ -329,12 +329,12 @@ def standing(data: dict) -> str:
             ]
         )
     if not rows:
-        raise NoSuchMeasurement("it has no timings of a last variant beside a peer")
+        raise NoSuchMeasurement("it has no timings of a last variant and a peer")
     header = ["speed", "of", "geometric mean", "worst", "problems"]
     return on_device(data, header, rows)
 
 
-# Folder, name, idea, and of which variant the speed is told: beside whom, in which pass.
+# Folder, name, idea, and the variant whose speed is given: relative to which kernel, in which pass.
 CHAPTERS = (
     (
         "01_safe_softmax",
@@ -388,7 +388,7 @@ CHAPTERS = (
 
 
 def chapters(data: dict) -> str:
-    """The chapters with their ideas, and how a variant of each stands beside a peer: the mean over all problems."""
+    """The chapters with their ideas, and the speed of a variant of each relative to a peer: the mean over all problems."""
     rows = []
     for folder, name, idea, (variant, peer) in CHAPTERS:
         dtype = "bf16" if peer == "flash (FA2)" else "fp32"
@@ -400,7 +400,7 @@ def chapters(data: dict) -> str:
             == (folder, variant, peer)
         ]
         if not means:
-            raise NoSuchMeasurement(f"it has no {variant} beside {peer}")
+            raise NoSuchMeasurement(f"it has no timings of both {variant} and {peer}")
         logarithm = sum(points * math.log(mean) for points, mean in means)
         speed = math.exp(logarithm / sum(points for points, _ in means))
         link = f"[{folder[:2]}](chapters/{folder}/README.md)"
@@ -410,9 +410,9 @@ def chapters(data: dict) -> str:
 
 
 def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
-    """Milliseconds of a forward pass and of the backward pass after it, ours and a peer's, and the sums' ratio.
+    """Milliseconds of a forward and the following backward pass, ours and a peer's, and the ratio of the sums.
 
-    @param ours  variants: of the forward pass, and of the backward pass
+    @param ours  the variants of the forward and of the backward pass
     """
     times: dict[tuple, dict[tuple[str, bool], float]] = {}
     for timing in data["timings"]:
@@ -443,7 +443,7 @@ def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
 
 
 def soak(data: dict) -> str:
-    """What the random problems of tests/soak covered, by chapter."""
+    """The coverage of the random problems of tests/soak, by chapter."""
     columns = {
         "problems": "problems",
         "failed": "failed",
@@ -451,7 +451,7 @@ def soak(data: dict) -> str:
         "grouped queries": "grouped",
         "rows without keys": "rows_without_keys",
         "run twice, same bits": "same_bits",
-        "right but for cancellation": "cancelled",
+        "right except for cancellation": "cancelled",
     }
     rows = []
     for run in data["chapters"]:
@@ -461,7 +461,7 @@ def soak(data: dict) -> str:
 
 
 def sanitizer(data: dict) -> str:
-    """What the tools of compute-sanitizer found in the programs of tests/soak/sanitize.py."""
+    """The findings of compute-sanitizer's tools in the programs of tests/soak/sanitize.py."""
     tools = list(dict.fromkeys(run["tool"] for run in data["runs"]))
     programs: dict[str, dict[str, dict]] = {}
     for run in data["runs"]:

@@ -1,4 +1,4 @@
-"""The drawings that show measurements: from docs/results/, in the manner of tools/docs/drawings.py."""
+"""The drawings of measurements in docs/results/, in the style of tools/docs/drawings.py."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ CHAPTER_COLOURS = {
     "07": "#e0435c",
     "08": "#b58900",
 }
-# Rows and columns of what is drawn of docs/results/softmax_h100.json.
+# Rows and columns of the drawn problem in docs/results/softmax_h100.json.
 SOFTMAX = (32768, 4096)
-# For an element: maximum, difference, exponential, sum, quotient.
+# Operations per element: maximum, difference, exponential, sum, quotient.
 SOFTMAX_OPERATIONS = 5
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Kernels on one problem, without a mask: a plan of tools/bench/plans.py, and a head of it in bytes.json."""
+    """Kernels on one problem, without a mask: a plan of tools/bench/plans.py, and one of its heads in bytes.json."""
 
     title: str
     file: str
@@ -35,7 +35,7 @@ class Panel:
     dtype: str
     seq: int
     head_dim: int
-    peer: str  # that the others are compared with
+    peer: str  # the kernel that the others are compared with
     backward: bool = False
 
 
@@ -64,7 +64,7 @@ def _load(name: str) -> dict:
 
 
 def timings(panel: Panel) -> list[dict]:
-    """What was measured of a panel, in the order of the chapters; PyTorch's own kernels last."""
+    """The measurements of a panel, in the order of the chapters; PyTorch's own kernels last."""
     found = [
         timing
         for timing in _load(panel.file)["timings"]
@@ -76,13 +76,13 @@ def timings(panel: Panel) -> list[dict]:
 
 
 def softmax_timings() -> list[dict]:
-    """The same of chapters 01 and 02, and torch.softmax."""
+    """The same for chapters 01 and 02 and torch.softmax."""
     found = _load("softmax_h100.json")["timings"]
     return [timing for timing in found if (timing["rows"], timing["cols"]) == SOFTMAX]
 
 
 def bytes_of_head(panel: Panel) -> dict[tuple[str, str], int]:
-    """Bytes that a head of a panel asks of HBM, by chapter and variant. Chapter 08: of both passes."""
+    """Bytes that a head of a panel requests from HBM, by chapter and variant. Chapter 08: in both passes."""
     return {
         (run["chapter"], run["variant"]): run["bytes"]
         for run in _load("bytes.json")["runs"]
@@ -93,7 +93,7 @@ def bytes_of_head(panel: Panel) -> dict[tuple[str, str], int]:
 
 
 def bytes_of_element() -> dict[tuple[str, str], float]:
-    """Bytes that a softmax asks of HBM for an element, by chapter and variant."""
+    """Bytes that a softmax requests from HBM per element, by chapter and variant."""
     return {
         (run["chapter"], run["variant"]): run["bytes"] / run["rows"] / run["cols"]
         for run in _load("bytes.json")["runs"]
@@ -102,13 +102,13 @@ def bytes_of_element() -> dict[tuple[str, str], float]:
 
 
 def intensity(panel: Panel, bytes_asked: int) -> float:
-    """Operations for each byte: 4 * seq^2 * head_dim in a head, and 10 more with the backward pass."""
+    """Operations per byte: 4 * seq^2 * head_dim in a head, and 10 * seq^2 * head_dim more with the backward pass."""
     operations = 14 if panel.backward else 4
     return operations * panel.seq**2 * panel.head_dim / bytes_asked
 
 
 def copy_bytes_per_second() -> float:
-    """What a copy reaches, read and written, on the machine of the other measurements."""
+    """The rate of a copy, reads plus writes, on the machine of the other measurements."""
     timing = _load("softmax_h100.json")["timings"][0]
     return timing["gb_per_s"] / timing["share_of_copy"] * 1e9
 
@@ -139,7 +139,7 @@ class Plot(Svg):
 
 
 def placed_kernels() -> Iterator[tuple[str, str, float, float]]:
-    """Chapter, variant, operations for each byte and TFLOP/s of every kernel."""
+    """Chapter, variant, operations per byte and TFLOP/s of every kernel."""
     elements = bytes_of_element()
     for timing in softmax_timings():
         key = (timing["chapter"], timing["variant"])
@@ -157,7 +157,7 @@ def placed_kernels() -> Iterator[tuple[str, str, float, float]]:
 
 
 def roofline() -> str:
-    """TFLOP/s over operations for each byte of every kernel, under the roofs of the machine."""
+    """TFLOP/s over operations per byte of every kernel, under the roofs of the machine."""
     left, top, width, height = 46, 20, 600, 380
     low_x, high_x, low_y, high_y = 0.2, 3000.0, 0.1, 1500.0
     svg = Plot()
@@ -178,7 +178,7 @@ def roofline() -> str:
     svg.text(
         left + width / 2,
         top + height + 34,
-        "operations for each byte asked of HBM",
+        "operations per byte requested from HBM",
         12,
         "middle",
     )
@@ -231,7 +231,7 @@ def _bars(
     longest: float,
     mark: float | None = None,
 ) -> float:
-    """Bars below each other: name, length (of `longest`), colour, text. Returns where the next may begin."""
+    """Bars one below the other: name, length (of `longest`), colour, text. Returns the position after them."""
     left, width, height = 190, 380, 17
     bottom = top + len(rows) * (height + 4)
     if mark is not None:
@@ -263,7 +263,7 @@ def _panel(svg: Plot, top: float, panel: Panel) -> float:
 
 
 def climb() -> str:
-    """TFLOP/s of standard attention and of every variant of chapters 06 and 07, beside PyTorch's kernels."""
+    """TFLOP/s of standard attention, of every variant of chapters 06 and 07, and of PyTorch's kernels."""
     svg = Plot()
     _panel(svg, 0, PANELS["bf16"])
     return svg.render(
@@ -272,7 +272,7 @@ def climb() -> str:
 
 
 def ladder() -> str:
-    """GB/s and TFLOP/s of every variant of the other chapters, beside PyTorch's kernels."""
+    """GB/s and TFLOP/s of every variant of the other chapters, and of PyTorch's kernels."""
     svg = Plot()
     measured = softmax_timings()
     rows = []
@@ -288,7 +288,7 @@ def ladder() -> str:
     for name in ("fp32", "backward fp32", "backward bf16"):
         top = _panel(svg, top, PANELS[name])
     return svg.render(
-        "Speed of every variant of chapters 01 to 05 and 08, beside PyTorch's kernels"
+        "Speed of every variant of chapters 01 to 05 and 08, and of PyTorch's kernels"
     )
 
 
@@ -298,11 +298,11 @@ def _size(count: float) -> str:
 
 
 def hbm_bytes() -> str:
-    """What a head of each variant asks of HBM, and an element of a softmax. The axis is logarithmic."""
+    """Bytes requested from HBM: per head by each variant, per element of a softmax. The axis is logarithmic."""
     svg, top = Plot(), 0.0
 
     def panel(title: str, what_is_least: str, least: float, asked: dict) -> float:
-        first = least / 2  # where the axis begins
+        first = least / 2  # the beginning of the axis
         rows = [(f"least: {what_is_least}", math.log(2), GREY, _size(least))]
         for (chapter, variant), count in asked.items():
             name = f"{chapter[:2]} {variant}"
@@ -311,18 +311,18 @@ def hbm_bytes() -> str:
         svg.text(0, top + 14, title, 12, bold=True)
         return _bars(svg, top + 28, rows, max(length for _, length, *_ in rows)) + 18
 
-    top = panel("Bytes of an element, softmax", "x and y once", 8, bytes_of_element())
+    top = panel("Bytes per element, softmax", "x and y once", 8, bytes_of_element())
     for kernels in PANELS.values():
         size = {"fp32": 4, "bf16": 2}[kernels.dtype]
-        # Q, K, V and O, and LSE; with the backward pass dO, dQ, dK and dV besides.
+        # Q, K, V, O and LSE; with the backward pass also dO, dQ, dK and dV.
         tensors = 8 if kernels.backward else 4
         least = kernels.seq * (tensors * kernels.head_dim * size + 4)
         what = "every tensor once" if kernels.backward else "Q, K, V, O, LSE once"
         title = kernels.title.replace("backward", "forward and backward")
         asked = bytes_of_head(kernels)
-        top = panel(f"Bytes of a head, {title}", what, least, asked)
+        top = panel(f"Bytes per head, {title}", what, least, asked)
     svg.text(0, top, "Equal steps to the right are equal factors.", 11)
-    return svg.render("Bytes asked of HBM, by variant")
+    return svg.render("Bytes requested from HBM, by variant")
 
 
 # --- the walk over the tiles ----------------------------------------------------------------------
@@ -331,12 +331,12 @@ TILES, SECONDS = 4, 0.6  # a side of the matrix of tiles, and a visit
 
 
 def visits_of_v1(tiles: int) -> list[list[tuple[int, int]]]:
-    """Chapter 04: key tiles outside. One block of a head visits (query tile, key tile) after another."""
+    """Chapter 04: key tiles in the outer loop. One block per head visits one (query tile, key tile) after another."""
     return [[(query, key)] for key in range(tiles) for query in range(tiles)]
 
 
 def visits_of_v2(tiles: int) -> list[list[tuple[int, int]]]:
-    """Chapter 05: query tiles outside. Each is a block: all of them visit a key tile at the same time."""
+    """Chapter 05: one block per query tile. All blocks visit a key tile at the same time."""
     return [[(query, key) for query in range(tiles)] for key in range(tiles)]
 
 
@@ -348,7 +348,7 @@ WALK_STYLE = """<style>
 
 
 def swap() -> str:
-    """Who waits on the chip and who comes by, in chapters 04 and 05; numbers are the order, and it moves."""
+    """Which tiles stay on the chip and which pass through, in chapters 04 and 05. Animated; numbers are the order."""
     cell, top = 44, 62
     steps = TILES * TILES + 2
     share = 100 / steps
@@ -367,8 +367,8 @@ def swap() -> str:
         )
 
     panels = (
-        ("04: keys outside", "one block for a head, 16 steps", visits_of_v1(TILES)),
-        ("05: queries outside", "four blocks for a head, 4 steps", visits_of_v2(TILES)),
+        ("04: keys outside", "one block per head, 16 steps", visits_of_v1(TILES)),
+        ("05: queries outside", "four blocks per head, 4 steps", visits_of_v2(TILES)),
     )
     for panel, (title, note, visits) in enumerate(panels):
         left = 76 + panel * (TILES * cell + 130)
@@ -390,11 +390,11 @@ def swap() -> str:
                     x + cell / 2 - 1.5, y + cell / 2 + 3, str(step + 1), 13, "middle"
                 )
     bottom = top + TILES * cell + 16
-    svg.text(76, bottom, "K, V wait on the chip for a column;", 11)
+    svg.text(76, bottom, "K, V stay on the chip for a column;", 11)
     svg.text(76, bottom + 15, "O comes and goes at every visit", 11)
     right = 76 + TILES * cell + 130
-    svg.text(right, bottom, "Q, O wait on the chip for a row,", 11)
-    svg.text(right, bottom + 15, "and leave once; only K, V come by", 11)
+    svg.text(right, bottom, "Q, O stay on the chip for a row,", 11)
+    svg.text(right, bottom + 15, "and leave once; only K, V pass through", 11)
     svg.width = right + TILES * cell + 24
     return svg.render("The order in which chapters 04 and 05 visit the tiles")
 

@@ -1,5 +1,5 @@
-"""What the simulator's programs print, each run once: outputs are kept in the build folder under a hash of the program, its
-options and the files that these name."""
+"""Runs each of the simulator's programs once, and stores the outputs in the build folder under a hash of the program, its
+options and the files that they name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Run:
 
 _locks: collections.defaultdict[str, threading.Lock] = collections.defaultdict(
     threading.Lock
-)  # by key: what another thread is running is waited for
+)  # by key: if another thread is running the same, wait for it
 
 
 def _key(program: Path, options: tuple[str, ...], skip: str) -> str:
@@ -41,7 +41,7 @@ def run(program: Path, options: tuple[str, ...], folder: Path, skip: str = "") -
     """Runs BUILD/bin/PROGRAM. OSError if it cannot be run.
 
     @param options  without --json, which is added
-    @param folder   where it runs, and where the files are that the options name
+    @param folder   the working directory, which contains the files that the options name
     @param skip     the __syncthreads() that the simulator skips: "01_safe_softmax/kernel.cuh:188"
     """
     options = tuple(str(folder / w) if (folder / w).is_file() else w for w in options)

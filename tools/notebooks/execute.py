@@ -1,14 +1,14 @@
 """execute.py FOLDER NOTEBOOK.ipynb..: runs notebooks from scratch and writes FOLDER/NAME.html and FOLDER/NAME.ipynb.
 
-For whoever started it, a line of JSON for everything that happens:
+It reports every event to its caller as a line of JSON:
 
     {"notebook": "02_tiling_in_numpy", "cell": 5, "of": 14, "id": "test"}                    a cell begins
     {"notebook": "02_tiling_in_numpy", "seconds": 4.2, "html": "..."}                        the notebook is done
     {"notebook": "02_tiling_in_numpy", "seconds": 4.2, "html": "...", "cell": 5, "id": "test", "error": "..."}
 
-The page of one that fails shows how far it came, and its error. The .ipynb, which the site shows, is there only if all
-went well. The others run all the same.
-Exit status 1 where one failed, 4 where this Python lacks a package.
+If a notebook fails, its page shows the cells up to the error, and the others still run. The .ipynb, which the site
+shows, is written only if all cells succeed.
+Exit status: 1 a notebook failed, 4 this Python lacks a package.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def tell(**fields: object) -> None:
 
 
 class Client(NotebookClient):
-    """Says where it is."""
+    """Reports each cell before it runs."""
 
-    at = 0, ""  # number of the cell among all, from 1, and its id
+    at = 0, ""  # number of the cell, from 1, and its id
     name = ""
 
     async def async_execute_cell(self, cell, cell_index, **options):
@@ -58,7 +58,7 @@ class Client(NotebookClient):
 
 
 def own_kernel(folder: Path) -> str:
-    """A kernel that is this very Python, whatever kernels have been installed. Returns its name."""
+    """Sets up a kernel that is this very Python, whatever kernels are installed. Returns its name."""
     name = "this-python"
     spec = folder / "kernels" / name
     spec.mkdir(parents=True)
@@ -70,12 +70,14 @@ def own_kernel(folder: Path) -> str:
     }
     (spec / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
     os.environ["JUPYTER_PATH"] = str(folder)
-    os.environ["IPYTHONDIR"] = str(folder / "ipython")  # nobody's startup files
+    os.environ["IPYTHONDIR"] = str(
+        folder / "ipython"
+    )  # ignore the user's startup files
     return name
 
 
 def error_of(notebook: nbformat.NotebookNode) -> str | None:
-    """What the cell that failed raised, in one line: with its text, or else with the line that raised it."""
+    """The error of the failed cell in one line: with its message, or else with the line that raised it."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if output.output_type == "error":
@@ -89,7 +91,7 @@ def error_of(notebook: nbformat.NotebookNode) -> str | None:
 
 
 def follow_links(notebook: nbformat.NotebookNode) -> None:
-    """Links of a page in build/notebooks: to other pages beside it, to the tree two folders up."""
+    """Adapts the links for a page in build/notebooks: to the pages next to it, and to the tree two folders up."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             text = re.sub(r"\]\((\d\d_\w+)\.ipynb", r"](\1.html", cell.source)
@@ -97,7 +99,7 @@ def follow_links(notebook: nbformat.NotebookNode) -> None:
 
 
 def execute(path: Path, folder: Path, kernel: str) -> bool:
-    """Runs a notebook. Returns whether it came to its end."""
+    """Runs a notebook. Returns whether it finished."""
     started = time.monotonic()
     notebook = nbformat.read(path, as_version=4)
     client = Client(

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 SHARE = Path("/usr/share/doxygen-awesome-css")
 MATHJAX = Path("/usr/share/javascript/mathjax")
-# Of 54 MB, what turns TeX into SVG.
+# The part of its 54 MB that turns TeX into SVG.
 MATHJAX_PARTS = (
     *(
         "MathJax.js",
@@ -43,7 +43,7 @@ MATHJAX_PARTS = (
 
 
 class SiteError(Exception):
-    """Ends the build with one line. @param status  of the program"""
+    """Ends the build with one line. @param status  the program's exit status"""
 
     def __init__(self, message: str, status: int = 1):
         super().__init__(message)
@@ -81,7 +81,7 @@ UNUSED_LISTS = (
 
 
 def write_layout(out: Path) -> None:
-    """Doxygen's own layout, without the lists that repeat what the groups show."""
+    """Writes Doxygen's own layout, without the lists that repeat what the groups show."""
     subprocess.run(["doxygen", "-l", "layout.xml"], cwd=out, check=True)
     path = out / "layout.xml"
     layout = path.read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def write_layout(out: Path) -> None:
 
 
 def write_header(out: Path) -> None:
-    """Doxygen's own header, with the switch between light and dark."""
+    """Writes Doxygen's own header, with a switch between light and dark."""
     names = ["header.html", "footer.html", "default.css"]
     subprocess.run(["doxygen", "-w", "html", *names], cwd=out, check=True)
     path = out / "header.html"
@@ -105,13 +105,13 @@ def write_header(out: Path) -> None:
 
 
 def configuration() -> str:
-    """docs/Doxyfile, and what only a newer Doxygen knows."""
+    """docs/Doxyfile, plus options that only newer versions of Doxygen know."""
     words = "@INCLUDE = docs/Doxyfile\n"
     known = subprocess.run(
         ["doxygen", "-s", "-g", "-"], capture_output=True, text=True, check=True
     )
     if "\nHTML_COLORSTYLE " in known.stdout:
-        # From 1.9.5 on it has a dark style of its own, which knows nothing of the switch.
+        # Since 1.9.5, it has a dark style of its own, which ignores the switch.
         words += "HTML_COLORSTYLE = LIGHT\n"
     return words
 

@@ -1,5 +1,5 @@
-"""What Doxygen's HTML needs afterwards: a language, headings in order, no list that repeats the groups, and formulas'
-script only where there are formulas.
+"""Completes Doxygen's HTML: a language, headings in order, no list that repeats the groups, and the script for formulas
+only on pages that have some.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ ALL_MEMBERS = re.compile(
     r'(?:&#124;\s*)?<a href="[^"]*-members\.html">List of all members</a>'
 )
 NESTED = re.compile(r'<a href="#nested-classes">Classes</a>(?:\s*&#124;)?\s*')
-# A group says in its title of which other it is a part.
+# The title of a group names the group that contains it.
 TITLE = re.compile(
     r'<div class="title">(.*?)(<div class="ingroups">.*?</div>)?</div>', re.DOTALL
 )
 
 
 def _headings(page: str) -> str:
-    """The title becomes <h1>; sections, which Doxygen makes <h1> too, follow below it."""
+    """Makes the title <h1>, and moves sections, which Doxygen also makes <h1>, one level down."""
     page = TITLE.sub(r'<h1 class="title">\1</h1>\2', page, count=1)
     head, mark, contents = page.partition('<div class="contents">')
     if "<h1>" in contents:
@@ -41,7 +41,7 @@ def _headings(page: str) -> str:
 
 
 def finished(page: str) -> str:
-    """A page as it is published."""
+    """The page to publish."""
     page = page.replace("<html xmlns=", '<html lang="en" xmlns=', 1)
     page = ALL_MEMBERS.sub("", page)
     if 'name="nested-classes"' not in page:  # they are shown in their group
@@ -53,7 +53,7 @@ def finished(page: str) -> str:
 
 def finish(html: Path) -> None:
     """Finishes every page of a folder."""
-    menu = html / "navtree.js"  # whose button's picture has a title only
+    menu = html / "navtree.js"  # whose picture for the button has only a title
     script = menu.read_text(encoding="utf-8")
     menu.write_text(
         script.replace("""title="'+SYNC""", """alt="" title="'+SYNC"""),

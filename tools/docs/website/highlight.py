@@ -1,4 +1,4 @@
-"""Python's source as Doxygen shows code. Doxygen itself takes names for those of the headers: print() is in harness/."""
+"""Python source in the style of Doxygen's code. Doxygen itself would link names to the headers: print() to harness/."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def python(source: str) -> str:
     html = []
     for token, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(source):
         name = next((name for kind, name in CLASSES.items() if token in kind), None)
-        # Each line is an element of its own: what goes on in the next begins there again.
+        # Each line is an element of its own, so a token that spans lines is opened again in each.
         for number, part in enumerate(text.split("\n")):
             html.append('</div>\n<div class="line">' if number else "")
             shown = escape(part, quote=False)

@@ -1,4 +1,4 @@
-"""What Doxygen reads of a header: the header, put into the group of its folder. Line numbers stay.
+"""Doxygen's input filter: puts a header into the group of its folder. Line numbers stay the same.
 
 python3 tools/docs/website/layer_filter.py FILE
 """
@@ -21,7 +21,7 @@ LAYERS = {  # folder or file: group of docs/website/layers.dox
 
 
 def group_of(path: Path) -> str:
-    """The group that a header belongs to."""
+    """The group of a header."""
     shown = path.resolve().relative_to(ROOT)
     if shown.parts[0] == "chapters":
         return f"kernels_{shown.parts[1][:2]}"
@@ -32,12 +32,12 @@ OPEN = re.compile(r"(?:inline )?namespace ([\w:]+) \{")
 
 
 def grouped(source: str, group: str) -> str:
-    """The source, in which the members of namespaces belong to the group, and the file's own description."""
+    """The source, with the members of namespaces and the file's own description added to the group."""
     lines = source.rstrip("\n").split("\n")
     at = lines.index("#pragma once")
     if at and lines[0].startswith("/// @file"):
         lines[at - 1] += f" @ingroup {group}"
-    # A namespace is not in the group itself: it belongs to several.
+    # The namespace itself is not in the group, because it belongs to several.
     for number, line in enumerate(lines):
         opened = OPEN.fullmatch(line)
         if opened and f"}}  // namespace {opened[1]}" in lines[number:]:

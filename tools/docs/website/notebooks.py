@@ -1,7 +1,7 @@
-"""The notebooks as tokens of Markdown: code is a fence, and what a cell showed stands between output_open and
+"""The notebooks as tokens of Markdown: code becomes a fence, and the output of a cell comes between output_open and
 output_close.
 
-`./learn notebooks` leaves copies with results in build/notebooks. A copy counts if its cells are those of the notebook.
+`./learn notebooks` leaves copies with results in build/notebooks. A copy is used if it has the same cells as the notebook.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ RESULTS = "build/notebooks"
 
 
 class NotebookError(Exception):
-    """A notebook that cannot be shown."""
+    """A notebook cannot be shown."""
 
 
 def _text(lines: str | list[str]) -> str:
-    """A text as notebooks keep it, in one piece or line by line."""
+    """A text, which notebooks store in one piece or line by line."""
     return lines if isinstance(lines, str) else "".join(lines)
 
 
@@ -28,7 +28,7 @@ def _cells(path: Path) -> list[dict]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))["cells"]
     except (ValueError, KeyError) as error:
-        raise NotebookError(f"it is no notebook: {error}") from error
+        raise NotebookError(f"it is not a notebook: {error}") from error
 
 
 def _sources(cells: list[dict]) -> list[tuple[str, str]]:
@@ -51,7 +51,7 @@ def _shown(output: dict, parser: MarkdownIt) -> list[Token]:
 
 
 def _one_piece(outputs: list[dict]) -> list[dict]:
-    """What was printed in several goes, together."""
+    """Joins text that was printed in several pieces."""
     pieces: list[dict] = []
     for output in outputs:
         last = pieces[-1] if pieces else {}
@@ -64,7 +64,7 @@ def _one_piece(outputs: list[dict]) -> list[dict]:
 
 
 def tokens(root: Path, path: Path, parser: MarkdownIt) -> tuple[list[Token], bool]:
-    """A notebook's tokens, and whether results are among them."""
+    """The tokens of a notebook, and whether they include results."""
     cells = _cells(path)
     copy = root / RESULTS / path.name
     executed = _cells(copy) if copy.is_file() else []

@@ -1,7 +1,7 @@
 """The Markdown files and the notebooks as pages of Doxygen.
 
-GitHub's Markdown is read by markdown-it. Doxygen gets what its own reader does not alter: headings and code as commands,
-all else as HTML. Relative links lead to pages of the site, or to copies of the files that they name.
+markdown-it reads GitHub's Markdown. Doxygen receives only what its own Markdown reader leaves alone: headings and code as
+commands, everything else as HTML. Relative links lead to pages of the site, or to copies of the files that they name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from . import highlight, notebooks
 
-# Beside the chapters: file, name of the page. In the order of the menu; the front page is README.md.
+# The pages other than chapters: file and name, in the order of the menu. The front page is README.md.
 PAGES_BEFORE = {"README.md": "index"}
 PAGES_AFTER = {
     "docs/pages/numerics.md": "numerics",
@@ -37,7 +37,7 @@ ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 
 class PageError(Exception):
-    """A page that cannot be made. The text begins with the file."""
+    """A page cannot be made; the text begins with the file."""
 
 
 @dataclass
@@ -46,10 +46,12 @@ class Page:
 
     path: Path
     name: str  # of the HTML file, without .html
-    under: str = ""  # name of the page below which the menu shows it
+    under: str = ""  # name of its parent page in the menu
     has_results: bool = False  # of a notebook
     title: str = ""
-    anchors: dict[str, str] = field(default_factory=dict)  # GitHub's: the site's
+    anchors: dict[str, str] = field(
+        default_factory=dict
+    )  # GitHub's anchor: the site's anchor
     tokens: list[Token] = field(default_factory=list)
 
 
@@ -59,7 +61,7 @@ def slug(heading: str) -> str:
 
 
 def _parser() -> MarkdownIt:
-    # dollarmath: $a$ and $$a$$, as GitHub's web view has them.
+    # dollarmath: $a$ and $$a$$, as on GitHub.
     return MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)
 
 
@@ -94,7 +96,7 @@ def _read(root: Path, page: Page) -> None:
 
 
 def find_pages(root: Path) -> list[Page]:
-    """The pages of the tree, in order; those whose file does not exist yet are left out."""
+    """The pages of the tree, in order, without those whose file does not exist yet."""
     lessons = sorted(root.glob("chapters/[0-9][0-9]_*/README.md"))
     names = {root / file: name for file, name in PAGES_BEFORE.items()}
     names |= {path: f"chapter_{path.parent.name}" for path in lessons}
@@ -110,7 +112,9 @@ def find_pages(root: Path) -> list[Page]:
     for page in pages:
         _read(root, page)
         if not page.title:
-            raise PageError(f"{page.path.relative_to(root)}: it begins with no heading")
+            raise PageError(
+                f"{page.path.relative_to(root)}: does not begin with a heading"
+            )
         if page.under:
             page.title = f"Notebook {page.title}"
     return pages
@@ -122,17 +126,17 @@ class Site:
     def __init__(self, root: Path, pages: list[Page]):
         self.root, self.pages = root, pages
         self.by_path = {page.path.resolve(): page for page in pages}
-        self.files: dict[Path, str] = {}  # copied: where it lies in the site
+        self.files: dict[Path, str] = {}  # files to copy, and their places in the site
         self.pictures: dict[str, bytes] = {}  # of notebooks, by name
 
     def url(self, page: Page, target: str) -> str:
-        """Where a link of a page leads to in the site."""
+        """The target in the site of a link on a page."""
         if ELSEWHERE.match(target):
             return target
         file, _, anchor = target.partition("#")
         path = (page.path.parent / file).resolve() if file else page.path.resolve()
         if path.is_dir() and path.is_relative_to(self.root):
-            # A folder is shown by its README, or else by that of the folder around it.
+            # A folder is represented by its README, or else by that of the folder above.
             folders = (path, *path.parents)
             path = next(f for f in folders if (f / "README.md").is_file()) / "README.md"
         where = page.path.relative_to(self.root)
@@ -148,7 +152,7 @@ class Site:
         return self.copy(path)
 
     def copy(self, path: Path) -> str:
-        """Has a file copied into the site. Sources are shown as text, pictures lie flat beside the pages."""
+        """Plans to copy a file into the site. Sources are shown as text; pictures go next to the pages."""
         shown = path.relative_to(self.root)
         if path.suffix in {".svg", ".png"}:
             name = f"{shown.parent.name}_{path.name}"
@@ -161,7 +165,7 @@ class Site:
 
 
 class Renderer:
-    """A page as Doxygen's input."""
+    """Converts a page to Doxygen's input."""
 
     def __init__(self, site: Site, page: Page):
         self.site, self.page = site, page
@@ -213,7 +217,7 @@ class Renderer:
         alt = escape("".join(child.content for child in token.children or ()))
         path = self.page.path.parent / source
         if path.suffix == ".svg" and path.is_file():
-            # Part of the page, so that its text has the colour of the page's text.
+            # Inline, so that its text has the colour of the page's text.
             svg = path.read_text(encoding="utf-8").replace(
                 f'fill="{GREY}"', 'fill="currentColor"', 1
             )
@@ -228,7 +232,7 @@ class Renderer:
         return f'<span class="drawing" tabindex="0">{picture}</span>'
 
     def _picture(self, inside: re.Match) -> str:
-        """A picture in a file of its own: Doxygen cannot read a text of some hundred kilobytes in one piece."""
+        """Moves a picture into a file: Doxygen cannot read hundreds of kilobytes of text in one piece."""
         name = f"{self.page.name}_{len(self.site.pictures) + 1}.{inside[1]}"
         self.site.pictures[name] = base64.b64decode(inside[2])
         return f'src="{name}"'
@@ -249,11 +253,13 @@ class Renderer:
         token, text = self.page.tokens[at], _plain(self.page.tokens[at + 1])
         level = int(token.tag[1])
         if level > 3:
-            raise PageError(f"{self.page.path}: {text}: a heading of more than ###")
+            raise PageError(
+                f"{self.page.path}: {text}: headings below ### are not supported"
+            )
         anchor = token.meta["anchor"]
         if (
             self.page.name == "index"
-        ):  # whose sections would stand in the menu between the chapters
+        ):  # whose sections would appear in the menu between the chapters
             self.html.append(
                 f'<h{level} id="{anchor}">{self.inline(self.page.tokens[at + 1])}</h{level}>\n'
             )
@@ -262,7 +268,7 @@ class Renderer:
             self._command(f"{command} {anchor} {text}\n")
 
     def _block(self, at: int) -> int:
-        """Writes a token. Returns how many more belong to it."""
+        """Writes a token. Returns how many of the following tokens it included."""
         token = self.page.tokens[at]
         match token.type:
             case "heading_open":
@@ -309,7 +315,7 @@ class Renderer:
         return 0
 
     def _about_notebook(self) -> str:
-        """Which file it is, and how to run it."""
+        """A line with the notebook's file and how to run it."""
         number = self.page.path.name[:2]
         file = self.page.path.relative_to(self.site.root)
         link = f'<a href="{self.site.copy(self.page.path)}">{file}</a>'
@@ -320,7 +326,7 @@ class Renderer:
         return f'<p class="about">{link}, without results: {command} and then {again} add them</p>\n'
 
     def _menu(self) -> None:
-        """Places pages below this one in the menu; the text has its own links to them."""
+        """Puts pages below this one in the menu; the text has its own links to them."""
         below = [page.name for page in self.site.pages if page.under == self.page.name]
         if below:
             self.html.append("<div hidden>\n")
@@ -364,7 +370,7 @@ class Renderer:
 
 
 def stage(root: Path, target: Path) -> Site:
-    """Writes Doxygen's input into a folder. Returns the site, whose files are still to be copied."""
+    """Writes Doxygen's input into a folder. Returns the site; its files still have to be copied."""
     site = Site(root, find_pages(root))
     target.mkdir(parents=True, exist_ok=True)
     for old in target.iterdir():

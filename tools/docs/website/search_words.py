@@ -1,5 +1,5 @@
-"""Doxygen's search knows names and first words of titles. This adds the words of titles, of headings, and of the
-glossary.
+"""Adds the words of titles, headings and the glossary to Doxygen's search, which knows only names and the first words of
+titles.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COMMON = re.compile(
 
 
 def _targets(page: Page) -> list[tuple[str, str, str]]:
-    """Text to look for, address, and how the target is shown."""
+    """Searchable text, address, and the text that shows the target."""
     url = f"../{page.name}.html"
     found = [(page.title, url, page.title)]
     for at, token in enumerate(page.tokens):
@@ -43,7 +43,7 @@ def _targets(page: Page) -> list[tuple[str, str, str]]:
 
 
 def words_of(site: Site) -> dict[str, dict[str, str]]:
-    """Word: addresses, and how they are shown."""
+    """For each word, the addresses and the texts that show them."""
     words: dict[str, dict[str, str]] = {}
     for page in site.pages:
         for text, url, shown in _targets(page):
@@ -54,7 +54,7 @@ def words_of(site: Site) -> dict[str, dict[str, str]]:
 
 
 def add(html: Path, words: dict[str, dict[str, str]]) -> int:
-    """Adds the words to the index of a site. Returns how many letters of the index they are in."""
+    """Adds the words to the index of a site. Returns the number of letters in the index that have words."""
     search = html / "search"
     index = (search / "searchdata.js").read_text(encoding="utf-8")
     letters = re.search(r'0: "([^"]*)"', index)[1]
