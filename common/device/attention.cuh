@@ -1,5 +1,5 @@
 /// @file
-/// Attention as a kernel sees it. Taught by chapter 03.
+/// The parameters of attention, as a kernel receives them. Taught by chapter 03.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,11 +20,11 @@ struct Attention {
   float scale;
   bool causal;  ///< query i sees key j only when j <= i + seq_k - seq_q
 
-  /// Which head of K and V a head of Q reads: heads / kv_heads neighbours share one.
+  /// The head of K and V that a head of Q reads: heads / kv_heads neighbouring heads share one.
   __host__ __device__ int kv_head(int head) const { return head / (heads / kv_heads); }
 
-  /// How many keys a query sees: 0, 1, ... up to this number less one. Never negative, never more than seq_k;
-  /// rows of a ragged tile past the last query count as the last one.
+  /// The number of keys that a query sees, which are the first ones. Never negative, never more than seq_k;
+  /// rows of a ragged tile past the last query see as many as the last one.
   __host__ __device__ int visible_keys(int query) const {
     if (!causal || query >= seq_q) return seq_k;
     const int later = seq_q - 1 - query;  // queries after this one; the last query sees every key

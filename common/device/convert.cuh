@@ -1,5 +1,5 @@
 /// @file
-/// Two floats as two numbers of 16 bits in one register. Taught by chapter 06.
+/// Packing two floats as 16-bit numbers into one register. Taught by chapter 06.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,8 +12,8 @@
 
 namespace fa {
 
-/// Both rounded to the nearest number of type T: __half or __nv_bfloat16. `low` takes the lower 16 bits, where a
-/// fragment and an array in memory have the element that comes first.
+/// Rounds both to the nearest number of type T: __half or __nv_bfloat16. `low` goes into the lower 16 bits, which
+/// hold the first element of the two, both in a fragment and in an array in memory.
 template <class T>
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {
   static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);

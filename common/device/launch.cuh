@@ -1,5 +1,5 @@
 /// @file
-/// Launching kernels, the same way on a GPU and on the simulator. Taught by chapter 01.
+/// Launches kernels, in the same way on a GPU and on the simulator. Taught by chapter 01.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@
 
 namespace fa {
 
-/// A CUDA call that failed. The message holds the expression, the place and CUDA's own text.
+/// A CUDA call failed. The message contains the expression, its file and line, and CUDA's own text.
 struct CudaError : std::runtime_error {
   CudaError(cudaError_t status, const char* expression, const char* file, int line)
       : std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + expression + ": " +
@@ -27,7 +27,7 @@ struct CudaError : std::runtime_error {
     if (fa_status != cudaSuccess) throw ::fa::CudaError(fa_status, #__VA_ARGS__, __FILE__, __LINE__); \
   } while (false)
 
-/// The shared memory that a block may ask for, in bytes: 232,448 on an H100, 101,376 on a GeForce RTX 40.
+/// The shared memory that a block may have, in bytes: 232,448 on an H100, 101,376 on a GeForce RTX 40.
 /// @throws CudaError  if there is no device
 inline std::size_t shared_bytes_limit() {
   int device = 0, bytes = 0;
@@ -38,9 +38,9 @@ inline std::size_t shared_bytes_limit() {
 
 /// Enqueues `kernel<<<grid, block, shared_bytes, stream>>>(args...)` and checks the launch.
 ///
-/// cudaLaunchKernelEx is the form of a launch that a plain C++ compiler can read as well. A block with more
-/// than 48 KiB of shared memory, static and dynamic together, needs the kernel's consent, which is asked for
-/// here.
+/// cudaLaunchKernelEx is a form of launch that a plain C++ compiler can read too. A block may have more than
+/// 48 KiB of shared memory, static and dynamic together, only if an attribute of the kernel allows it, which is
+/// set here.
 ///
 /// @throws CudaError  if the device refuses: too many threads, too much shared memory, ...
 template <class... Params, class... Args>

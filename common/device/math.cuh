@@ -1,5 +1,5 @@
 /// @file
-/// Arithmetic at the edge of what fp32 holds. Taught by chapter 01.
+/// Arithmetic at the limits of fp32. Taught by chapter 01.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@ namespace fa {
 inline constexpr float kLog2e = 1.44269504f;  ///< exp(x) = 2^(x * log2 e)
 inline constexpr float kLn2 = 0.693147181f;   ///< ln(x) = log2(x) * ln 2
 
-/// 1 / l, and 0 for l = 0: the sum of a row of -inf only, whose probabilities are zeros and not 0 / 0.
+/// 1 / l, or 0 for l = 0: the sum of a row that contains only -inf, whose probabilities are 0 rather than 0 / 0.
 __device__ __forceinline__ float inverse_or_zero(float l) { return l == 0.0f ? 0.0f : 1.0f / l; }
 
 /// x[col], or -inf past the end of the row, which changes no maximum and adds exp(-inf) = 0 to a sum. Loops that use

@@ -1,7 +1,7 @@
 /// @file
 /// Instructions for which CUDA C++ has no function. Taught by chapter 06.
 ///
-/// Only here does code for a GPU differ from code for the simulator, which has functions of the same names.
+/// This is the only place where GPU code differs from the simulator's code, which has functions of the same names.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,9 +17,9 @@ namespace ptx = gpusim::ptx;
 
 namespace fa::ptx {
 
-/// ldmatrix: loads kMatrices matrices of 8 x 8 elements of 16 bits from shared memory. All 32 lanes execute it.
+/// ldmatrix: loads kMatrices 8 x 8 matrices of 16-bit elements from shared memory. All 32 lanes execute it.
 ///
-/// @param row  lane 8 * i + r: row r of matrix i, 16 aligned bytes of shared memory
+/// @param row  in lane 8 * i + r: row r of matrix i, 16 aligned bytes of shared memory
 template <bool kTransposed, int kMatrices>
 __device__ __forceinline__ void ldmatrix(std::uint32_t (&r)[kMatrices], const void* row) {
   static_assert(kMatrices == 1 || kMatrices == 2 || kMatrices == 4);

@@ -1,5 +1,5 @@
 /// @file
-/// One value out of many, for any associative and commutative operation. Taught by chapter 01: row_per_warp
+/// Reduces many values to one, with any associative and commutative operation. Taught by chapter 01: row_per_warp
 /// reduces over a warp with shuffles, row_per_block over a block with shared memory and barriers.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace fa {
 
-inline constexpr unsigned kAllLanes = 0xffffffffu;  ///< all 32 lanes of the warp take part in a shuffle
+inline constexpr unsigned kAllLanes = 0xffffffffu;  ///< all 32 lanes of the warp take part in the shuffle
 
-/// The operations that reductions are made with.
+/// The operations that reductions use.
 struct Sum {
   __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
 };
@@ -21,7 +21,7 @@ struct Max {
 
 /// The value that lane (this lane ^ mask) holds. All 32 lanes of the warp must call it together.
 ///
-/// A type that is reduced needs its own overload, in its own namespace.
+/// Every type to be reduced needs an overload in its own namespace.
 __device__ __forceinline__ float shuffle_xor(float value, int mask) {
   return __shfl_xor_sync(kAllLanes, value, mask);
 }
@@ -30,7 +30,7 @@ __device__ __forceinline__ float shuffle_xor(float value, int mask) {
 ///
 /// A butterfly of log2(kLanes) steps. All 32 lanes of the warp must call it together.
 ///
-/// @tparam kLanes  a power of two, at most 32: the warp is cut into 32 / kLanes groups that do not mix
+/// @tparam kLanes  a power of two, at most 32: the warp is divided into 32 / kLanes separate groups
 template <int kLanes = 32, class T, class Op>
 __device__ __forceinline__ T warp_reduce(T value, Op op) {
   static_assert(0 < kLanes && kLanes <= 32 && (kLanes & (kLanes - 1)) == 0);
@@ -40,8 +40,8 @@ __device__ __forceinline__ T warp_reduce(T value, Op op) {
 
 /// op over the values of all threads of a block of kWarps warps; each thread gets the result.
 ///
-/// One barrier. sPartial must not be in use: for a second reduction of the same kernel, pass another array or
-/// put a __syncthreads() between the two.
+/// Has one barrier. sPartial must not be in use: for a second reduction in the same kernel, pass another array
+/// or put a __syncthreads() between the two.
 ///
 /// @param sPartial  shared memory, one element per warp; kWarps is a power of two
 template <int kWarps, class T, class Op>

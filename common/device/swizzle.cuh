@@ -1,5 +1,5 @@
 /// @file
-/// Where the rows of a tile lie in shared memory, so that ldmatrix meets no bank conflict. Taught by chapter 06.
+/// Where the rows of a tile lie in shared memory, so that ldmatrix has no bank conflicts. Taught by chapter 06.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,10 +28,10 @@ struct Padded {
 
 /// Rows of 16-bit elements whose 16-byte chunks are permuted by XOR within each line of 128 bytes.
 ///
-/// 128 bytes are the 32 banks, so three bits of an element's offset, 3 to 5, say in which 16 bytes of the banks it
-/// is. In rows of 128 bytes or more, a column has the same three bits in every row. XOR with the last three bits of
-/// the row makes them differ in any eight neighbouring rows. Shorter rows share a line of 128 bytes: there the line's
-/// number is used instead of the row's.
+/// The 32 banks span 128 bytes, so bits 3 to 5 of an element's offset say in which 16 bytes of the banks it
+/// lies. In rows of 128 bytes or more, a column has the same three bits in every row. XOR with the last three bits of
+/// the row number makes them differ in any eight neighbouring rows. Shorter rows share a line of 128 bytes, so the
+/// number of the line is used instead of the row's.
 template <int kCols>
 struct Swizzled {
   static constexpr int kStride = kCols;
@@ -43,8 +43,8 @@ struct Swizzled {
     const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
     return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
   }
-  /// From the offset of an element to that of another, `rows` further down and `cols` to the right: one XOR and one
-  /// addition, both with constants. `rows` is a multiple of 8 * kRowsPerLine, `cols` of 16, the first column less than
+  /// Turns the offset of an element into that of another, `rows` further down and `cols` to the right, with one XOR
+  /// and one addition of constants. `rows` is a multiple of 8 * kRowsPerLine, `cols` of 16, the first column less than
   /// 16. All lines of a row have the same four XORs, so d = 128 needs 4 registers for addresses, not 8.
   __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
     return (at ^ cols % 64) + cols / 64 * 64 + rows * kStride;

@@ -1,10 +1,10 @@
 /// @file
-/// The instructions of tensor cores for either type of 16 bits. Taught by chapter 06.
+/// The tensor-core instructions for either 16-bit type. Taught by chapter 06.
 ///
-/// mma.m16n8k16 multiplies and adds matrices whose elements are dealt out to the registers of 32 lanes; fragments.cuh
-/// has the maps. ldmatrix loads matrices of 8 x 8 elements of 16 bits: lane 8 * i + r gives the address of row r of
-/// matrix i, 16 aligned bytes. Lane 4 * g + t receives, of each matrix M, the pair M[g][2 * t], M[g][2 * t + 1] in
-/// one register; transposed, M[2 * t][g] and M[2 * t + 1][g].
+/// mma.m16n8k16 multiplies and adds matrices whose elements are distributed over the registers of 32 lanes;
+/// fragments.cuh has the maps. ldmatrix loads 8 x 8 matrices of 16-bit elements: lane 8 * i + r supplies the address
+/// of row r of matrix i, 16 aligned bytes. From each matrix M, lane 4 * g + t receives the pair M[g][2 * t] and
+/// M[g][2 * t + 1] in one register; transposed, M[2 * t][g] and M[2 * t + 1][g].
 #pragma once
 
 #include <cuda_bf16.h>
@@ -30,7 +30,7 @@ __device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], 
 }
 
 /// Loads kMatrices = 1, 2 or 4 matrices, one into each register. All 32 lanes execute it together.
-/// @param row  in shared memory; that of lanes from 8 * kMatrices on is not used
+/// @param row  in shared memory; ignored in lanes from 8 * kMatrices on
 template <int kMatrices, class T>
 __device__ __forceinline__ void ldmatrix(std::uint32_t (&registers)[kMatrices], const T* row) {
   static_assert(sizeof(T) == 2);

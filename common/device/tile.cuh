@@ -1,5 +1,5 @@
 /// @file
-/// A tile of rows in shared memory, and how a warp multiplies with it. Taught by chapter 04.
+/// A tile of rows in shared memory, and its multiplication by a warp. Taught by chapter 04.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,20 +8,20 @@
 
 namespace fa {
 
-/// Four neighbouring floats, 16 aligned bytes, by one load.
+/// Loads four neighbouring floats (16 aligned bytes) at once.
 __device__ __forceinline__ float4 load_float4(const float* address) {
   return *reinterpret_cast<const float4*>(address);
 }
 
-/// The same by one store.
+/// Stores four neighbouring floats at once.
 __device__ __forceinline__ void store_float4(float* address, float4 x) {
   *reinterpret_cast<float4*>(address) = x;
 }
 
-/// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, times `factor`.
-/// Rows from `end` on become zeros. In each step neighbouring threads copy neighbouring columns.
+/// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, scaled by `factor`.
+/// Rows from `end` on become zeros. In each step, neighbouring threads copy neighbouring columns.
 ///
-/// @tparam kThreads  threads that copy together, a warp or a block: their numbers are threadIdx.x % kThreads
+/// @tparam kThreads  threads that copy together, a warp or a block, numbered threadIdx.x % kThreads
 /// @tparam kStride   floats from one row in shared memory to the next
 template <int kThreads, int kHeadDim, int kStride>
 __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, int first, int rows, int end,
