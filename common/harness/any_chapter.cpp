@@ -18,7 +18,7 @@
 namespace fa {
 namespace {
 
-/// A run whose problem type is known.
+/// A run with a known problem type.
 template <Problem P>
 class TypedRun final : public ChapterRun {
  public:
@@ -34,7 +34,7 @@ class TypedRun final : public ChapterRun {
     if (chosen.empty()) chosen = variants;
     if (const auto reason = refusal(chosen, given_.shape)) throw UsageError(*reason);
     workspace_bytes_ = 0;
-    for (const std::size_t index : chosen) {  // one at a time has its workspace
+    for (const std::size_t index : chosen) {  // workspaces are allocated one at a time
       const std::size_t bytes = total_bytes(workspace_of(chapter_.variants[index], given_.shape));
       workspace_bytes_ = std::max(workspace_bytes_, bytes);
     }
@@ -59,7 +59,7 @@ class TypedRun final : public ChapterRun {
     const std::size_t needed =
         total_bytes(P::inputs(given_.shape)) + total_bytes(P::outputs(given_.shape)) + workspace_bytes_;
     if (needed > free) {
-      throw DeviceError(fmt::format("{}: needs {} of device memory, {} are free: choose smaller sizes",
+      throw DeviceError(fmt::format("{}: needs {} of device memory, {} is free: choose smaller sizes",
                                     given_.options, in_bytes(double(needed)), in_bytes(double(free))));
     }
   }
@@ -89,13 +89,13 @@ class TypedRun final : public ChapterRun {
   }
 
  private:
-  /// Whether it is the element type that a variant refuses.
+  /// Whether a variant refuses a shape because of its element type.
   bool refuses_type(std::size_t index) const {
     const Variant<P>& variant = chapter_.variants[index];
     return variant.refuse && variant.refuse(given_.shape).value_or("").starts_with("--dtype ");
   }
 
-  /// What the first variant that cannot run a shape says about it.
+  /// The reason given by the first variant that cannot run a shape.
   std::optional<std::string> refusal(const std::vector<std::size_t>& variants,
                                      const typename P::Shape& shape) const {
     for (const std::size_t index : variants) {
@@ -108,7 +108,7 @@ class TypedRun final : public ChapterRun {
     return std::nullopt;
   }
 
-  /// Host memory for one variant at a time: inputs, outputs, their reference, and the device's where it is
+  /// Host memory for one variant at a time: inputs, outputs, their reference, and device memory where that is
   /// the host's.
   double host_bytes() const {
     double bytes = double(workspace_bytes_) * backend::host_bytes_per_device_byte();
@@ -130,7 +130,7 @@ class TypedRun final : public ChapterRun {
   std::size_t workspace_bytes_ = 0;  ///< the largest of the variants that will run
   Checked checked_ = Checked::kAll;
   TensorMap inputs_;
-  Excerpt<typename P::Shape> ends_;  ///< only where these are all that is checked
+  Excerpt<typename P::Shape> ends_;  ///< only if nothing else is checked
   Reference reference_;
 };
 

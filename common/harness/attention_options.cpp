@@ -15,7 +15,7 @@ namespace {
 
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 
-/// Small enough for the simulator, and a multiple of no tile.
+/// Small enough for the simulator, and not a multiple of any tile.
 constexpr std::int64_t kDefaultBatch = 1, kDefaultHeads = 2, kDefaultSeq = 100, kDefaultHeadDim = 64;
 
 std::vector<std::string_view> dtype_names() {
@@ -24,7 +24,7 @@ std::vector<std::string_view> dtype_names() {
   return names;
 }
 
-/// The tensors that P reads, in the order of the command line.
+/// The tensors that P reads, in the order of their options.
 template <class P>
 std::vector<std::string> input_names() {
   std::vector<std::string> names;
@@ -32,16 +32,16 @@ std::vector<std::string> input_names() {
   return names;
 }
 
-/// What --name FILE holds.
+/// The help for --name FILE.
 std::string help_for(const std::string& name) {
   if (name == "q")
     return "read Q from a .npy file: float32 or float16, C order,\n[batch, heads, seq_q, head_dim]";
-  if (name == "k") return "the keys of --q, [batch, kv_heads, seq_k, head_dim]";
-  if (name == "v") return "the values of --k, of the same shape";
-  return "the gradient of O, of the shape of --q";
+  if (name == "k") return "the keys for --q, [batch, kv_heads, seq_k, head_dim]";
+  if (name == "v") return "the values for --k, in the same shape";
+  return "the gradient of O, in the shape of --q";
 }
 
-/// What the inputs alone do not say, for the report.
+/// What the report shows in addition to the inputs.
 void describe_rest(const AttentionShape& shape, InputSource& source) {
   source.insert(source.begin(), {{"dtype", std::string(name_of(shape.dtype))},
                                  {"causal", shape.causal},
@@ -61,18 +61,16 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
   length("--kv-heads", kv_heads_, "heads of K and V, a divisor of --heads (default: the same)");
   length("--seq-q", seq_q_, fmt::format("queries (default {})", kDefaultSeq));
   length("--seq-k", seq_k_, "keys (default: as many as queries)");
-  length("--head-dim", head_dim_,
-         fmt::format("elements of a query and of a key (default {})", kDefaultHeadDim));
+  length("--head-dim", head_dim_, fmt::format("elements of a query or a key (default {})", kDefaultHeadDim));
   add_text(app, "--dtype", dtype_,
-           "element type of Q, K, V and O (default: fp32,\nor bf16 where it is fp16 and bf16 that a variant "
-           "takes)")
+           "element type of Q, K, V and O (default: fp32,\nor bf16 if a variant takes only fp16 and bf16)")
       ->option_text(fmt::format("{}", fmt::join(dtype_names(), "|")))
       ->group(group);
   app.add_flag("--causal", causal_, "query i sees key j only when j <= i + seq_k - seq_q")->group(group);
-  add_number(app, "--scale", scale_, "factor of Q K^T (default 1/sqrt(head_dim))")->group(group);
+  add_number(app, "--scale", scale_, "factor for Q K^T (default 1/sqrt(head_dim))")->group(group);
   random_.add_to(app, group,
-                 "what the tensors are filled with: standard normal numbers (the\n"
-                 "default), uniform ones in [-1, 1), or normal ones with outliers: one\n"
+                 "random numbers to fill the tensors with: standard normal (the\n"
+                 "default), uniform in [-1, 1), or normal with outliers: one\n"
                  "element of K in 32 is near +-75, and logits reach about +-80");
   for (const std::string& name : input_names<P>()) {
     add_text(app, "--" + name, files_[name], help_for(name))->option_text("FILE")->group(group);

@@ -1,5 +1,5 @@
 /// @file
-/// --batch, --heads, ... and the inputs of the attention chapters.
+/// --batch, --heads, ... and the other options for the inputs of the attention chapters.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@
 
 namespace fa {
 
-/// Sizes with random numbers, or every input tensor from a file. @tparam P  AttentionForward or AttentionBackward
+/// Sizes and random numbers, or a file for every input tensor. @tparam P  AttentionForward or AttentionBackward
 template <class P>
 class AttentionOptions {
  public:
   void add_to(CLI::App& app);
 
-  /// Without --dtype it is the first of fp32, bf16 and fp16 that runs.
+  /// Without --dtype, the element type is the first of fp32, bf16 and fp16 that runs.
   GivenProblem<P> read(const std::function<bool(const AttentionShape&)>& runs) const;
 
  private:
   GivenProblem<P> random() const;
   GivenProblem<P> from_files() const;
 
-  /// Without a word, fp32.
+  /// The type that --dtype names; fp32 without it.
   /// @throws UsageError  if the word is not one of fp32, fp16, bf16
   DType dtype() const;
 

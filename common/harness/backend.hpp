@@ -1,5 +1,5 @@
 /// @file
-/// What differs between a GPU and the simulator, for the harness. backend_cuda.cu and backend_sim.cpp define
+/// What the harness must do differently on a GPU and on the simulator. backend_cuda.cu and backend_sim.cpp define
 /// the same functions; CMake links one of them.
 #pragma once
 
@@ -19,51 +19,51 @@ namespace fa::backend {
 /// "sim" or "cuda".
 std::string_view name();
 
-/// Why no kernel can run here, and what to do about it; nothing if one can.
+/// The reason why no kernel can run here, and what to do about it; nothing if kernels can run.
 std::optional<std::string> why_unusable();
 
 /// The device as reports show it: "NVIDIA H100 80GB HBM3", "simulator".
 std::string device_name();
 
-/// True if a failed call means that the device or the driver is unusable, and not that a kernel is wrong.
+/// Whether a failed call means that the device or the driver is unusable, rather than that a kernel is wrong.
 bool is_device_missing(cudaError_t error);
 
-/// Bytes of host memory that each byte of device memory takes: 0 on a GPU; on the simulator the byte itself and
-/// what is remembered of it.
+/// Bytes of host memory that each byte of device memory takes: 0 on a GPU; on the simulator, the byte itself and
+/// the data recorded about it.
 int host_bytes_per_device_byte();
 
 /// Gives an allocation the name under which counters and defects show it.
 void name_allocation(const void* pointer, const std::string& name);
 
-/// Makes reads of these bytes a defect until something writes them, where the backend checks that.
+/// Makes reading these bytes a defect until something writes them, if the backend checks that.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
 
-/// What a backend saw of the launches since it was last asked.
+/// What a backend has observed of the launches since it was last asked.
 struct Observation {
   std::optional<Counters> counters = std::nullopt;
   std::vector<Defect> defects = {};
 };
 
-/// Returns what was seen, and starts anew.
+/// Returns the observation and starts a new one.
 Observation take_observation();
 
-/// Whether times mean anything here.
+/// Whether times are meaningful here.
 bool can_time();
 
 /// Bytes of the L2 cache. Only where can_time().
 std::size_t l2_bytes();
 
-/// Launches that are not timed, before those that are.
+/// The number of untimed launches before the timed ones.
 constexpr int kWarmUpLaunches = 10;
 
 /// Times launches on the device: a warm-up, the L2 cache overwritten, then `repeats` launches, each between
-/// two events, all enqueued without waiting for one another. Only where can_time().
+/// two events, all enqueued without waiting for one another. Only if can_time().
 ///
-/// @param launch  enqueues launch number 0, 1, ... (the warm-up counts from 0 too)
+/// @param launch  enqueues launch number 0, 1, ... (the warm-up also counts from 0)
 Timing time_launches(int repeats, const std::function<void(int number, cudaStream_t stream)>& launch);
 
 /// Bandwidth of a copy from device memory to device memory, in 10^9 bytes a second, read and written bytes
-/// together: the faster of cudaMemcpyAsync and a plain copy kernel, timed by time_launches(). Only where
+/// together: the faster of cudaMemcpyAsync and a plain copy kernel, timed by time_launches(). Only if
 /// can_time().
 double copy_gb_per_s(int repeats);
 

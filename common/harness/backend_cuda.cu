@@ -10,7 +10,7 @@
 namespace fa::backend {
 namespace {
 
-/// to[i] = from[i]: the plainest kernel that moves bytes as fast as the memory lets it.
+/// to[i] = from[i]: the simplest kernel that moves bytes as fast as memory allows.
 ///
 ///   grid   ceil(count / 256)      block   256
 ///   HBM    reads 16 * count bytes, writes 16 * count bytes
@@ -58,11 +58,11 @@ std::optional<std::string> why_unusable() {
   int devices = 0;
   cudaError_t status = cudaGetDeviceCount(&devices);
   if (status == cudaSuccess && devices == 0) status = cudaErrorNoDevice;
-  // A program built for other architectures finds no kernel here, which shows before the first launch.
+  // If the program was built for other architectures, this finds no kernel, before the first launch.
   cudaFuncAttributes attributes = {};
   if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, copy);
   if (status == cudaSuccess) return std::nullopt;
-  cudaGetLastError();  // the failure has been dealt with
+  cudaGetLastError();  // the failure has been handled
   return std::string("no usable CUDA device: ") + cudaGetErrorString(status) +
          " (the preset sim needs no GPU: cmake --preset sim)";
 }

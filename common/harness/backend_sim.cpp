@@ -53,9 +53,9 @@ bool can_time() { return false; }
 std::size_t l2_bytes() { throw std::logic_error("the simulator has no L2 cache"); }
 
 Timing time_launches(int, const std::function<void(int, cudaStream_t)>&) {
-  throw std::logic_error("the simulator's seconds mean nothing");
+  throw std::logic_error("times on the simulator are meaningless");
 }
 
-double copy_gb_per_s(int) { throw std::logic_error("the simulator's seconds mean nothing"); }
+double copy_gb_per_s(int) { throw std::logic_error("times on the simulator are meaningless"); }
 
 }  // namespace fa::backend

@@ -1,5 +1,5 @@
 /// @file
-/// What a chapter tells the harness about itself. Light on purpose: nvcc compiles this with every chapter.
+/// How a chapter describes itself to the harness. Kept small, because nvcc compiles this with every chapter.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,30 +21,30 @@ namespace fa {
 /// One kernel of a chapter. @tparam P  the problem it solves (fa::Softmax, fa::AttentionForward, ...)
 template <class P>
 struct Variant {
-  std::string name;     ///< as given to --variant
-  std::string summary;  ///< one line: what this variant changes, measured against the one before it
+  std::string name;     ///< for --variant
+  std::string summary;  ///< one line: what this variant changes compared with the one before
 
   /// Enqueues the kernel(s) on the stream.
   std::function<void(const typename P::Args&, cudaStream_t)> launch;
 
-  /// The closed formula for the bytes that the kernel asks of HBM.
+  /// The closed formula for the bytes that the kernel requests from HBM.
   std::function<Traffic(const typename P::Shape&)> traffic;
 
-  /// Why a shape cannot be run by this variant, naming the option and what would be right; empty if it can.
+  /// Why this variant cannot run a shape, naming the option and a valid value; empty if it can.
   std::function<std::optional<std::string>(const typename P::Shape&)> refuse{};  // `= {}` crashes g++ 12 here
 
-  /// Enqueues what the kernels build on: the forward pass, where they are a backward pass. It comes before `launch`,
-  /// its bytes are counted, and it is not timed.
+  /// Enqueues what the kernels depend on: for a backward pass, the forward pass. It runs before `launch`; its bytes
+  /// are counted, but it is not timed.
   std::function<void(const typename P::Args&, cudaStream_t)> before{};
 
-  /// Whether the same inputs give the same bits each time: sums have an order.
+  /// Whether the same inputs always give the same bits, because the order of every sum is fixed.
   bool repeatable = true;
 
   /// Tensors that the kernels leave in HBM for one another (S and P of standard attention, ...); empty if there
   /// are none. The launch finds their addresses by name, and the formula counts their bytes.
   std::function<std::vector<TensorSpec>(const typename P::Shape&)> workspace{};
 
-  /// Why this variant is declared to give wrong numbers on these inputs; empty if it must be right.
+  /// Why this variant is declared to give wrong results on these inputs; empty if they must be right.
   std::function<std::optional<std::string>(const typename P::Shape&, const TensorMap& inputs)>
       known_failure{};
 };
@@ -59,7 +59,7 @@ struct Chapter {
 
 class ChapterProgram;
 
-/// A chapter whose problem type is no longer visible: what main() and the tests work with.
+/// A chapter with its problem type hidden, as main() and the tests use it.
 class AnyChapter {
  public:
   /// Defined in the harness for each problem of common/attention.
@@ -73,7 +73,7 @@ class AnyChapter {
   std::shared_ptr<const ChapterProgram> program_;
 };
 
-/// Every chapter.cu defines this.
+/// Returns the chapter. Every chapter.cu defines this function.
 AnyChapter describe_chapter();
 
 }  // namespace fa

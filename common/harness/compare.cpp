@@ -11,7 +11,7 @@
 namespace fa {
 namespace {
 
-/// |got - expected|; 0 for two NaNs and for the same infinity, NaN or inf where only one of them is so.
+/// |got - expected|; 0 for two NaNs or equal infinities, NaN or inf if only one of the two is not finite.
 double distance(double got, double expected) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
   return std::abs(got - expected);
@@ -45,7 +45,7 @@ WrongIndices indices_along(std::size_t axis, const std::vector<std::size_t>& wro
   return indices;
 }
 
-/// The smallest and the largest of some numbers.
+/// The range of some numbers.
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();

@@ -1,5 +1,5 @@
 /// @file
-/// Is a tensor what it should be? Against the float64 reference, with a tolerance.
+/// Compares tensors with the float64 reference, within a tolerance.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,43 @@
 
 namespace fa {
 
-/// One element that is not what it should be.
+/// A wrong element.
 struct WrongElement {
   std::vector<std::int64_t> index;
   float got = 0;
   double expected = 0;
 };
 
-/// Where the wrong elements lie along one axis: the indices that at least one of them has.
+/// The indices of the wrong elements along one axis.
 struct WrongIndices {
   std::int64_t length = 0;  ///< of the axis
   std::int64_t count = 0;   ///< different indices
   std::int64_t first = 0, last = 0;
-  std::int64_t step = 0;  ///< from each to the next where that is always the same, else 0
+  std::int64_t step = 0;  ///< between consecutive indices if it is always the same, otherwise 0
 };
 
-/// What the wrong elements of a tensor have in common. It tells where in a kernel to look.
+/// What the wrong elements of a tensor have in common, which shows where in the kernel to look.
 struct WrongPattern {
   std::vector<WrongIndices> axes;
   std::int64_t unwritten = 0;     ///< elements that still hold the poison of DeviceBuffer::poison()
   std::int64_t not_a_number = 0;  ///< other elements that are NaN or infinite where a number is expected
   std::int64_t zeros = 0;         ///< elements that are 0 where another number is expected
 
-  /// got / expected, where it is the same for all wrong elements, within 1e-3.
+  /// got / expected, if it is the same for all wrong elements within 1e-3.
   std::optional<double> factor = std::nullopt;
-  /// Each line along the last axis is off by a factor of its own, which is that of all its elements.
+  /// Whether each line along the last axis is off by its own factor, the same for all its elements.
   bool factor_per_line = false;
 };
 
-/// How far one output is from its reference.
+/// The comparison of one output with its reference.
 struct TensorCheck {
   double rel_l2 =
       0;  ///< |got - expected| / |expected|, Euclidean norms; NaN or inf if an element is so wrongly
   double max_abs = 0;                 ///< the largest |got - expected|
-  Measure measure = Measure::kRelL2;  ///< which of the two decides
-  double tolerance = 0;               ///< and what it may be
+  Measure measure = Measure::kRelL2;  ///< which of the two errors decides
+  double tolerance = 0;               ///< the largest allowed value of that error
   bool passed = false;
-  std::size_t elements = 0;                                ///< how many were compared
+  std::size_t elements = 0;                                ///< compared
   std::int64_t wrong_elements = 0;                         ///< 0 when passed
   std::optional<WrongElement> first_wrong = std::nullopt;  ///< in row-major order
   std::optional<WrongPattern> pattern = std::nullopt;      ///< of all of them
@@ -70,9 +70,9 @@ struct Check {
 /// A NaN is right only where the reference has a NaN, an infinity only where it has the same one; such
 /// elements then count as exact. If all reference elements are 0, the relative error is 0 or infinite.
 ///
-/// When the check fails, the elements that are too far off count as wrong. For kMaxAbs that is more than the
-/// limit; for kRelL2 more than limit * sqrt((e^2 + r^2) / 2), e being the element's expected value and r the
-/// root mean square of all of them: if no element were, rel_l2 could not exceed the limit.
+/// If the check fails, elements that are too far off count as wrong: for kMaxAbs, by more than the limit; for
+/// kRelL2, by more than limit * sqrt((e^2 + r^2) / 2), where e is the expected value of the element and r the
+/// root mean square of all expected values. If no element were that far off, rel_l2 could not exceed the limit.
 ///
 /// @throws std::invalid_argument  if the numbers of elements differ
 TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance);

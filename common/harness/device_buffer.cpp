@@ -21,7 +21,7 @@ DeviceBuffer::DeviceBuffer(std::string name, std::size_t bytes, std::size_t guar
     : bytes_(bytes), guard_(guard) {
   const cudaError_t status = cudaMalloc(&allocation_, bytes + 2 * guard);
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // the failure has been dealt with
+    cudaGetLastError();  // the failure has been handled
     throw DeviceError(fmt::format("not enough device memory for the {} bytes of {}: choose a smaller problem",
                                   bytes, name));
   }

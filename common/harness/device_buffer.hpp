@@ -1,5 +1,5 @@
 /// @file
-/// Device memory with an owner.
+/// Device memory that frees itself.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace fa {
 /// Memory on the device, freed when the buffer goes out of scope.
 class DeviceBuffer {
  public:
-  /// @param name   how counters and defects call it
-  /// @param guard  bytes before and behind it that nobody should write; a multiple of 256
+  /// @param name   for counters and defects
+  /// @param guard  bytes before and after it that nothing should write; a multiple of 256
   /// @throws DeviceError  if there is not enough memory    @throws CudaError  on any other failure
   DeviceBuffer(std::string name, std::size_t bytes, std::size_t guard = 0);
   ~DeviceBuffer();
@@ -23,16 +23,16 @@ class DeviceBuffer {
   void* get() const { return static_cast<std::byte*>(allocation_) + guard_; }
   std::size_t bytes() const { return bytes_; }
 
-  /// Copies as many bytes as the buffer has from the host.
+  /// Fills the buffer with bytes from the host.
   void upload(const void* from);
 
-  /// Copies all bytes to the host.
+  /// Copies the whole buffer to the host.
   void download(void* to) const;
 
-  /// Fills the buffer with 0xFF bytes, which are NaNs, and makes reading them a defect where that is checked.
+  /// Fills the buffer with 0xFF bytes, which are NaNs, and makes reading them a defect if the backend checks that.
   void poison();
 
-  /// Whether the bytes before and behind the buffer are what they were.
+  /// Whether the bytes before and after the buffer are unchanged.
   bool guards_intact() const;
 
  private:
@@ -40,7 +40,7 @@ class DeviceBuffer {
   std::size_t bytes_ = 0, guard_ = 0;
 };
 
-/// Bytes that can still be allocated.
+/// The number of bytes that can still be allocated.
 std::size_t free_device_bytes();
 
 }  // namespace fa

@@ -12,12 +12,12 @@
 
 namespace fa {
 
-/// One buffer for each input, filled, and one for each output and each tensor of the workspace, poisoned so that
-/// what a kernel forgets to write is a NaN. The buffers carry the names of the tensors, and hold elements of
-/// their types: fp32 values of the host are rounded to nearest on the way in, and widened on the way out.
+/// A filled buffer for each input, and a poisoned one for each output and each tensor of the workspace, so that
+/// whatever a kernel forgets to write is a NaN. The buffers have the names and the element types of the tensors:
+/// fp32 values from the host are rounded to nearest on the way in, and widened on the way out.
 class DeviceTensors {
  public:
-  /// @param guard  bytes around each buffer that overrun() looks at
+  /// @param guard  bytes around each buffer that overrun() checks
   /// @throws DeviceError  if there is not enough memory
   /// @throws std::invalid_argument  if an input is missing or has another shape than its spec
   DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<TensorSpec> outputs,
@@ -26,10 +26,10 @@ class DeviceTensors {
   /// Device addresses of all tensors, by name.
   std::map<std::string, void*> addresses() const;
 
-  /// The outputs as they are now.
+  /// The current contents of the outputs.
   TensorMap download_outputs() const;
 
-  /// A tensor before or behind which something has been written; empty if there is none.
+  /// A tensor with something written before or after it; empty if there is none.
   std::string overrun() const;
 
  private:
@@ -40,7 +40,7 @@ class DeviceTensors {
   std::size_t guard_;
 };
 
-/// Bytes of all tensors of a list on the device.
+/// The bytes that a list of tensors takes on the device.
 std::size_t total_bytes(const std::vector<TensorSpec>& tensors);
 
 }  // namespace fa

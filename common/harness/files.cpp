@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name beside `path` that no other process or thread uses.
+/// A name in the folder of `path` that no other process or thread uses.
 fs::path temporary_name(const fs::path& path) {
   static std::atomic<int> count = 0;
   return path.parent_path() / fmt::format(".{}.{}.{}.tmp", path.filename().string(), getpid(), count++);
@@ -32,7 +32,7 @@ struct TemporaryFile {
   }
 };
 
-/// Creates or overwrites a file. Returns why it could not, or nothing.
+/// Creates or overwrites a file. Returns the reason if that fails.
 std::string write_directly(const fs::path& path, const std::function<void(std::ostream&)>& write) {
   errno = 0;
   std::ofstream file(path, std::ios::binary);
@@ -42,7 +42,7 @@ std::string write_directly(const fs::path& path, const std::function<void(std::o
   return errno != 0 ? std::strerror(errno) : "the write failed";
 }
 
-/// Where a link leads, so that the link itself is not replaced by a file.
+/// The target of a link, so that the link itself is not replaced by a file.
 fs::path behind_links(const fs::path& path) {
   std::error_code error;
   const fs::path target = fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
@@ -55,7 +55,7 @@ bool is_special(const fs::path& path) {
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// write_file() without the exception: returns why it could not, or nothing.
+/// write_file() without the exception: returns the reason if it fails.
 std::string try_to_write(const fs::path& path, const std::function<void(std::ostream&)>& write) {
   const fs::path target = behind_links(path);
   if (is_special(target)) return write_directly(target, write);

@@ -23,7 +23,7 @@ std::optional<double> available_host_bytes() {
 void require_host_memory(const std::string& options, double bytes) {
   const std::optional<double> available = available_host_bytes();
   if (!available || bytes <= *available) return;
-  throw UsageError(fmt::format("{}: needs {} of memory, {} are available: choose smaller sizes", options,
+  throw UsageError(fmt::format("{}: needs {} of memory, {} is available: choose smaller sizes", options,
                                in_bytes(bytes), in_bytes(*available)));
 }
 

@@ -1,5 +1,5 @@
 /// @file
-/// Is there enough memory in this machine? Asked before it is used: Linux hands out more than there is.
+/// Checks for enough memory before it is used, because Linux hands out more than there is.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 
 namespace fa {
 
-/// Bytes that programs can still use without swapping; nothing where the system does not say.
+/// The bytes that programs can still use without swapping; nothing if the system does not say.
 std::optional<double> available_host_bytes();
 
-/// @param options  the options that decide the sizes, for the message
-/// @throws UsageError  naming them, if so many bytes are not available
+/// @param options  the options that determine the sizes, for the message
+/// @throws UsageError  naming them, if that many bytes are not available
 void require_host_memory(const std::string& options, double bytes);
 
 }  // namespace fa

@@ -13,7 +13,8 @@ void RandomOptions::add_to(CLI::App& app, const std::string& group, const std::s
   add_text(app, "--init", init_, filled_with)
       ->option_text(fmt::format("{}", fmt::join(kInitNames, "|")))
       ->group(group);
-  add_whole_number(app, "--seed", seed_, "of the random numbers (default 0), which are the same everywhere")
+  add_whole_number(app, "--seed", seed_,
+                   "seed of the random numbers, which are the same everywhere (default 0)")
       ->group(group);
 }
 
@@ -44,7 +45,7 @@ void refuse_beside_file(const std::string& file,
   for (const auto& [option, is_given] : options) {
     if (is_given) {
       throw UsageError(
-          fmt::format("{} cannot be given with {}: the file decides; leave it out", option, file));
+          fmt::format("{} cannot be given with {}: the file determines it; leave it out", option, file));
     }
   }
 }

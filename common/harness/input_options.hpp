@@ -1,5 +1,5 @@
 /// @file
-/// What the options of all problems have in common: random numbers, input files, refusals.
+/// What the options of all problems have in common: random numbers, input files, error messages.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace fa {
 /// --init and --seed.
 class RandomOptions {
  public:
-  /// @param filled_with  the help of --init: what the words mean for this problem
+  /// @param filled_with  the help for --init: what its values mean for this problem
   void add_to(CLI::App& app, const std::string& group, const std::string& filled_with);
 
   /// @throws UsageError  if the word is not one of kInitNames
@@ -47,9 +47,9 @@ Tensor read_file(const std::string& option, const std::string& path, const std::
 /// @throws UsageError  if there is a reason to refuse
 void require(const std::optional<std::string>& reason);
 
-/// @param file     an option that was given and decides sizes and numbers: "--x"
-/// @param options  others, and whether they were given
-/// @throws UsageError  if one of them was
+/// @param file     a given option that determines sizes and numbers: "--x"
+/// @param options  other options, and whether they were given
+/// @throws UsageError  if one of those was given
 void refuse_beside_file(const std::string& file, std::initializer_list<std::pair<const char*, bool>> options);
 
 }  // namespace fa

@@ -1,8 +1,8 @@
 /// @file
-/// A chapter as a shared library, so that another program launches its kernels on its own memory: PyTorch, to time
-/// them on the tensors of its own kernels in one process. tools/bench/chapter_library.py is the other side.
+/// A chapter as a shared library, so that another program can launch its kernels on its own memory: from Python, to
+/// time them and PyTorch's kernels in one process on the same tensors. tools/bench/chapter_library.py is the caller.
 ///
-/// Nothing throws. A function that fails returns null or false, and fa_error() says why.
+/// Nothing throws. A function that fails returns null or false, and fa_error() returns the reason.
 
 #include <cuda_runtime.h>
 
@@ -24,7 +24,7 @@
 
 namespace {
 
-/// A variant and what it is launched on.
+/// A variant and its tensors.
 struct Bound {
   fa::AnyChapter chapter;
   std::vector<fa::DeviceBuffer> workspace;
@@ -33,7 +33,7 @@ struct Bound {
 
 thread_local std::string last_error;
 
-/// The result of `attempt`, or what stands for failure.
+/// The result of `attempt`, or the value that means failure.
 template <class Attempt>
 auto guarded(Attempt attempt, decltype(attempt()) failed) noexcept {
   try {
@@ -78,7 +78,7 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const fa::AttentionShape
 
 extern "C" {
 
-/// What ctypes fills in. Addresses are of device memory.
+/// The parameters, which ctypes fills in. Addresses are those of device memory.
 struct FaAttention {
   std::int64_t batch, heads, kv_heads, seq_q, seq_k, head_dim;
   std::int32_t dtype;  ///< the number of fa::DType: 0 fp32, 1 fp16, 2 bf16
@@ -89,10 +89,10 @@ struct FaAttention {
   void *d_o, *dq, *dk, *dv;  ///< of a backward pass, or null
 };
 
-/// Why the last call of this thread failed.
+/// The reason why this thread's last call failed.
 const char* fa_error() { return last_error.c_str(); }
 
-/// A variant made ready for a problem: its workspace is allocated, and what comes before it has run. Null if it
+/// Prepares a variant for a problem: allocates its workspace and runs what must come before it. Null if the variant
 /// refuses.
 void* fa_bind(const char* variant, const FaAttention* given) {
   return guarded(
@@ -118,7 +118,7 @@ void* fa_bind(const char* variant, const FaAttention* given) {
       nullptr);
 }
 
-/// Enqueues the kernels of fa_bind()'s result.
+/// Enqueues the kernels of a variant that fa_bind() returned.
 bool fa_launch(void* bound, cudaStream_t stream) {
   return guarded(
       [&] {
@@ -128,7 +128,7 @@ bool fa_launch(void* bound, cudaStream_t stream) {
       false);
 }
 
-/// Frees what fa_bind() made. Launches of it must be over.
+/// Frees what fa_bind() returned. Its launches must have finished.
 void fa_release(void* bound) { delete static_cast<Bound*>(bound); }
 
 }  // extern "C"

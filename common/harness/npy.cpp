@@ -21,26 +21,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-static_assert(std::endian::native == std::endian::little,
-              "elements are read and written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "elements are read and written in memory order");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;  ///< of the first element, as NumPy writes it
 
-/// What the header says.
+/// The contents of the header.
 struct Header {
-  std::string descr;  ///< the element type in NumPy's words: "<f4"
+  std::string descr;  ///< the element type in NumPy's notation: "<f4"
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
 };
 
-/// Reads the one kind of Python dictionary that a header may hold:
+/// Reads the one kind of Python dictionary that a header may contain:
 /// {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. Keys in any order, each once, no others.
 class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : rest_(text) {}
 
-  /// @throws std::runtime_error  saying what is wrong, without the file's name
+  /// @throws std::runtime_error  with what is wrong, without the file's name
   Header parse() {
     Header header;
     bool has_descr = false, has_order = false, has_shape = false;
@@ -76,7 +75,7 @@ class HeaderParser {
     return header;
   }
 
-  /// The text with everything that would disturb a line on a terminal replaced.
+  /// The text, with every character replaced that would disturb a line on a terminal.
   static std::string printable(std::string text) {
     constexpr std::size_t kLongest = 40;
     if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
@@ -176,10 +175,10 @@ class Reader {
     throw NpyError(fmt::format("{}: {}", path_.string(), reason));
   }
 
-  /// Bytes not read yet.
+  /// The number of bytes not read yet.
   std::uint64_t left() const { return left_; }
 
-  /// Reads exactly so many bytes; `what` is missing if there are fewer.
+  /// Reads exactly this many bytes; if there are fewer, `what` is cut off.
   void read(void* to, std::uint64_t bytes, std::string_view what) {
     if (bytes > left_ || !file_.read(static_cast<char*>(to), std::streamsize(bytes))) {
       fail(fmt::format("is cut off in {}", what));
@@ -217,7 +216,7 @@ class Reader {
   std::uint64_t left_ = 0;
 };
 
-/// Bytes of an element of a type that can be read; 0 for every other type.
+/// The size of an element if its type can be read, 0 otherwise.
 std::uint64_t element_size(std::string_view descr) {
   if (descr == "<f4") return sizeof(float);
   if (descr == "<f2") return sizeof(Eigen::half);
@@ -238,7 +237,7 @@ bool matches(const std::vector<std::int64_t>& shape, const std::vector<Axis>& ax
                     });
 }
 
-/// Number of bytes of the elements, or nothing if that does not fit 63 bits.
+/// The number of bytes of all elements, or nothing if it does not fit into 63 bits.
 std::optional<std::uint64_t> data_bytes(const std::vector<std::int64_t>& shape, std::uint64_t element_bytes) {
   std::int64_t bytes = std::int64_t(element_bytes);
   for (const std::int64_t length : shape) {
@@ -260,7 +259,7 @@ Tensor read_npy(const fs::path& path, const std::vector<Axis>& axes) {
                     HeaderParser::printable(header.descr)));
   }
   if (header.fortran_order) reader.fail("is in Fortran order; must be in C order (numpy.ascontiguousarray)");
-  constexpr std::size_t kMostDimensions = 64;  // NumPy has no more; the limit keeps the message short
+  constexpr std::size_t kMostDimensions = 64;  // NumPy allows no more; the limit keeps the message short
   if (header.shape.size() > kMostDimensions) {
     reader.fail(
         fmt::format("has {} dimensions; must be {}, each at least 1", header.shape.size(), to_string(axes)));

@@ -17,12 +17,12 @@
 
 namespace fa {
 
-/// A file that is not what the reader can represent. The message starts with the file's name.
+/// A file that cannot be read as a tensor. The message starts with the file's name.
 struct NpyError : UsageError {
   using UsageError::UsageError;
 };
 
-/// One dimension of the tensor that is expected in a file.
+/// One dimension of the tensor expected in a file.
 struct Axis {
   std::string name;                    ///< "rows", "seq_k", ...
   std::optional<std::int64_t> length;  ///< nothing: any length of at least 1
@@ -31,9 +31,9 @@ struct Axis {
 /// Reads a tensor; float16 is widened to float32, which is exact.
 ///
 /// @param axes  the expected shape: as many dimensions, each at least 1 long
-/// @throws NpyError  if the file is missing, not a regular file, not in the format, of another element type
-///   than little-endian float32 or float16, in Fortran order, of another shape, or not as long as its header
-///   says
+/// @throws NpyError  if the file is missing, not a regular file, not in the .npy format, in Fortran order, not as
+///   long as its header says, or if it has a different shape or an element type other than little-endian float32
+///   or float16
 Tensor read_npy(const std::filesystem::path& path, const std::vector<Axis>& axes);
 
 /// Writes a tensor as little-endian float32 in C order. The file appears complete or not at all.

@@ -21,7 +21,7 @@ namespace {
 constexpr int kDefaultRepeats = 30;
 constexpr int kMostRepeats = 1000;
 
-/// Adds an option whose text must be a number, the whole text, that fits the type.
+/// Adds an option whose whole text must be a number that fits the type.
 template <class Number>
 CLI::Option* add_parsed(CLI::App& app, const std::string& name, std::optional<Number>& target,
                         const std::string& help, const std::string& kind) {
@@ -48,7 +48,7 @@ std::vector<std::string> split_at_commas(std::string_view text) {
   return parts;
 }
 
-/// The indices of the variants that a text names: "all", or names between commas.
+/// The indices of the variants that a text names: "all", or names separated by commas.
 /// @throws UsageError  if a name is unknown or given twice
 std::vector<std::size_t> select_variants(const ChapterProgram& chapter, const std::string& text) {
   std::vector<std::string> known;
@@ -96,10 +96,10 @@ std::optional<RunOptions> parse_command_line(const ChapterProgram& chapter, Chap
   CLI::App app(chapter.title(),
                argc > 0 ? std::filesystem::path(argv[0]).filename().string() : chapter.name());
   app.get_formatter()->column_width(32);
-  app.set_help_flag("-h,--help", "this text");
+  app.set_help_flag("-h,--help", "print this text");
   app.footer(
-      "Exit status: 0 all well; 1 a result is wrong, or bytes differ from the formula, or a check of\n"
-      "the simulator found a defect; 2 the arguments or a file are unusable, and nothing was written;\n"
+      "Exit status: 0 success; 1 a result is wrong, or bytes differ from the formula, or a check of\n"
+      "the simulator found a defect; 2 the arguments or a file are unusable, nothing was written;\n"
       "3 no usable device, or not enough memory on it.");
 
   RunOptions options;
@@ -119,15 +119,15 @@ std::optional<RunOptions> parse_command_line(const ChapterProgram& chapter, Chap
       ->option_text("DIR");
   app.add_flag("--no-check", no_check, "skip the float64 reference");
   app.add_flag("--check-ends", check_ends,
-               "compare the first and the last head of K (256 rows of a softmax)\n"
-               "alone, where the float64 reference of all would take long");
+               "compare only the first and the last head of K (256 rows of a\n"
+               "softmax), if the whole float64 reference would take too long");
   app.add_flag("--bench", bench,
                "time each variant on the GPU, every launch on buffers that are not\n"
                "in the L2 cache, and a copy in the same run");
   add_whole_number(app, "--repeat", repeats,
                    fmt::format("timed launches of each variant (default {})", kDefaultRepeats));
   add_text(app, "--json", options.json,
-           "write everything that is printed as JSON to this file;\n"
+           "write everything that is printed to this file, as JSON;\n"
            "- for standard output, instead of the table")
       ->option_text("FILE|-");
 
@@ -143,9 +143,9 @@ std::optional<RunOptions> parse_command_line(const ChapterProgram& chapter, Chap
   }
   if (bench && !backend::can_time()) {
     throw UsageError(
-        "--bench: the simulator's seconds mean nothing; build with the preset cuda and use a GPU");
+        "--bench: times on the simulator are meaningless; build with the preset cuda and use a GPU");
   }
-  if (no_check && check_ends) throw UsageError("--no-check and --check-ends: must be one of them");
+  if (no_check && check_ends) throw UsageError("--no-check and --check-ends: give only one of them");
   if (no_check) options.checked = Checked::kNothing;
   if (check_ends) options.checked = Checked::kEnds;
   options.bench_repeats = bench ? repeats.value_or(kDefaultRepeats) : 0;

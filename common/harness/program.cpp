@@ -31,7 +31,7 @@ void print_list(std::ostream& out, const ChapterProgram& chapter) {
   for (const auto& [name, summary] : variants) fmt::print(out, "  {:<{}}  {}\n", name, width, summary);
 }
 
-/// Runs the variants one after the other. After one that the device does not survive, the rest did not run.
+/// Runs the variants one after the other. If the device does not survive one, the remaining ones fail.
 std::vector<VariantResult> run_all(ChapterRun& run, const ChapterProgram& chapter,
                                    const std::vector<std::size_t>& variants, int bench_repeats,
                                    double copy_gb_per_s) {
@@ -61,7 +61,7 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
     return kAllWell;
   }
 
-  // Everything that can be refused is refused here, and only the last step leaves a trace.
+  // Everything that can be refused is refused here, and only the last step writes anything.
   const std::vector<std::size_t> variants =
       run->prepare(options.variants, options.all_variants, options.checked);
   const bool json_to_file = options.json && !options.json_to_stdout();
@@ -114,7 +114,7 @@ int run_program(const AnyChapter& chapter, int argc, const char* const* argv, st
     return fail(kUnusableArguments, error.what());
   } catch (const DeviceError& error) {
     return fail(kNoDevice, error.what());
-  } catch (const CudaError& error) {  // a kernel's own failures are results; this is the device
+  } catch (const CudaError& error) {  // a kernel's failure would be a result; this is the device's
     return fail(kNoDevice, error.what());
   } catch (const std::bad_alloc&) {
     return fail(kUnusableArguments, "not enough memory: choose smaller sizes");

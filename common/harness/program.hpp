@@ -1,5 +1,5 @@
 /// @file
-/// A chapter as a program: from the arguments of the command line to the exit status.
+/// A chapter as a program: from its command line to its exit status.
 #pragma once
 
 #include <cstddef>
@@ -19,30 +19,30 @@ class App;
 
 namespace fa {
 
-/// How much of the outputs is compared with float64.
+/// The part of the outputs that is compared with float64.
 enum class Checked { kNothing, kEnds, kAll };
 
-/// One run of a chapter on one problem. The steps come in the order of the functions.
+/// One run of a chapter on one problem. The functions are called in this order.
 class ChapterRun {
  public:
   virtual ~ChapterRun() = default;
 
-  /// Adds the options of the problem: sizes, inputs, files.
+  /// Adds the options of the problem to the command line: sizes, inputs, files.
   virtual void add_options(CLI::App& app) = 0;
 
-  /// Reads the input files and checks everything that can be checked before computing.
+  /// Reads the input files and checks everything that can be checked before anything is computed.
   ///
-  /// @param variants  indices of those that shall run     @param checked  what there will be a reference of
-  /// @param skip      leave out those that do not take the element type, if others do
+  /// @param variants  indices of those to run     @param checked  the part of the outputs to compute a reference for
+  /// @param skip      leave out those that do not support the element type, if others do
   /// @return          those that will run
   /// @throws UsageError  naming the option or the file
   virtual std::vector<std::size_t> prepare(const std::vector<std::size_t>& variants, bool skip,
                                            Checked checked) = 0;
 
-  /// The problem that prepare() found.
+  /// The problem that prepare() determined.
   virtual ProblemReport problem() const = 0;
 
-  /// @throws DeviceError  if the device has not enough free memory for the problem
+  /// @throws DeviceError  if the device does not have enough free memory for the problem
   virtual void require_device_memory() const = 0;
 
   /// Makes the inputs and, if the results will be checked, the reference.
@@ -53,7 +53,7 @@ class ChapterRun {
   virtual VariantResult run(std::size_t variant, int bench_repeats, double copy_gb_per_s) = 0;
 };
 
-/// What a chapter offers without its problem type. Each problem type has one implementation, in runner.hpp.
+/// The interface of a chapter that does not depend on its problem type.
 class ChapterProgram {
  public:
   virtual ~ChapterProgram() = default;
@@ -73,7 +73,7 @@ std::vector<std::string> variant_names(const AnyChapter& chapter);
 ///
 /// @param out  the table, the list, the help, or the JSON of `--json -`
 /// @param err  at most one line, when the exit status is 2 or 3
-/// @return  0 all well; 1 a result is wrong or a check found a defect; 2 the arguments or an input file are
+/// @return  0 success; 1 a result is wrong or a check found a defect; 2 the arguments or an input file are
 ///   unusable, and nothing has been written; 3 no usable device or not enough memory on it
 int run_program(const AnyChapter& chapter, int argc, const char* const* argv, std::ostream& out,
                 std::ostream& err);

@@ -20,7 +20,7 @@ constexpr std::size_t kWidest = 100;
 
 // ---- the table
 
-/// A column: two lines of heading, and for each variant a text, or nothing where it is not known.
+/// A column: two lines of heading, and a text for each variant, or nothing if it is not known.
 struct Column {
   std::string heading, subheading;
   std::optional<std::string> (*cell)(const VariantResult&);
@@ -39,17 +39,17 @@ std::string_view name_of(Verdict verdict) {
   return "?";
 }
 
-/// All digits where they fit nine columns.
+/// All digits, if they fit into nine columns.
 std::string bytes_cell(std::int64_t bytes) {
   return bytes < 1'000'000'000 ? std::to_string(bytes) : in_bytes(double(bytes));
 }
 
-/// All digits where they fit six columns.
+/// All digits, if they fit into six columns.
 std::string count_cell(std::int64_t count) {
   return count < 1'000'000 ? std::to_string(count) : with_prefix(double(count));
 }
 
-/// The output whose relative error is closest to its tolerance, or furthest beyond it.
+/// The output with the largest ratio of relative error to tolerance.
 const TensorCheck* worst(const VariantResult& result) {
   if (!result.check || result.check->tensors.empty()) return nullptr;
   const auto badness = [](const auto& tensor) {
@@ -126,7 +126,7 @@ const std::vector<Column>& columns() {
   return kColumns;
 }
 
-/// Writes the columns about which at least one variant knows something.
+/// Writes the columns that at least one variant has a value for.
 void print_table(std::ostream& out, const std::vector<VariantResult>& variants) {
   struct Printed {
     const Column* column;
@@ -161,7 +161,7 @@ void print_table(std::ostream& out, const std::vector<VariantResult>& variants) 
   }
 }
 
-/// What is wrong with a variant, and what was declared to be.
+/// Writes what is wrong with a variant, and what is declared to be wrong.
 void print_remarks(std::ostream& out, const VariantResult& result) {
   for (const std::string& complaint : result.complaints())
     fmt::print(out, "{}: {}\n", result.name, complaint);
@@ -222,7 +222,7 @@ Json to_json(const WrongPattern& pattern) {
   return json;
 }
 
-/// JSON has no NaN and no infinity: they become the words "nan", "inf" and "-inf".
+/// JSON has no NaN and no infinity, so these become the words "nan", "inf" and "-inf".
 Json number_or_word(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
@@ -336,7 +336,7 @@ std::string to_json(const Report& report) {
   json["variants"] = Json::array();
   for (const VariantResult& result : report.variants) json["variants"].push_back(to_json(result));
   constexpr int kIndent = 2;
-  // A file name may hold bytes that are not UTF-8.
+  // A file name may contain bytes that are not UTF-8.
   return json.dump(kIndent, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -15,11 +15,11 @@
 
 namespace fa {
 
-/// Where inputs come from, by option: {"init", "normal"}, {"seed", 0}, or {"x", "x.npy"}.
+/// The sources of the inputs, by option: {"init", "normal"}, {"seed", 0}, or {"x", "x.npy"}.
 using InputSource =
     std::vector<std::pair<std::string, std::variant<std::string, std::uint64_t, double, bool>>>;
 
-/// The problem of a run, as reports show it.
+/// The problem of a run, for reports.
 struct ProblemReport {
   std::string name;                                         ///< "softmax"
   std::vector<std::pair<std::string, std::int64_t>> sizes;  ///< {"rows", 64}, ...
@@ -27,7 +27,7 @@ struct ProblemReport {
   std::vector<TensorSpec> tensors = {};  ///< inputs, then outputs
 };
 
-/// Everything that a run found out.
+/// All results of a run.
 struct Report {
   std::string chapter, title;
   std::string backend, device;
@@ -35,16 +35,16 @@ struct Report {
   std::optional<double> copy_gb_per_s = std::nullopt;  ///< measured in the same run, with --bench
   std::vector<VariantResult> variants = {};
 
-  /// No variant has anything wrong that was not declared.
+  /// Whether nothing is wrong with any variant except what was declared.
   bool ok() const;
 };
 
 /// Writes the table, at most 100 columns wide, then what is wrong with each variant, then all defects in
-/// full. Columns about which the backend knows nothing are left out.
+/// full. Columns for which the backend has no values are left out.
 void print(std::ostream& out, const Report& report);
 
-/// The report as the text of one JSON object, without a newline at the end. What a backend cannot know is absent;
-/// a number that is not finite is null.
+/// The report as the text of one JSON object, without a newline at the end. Values that a backend cannot determine
+/// are absent; a number that is not finite is null.
 std::string to_json(const Report& report);
 
 }  // namespace fa

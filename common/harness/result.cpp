@@ -12,7 +12,7 @@
 namespace fa {
 namespace {
 
-/// One sentence for each tensor and direction in which the two differ. Tensors that one of them lacks have 0
+/// One sentence for each tensor and direction in which the two differ. A tensor that one of them lacks counts as 0
 /// bytes.
 std::vector<std::string> differences(const Traffic& predicted, const Traffic& counted) {
   std::set<std::string> names;
@@ -43,7 +43,7 @@ std::vector<std::string> differences(const Traffic& predicted, const Traffic& co
 
 std::optional<double> Counters::sector_efficiency() const {
   constexpr double kSectorBytes = 32;
-  // The bytes of an atomic are counted as read and as written, its sectors once.
+  // The bytes of an atomic count as both read and written, its sectors only once.
   const std::int64_t sectors = read_sectors + write_sectors + 2 * atomic_sectors;
   if (sectors == 0) return std::nullopt;
   return double(traffic.bytes()) / (kSectorBytes * double(sectors));
@@ -87,7 +87,7 @@ std::string describe_wrong(const std::string& tensor, const TensorCheck& check) 
       fmt::format("{} error {}, limit {}", check.measure == Measure::kRelL2 ? "rel. L2" : "largest",
                   scientific(check.error()), scientific(check.tolerance));
   if (!check.first_wrong) return fmt::format("{} is wrong ({})", tensor, error);
-  // Poisoned memory is a NaN with the sign bit set; that is not worth a sign.
+  // Poisoned memory is a NaN with the sign bit set; do not print its sign.
   const auto number = [](double value) { return std::isnan(value) ? "nan" : fmt::format("{:.6g}", value); };
   return fmt::format("{}{} is {}, should be {} ({} of {} are wrong; {})", tensor, check.first_wrong->index,
                      number(check.first_wrong->got), number(check.first_wrong->expected),

@@ -1,5 +1,5 @@
 /// @file
-/// What a run of one variant gives: the check, the bytes, the counters, the times.
+/// The results of one variant: the check, the bytes, the counters, the times.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ struct SharedCounters {
   std::int64_t load_wavefronts = 0, load_wavefronts_ideal = 0;
   std::int64_t store_wavefronts = 0, store_wavefronts_ideal = 0;
 
-  /// Wavefronts beyond the least possible.
+  /// Wavefronts beyond the fewest possible.
   std::int64_t conflicts() const {
     return load_wavefronts - load_wavefronts_ideal + store_wavefronts - store_wavefronts_ideal;
   }
 };
 
-/// What a backend that counts has counted in one run. A sector is 32 aligned bytes of global memory, a
-/// request one instruction of a warp, a barrier one __syncthreads() of a warp.
+/// The counts of one run, from a backend that counts. A sector is 32 aligned bytes of global memory, a request one
+/// instruction of a warp, a barrier one __syncthreads() of a warp.
 struct Counters {
   Traffic traffic = {};
   std::int64_t read_sectors = 0, write_sectors = 0, atomic_sectors = 0;
@@ -35,57 +35,57 @@ struct Counters {
   SharedCounters shared = {};
   std::int64_t mma = 0, barriers = 0, shuffles = 0;
 
-  /// The part of the bytes of all sectors that the program asked for, 0 .. 1; nothing if it asked for none.
+  /// The requested share of the bytes of all sectors, 0 .. 1; nothing if there are no sectors.
   std::optional<double> sector_efficiency() const;
 };
 
-/// Something that a backend's checks found wrong in a kernel.
+/// A defect in a kernel, found by the backend's checks.
 struct Defect {
   std::string kind;     ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence
   std::string message;  ///< one or more lines
   std::int64_t count = 0;
 };
 
-/// Device times of single launches.
+/// Device times of individual launches.
 struct Timing {
   double median_ms = 0, min_ms = 0, max_ms = 0;
   int repeats = 0;
 };
 
-/// Timing together with what follows from it.
+/// Timing and the speeds that follow from it.
 struct BenchResult {
   Timing time;
   double gb_per_s = 0;       ///< 10^9 bytes a second: every input read once and every output written once
   double share_of_copy = 0;  ///< of the bandwidth of a copy in the same run
-  std::optional<double> tflops = std::nullopt;  ///< where the problem counts operations
+  std::optional<double> tflops = std::nullopt;  ///< if the problem counts operations
 };
 
-/// The verdict on a variant, from best to worst; complaints() has the details.
+/// The verdict on a variant, from best to worst; complaints() gives the details.
 enum class Verdict { kOk, kFailsAsDeclared, kTrafficDiffers, kWrong, kDefects, kDidNotRun };
 
-/// Everything known about one run of one variant. What a backend cannot know is absent.
+/// The results of one run of one variant. Values that a backend cannot determine are absent.
 struct VariantResult {
   std::string name;
   std::optional<std::string> failure = std::nullopt;  ///< why the kernel did not finish
   std::optional<Check> check = std::nullopt;          ///< absent with --no-check
   std::optional<std::string> known_failure =
       std::nullopt;                 ///< why the variant is declared to be wrong on these inputs
-  std::size_t workspace_bytes = 0;  ///< of the tensors that its kernels keep in HBM between them
+  std::size_t workspace_bytes = 0;  ///< of the tensors that its kernels leave in HBM for one another
   Traffic predicted = {};
   std::optional<Counters> counted = std::nullopt;
   std::vector<Defect> defects = {};
   std::optional<BenchResult> bench = std::nullopt;
   TensorMap outputs = {};  ///< empty if the kernel did not finish
 
-  /// The first of these that is true: did not run, has defects, wrong, traffic differs, fails as declared,
+  /// The first of these that applies: did not run, has defects, wrong, traffic differs, fails as declared,
   /// ok.
   Verdict verdict() const;
 
-  /// Nothing is wrong with the variant that was not declared: does not make the exit status 1.
+  /// Whether nothing is wrong except what was declared, so that the exit status does not become 1.
   bool ok() const { return verdict() == Verdict::kOk || verdict() == Verdict::kFailsAsDeclared; }
 
-  /// What is wrong apart from defects, one sentence each, without the variant's name: why the kernel did not
-  /// run, a wrong element of each wrong output, two numbers for each tensor whose bytes differ from the
+  /// What is wrong apart from defects, in one sentence each, without the variant's name: why the kernel did not
+  /// run, a wrong element of each wrong output, and both numbers for each tensor whose bytes differ from the
   /// formula.
   std::vector<std::string> complaints() const;
 

@@ -8,15 +8,15 @@
 namespace fa {
 
 void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result) {
-  backend::take_observation();  // what happened before is not this variant's
+  backend::take_observation();  // discard what happened before this variant
   try {
     launch(nullptr);
     FA_CUDA_CHECK(cudaDeviceSynchronize());
   } catch (const CudaError& error) {
     if (backend::is_device_missing(error.code)) throw DeviceError(error.what());
-    cudaGetLastError();  // the failure has been dealt with
+    cudaGetLastError();  // the failure has been handled
     result.failure = error.what();
-  } catch (const std::runtime_error& error) {  // of a library that the launch calls
+  } catch (const std::runtime_error& error) {  // from a library that the launch calls
     result.failure = error.what();
   }
   backend::Observation seen = backend::take_observation();
@@ -24,7 +24,7 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
   result.defects = std::move(seen.defects);
   if (result.failure) return;
   if (const std::string tensor = tensors.overrun(); !tensor.empty()) {
-    result.failure = "something was written before or behind " + tensor;
+    result.failure = "something was written before or after " + tensor;
     return;
   }
   result.outputs = tensors.download_outputs();

@@ -1,5 +1,5 @@
 /// @file
-/// Running one variant: buffers, launch, check, counters, times. Also what the tests of the chapters use:
+/// Runs one variant: buffers, launch, check, counters, times. The tests of the chapters use it as well:
 ///
 /// @code
 /// for (const std::string& variant : variant_names(chapter))
@@ -29,33 +29,33 @@
 
 namespace fa {
 
-/// Enqueues a kernel, its arguments being bound already.
+/// Enqueues a kernel whose arguments are already bound.
 using Launch = std::function<void(cudaStream_t)>;
 
-/// Launches a kernel, waits for it, and fills in what was seen: failure, counters, defects, outputs.
+/// Launches a kernel, waits for it, and fills in the observations: failure, counters, defects, outputs.
 ///
-/// A kernel that the device stops, or refuses to launch, or that writes outside of its tensors where these have guards,
-/// is a failure in the result and no exception.
+/// If the device stops the kernel or refuses to launch it, or if it writes outside of tensors that have guards, the
+/// result records a failure; no exception is thrown.
 /// @throws DeviceError  if the device itself is not usable
 void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result);
 
 /// Compares each output with its reference.
 Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances);
 
-/// How many sets of buffers the timed launches rotate through: so many that together they exceed twice the L2
-/// cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
+/// The number of sets of buffers that the timed launches rotate through: enough that together they exceed twice the
+/// L2 cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
 std::size_t count_sets(std::size_t bytes_of_set, int launches);
 
-/// What follows from a time. @param bytes  all inputs and outputs once    @param flops  0: none are counted
+/// The speeds that follow from a time. @param bytes  all inputs and outputs once    @param flops  0: not counted
 BenchResult evaluate(const Timing& time, std::size_t bytes, double flops, double copy_gb_per_s);
 
-/// The tensors that a variant needs in device memory besides inputs and outputs.
+/// The tensors that a variant needs in device memory in addition to inputs and outputs.
 template <Problem P>
 std::vector<TensorSpec> workspace_of(const Variant<P>& variant, const typename P::Shape& shape) {
   return variant.workspace ? variant.workspace(shape) : std::vector<TensorSpec>();
 }
 
-/// Compares outputs, and asks the variant what it declares of these inputs. The result is told.
+/// Compares the outputs, and records in the result whether the variant declares a failure on these inputs.
 template <Problem P>
 void check_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                    const TensorMap& outputs, const Reference& reference, VariantResult& result) {
@@ -65,10 +65,10 @@ void check_variant(const Variant<P>& variant, const typename P::Shape& shape, co
 
 /// Runs one variant once.
 ///
-/// @param reference  what the outputs should be; null: they are not checked
-/// @param guard  bytes around each tensor that must stay as they are: on a GPU, where nothing else sees such writes
+/// @param reference  the expected outputs; null: they are not checked
+/// @param guard  bytes around each tensor that must not change: for a GPU, where nothing else detects such writes
 /// @throws UsageError  if the variant refuses the shape
-/// @throws DeviceError  if the device is not usable or has not enough memory
+/// @throws DeviceError  if the device is not usable or does not have enough memory
 template <Problem P>
 VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                           const Reference* reference, std::size_t guard = 0) {
@@ -93,7 +93,7 @@ VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& sh
 }
 
 /// Times one variant, each launch on the next of several sets of buffers, so that none finds its tensors in
-/// the L2 cache. Only where backend::can_time().
+/// the L2 cache. Only if backend::can_time().
 template <Problem P>
 BenchResult bench_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                           int repeats, double copy_gb_per_s) {

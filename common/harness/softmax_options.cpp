@@ -12,7 +12,7 @@
 namespace fa {
 namespace {
 
-/// Small enough for the simulator, and a multiple of no tile.
+/// Small enough for the simulator, and not a multiple of any tile.
 constexpr Softmax::Shape kDefault = {.rows = 64, .cols = 1000};
 
 }  // namespace
@@ -22,12 +22,11 @@ void ProblemOptions<Softmax>::add_to(CLI::App& app) {
   const auto in_group = [&](CLI::Option* option) { return option->group(group); };
   in_group(add_whole_number(app, "--rows", rows_,
                             fmt::format("rows of the matrix x (default {})", kDefault.rows)));
-  in_group(
-      add_whole_number(app, "--cols", cols_,
-                       fmt::format("columns of x, over which each sum runs (default {})", kDefault.cols)));
+  in_group(add_whole_number(app, "--cols", cols_,
+                            fmt::format("columns of x, the length of each sum (default {})", kDefault.cols)));
   random_.add_to(app, group,
-                 "what x is filled with: standard normal numbers (the default),\n"
-                 "uniform ones in [-1, 1), or normal ones of which one in 32 is near\n"
+                 "random numbers to fill x with: standard normal (the default),\n"
+                 "uniform in [-1, 1), or normal with outliers: one in 32 is near\n"
                  "+-100, where exp() overflows");
   in_group(add_text(app, "--x", x_,
                     "read x from a .npy file: float32 or float16, C order,\n"
@@ -37,9 +36,9 @@ void ProblemOptions<Softmax>::add_to(CLI::App& app) {
                     "make x the logits scale * Q K^T, one row for each query; Q is a\n"
                     ".npy file as above, [batch, heads, seq_q, head_dim]"))
       ->option_text("FILE");
-  in_group(add_text(app, "--k", k_, "the keys of --q, [batch, kv_heads, seq_k, head_dim]"))
+  in_group(add_text(app, "--k", k_, "the keys for --q, [batch, kv_heads, seq_k, head_dim]"))
       ->option_text("FILE");
-  in_group(add_number(app, "--scale", scale_, "factor of these logits (default 1/sqrt(head_dim))"));
+  in_group(add_number(app, "--scale", scale_, "factor for these logits (default 1/sqrt(head_dim))"));
 }
 
 GivenProblem<Softmax> ProblemOptions<Softmax>::read(const std::function<bool(const Softmax::Shape&)>&) const {
@@ -48,7 +47,7 @@ GivenProblem<Softmax> ProblemOptions<Softmax>::read(const std::function<bool(con
   if (q_.has_value() != k_.has_value()) {
     throw UsageError(fmt::format("{0} needs {1}: add {1} FILE", q_ ? "--q" : "--k", q_ ? "--k" : "--q"));
   }
-  if (scale_ && !q_) throw UsageError("--scale needs --q and --k: it is the factor of their logits");
+  if (scale_ && !q_) throw UsageError("--scale needs --q and --k: it is the factor for their logits");
   GivenProblem<Softmax> given = x_ ? matrix_from_file() : q_ ? logits_from_files() : random();
   require(Softmax::refuse(given.shape));
   return given;

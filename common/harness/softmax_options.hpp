@@ -1,5 +1,5 @@
 /// @file
-/// --rows, --cols and the inputs of the softmax chapters.
+/// --rows, --cols and the other options for the inputs of the softmax chapters.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace fa {
 
-/// Sizes with random numbers, or a matrix from a file, or the logits of queries and keys from two files.
+/// Sizes and random numbers, or a matrix from a file, or the logits of queries and keys from two files.
 template <>
 class ProblemOptions<Softmax> {
  public:
@@ -25,7 +25,7 @@ class ProblemOptions<Softmax> {
   GivenProblem<Softmax> matrix_from_file() const;
   GivenProblem<Softmax> logits_from_files() const;
 
-  /// @throws UsageError  if an option is given that only goes with random numbers
+  /// @throws UsageError  if an option is given that applies only to random numbers
   void refuse_random_options(const std::string& file) const;
 
   std::optional<std::int64_t> rows_, cols_;

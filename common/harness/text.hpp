@@ -1,5 +1,5 @@
 /// @file
-/// Numbers as people read them.
+/// Numbers in a readable form.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ inline std::string in_bytes(double bytes) {
   return text.find(' ') == std::string::npos ? text + " B" : text + "B";
 }
 
-/// Words with a space between them, in lines of at most `width` columns; all lines but the first begin with two
-/// spaces. A word that is longer has a line to itself.
+/// Words separated by spaces, in lines of at most `width` columns; all lines but the first begin with two
+/// spaces. A longer word has a line to itself.
 std::string in_lines(const std::vector<std::string>& words, std::size_t width);
 
 /// Two significant digits, short: "3.1e-7", "2e-6", "0", "nan".

@@ -156,7 +156,7 @@ TEST_F(AttentionRefusal, Files) {
                                       {"--init", "normal"},
                                       {"--seed", "1"}}) {
     expect({"--q", q, "--k", k, "--v", v, option, value},
-           std::string(option) + " cannot be given with --q: the file decides; leave it out");
+           std::string(option) + " cannot be given with --q: the file determines it; leave it out");
   }
 }
 

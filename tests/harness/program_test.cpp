@@ -117,11 +117,11 @@ TEST_F(Refusal, CombinationsThatContradict) {
   for (const auto& [option, value] :
        {std::pair("--rows", "3"), {"--cols", "4"}, {"--init", "normal"}, {"--seed", "1"}}) {
     expect({"--x", x, option, value},
-           std::string(option) + " cannot be given with --x: the file decides; leave it out");
+           std::string(option) + " cannot be given with --x: the file determines it; leave it out");
   }
   expect({"--x", x, "--q", x, "--k", x}, "--q cannot be given with --x: choose one input");
   expect({"--x", x, "--k", x}, "--k cannot be given with --x: choose one input");
-  expect({"--scale", "2"}, "--scale needs --q and --k: it is the factor of their logits");
+  expect({"--scale", "2"}, "--scale needs --q and --k: it is the factor for their logits");
 }
 
 TEST_F(Refusal, Outputs) {
@@ -147,7 +147,7 @@ TEST_F(Refusal, Bench) {
   expect({"--bench", "--repeat", "many"}, "--repeat 'many': must be a whole number");
   if (!backend::can_time()) {
     expect({"--bench"},
-           "--bench: the simulator's seconds mean nothing; build with the preset cuda and use a GPU");
+           "--bench: times on the simulator are meaningless; build with the preset cuda and use a GPU");
   }
 }
 
@@ -284,7 +284,7 @@ TEST_F(Program, CheckEndsComparesTheFirstAndTheLastRowsAlone) {
   EXPECT_NE(run({"--variant", "wrong", "--rows", "700", "--cols", "3", "--check-ends"}).out.find(" of 1536 "),
             std::string::npos);
   EXPECT_EQ(run({"--no-check", "--check-ends"}).err,
-            "error: --no-check and --check-ends: must be one of them\n");
+            "error: --no-check and --check-ends: give only one of them\n");
 }
 
 TEST_F(Program, SeedAndInitReachTheInputs) {
