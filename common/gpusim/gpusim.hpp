@@ -1,8 +1,8 @@
 /// @file
 /// Host interface of the simulator: names for allocations, and the report of what kernels did.
 ///
-/// A program that uses only the CUDA runtime API needs none of this: defects are then printed to standard
-/// error at exit, and the exit status is made non-zero.
+/// A program that uses only the CUDA runtime API needs none of this: at exit, the simulator then prints the defects
+/// to standard error and makes the exit status non-zero.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace gpusim {
 
 /// Traffic between the multiprocessors and global memory, as warps request it.
 ///
-/// Bytes are the distinct bytes that a warp instruction asks for: 32 lanes that read the same float ask for
+/// Bytes are the distinct bytes that a warp instruction requests: 32 lanes that read the same float request
 /// 4 bytes. A sector is 32 aligned bytes; a request is one warp instruction. Atomics count in both bytes
-/// (each of them reads and writes what it changes) and in `atomic_*`, not in the sectors and requests of
+/// (each atomic reads and writes what it changes) and in `atomic_*`, not in the sectors and requests of
 /// loads and stores, which is how Nsight Compute divides them.
 struct GlobalCounters {
   std::int64_t read_bytes = 0, write_bytes = 0;
@@ -52,7 +52,7 @@ struct Defect {
   std::int64_t count = 0;  ///< how often it happened
 };
 
-/// Everything that kernels did since the last take_report().
+/// Everything that kernels have done since the last take_report().
 struct Report {
   std::int64_t launches = 0;
   std::map<std::string, GlobalCounters> tensors;  ///< by allocation name
@@ -66,7 +66,7 @@ struct Report {
 /// Returns the report of all launches since the last call, and starts a new one.
 Report take_report();
 
-/// The defects as text, every line behind "========= ", with the summary line compute-sanitizer ends with.
+/// The defects as text, with "========= " before every line and the summary line that compute-sanitizer ends with.
 std::string format_defects(const Report& report);
 
 /// Gives an allocation the name under which reports show it. @param pointer  what cudaMalloc returned
@@ -75,14 +75,14 @@ void name_allocation(const void* pointer, const std::string& name);
 /// Makes reads of these bytes a defect until something writes them.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
 
-// For a library routine that the simulator answers on the host, where a GPU would run a kernel.
+// For library routines that the simulator computes on the host instead of in a kernel.
 
 /// Counts and checks one read of each byte of a range, under the name of its allocation: bytes, sectors, and one
-/// request for each 512 bytes, which is what the 32 lanes of a warp can ask for at once.
+/// request for each 512 bytes, the most that the 32 lanes of a warp can request at once.
 ///
-/// Outside an allocation, and where nothing has been written, it is a defect.
+/// Reading outside an allocation, or what nothing has written, is a defect.
 ///
-/// @param routine  what the report says has read: "cublasSgemmStridedBatched"
+/// @param routine  the reader that the report names: "cublasSgemmStridedBatched"
 /// @return  whether the host may read there: all of the range is in one allocation
 bool account_read(const void* pointer, std::size_t bytes, const std::string& routine);
 

@@ -112,7 +112,7 @@ class Example(unittest.TestCase):
     def test_a_barrier_that_is_not_there_is_no_barrier_that_is_not_needed(self) -> None:
         elsewhere = f"block_sums.cu:{line_of('total += partials[warp];')}"
         done = self.run_program("block_sums", skip=elsewhere)
-        why = f"gpusim: GPUSIM_SKIP_BARRIER={elsewhere}: no thread came to a barrier there\n"
+        why = f"gpusim: GPUSIM_SKIP_BARRIER={elsewhere}: no thread reached a barrier there\n"
         self.assertEqual((done.returncode, done.stdout, done.stderr), (1, SUMS, why))
 
     def test_counters_option_leaves_the_exit_status_to_the_program(self) -> None:

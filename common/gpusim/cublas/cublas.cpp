@@ -21,7 +21,7 @@ struct Operand {
   bool has_valid_ld() const { return ld >= std::max<std::int64_t>(1, rows); }
   bool overlaps(int batch) const { return batch > 1 && stride < ld * (cols - 1) + rows; }
 
-  /// Calls `account` for the elements of every matrix, and nothing between them.
+  /// Calls `account` for the elements of every matrix, without the gaps between matrices.
   template <class Account>
   bool each_range(int batch, Account account) const {
     constexpr std::size_t kBytes = sizeof(*data);
@@ -75,7 +75,7 @@ cublasStatus_t gemm(const char* routine, cublasHandle_t handle, cublasOperation_
   const auto write = [&](T* first, std::size_t bytes) {
     return gpusim::account_write(first, bytes, routine);
   };
-  const bool a_inside = in_a.each_range(batch, read);  // all three are told, even if one is outside
+  const bool a_inside = in_a.each_range(batch, read);  // check all three, even if one is outside
   const bool b_inside = in_b.each_range(batch, read);
   const bool c_inside = out.each_range(batch, write);
   if (!a_inside || !b_inside || !c_inside) return CUBLAS_STATUS_EXECUTION_FAILED;

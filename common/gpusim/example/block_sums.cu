@@ -1,4 +1,4 @@
-// The sum of each 128 numbers of an array: an ordinary CUDA program, run by the simulator.
+// Sums every 128 numbers of an array: an ordinary CUDA program that the simulator runs.
 
 #include <cuda_runtime.h>
 
@@ -14,7 +14,7 @@ constexpr int kThreads = 128;
 
 extern __shared__ float partials[];  // one per warp
 
-/// sums[b] = x[128 b] + ... + x[128 b + 127], as far as x goes.
+/// sums[b] = x[128 b] + ... + x[128 b + 127], or up to the end of x.
 ///
 ///   grid    ceil(n / 128)     block   128
 ///   shared  one float per warp
@@ -78,7 +78,7 @@ int run(bool counters) {
   std::printf("sums:");
   for (const float sum : sums) std::printf(" %g", sum);
   std::printf("\n");
-  if (!counters) return 0;  // what the simulator has found, it says at exit
+  if (!counters) return 0;  // at exit, the simulator reports what it has found
 
   const gpusim::Report report = gpusim::take_report();
   print_counters(report);

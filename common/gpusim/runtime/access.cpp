@@ -10,7 +10,7 @@ void AccessLog::enter(int lane) {
 
 bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintptr_t address) {
   if (follow(key, place.iteration(), address)) return true;
-  if (cursor_ == &accesses_[count_] && !slots_in_use_ && pacer_ < 0) {  // at the end of the path: extends it
+  if (cursor_ == &accesses_[count_] && !slots_in_use_ && pacer_ < 0) {  // at the end of the path: extend it
     if (!may_add(key, place, nullptr)) return false;
     add(key, place);
     return follow(key, place.iteration(), address);
@@ -31,7 +31,7 @@ bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintpt
   return true;
 }
 
-/// May the lane add an execution of this instruction? The first one that may not becomes the pacer.
+/// Whether the lane may add an execution of this instruction. The first one that may not becomes the pacer.
 bool AccessLog::may_add(InstructionKey key, const LoopTracker& place, const Slot* slot) {
   if (pacer_ < 0) {
     if (count_ - kept_ < kWindow) return true;
@@ -39,11 +39,11 @@ bool AccessLog::may_add(InstructionKey key, const LoopTracker& place, const Slot
     return false;
   }
   if (!is_before_pacer(key, place)) return false;
-  if (count_ == kCapacity) {  // the others have to wait for this one
+  if (count_ == kCapacity) {  // the other lanes have to wait for this one
     pace(key, place);
     return false;
   }
-  // The pacer has executed it less often than this lane: so far only, because it is not done.
+  // The pacer has executed it less often than this lane, but only because it has not finished.
   return slot == nullptr || slot->first < 0 || (accesses_[slot->first].lanes >> pacer_ & 1) == 0;
 }
 
@@ -103,14 +103,14 @@ void AccessLog::link(int i) {
   s.last = std::int16_t(i);
 }
 
-/// From here to the end of the window instructions are looked up.
+/// From here to the end of the window, instructions are looked up.
 void AccessLog::start_slots() {
   if (slots_.empty()) slots_.resize(kSlots);
   slots_in_use_ = true;
   for (int i = 0; i < count_; ++i) link(i);
 }
 
-/// Marks what lies beyond the pacer. @return whether there is any, and room for more
+/// Marks the entries beyond the pacer. @return whether there are any, and room for more
 bool AccessLog::find_those_ahead() {
   int staying = 0;
   for (int i = 0; i < count_; ++i) {

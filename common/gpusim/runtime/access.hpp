@@ -1,6 +1,6 @@
 /// @file
-/// The vocabulary of the runtime: what an access is, where it came from, and the log in which the accesses
-/// of one warp are lined up into warp instructions.
+/// The basic types of the runtime: an access, its origin, and the log that combines the accesses of the lanes of a
+/// warp into warp instructions.
 #pragma once
 
 #include <array>
@@ -56,19 +56,19 @@ struct WarpAccess {
 
 /// The accesses of one warp since its last synchronisation.
 ///
-/// Lanes run one after the other, but on a GPU they run side by side. The n-th execution of an instruction by
+/// Lanes run one after the other here, but side by side on a GPU. The n-th execution of an instruction by
 /// one lane, in one iteration of the loops around it, is taken to be the same warp instruction as the n-th
-/// execution by another lane in the same iteration. The first lane writes the sequence down; as long as the next
-/// lanes follow it step by step, which is nearly always, one comparison per access is enough. A lane that takes
-/// another path is lined up through `slots_`.
+/// execution by another lane in the same iteration. The first lane records the sequence; as long as the next
+/// lanes follow it step by step, which they nearly always do, one comparison per access is enough. A lane that takes
+/// a different path is matched through `slots_`.
 ///
 /// Between two synchronisations a lane may make any number of accesses, so the log is a window that moves over
-/// them. The first lane that fills it (the pacer) stops, and so does every other lane when it comes to where
-/// the pacer stands, or is beyond that already. What lanes have done beyond it - some left a loop earlier, say -
-/// stays in the log when the window moves on. The pacer, whom nobody is behind, goes first in the next window.
+/// them. The first lane that fills it (the pacer) stops, and so does every other lane when it reaches the pacer's
+/// position or is already past it. Accesses past that position (of lanes that left a loop earlier, for example)
+/// stay in the log when the window moves on. No lane is behind the pacer, which goes first in the next window.
 class AccessLog {
  public:
-  /// How far the pacer may go. A small window stays in the first-level cache.
+  /// The size of the window, which is small enough to stay in the first-level cache.
   static constexpr int kWindow = 128;
 
   AccessLog()
@@ -77,13 +77,13 @@ class AccessLog {
     clear();
   }
 
-  /// A lane gets its turn, once in each window.
+  /// Gives a lane its turn, once in each window.
   void enter(int lane);
 
   /// @param iteration  LoopTracker::iteration(), a hash
   static std::uint64_t id_of(InstructionKey key, std::uint64_t iteration) { return key.bits ^ iteration; }
 
-  /// Writes an access of the current lane down, if it is what the lanes before it have done at this point.
+  /// Records an access of the current lane if the lanes before it did the same at this point.
   bool follow(InstructionKey key, std::uint64_t iteration, std::uintptr_t address) {
     WarpAccess& next = *cursor_;
     if (next.id != id_of(key, iteration)) return false;
@@ -93,15 +93,15 @@ class AccessLog {
     return true;
   }
 
-  /// Writes it down in any case. False: the lane has to wait for the next window.
+  /// Records it in any case. False: the lane has to wait for the next window.
   /// @param place  where the lane is; its iteration() is that of the access
   bool append(InstructionKey key, const LoopTracker& place, std::uintptr_t address);
 
   /// The lane to begin the next window with.
   int first_lane() const { return first_lane_; }
 
-  /// Hands the warp instructions of this window to `process`, but for those in which lanes may still take part,
-  /// and starts the next window. To be called when every lane has had its turn.
+  /// Passes the warp instructions of this window to `process`, except those that more lanes may still join, and
+  /// starts the next window. Call it when every lane has had its turn.
   template <class Process>
   void advance(Process&& process) {
     first_lane_ = pacer_ >= 0 ? pacer_ : 0;
@@ -148,7 +148,7 @@ class AccessLog {
   bool find_those_ahead();
   void next_window(bool some_stay);
 
-  std::unique_ptr<WarpAccess[]> accesses_;  ///< the one at count_ has no id, so that no cursor passes it
+  std::unique_ptr<WarpAccess[]> accesses_;  ///< the entry at count_ has no id, so that no cursor passes it
   std::unique_ptr<LoopTracker[]> places_;   ///< where each of them is
   int count_ = 0;
   int kept_ = 0;  ///< how many of them are from the window before

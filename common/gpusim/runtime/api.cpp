@@ -32,13 +32,13 @@ cudaError_t result(cudaError_t error) {
   return error;
 }
 
-/// Kernels that cudaFuncSetAttribute has allowed more dynamic shared memory.
+/// Kernels for which cudaFuncSetAttribute has allowed more dynamic shared memory.
 std::map<const void*, std::size_t>& dynamic_shared_limits() {
   static std::map<const void*, std::size_t> limits;
   return limits;
 }
 
-/// Is [p, p + bytes) in one live allocation? Host memory is not the simulator's business.
+/// Whether [p, p + bytes) is in one live allocation, or is host memory, which the simulator does not check.
 bool valid_device_range(const void* p, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(p);
   return bytes == 0 || !Arena::instance().contains(address) || Arena::instance().find(address, bytes) != 0;

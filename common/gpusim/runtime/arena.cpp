@@ -37,7 +37,7 @@ Arena::Arena() {
     grid_races_ = std::move(races);
   }
   if (base_ == 0) throw std::runtime_error("gpusim: cannot reserve address space (ulimit -v?)");
-  // A byte that is both read and written costs 1 byte of data, 1/4 of initialisation state and 8 of race state.
+  // A byte that is both read and written costs 1 byte of data, 1/4 byte of initialisation state and 8 of race state.
   const std::size_t physical = std::size_t(sysconf(_SC_PHYS_PAGES)) * std::size_t(sysconf(_SC_PAGESIZE));
   capacity_ = std::min(size_ / 2, physical / 12);
   top_ = base_ + (1 << kPageBits);
@@ -80,7 +80,7 @@ void Arena::give_range(std::uintptr_t begin, std::size_t length) {
 
 void* Arena::allocate(std::size_t bytes) {
   if (bytes == 0 || bytes > capacity_ - used_) return nullptr;
-  // One unowned page behind every allocation, so that running past the end never lands in the next one.
+  // An unowned page after every allocation, so that running past the end never reaches the next one.
   const std::size_t length = round_up(bytes, std::size_t(1) << kPageBits) + (std::size_t(1) << kPageBits);
   const std::uintptr_t begin = take_range(length);
   if (begin == 0) return nullptr;
@@ -133,7 +133,7 @@ std::string Arena::place_of(std::uintptr_t address) const {
       least = distance;
     }
   }
-  // The page behind an allocation is its own.
+  // The page after an allocation counts as part of it.
   if (released != nullptr && least > std::uintptr_t(1) << kPageBits) {
     return place_in(released->name, released->begin, released->end, address) + ", which has been released";
   }

@@ -17,7 +17,7 @@ namespace gpusim {
 /// One cudaMalloc.
 struct Allocation {
   std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;  ///< begin + the bytes asked for
+  std::uintptr_t end = 0;  ///< begin + the requested bytes
   std::string name;
   bool live = false;
 };
@@ -26,7 +26,7 @@ class Arena {
  public:
   static Arena& instance();
 
-  /// nullptr if the simulated device has not that much memory left.
+  /// nullptr if the simulated device does not have that much memory left.
   void* allocate(std::size_t bytes);
   /// False if the pointer is not the start of a live allocation.
   bool release(void* pointer);
@@ -47,13 +47,13 @@ class Arena {
   const Allocation& allocation(std::uint32_t id) const { return allocations_[id]; }
   std::size_t allocation_count() const { return allocations_.size(); }
 
-  /// Where an address is, in words: in an allocation, in one that has been released, or near one.
+  /// The position of an address in words: in an allocation, in one that has been released, or near one.
   std::string place_of(std::uintptr_t address) const;
 
   /// One byte per word: bit b is set when byte b of the word has been written.
   std::uint8_t* initialized(std::uintptr_t address) const { return &init_[(address - base_) >> 2]; }
   void mark(std::uintptr_t address, std::size_t bytes, bool initialized);
-  /// How many bytes from the address on have been written, up to `bytes`.
+  /// The number of consecutive bytes from the address on that have been written, up to `bytes`.
   std::size_t written_prefix(std::uintptr_t address, std::size_t bytes) const;
 
   GridRaces& grid_races() { return grid_races_; }
@@ -75,7 +75,8 @@ class Arena {
   Reserved<std::uint8_t> init_;
   GridRaces grid_races_;
   std::vector<Allocation> allocations_;
-  std::map<std::uintptr_t, std::size_t> free_;  ///< below top_: where, and how many bytes; no two adjoin
+  std::map<std::uintptr_t, std::size_t>
+      free_;  ///< below top_: address and number of bytes; no two are adjacent
 };
 
 }  // namespace gpusim

@@ -1,5 +1,5 @@
 /// @file
-/// What a block begins with: shared memory, threads, their stacks.
+/// The setup of a block: shared memory, threads, their stacks.
 #include "gpusim/runtime/block.hpp"
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 /// @file
-/// One thread block on one CPU thread: fibers, barriers, and what its accesses amount to.
+/// One thread block on one CPU thread: fibers, barriers, and the accounting of its accesses.
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
@@ -26,7 +26,7 @@
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/sites.hpp"
 
-// The built-in variables of a kernel: to the kernel, which sees shim/device_functions.h, they are constants.
+// The built-in variables of a kernel. The kernel sees them as constants, through shim/device_functions.h.
 extern __thread gpusim::device::Index threadIdx;
 extern __thread gpusim::device::Index blockIdx;
 extern __thread gpusim::device::Index blockDim;
@@ -34,7 +34,7 @@ extern __thread gpusim::device::Index gridDim;
 
 namespace gpusim {
 
-/// What one CPU thread has counted and found.
+/// The counts and findings of one CPU thread.
 struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
   SharedCounters shared;
@@ -43,7 +43,7 @@ struct Tally {
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
 };
 
-/// Runs the blocks that are given to it, one after the other. Belongs to one CPU thread.
+/// Runs the blocks given to it, one after the other. Belongs to one CPU thread.
 class BlockRunner {
  public:
   BlockRunner();
@@ -59,9 +59,9 @@ class BlockRunner {
 
   Tally tally;
 
-  // From here on: called from inside a fiber, through the hooks and gpusim::device.
+  // The following functions are called from inside a fiber, through the hooks and gpusim::device.
 
-  /// A read, write or atomic operation that is about to happen. Returns if it may; else the thread ends here.
+  /// Checks a read, write or atomic operation that is about to happen. Returns if it is allowed; otherwise the thread ends.
   template <AccessKind kKind, std::size_t kSize>
   [[gnu::always_inline]] void access(const void* pointer, const void* pc) {
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
@@ -79,7 +79,7 @@ class BlockRunner {
     on_access(pointer, kSize, kKind, pc);
   }
 
-  /// The same for any size and kind. @param aligned  the address has to be a multiple of the size
+  /// The same for any size and kind. @param aligned  the address must be a multiple of the size
   void on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc, bool aligned = true);
 
   /// A basic block begins. @param frame  see LoopTracker
@@ -103,7 +103,7 @@ class BlockRunner {
   int sync_threads(int value, const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
-  /// A lane's part of an ldmatrix: the address has to be in shared memory.
+  /// A lane's share of an ldmatrix: the address must be in shared memory.
   void read_matrix_row(const void* row, const void* pc);
   void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,
                   const void* pc);
@@ -144,17 +144,17 @@ class BlockRunner {
   };
 
   struct StaticVariable {
-    std::size_t offset = 0, bytes = 0;  ///< in the TLS block; bytes: how far the launch may go
+    std::size_t offset = 0, bytes = 0;  ///< in the TLS block; bytes: how many the launch may use
     std::string name;
     bool dynamic = false;
     bool touched = false;
-    bool is_index = false;  ///< threadIdx and its like: not shared memory, but they lie beside it
+    bool is_index = false;  ///< threadIdx and the like: not shared memory, but next to it
   };
 
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kStack = 64 * 1024;
   static constexpr std::size_t kStackStride = kStack + kPage;  // a guard page below each stack
-  /// Accesses by a lane without any synchronisation in the block, after which it is taken to run for ever.
+  /// After this many accesses without any synchronisation in the block, a lane is assumed to run forever.
   static constexpr std::int64_t kLongPatience = 1 << 25;
 
   // block.cpp
@@ -181,24 +181,25 @@ class BlockRunner {
   void process_shared(const WarpAccess& access, int warp);
   void found_race(InstructionKey instruction, std::uintptr_t address, int warp, int lane, const Rival& rival);
 
-  /// What is known of a word of shared memory, in a byte: a bit for each of its bytes that has been written, ...
+  /// The state of a word of shared memory, in a byte: a bit for each of its bytes that has been written, ...
   static constexpr std::uint8_t kWritten = 0x0f;
-  static constexpr std::uint8_t kUsable = 0x10;  ///< all of it is of one variable, which the launch may use
-  static constexpr std::uint8_t kLast = 0x20;    ///< the last word of that variable
+  static constexpr std::uint8_t kUsable =
+      0x10;  ///< the whole word is of one variable, which the launch may use
+  static constexpr std::uint8_t kLast = 0x20;  ///< the last word of that variable
 
   /// The states of all words that an aligned access of this size touches, as one number.
   template <std::size_t kSize>
   using States = std::conditional_t<kSize == 16, std::uint32_t,
                                     std::conditional_t<kSize == 8, std::uint16_t, std::uint8_t>>;
 
-  /// The checks, for accesses with which everything is in order. False: look closer.
+  /// A fast check that accepts most valid accesses. False: a closer look is needed.
   template <AccessKind kKind, std::size_t kSize>
   bool passes_shared(std::uintptr_t address) {
     if (address % kSize != 0) return false;
     constexpr auto kEach = States<kSize>(0x01010101u);
     constexpr auto kAllUsable = States<kSize>(kEach * kUsable);
     constexpr auto kRunsOut =
-        States<kSize>(States<kSize>(kEach * kLast) >> 8);  // behind any word but the last
+        States<kSize>(States<kSize>(kEach * kLast) >> 8);  // after any word but the last
     std::uint8_t* at = &shared_state_[(address - shared_base_) / 4];
     States<kSize> states;
     std::memcpy(&states, at, sizeof states);
@@ -249,7 +250,7 @@ class BlockRunner {
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
-  int idle_rounds_ = 0;  ///< full logs since anything was synchronised
+  int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   void (*body_)(const void*) = nullptr;
   const void* arguments_ = nullptr;
@@ -259,7 +260,7 @@ class BlockRunner {
   Thread* current_ = nullptr;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
   std::uint32_t lanes_in_turn_ =
-      0;                         ///< of the warp that runs: those that go on from its last synchronisation
+      0;                         ///< of the current warp: those that continue from its last synchronisation
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
   AccessLog log_;
   PatternCache patterns_;
@@ -276,17 +277,17 @@ class BlockRunner {
   SiteNumbers sites_;
 
   std::byte* stacks_ = nullptr;
-  // For AddressSanitizer, which must be told of every change of stack.
+  // For AddressSanitizer, which must be notified of every change of stack.
   void* scheduler_fake_stack_ = nullptr;
   const void* scheduler_stack_ = nullptr;
   std::size_t scheduler_stack_size_ = 0;
 };
 
-/// The runner of this CPU thread while the code of a kernel runs, and nullptr while anything else does: functions of
+/// The runner of this CPU thread while the code of a kernel runs, otherwise nullptr: functions of
 /// the standard library that the runtime calls may be the copies that were compiled with a kernel, hooks and all.
 extern constinit thread_local BlockRunner* current_runner;
 
-/// The code of a kernel has called the runtime, which has more to do than a few comparisons.
+/// While this object lives, hooks do nothing: the runtime is at work, and not the code of the kernel.
 class OutsideKernel {
  public:
   OutsideKernel() : runner_(std::exchange(current_runner, nullptr)) {}

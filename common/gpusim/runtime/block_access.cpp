@@ -1,5 +1,5 @@
 /// @file
-/// An access that a thread is about to make: whether it may, and what is reported if it may not.
+/// Checks an access that a thread is about to make, and reports it if it is not allowed.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace gpusim {
 namespace {
 
-/// Calls f(state, bits) for each word that the bytes lie in, with the bits that stand for them.
+/// Calls f(state, bits) for each word that contains some of the bytes, with the bits that represent them.
 template <class F>
 void for_each_word(std::uint8_t* state, std::uintptr_t address, std::size_t size, F&& f) {
   for (const std::uintptr_t end = address + size; address < end; ++state) {
@@ -126,8 +126,8 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
   e.place = place_of(space, address);
 }
 
-/// Reports an access that cannot be made, and ends the thread in its stead. The block is given up as soon as
-/// the other lanes have had their turn, so that all of them are counted.
+/// Reports an access that cannot be made, and ends the thread instead. The block is abandoned as soon as the
+/// other lanes have had their turn, so that all of them are counted.
 void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
                        AccessKind access, const void* pc) {
   const FindingKey key{.kind = kind,

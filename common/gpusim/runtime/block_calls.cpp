@@ -1,5 +1,5 @@
 /// @file
-/// What a thread asks of the runtime: barriers, operations of a warp, asynchronous copies.
+/// The requests of a thread to the runtime: barriers, warp operations, asynchronous copies.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

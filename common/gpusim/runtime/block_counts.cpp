@@ -1,5 +1,5 @@
 /// @file
-/// From the accesses of a warp to counts and races.
+/// Turns the accesses of a warp into counts and races.
 #include <algorithm>
 #include <bit>
 #include <cstddef>

@@ -1,5 +1,5 @@
 /// @file
-/// Threads of a block that wait for each other for ever.
+/// Detects threads of a block that wait for each other forever.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace gpusim {
 
-/// Nobody can go on. Says who waits where, for the barrier that most threads have reached.
+/// No thread can continue. Reports which threads wait at the barrier that most threads have reached.
 void BlockRunner::report_divergence() {
   std::map<const void*, int> waiting;  // by call site
   const Thread* running = nullptr;

@@ -1,5 +1,5 @@
 /// @file
-/// Which thread of a block runs when: a fiber each, in turns from one synchronisation to the next.
+/// Schedules the threads of a block: each is a fiber, and they take turns from one synchronisation to the next.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -23,10 +23,10 @@ namespace {
 using boost::context::detail::jump_fcontext;
 using boost::context::detail::transfer_t;
 
-/// Accesses by a lane without any synchronisation in the block, after which it is taken to run for ever if other
+/// After this many accesses without any synchronisation in the block, a lane is assumed to run forever if other
 /// threads wait for it. See kLongPatience.
 constexpr std::int64_t kPatience = 1 << 22;
-/// Accesses by a lane after which the other warps get a turn: it may be waiting for something that they write.
+/// After this many accesses by a lane, the other warps get a turn: it may be waiting for something that they write.
 constexpr std::int64_t kTurn = 1 << 16;
 
 }  // namespace
@@ -55,8 +55,8 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
   }
 }
 
-/// Runs a warp until each of its lanes is done or waits for another warp, or for a turn if it does not come to
-/// that. False: there was nothing to run.
+/// Runs a warp until each of its lanes has ended or waits for another warp, but no longer than one turn. False: there
+/// was nothing to run.
 bool BlockRunner::run_warp(int warp) {
   const int first = warp * kWarpSize;
   const int last = std::min(first + kWarpSize, thread_count_);
@@ -101,7 +101,7 @@ void BlockRunner::resolve_warp(int warp) {
     if (leader.state != State::kWarpSync) continue;
     const std::uint32_t needed = leader.mask & w.live;
     if ((needed & (1u << std::countr_zero(rest))) == 0)
-      continue;  // names others but not itself: never completes
+      continue;  // names others but not itself, so it never completes
     const device::WarpOp op = leader.op;
     std::array<void*, kWarpSize> operands{};
     const bool needs_all = op >= device::WarpOp::kMatrixLoad;
@@ -122,7 +122,7 @@ void BlockRunner::resolve_warp(int warp) {
         break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote: ++tally.ops.votes; break;
-      case device::WarpOp::kMatrixLoad: break;  // counted as the read of shared memory that it is
+      case device::WarpOp::kMatrixLoad: break;  // counted as a read of shared memory
       case device::WarpOp::kMma: ++tally.ops.mma; break;
     }
     idle_rounds_ = 0;
@@ -152,7 +152,7 @@ bool BlockRunner::release_barrier() {
   return true;
 }
 
-/// Gives up a block whose threads cannot all end. Their stacks are used again; nothing on them is unwound.
+/// Abandons a block whose threads cannot all end. Their stacks are reused without unwinding.
 void BlockRunner::abandon() {
   log_.clear();
   shared_shadow_.reset();

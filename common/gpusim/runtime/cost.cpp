@@ -27,7 +27,7 @@ struct Active {
   }
   Active(const Active&) = delete;
 
-  /// Is every address `step` bytes behind the one before it?
+  /// Whether every address is `step` bytes after the one before it.
   bool is_sequence(std::uintptr_t step) const {
     if (count > 1 && begin[1] - begin[0] != step) return false;
     std::uintptr_t deviation = 0;
@@ -38,7 +38,7 @@ struct Active {
 
 /// Passes over the banks that these lanes need: the largest number of different words in one bank.
 ///
-/// @tparam kWords  how many words each lane asks for
+/// @tparam kWords  the number of words that each lane requests
 template <std::uint32_t kWords>
 int passes(const Active& active) {
   constexpr int kBanks = 32;
@@ -48,7 +48,7 @@ int passes(const Active& active) {
       for (std::uint32_t w = first; w != first + kWords; ++w) f(w);
     }
   };
-  // Nearly always every bank is asked for one word only. Then all agree on what each bank was asked for last.
+  // Nearly always only one word of each bank is requested. Then all lanes agree on the word last requested there.
   std::array<std::uint32_t, kBanks> last;
   std::uint32_t conflict = 0;
   for_each_word([&](std::uint32_t w) { last[w % kBanks] = w; });
@@ -68,7 +68,7 @@ int passes(const Active& active) {
   return most;
 }
 
-/// Does every active lane read what the lane `distance` bits away reads, unless that one is not active?
+/// Whether every active lane reads the same as the lane at XOR distance `distance`, if that lane is active.
 bool lanes_pair_up(const LaneAddresses& addresses, std::uint32_t lanes, int distance) {
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);

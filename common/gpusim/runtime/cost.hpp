@@ -1,5 +1,5 @@
 /// @file
-/// What one warp instruction costs: sectors of global memory, wavefronts of shared memory.
+/// The cost of one warp instruction: sectors of global memory, wavefronts of shared memory.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ GlobalCost global_cost(const LaneAddresses& addresses, std::uint32_t lanes, std:
 
 struct SharedCost {
   std::int64_t wavefronts = 0;
-  std::int64_t ideal = 0;  ///< wavefronts that the same bytes would take without a bank conflict
+  std::int64_t ideal = 0;  ///< wavefronts that the same bytes would take without bank conflicts
 };
 
 /// Shared memory has 32 banks of 4 bytes; a wavefront serves each bank with one word, to any number of lanes.
-/// Accesses of 8 (16) bytes are served a half (a quarter) of the warp at a time; twice as many lanes if each
-/// lane wants the same as its neighbour (lane ^ 1), or each the same as lane ^ 2. Measured on an H100:
+/// Accesses of 8 (16) bytes are served for half (a quarter) of the warp at a time, or for twice as many lanes if each
+/// lane reads the same as its neighbour (lane ^ 1), or each the same as lane ^ 2. Measured on an H100:
 /// docs/results/shared_wavefronts.json.
 SharedCost shared_cost(const LaneAddresses& addresses, std::uint32_t lanes, std::size_t size);
 

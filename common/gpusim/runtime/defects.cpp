@@ -37,7 +37,7 @@ const char* name_of(Space space) { return space == Space::kGlobal ? "__global__"
 std::string describe_race(const FindingKey& key, const Example& e, const std::string& line,
                           const std::string& rival_line) {
   std::ostringstream out;
-  // The access that a reader would name first comes first: the write, or the earlier of two.
+  // Print the access first that a reader would name first: the write, or the earlier of two.
   const bool rival_first = key.rival_access != AccessKind::kRead;
   const auto side = [&](bool rival) {
     const auto thread = e.block_dim.at(std::uint64_t(rival ? e.rival_thread : e.thread));
@@ -53,7 +53,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const std::st
   side(!rival_first);
   out << "\n    " << (key.space == Space::kShared ? "shared" : "global") << " memory, " << e.place;
   if (e.block != e.rival_block) {
-    out << ": blocks are not ordered, use an atomic operation";
+    out << ": blocks are not ordered; use an atomic operation";
     return out.str();
   }
   out << " in block " << triple(e.grid.at(e.block)) << ": ";
@@ -138,13 +138,13 @@ std::vector<Defect> Findings::describe() const {
     const auto it = lines.find(pc);
     return it == lines.end() ? std::string("?") : it->second;
   };
-  // Several machine instructions stand on one line: one defect for each pair of lines, whichever came first.
+  // A line may have several machine instructions, so report one defect per pair of lines, whichever came first.
   std::map<std::tuple<DefectKind, Space, std::string, std::string>, std::size_t> seen;
   std::vector<Defect> defects;
   for (const auto& [key, entry] : entries_) {
     const std::string line = line_of(key.pc);
     const std::string rival_line = key.rival_pc != 0 ? line_of(key.rival_pc) : "";
-    // Two branches of one line are one barrier to a reader.
+    // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const auto [it, is_new] =
         seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());

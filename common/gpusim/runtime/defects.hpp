@@ -1,5 +1,5 @@
 /// @file
-/// Defects as they are found, and as they are told.
+/// Defects, from finding to report.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace gpusim {
 struct Dim3 {
   unsigned x = 1, y = 1, z = 1;
   std::uint64_t volume() const { return std::uint64_t(x) * y * z; }
-  /// The index that is number `linear` in a box of this size, x fastest.
+  /// The index with the number `linear` in a box of this size, x fastest.
   Dim3 at(std::uint64_t linear) const {
     return {unsigned(linear % x), unsigned(linear / x % y), unsigned(linear / x / y)};
   }
 };
 
-/// Where an address is, seen from [begin, end): `byte 12 of "K"`, `4 bytes after the end of "K" (65536 bytes)`.
+/// The position of an address relative to [begin, end): `byte 12 of "K"`, `4 bytes after the end of "K" (65536 bytes)`.
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
                      std::uintptr_t address);
 
-/// What identical findings have in common.
+/// The properties that identical findings share.
 struct FindingKey {
   DefectKind kind;
   std::uintptr_t pc = 0;        ///< return address of the access, or of the barrier
@@ -39,7 +39,7 @@ struct FindingKey {
   auto operator<=>(const FindingKey&) const = default;
 };
 
-/// One of them, in full. The one with the lowest block number is kept, so that reports do not depend on
+/// One complete finding. The one with the lowest block number is kept, so that reports do not depend on
 /// which CPU thread was faster.
 struct Example {
   std::uint64_t block = 0;  ///< linear index in the grid
@@ -48,19 +48,19 @@ struct Example {
   int rival_thread = 0;
   Dim3 grid, block_dim;
   std::uintptr_t address = 0;  ///< global: the address
-  std::string place;           ///< where that is, in words: `byte 192 of "partials"`
+  std::string place;           ///< its position in words: `byte 192 of "partials"`
   std::string detail;          ///< divergence: the whole first line
 };
 
 /// All findings since the last report.
 class Findings {
  public:
-  /// @return the example to be filled in, or nullptr if an earlier block has already given one
+  /// @return the example to fill in, or nullptr if a lower block has already provided one
   Example* add(const FindingKey& key, std::uint64_t block, std::int64_t count = 1);
   void merge(Findings& other);
   bool empty() const { return entries_.empty(); }
 
-  /// In words, one defect per pair of source lines. Looks source lines up, so call it once per report.
+  /// The findings as text, one defect per pair of source lines. It looks up source lines, so call it once per report.
   std::vector<Defect> describe() const;
 
  private:

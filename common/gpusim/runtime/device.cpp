@@ -30,7 +30,7 @@ int worker_count() {
   return int(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-/// CPU threads that wait for launches. Each keeps its BlockRunner, and so its stacks and shadow memory.
+/// CPU threads that wait for launches. Each keeps its BlockRunner, with its stacks and shadow memory.
 class Pool {
  public:
   Pool() {
@@ -181,7 +181,7 @@ unsigned active_lanes() { return current_runner->active_lanes(); }
 int sync_threads(int value) {
   if (kBarrierIsNamed) [[unlikely]] {
     BlockRunner* const runner = current_runner;
-    current_runner = nullptr;  // what follows is no code of the kernel
+    current_runner = nullptr;  // what follows is not code of the kernel
     const bool skipped = SkippedBarrier::instance().is_at(GPUSIM_CALLER);
     current_runner = runner;
     if (skipped) return value;
@@ -267,7 +267,7 @@ void copy_wait(int pending) { current_runner->copy_wait(pending); }
 void run(const Launch& launch) {
   if (tls_layout().variables.empty()) {
     throw std::runtime_error(
-        "gpusim: the executable is stripped of the symbols by which shared variables are found");
+        "gpusim: the executable is stripped of the symbols that identify shared variables");
   }
   static Pool pool;
   Session::instance().count_launch();

@@ -1,5 +1,5 @@
 /// @file
-/// AddressSanitizer keeps a shadow of the stack it believes to be on; tell it when a fiber switches.
+/// AddressSanitizer keeps a shadow of the current stack, so it must be notified when a fiber switches.
 /// Without AddressSanitizer these are empty.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace gpusim::sanitizer {
 
-/// About to leave a stack for another. @param save  nullptr if the stack being left is done with
+/// Call before leaving a stack for another. @param save  nullptr if the old stack is no longer needed
 inline void leave([[maybe_unused]] void** save, [[maybe_unused]] const void* bottom,
                   [[maybe_unused]] std::size_t size) {
 #ifdef GPUSIM_ASAN
@@ -29,7 +29,7 @@ inline void leave([[maybe_unused]] void** save, [[maybe_unused]] const void* bot
 #endif
 }
 
-/// Arrived. @param saved  what leave() saved when this stack was left; old_*: where we come from
+/// Call after arriving. @param saved  what leave() saved for this stack; old_*: the previous stack
 inline void arrive([[maybe_unused]] void* saved, [[maybe_unused]] const void** old_bottom = nullptr,
                    [[maybe_unused]] std::size_t* old_size = nullptr) {
 #ifdef GPUSIM_ASAN
@@ -37,7 +37,7 @@ inline void arrive([[maybe_unused]] void* saved, [[maybe_unused]] const void** o
 #endif
 }
 
-/// A stack is used afresh: what abandoned frames left poisoned on it is void.
+/// Call when a stack is reused: clears the poison that abandoned frames left on it.
 inline void renew([[maybe_unused]] void* bottom, [[maybe_unused]] std::size_t size) {
 #ifdef GPUSIM_ASAN
   __asan_unpoison_memory_region(bottom, size);

@@ -26,7 +26,7 @@ GridRaces::operator bool() const {
   return all;
 }
 
-/// Keeps the lowest two blocks. Each block comes at most once.
+/// Keeps the lowest two blocks. Each block is added at most once.
 void GridRaces::insert(Cell& cell, std::uint64_t user) const {
   std::uint64_t lowest = cell.lowest.load();
   while (!is_current(lowest) || user < lowest) {
@@ -52,7 +52,7 @@ void GridRaces::record(std::uintptr_t offset, std::size_t bytes, Use use, User u
                        std::vector<std::uintptr_t>& suspects) {
   const int unit = bytes == 4 ? 2 : bytes == 2 && offset % 2 == 0 ? 1 : 0;
   const std::uintptr_t end = offset + bytes;
-  // First say what one does, then look at what others do: of two blocks at least one sees the other.
+  // Each block first publishes its use and then looks at the others', so of two blocks at least one sees the other.
   auto& flags = flags_[offset >> kPageBits];
   const unsigned mine = flag(unit, int(use));
   if ((flags.load() & mine) == 0) flags.fetch_or(std::uint16_t(mine));
@@ -74,7 +74,7 @@ void GridRaces::record(std::uintptr_t offset, std::size_t bytes, Use use, User u
   }
 }
 
-/// The two lowest blocks that use a byte in this way, whatever the size of their accesses.
+/// The two lowest blocks with this use of a byte, whatever the size of their accesses.
 std::array<User, 2> GridRaces::users(std::uintptr_t byte, int use) const {
   std::array<User, 2> result;
   const auto take = [&](std::uint64_t bits) {
@@ -120,7 +120,7 @@ std::vector<GridRace> GridRaces::conflicts(std::uintptr_t suspect) {
           continue;
         }
       }
-      bool told = false;  // of another byte of the word
+      bool told = false;  // for another byte of the word
       for (const GridRace& r : races) {
         told |= r.one_use == a && r.other_use == b && r.one.bits == race.one.bits &&
                 r.other.bits == race.other.bits;

@@ -1,6 +1,6 @@
 /// @file
-/// Races between the blocks of a launch: the same bytes of global memory used by two blocks, and not only read,
-/// and not only by atomic operations.
+/// Races between the blocks of a launch: two blocks use the same bytes of global memory, with uses other than only
+/// reads or only atomic operations.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace gpusim {
 enum class Use : std::uint8_t { kRead, kWrite, kAtomic };
 inline constexpr int kUses = 3;
 
-/// Who used some bytes, in one word that grows with the block: block number, thread in the block, site.
+/// The user of some bytes, in one word that is larger for higher blocks: block number, thread in the block, site.
 struct User {
   std::uint64_t bits = 0;
 
@@ -28,15 +28,15 @@ struct User {
   std::uint16_t site() const { return std::uint16_t(bits); }
 };
 
-/// One word (or part of one) that two blocks have used in this way.
+/// One word (or part of one) with conflicting uses by two blocks.
 struct GridRace {
   std::uintptr_t offset;  ///< in the arena
   Use one_use, other_use;
   User one, other;
 };
 
-/// For each use of each word, the two lowest blocks that made it: enough to know of every conflict, and the same
-/// whichever CPU thread was faster. Words of which a part is used (a half, a byte) are followed in parts as well.
+/// Records, for each use of each word, the two lowest blocks with that use: enough to find every conflict, and the
+/// same whichever CPU thread is faster. If only part of a word is used (a half, a byte), parts are recorded as well.
 class GridRaces {
  public:
   GridRaces() = default;
@@ -47,17 +47,17 @@ class GridRaces {
   /// Before a launch, whose blocks have the numbers [first_block, ...), larger than all before.
   void begin(std::uint32_t first_block) { first_block_ = first_block; }
 
-  /// A block uses these bytes, part or all of one word, in this way for the first time. From any CPU thread.
-  /// @param suspects  to which the word is added when the first conflict over it shows
+  /// A block makes this use of these bytes, part or all of one word, for the first time. Call it from any CPU thread.
+  /// @param suspects  receives the word when its first conflict shows
   void record(std::uintptr_t offset, std::size_t bytes, Use use, User user,
               std::vector<std::uintptr_t>& suspects);
 
-  /// After the launch: the conflicts over one suspect, each pair of uses by the lowest blocks that made them.
+  /// After the launch: the conflicts over one suspect, each pair of uses with the lowest blocks that made them.
   std::vector<GridRace> conflicts(std::uintptr_t suspect);
 
-  /// The memory is released.
+  /// Releases the memory.
   void forget(std::uintptr_t offset, std::size_t bytes);
-  /// Block numbers start again.
+  /// Restarts the block numbers.
   void forget_all();
 
  private:

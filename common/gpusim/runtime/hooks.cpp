@@ -1,6 +1,6 @@
 /// @file
-/// The functions that code compiled with -fsanitize=thread calls before each access to memory. Linked in place
-/// of libtsan. Host code in the same source file calls them too: there is no current runner then.
+/// The functions that code compiled with -fsanitize=thread calls before each memory access. Linked instead of
+/// libtsan. Host code in the same source file calls them too; then there is no current runner.
 
 #include <atomic>
 #include <cstddef>
@@ -25,9 +25,9 @@ inline void note_unaligned(const void* p, std::size_t size, AccessKind kind, con
   if (current_runner != nullptr) current_runner->on_access(p, size, kind, pc, false);
 }
 
-/// A copy of a whole object, as the accesses that nvcc makes of it. The compiler calls this for objects of odd sizes,
-/// and for those of up to 16 bytes that are aligned to less than 8 and less than their size. Of these nvcc takes no
-/// more at once than the alignment allows, unless they are in shared memory, where it knows every address.
+/// A copy of a whole object, divided into the accesses that nvcc generates. The compiler calls this for objects of odd
+/// sizes, and for those of up to 16 bytes that are aligned to less than 8 and less than their size. For these, nvcc
+/// accesses no more at once than the alignment allows, except in shared memory, where it knows every address.
 void note_range(const void* p, std::size_t size, AccessKind kind, const void* pc) {
   if (current_runner == nullptr) return;
   const std::size_t widest = size > 16 || current_runner->is_shared(p) ? 16
@@ -63,7 +63,7 @@ void note_range(const void* p, std::size_t size, AccessKind kind, const void* pc
     note_unaligned(p, size, kWrite, GPUSIM_CALLER);                                                       \
   }
 
-// std::atomic and the __atomic builtins become calls that must do the work as well.
+// std::atomic and the __atomic builtins become calls that must also do the work.
 #define GPUSIM_FETCH(bits, op, expression)                                                               \
   std::uint##bits##_t __tsan_atomic##bits##_##op(volatile std::uint##bits##_t* p, std::uint##bits##_t v, \
                                                  int) {                                                  \
@@ -123,7 +123,7 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit(void*) {}
 void __tsan_init() {}
 
-// Of -fsanitize-coverage=trace-pc: a basic block begins.
+// Called because of -fsanitize-coverage=trace-pc: a basic block begins.
 void __sanitizer_cov_trace_pc() {
   if (current_runner != nullptr) current_runner->on_block(GPUSIM_CALLER, __builtin_dwarf_cfa());
 }

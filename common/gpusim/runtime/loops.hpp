@@ -1,8 +1,8 @@
 /// @file
-/// Which iteration of which loops a CUDA thread is in.
+/// Tracks which iteration of which loops a CUDA thread is in.
 ///
 /// A GPU runs the lanes of a warp in step: an access in iteration 3 of a loop is the same warp instruction for
-/// all lanes that are in iteration 3, also for one that skipped the access in iteration 2. Fibers run one after
+/// all lanes in iteration 3, including one that skipped the access in iteration 2. Fibers run one after
 /// the other, so iterations are counted instead. The compiler calls on_block() at the start of each basic block
 /// (-fsanitize-coverage=trace-pc); a jump backwards begins the next iteration of the loop that starts there.
 #pragma once
@@ -27,7 +27,7 @@ class LoopTracker {
   }
   void reset() { *this = LoopTracker(); }
 
-  /// A basic block begins, in the innermost loop known, or with its next iteration. False: call change_loop().
+  /// A basic block begins, in the innermost known loop or in its next iteration. False: call change_loop().
   ///
   /// @param pc     of the block
   /// @param frame  lower for a function that was called, the same throughout one call
@@ -72,10 +72,10 @@ class LoopTracker {
     last_ = pc;
   }
 
-  /// The same number for two threads that are in the same iteration of the same loops.
+  /// A number that is the same for two threads in the same iteration of the same loops.
   std::uint64_t iteration() const { return inner_.iteration; }
 
-  /// Where two threads stand in the course of the program: a is `less` if a has yet to come to where b is,
+  /// Compares the positions of two threads in the program: a is `less` if a has yet to reach the position of b,
   /// `equivalent` if they are in the same basic block. Blocks lie in memory in the order of the source.
   friend std::weak_ordering operator<=>(const LoopTracker& a, const LoopTracker& b) {
     for (int level = 0; level < kMaxDepth; ++level) {
@@ -85,7 +85,7 @@ class LoopTracker {
       if (in_a.begin == in_b.begin && in_a.is_loop == in_b.is_loop && level < a.depth_ && level < b.depth_) {
         continue;
       }
-      // Whoever is within a loop that only the other one knows is in its first iteration.
+      // A thread inside a loop that only the other thread knows is in its first iteration.
       if (in_a.is_loop && in_a.begin <= in_b.begin && in_b.begin <= in_a.end) {
         return std::weak_ordering::greater;
       }
@@ -98,18 +98,18 @@ class LoopTracker {
  private:
   static constexpr int kMaxDepth = 12;
 
-  /// The body of a function stands for a loop without a header.
+  /// A loop, or the body of a function, which is treated as a loop without a header.
   struct Loop {
     std::uintptr_t header = 0;                  ///< its first block
     std::uintptr_t latch = ~std::uintptr_t(0);  ///< the last block from which it jumped back
     std::uintptr_t frame = 0;
-    std::uint64_t iteration = 0;  ///< a hash: outer iteration + how often it was begun * step
+    std::uint64_t iteration = 0;  ///< a hash: outer iteration + number of iterations begun * step
     std::uint64_t step = 0;
-    std::uint64_t count = 0;    ///< how often it was begun again
+    std::uint64_t count = 0;    ///< the number of repeated iterations
     std::uintptr_t caller = 0;  ///< function: `last_` of the function that called it
   };
 
-  /// What the code at some level is in just now: a loop, or else a block (which may have called a function).
+  /// The current position at some level: a loop, or else a block (which may have called a function).
   struct Span {
     std::uintptr_t begin, end;
     bool is_loop;

@@ -8,7 +8,7 @@
 
 namespace gpusim {
 
-/// What a lane brings to an ldmatrix.
+/// The operands of a lane for ldmatrix.
 struct MatrixOperand {
   const void* row;
   int matrices;
@@ -17,7 +17,7 @@ struct MatrixOperand {
 };
 void resolve_load_matrices(void* const* lanes);
 
-/// What a lane brings to an mma: 4 registers of a, 2 of b, 4 of c and d.
+/// The operands of a lane for mma: 4 registers of a, 2 of b, 4 of c and d.
 struct MmaOperand {
   device::MmaType type;
   float* d;

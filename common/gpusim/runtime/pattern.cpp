@@ -30,7 +30,7 @@ void PatternCache::learn(Pattern& p, const WarpAccess& access) {
     p.distance[lane] = address - first;
     lowest = std::min(lowest, address);
     highest = std::max(highest, address);
-    // Only the latest groups are searched: a group that is missed and made again costs time, nothing else.
+    // Only the latest groups are searched: missing a group and making it again costs only time.
     const auto end = p.groups.begin() + p.group_count;
     const auto begin = access.key.kind() == AccessKind::kRead ? end - std::min(p.group_count, 8) : end;
     const auto same = std::find_if(begin, end, [&](std::uint32_t group) {

@@ -1,5 +1,5 @@
 /// @file
-/// What stays the same from one execution of an instruction to the next: nearly always the lanes move together.
+/// What stays the same from one execution of an instruction to the next, because lanes nearly always move together.
 #pragma once
 
 #include <array>
@@ -12,24 +12,24 @@
 
 namespace gpusim {
 
-/// The addresses of a warp instruction relative to that of its first lane, and what follows from these alone.
+/// The addresses of a warp instruction relative to that of its first lane, and what follows from them alone.
 struct Pattern {
   InstructionKey key;
   std::uint32_t lanes = 0;
   LaneAddresses distance;               ///< of each lane's address from the first one's
-  std::uintptr_t below = 0, above = 0;  ///< how far they reach to either side of it
+  std::uintptr_t below = 0, above = 0;  ///< how far they extend on either side of it
 
-  /// Lanes to be looked at together, because they read the same address; if it is not a read, single lanes.
+  /// Lanes to examine together because they read the same address; single lanes if it is not a read.
   std::array<std::uint32_t, kWarpSize> groups;
   int group_count = 0;
 
-  /// The cost, for a first address in this place of a word of shared memory or of a sector of global memory.
+  /// The cost if the first address is at this position in a word of shared memory or a sector of global memory.
   std::uint32_t phase = 0;
   SharedCost shared;
   GlobalCost global;
 };
 
-/// The patterns that instructions had when they were executed last.
+/// The patterns of the most recent execution of each instruction.
 class PatternCache {
  public:
   PatternCache() : patterns_(std::make_unique<Pattern[]>(std::size_t(1) << kSizeBits)) {}

@@ -43,7 +43,7 @@ RaceShadow* GlobalShadow::take_page(std::size_t number) {
 }
 
 void GlobalShadow::next_block() {
-  // In reverse, so that a block of the same shape finds each page where the one before it had it.
+  // In reverse, so that the next block with the same accesses finds each page at the same position.
   for (auto it = used_.rbegin(); it != used_.rend(); ++it)
     free_.push_back(std::exchange(pages_[*it], nullptr));
   used_.clear();

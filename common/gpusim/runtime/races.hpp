@@ -16,16 +16,16 @@
 
 namespace gpusim {
 
-/// Which accesses of its other lanes a lane of a warp may rely on. A tick passes at every __syncwarp().
+/// Which accesses of other lanes in its warp a lane may rely on. A tick passes at every __syncwarp().
 ///
 /// Shuffles and votes order nothing here: CUDA gives them no memory semantics.
 struct WarpClock {
   std::uint32_t tick = 1;
-  std::uint32_t all_known = 0;  ///< what any lane did before this tick is known to all
+  std::uint32_t all_known = 0;  ///< all lanes know what any lane did before this tick
   bool partial = false;         ///< some __syncwarp() named only part of the warp
   std::array<std::array<std::uint32_t, kWarpSize>, kWarpSize> known{};  ///< [b][a]: the same, of a, to b
 
-  /// Did `earlier`'s access at tick `then` happen before whatever `now` does now?
+  /// Whether the access of lane `earlier` at tick `then` happened before whatever lane `now` does now.
   bool ordered(int earlier, std::uint32_t then, int now) const {
     return then < all_known || (partial && then < known[now][earlier]);
   }
@@ -42,7 +42,7 @@ struct Rival {
   bool operator==(const Rival&) const = default;
 };
 
-/// Who makes an access: which warp at which source site, at what time.
+/// The origin of an access: warp, source site, and time.
 struct Actor {
   int warp;
   std::uint16_t site;
@@ -50,9 +50,9 @@ struct Actor {
   std::uint32_t block_epoch;  ///< `epoch` when the block started
   std::uint32_t epoch;        ///< grows at every __syncthreads() and every block that the CPU thread runs
   const WarpClock* clock;
-  /// Epoch (32 bits), when the warp was synchronised last (25), warp + 1 (6), 0.
+  /// Epoch (32 bits), time of the warp's last synchronisation (25), warp + 1 (6), 0.
   std::uint64_t tag;
-  std::uint64_t reader_tag;  ///< the same for reads, and nothing that exists for other accesses
+  std::uint64_t reader_tag;  ///< the same for reads; for other accesses, a value that matches nothing
 
   Actor(int warp_, std::uint16_t site_, AccessKind kind_, std::uint32_t block_epoch_, std::uint32_t epoch_,
         const WarpClock& clock_)
@@ -68,14 +68,14 @@ struct Actor {
 };
 
 /// Race state of consecutive words of memory: a cell per 4-byte word, and one per byte for words that the block
-/// has accessed in part (two threads may write the halves of a word without disturbing each other).
+/// has accessed in part (two threads may write the two halves of a word without a conflict).
 class RaceShadow {
  public:
   explicit RaceShadow(std::size_t words) : words_(words), cells_(std::make_unique<Cell[]>(words)) {}
 
   /// An access by lanes to the same bytes. Calls
   ///   on_race(lane, rival) for every earlier access of the same epoch that it conflicts with, once per word,
-  ///   on_first(offset, bytes, lane) where the block has not accessed these bytes in this way before.
+  ///   on_first(offset, bytes, lane) if the block has not used these bytes in this way before.
   template <class OnRace, class OnFirst>
   void access(std::size_t offset, std::size_t bytes, std::uint32_t lanes, const Actor& a, OnRace&& on_race,
               OnFirst&& on_first) {
@@ -90,7 +90,7 @@ class RaceShadow {
     if (bytes != 0) access_words(offset, bytes, lanes, a, on_race, on_first);
   }
 
-  /// Forgets everything: after a block that did not end properly.
+  /// Forgets everything, after a block that did not end properly.
   void reset();
 
  private:
@@ -98,7 +98,7 @@ class RaceShadow {
 
   struct Cell {
     /// Actor::tag of the warp that has read last (its number is -1 if none has), and in the lowest bit whether
-    /// there is more to know. Of an older epoch all of the cell is void, but for a copy on its way.
+    /// there is more to know. If it is of an older epoch, the whole cell is void, except for a copy in flight.
     std::uint64_t tag = 0;
     std::uint32_t writer_tick = 0;
     std::uint32_t reader_tick = 0;  ///< of the first read in that time
@@ -125,7 +125,7 @@ class RaceShadow {
     return kind == AccessKind::kRead ? kReadUse : kind == AccessKind::kAtomic ? kAtomicUse : kWriteUse;
   }
 
-  /// The common case: the warp has read the word since its last synchronisation, and nobody writes it.
+  /// The common case: the warp has read the word since its last synchronisation, and no thread writes it.
   bool read_again(std::size_t offset, std::uint32_t lanes, const Actor& a) {
     Cell& c = cells_[offset / 4];
     if (c.tag != a.reader_tag || offset % 4 != 0) return false;
@@ -133,7 +133,7 @@ class RaceShadow {
     return true;
   }
 
-  /// The next most common: the warp's first read of a word in this epoch, and nobody writes it.
+  /// The next most common case: the warp's first read of a word in this epoch, and no thread writes it.
   bool read_first(std::size_t offset, std::uint32_t lanes, const Actor& a) {
     Cell& c = cells_[offset / 4];
     if (a.kind != AccessKind::kRead || c.split || c.copying || offset % 4 != 0) return false;
@@ -179,7 +179,7 @@ class RaceShadow {
     bool first = false;
     for (std::size_t i = offset; i < offset + bytes; ++i) first |= renew(byte_cells_[i], a);
     if (first) on_first(offset, bytes, lane);
-    std::array<Rival, 4 * 4> told;  // the bytes of a word have most rivals in common
+    std::array<Rival, 4 * 4> told;  // the bytes of a word share most rivals
     int n = 0;
     for (std::size_t i = offset; i < offset + bytes; ++i) {
       touch(byte_cells_[i], lane, a, [&](int, const Rival& rival) {
@@ -190,7 +190,7 @@ class RaceShadow {
     }
   }
 
-  /// Brings a cell to the present. @return whether the block has not used it in this way before
+  /// Updates a cell to the current epoch. @return whether this is the block's first use of this kind
   static bool renew(Cell& c, const Actor& a) {
     if (c.epoch() != a.epoch) {
       if (c.epoch() < a.block_epoch) c.uses = 0;
@@ -226,7 +226,7 @@ class RaceShadow {
       return;
     }
     tell_readers(c, lane, a, on_race);
-    // A plain write is what further atomics race with; they themselves do not race with each other.
+    // Later atomics race with a plain write, but not with each other, so keep the write.
     if (c.writer != kNobody && !c.writer_atomic && a.kind == AccessKind::kAtomic) return;
     c.tag |= Cell::kDisturbed;
     c.copying = a.kind == AccessKind::kCopyIssue;
@@ -253,7 +253,7 @@ class RaceShadow {
     c.reader_site = a.site;
   }
 
-  /// A write: who has read what it overwrites?
+  /// A write: finds the readers of what it overwrites.
   template <class OnRace>
   static void tell_readers(const Cell& c, int lane, const Actor& a, OnRace&& on_race) {
     const int warp = c.reader_warp();
@@ -296,7 +296,7 @@ class GlobalShadow {
     return *page;
   }
 
-  /// The next block starts: what this one has used is used again.
+  /// The next block starts and reuses the pages of this one.
   void next_block();
 
  private:

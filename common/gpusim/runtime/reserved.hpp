@@ -1,5 +1,5 @@
 /// @file
-/// Large arrays of which only the parts in use cost memory.
+/// Large arrays that take memory only for the parts in use.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ template <class T>
 class Reserved {
  public:
   Reserved() = default;
-  /// Holds nothing, and is false, if the system refuses.
+  /// Empty, and false, if the system refuses.
   explicit Reserved(std::size_t count) : bytes_(count * sizeof(T)) {
     void* p =
         mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,5 +1,5 @@
 /// @file
-/// Collects what the CPU threads found, for take_report().
+/// Collects the findings of the CPU threads for take_report().
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ class Session {
   static Session& instance();
 
   void count_launch();
-  /// Takes everything out of the tally and leaves it empty.
+  /// Moves everything out of the tally and leaves it empty.
   void absorb(Tally& tally);
   /// After the last block of a launch: finds the races between them. @param first_block  the number of the first
   void settle_grid_races(const device::Launch& launch, std::uint32_t first_block);
-  /// An access of the host in the name of a kernel. @return false if it is outside an allocation
+  /// An access by the host on behalf of a kernel. @return false if it is outside an allocation
   bool account(AccessKind kind, std::uintptr_t address, std::size_t bytes, const std::string& routine);
   Report take();
 

@@ -7,7 +7,7 @@
 namespace gpusim {
 namespace {
 
-/// The numbers that have been given out.
+/// The numbers that have been assigned.
 struct Sites {
   std::mutex mutex;
   std::unordered_map<std::uintptr_t, std::uint16_t> number;

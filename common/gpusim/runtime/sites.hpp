@@ -1,5 +1,5 @@
 /// @file
-/// Small numbers for the places in the source that make accesses.
+/// Small numbers for the places in the source where accesses are made.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace gpusim {
 
-/// Numbers of return addresses, which are the same on all CPU threads. An object remembers those that one thread has
-/// asked for.
+/// Numbers of return addresses, the same on all CPU threads. An object remembers those that its thread has asked
+/// for.
 class SiteNumbers {
  public:
   std::uint16_t of(std::uintptr_t pc) {
@@ -28,7 +28,7 @@ class SiteNumbers {
   std::uint16_t look_up(std::uintptr_t pc);
 
   std::unordered_map<std::uintptr_t, std::uint16_t> known_;
-  std::array<Known, 256> recent_;  ///< of known_, those met last
+  std::array<Known, 256> recent_;  ///< the most recent of known_
 };
 
 /// Return address of a site number (see Rival::site).

@@ -27,7 +27,7 @@ SkippedBarrier::SkippedBarrier() {
 bool SkippedBarrier::complain() const {
   if (name_.empty() || met_) return false;
   std::cout.flush();
-  std::fprintf(stderr, "gpusim: GPUSIM_SKIP_BARRIER=%s: no thread came to a barrier there\n",
+  std::fprintf(stderr, "gpusim: GPUSIM_SKIP_BARRIER=%s: no thread reached a barrier there\n",
                name_.c_str() + 1);
   std::fflush(nullptr);
   return true;

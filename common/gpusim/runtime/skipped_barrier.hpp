@@ -1,5 +1,5 @@
 /// @file
-/// A __syncthreads() that is left out at run time, to see whether a kernel needs it.
+/// A __syncthreads() that is skipped at run time, to see whether a kernel needs it.
 #pragma once
 
 #include <atomic>
@@ -10,16 +10,16 @@
 
 namespace gpusim {
 
-/// The barrier that GPUSIM_SKIP_BARRIER names: "kernel.cuh:48", with as much of the path before it as tells it apart from
+/// The barrier that GPUSIM_SKIP_BARRIER names: "kernel.cuh:48", preceded by as much of the path as distinguishes it from
 /// others. Every call on that line is skipped, in each instantiation of a template and wherever it has been inlined.
 class SkippedBarrier {
  public:
   static SkippedBarrier& instance();
 
-  /// Whether the variable is set.
+  /// Whether the environment variable is set.
   bool is_named() const { return !name_.empty(); }
 
-  /// Whether a call is that barrier. Counts it as skipped if so.
+  /// Whether a call is that barrier; if so, it counts as skipped.
   bool is_at(const void* return_address);
 
   /// At the end of the program: says on standard error that there was no such barrier. Returns whether that was so, which

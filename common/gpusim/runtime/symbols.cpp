@@ -19,7 +19,7 @@
 namespace gpusim {
 namespace {
 
-/// What the dynamic loader knows of the executable itself, always the first object that it lists.
+/// What the dynamic loader knows about the executable, which is always the first object that it lists.
 struct Executable {
   std::uintptr_t base = 0;
   std::size_t tls_bytes = 0;
@@ -44,8 +44,8 @@ Executable executable() {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// {"tile.cuh:13", "kernel.cuh:171", "kernel.cuh:340"} -> "tile.cuh:13 (from kernel.cuh:171)": the kernel, in which all
-/// else has been inlined, comes last.
+/// {"tile.cuh:13", "kernel.cuh:171", "kernel.cuh:340"} -> "tile.cuh:13 (from kernel.cuh:171)": the kernel, into which all
+/// others have been inlined, comes last.
 std::string with_caller(const std::vector<std::string>& calls) {
   const auto file = [](const std::string& line) { return line.substr(0, line.rfind(':')); };
   const auto of_kernel = std::find_if(
@@ -63,7 +63,7 @@ std::string short_name(const char* symbol) {
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }
 
-/// The executable's file. It is mapped, not read: of many megabytes, the symbols alone are needed.
+/// The executable's file. It is mapped instead of read, because only the symbols of its many megabytes are needed.
 class Image {
  public:
   Image() {

@@ -1,5 +1,5 @@
 /// @file
-/// From addresses to what a person wrote: source lines of code, names of static __shared__ variables.
+/// Translates addresses into what a person wrote: source lines, names of static __shared__ variables.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace gpusim {
 
-/// "/path/kernel.cuh:48" for each return address with debug information: the line of the call, followed by the lines from
-/// which the functions around it have been inlined; without the simulator's own headers.
+/// "/path/kernel.cuh:48" for each return address with debug information: the line of the call, followed by the lines that
+/// inlined the functions around it; without the simulator's own headers.
 std::unordered_map<std::uintptr_t, std::vector<std::string>> inlined_calls(
     const std::vector<std::uintptr_t>& return_addresses);
 
-/// "kernel.cuh:48" for each return address: file and line of the call, seen through inlining, passing over the
-/// simulator's own headers. "tile.cuh:13 (from kernel.cuh:171)" where that is in another file than the kernel.
-/// "0x4012f3" where there is no debug information.
+/// "kernel.cuh:48" for each return address: file and line of the call, taking inlining into account and skipping the
+/// simulator's own headers. "tile.cuh:13 (from kernel.cuh:171)" if that is in a different file than the kernel.
+/// "0x4012f3" if there is no debug information.
 std::unordered_map<std::uintptr_t, std::string> source_lines(
     const std::vector<std::uintptr_t>& return_addresses);
 

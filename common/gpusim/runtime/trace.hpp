@@ -1,5 +1,5 @@
 /// @file
-/// The sequence of warp instructions that a kernel makes, for tests of what the compiler's hooks see.
+/// Records the warp instructions that a kernel executes, for tests of what the compiler's hooks see.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct TraceEntry {
   Space space;
   AccessKind kind;
   std::size_t size;        ///< bytes per lane
-  std::uint32_t lanes;     ///< which lanes took part
+  std::uint32_t lanes;     ///< the lanes that took part
   std::uintptr_t address;  ///< of the lowest of them
   bool operator==(const TraceEntry&) const = default;
 };

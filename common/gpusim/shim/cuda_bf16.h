@@ -1,12 +1,12 @@
 /// @file
 /// The simulator's `<cuda_bf16.h>`: __nv_bfloat16 and __nv_bfloat162 with the names and the results of
-/// CUDA's. What cuda_fp16.h says of rounding, NaN and inlining holds here too.
+/// CUDA's. What cuda_fp16.h says about rounding, NaN and inlining applies here too.
 #pragma once
 
 #include "cuda_fp16.h"
 
-/// The upper half of a float: its range with 8 bits of precision. Numbers convert to it and it converts to
-/// numbers unasked, as in CUDA.
+/// The upper half of a float: its range with 8 bits of precision. Conversions from and to numbers are implicit, as
+/// in CUDA.
 struct alignas(2) __nv_bfloat16 {
   __nv_bfloat16() = default;
   GPUSIM_INLINE __nv_bfloat16(float value) : __nv_bfloat16(double(value)) {}
@@ -69,7 +69,7 @@ GPUSIM_INLINE __nv_bfloat16 __float2bfloat16_rn(float a) { return __nv_bfloat16(
 GPUSIM_INLINE __nv_bfloat16 __double2bfloat16(double a) { return __nv_bfloat16(a); }
 GPUSIM_INLINE float __bfloat162float(__nv_bfloat16 a) { return float(a); }
 
-// Pairs: made, taken apart, converted.
+// Pairs: construction, access to the halves, conversion.
 
 GPUSIM_INLINE __nv_bfloat162 make_bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return __nv_bfloat162(x, y); }
 GPUSIM_INLINE __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 low, __nv_bfloat16 high) {

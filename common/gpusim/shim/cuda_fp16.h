@@ -2,8 +2,8 @@
 /// The simulator's `<cuda_fp16.h>`: __half and __half2 with the names and the results of CUDA's.
 ///
 /// A result is the exact one rounded once, to nearest, ties to even; subnormals are kept; a NaN result is
-/// CUDA's canonical 0x7fff. The one deliberate difference: `a * b + c` is two roundings here, where nvcc may
-/// contract it to one. Not here: elementary functions (hexp, ...), directed roundings, saturation.
+/// CUDA's canonical 0x7fff. The one deliberate difference: `a * b + c` rounds twice here, whereas nvcc may
+/// contract it to one rounding. Missing: elementary functions (hexp, ...), directed roundings, saturation.
 ///
 /// Everything is always inlined: the memory hooks see a struct that is read or written by the kernel's own
 /// code, not one that is an operand of a call.
@@ -15,7 +15,7 @@
 
 #include "vector_types.h"
 
-/// What the 16-bit formats share: plain functions on bit patterns.
+/// The operations that the 16-bit formats share: plain functions on bit patterns.
 namespace gpusim::float16 {
 
 inline constexpr std::uint16_t kSign = 0x8000;
@@ -32,7 +32,7 @@ struct Binary16 {
     if (magnitude > kInfinity) return __builtin_bit_cast(float, 0x7fffffffu);
     const std::uint32_t sign = std::uint32_t(bits & kSign) << 16;
     if (magnitude == kInfinity) return __builtin_bit_cast(float, sign | 0x7f800000u);
-    // The fields moved to their places in a float; 2^112 makes up for the difference of the exponent biases.
+    // Moves the fields to their places in a float; 2^112 compensates for the different exponent biases.
     return __builtin_bit_cast(float, sign | magnitude << 13) * 0x1p112f;
   }
 };
@@ -48,7 +48,7 @@ struct BFloat16 {
   }
 };
 
-/// The nearest value of the format, ties to even. A float is a double, so this rounds floats as well.
+/// The nearest value of the format, ties to even. Every float is a double, so this rounds floats as well.
 template <class Format>
 GPUSIM_INLINE std::uint16_t narrow(double value) {
   constexpr std::uint64_t kImplicitOne = std::uint64_t(1) << 52;
@@ -77,7 +77,7 @@ template <class Format>
 GPUSIM_INLINE std::uint16_t fused_multiply_add(double a, double b, double c) {
   const double product = a * b;  // exact: at most 22 bits
   double sum = product + c;
-  // What the addition rounded away (Knuth's TwoSum). If anything, the sum is made odd in its last bit: then
+  // What the addition rounded away (Knuth's TwoSum). If that is not 0, make the last bit of the sum odd: then
   // it is never a tie that the exact sum is not, and rounding it to the format is rounding the exact sum.
   const double part = sum - product;
   const double error = (product - (sum - part)) + (c - part);
@@ -89,7 +89,7 @@ GPUSIM_INLINE std::uint16_t fused_multiply_add(double a, double b, double c) {
   return narrow<Format>(sum);
 }
 
-/// An integer as a double that rounds to 16 bits as the integer does: beyond 2^53 one bit stands for all that
+/// An integer as a double that rounds to 16 bits as the integer does: beyond 2^53, one bit represents all that
 /// a double cannot hold.
 template <std::integral T>
 GPUSIM_INLINE double from_integer(T value) {
@@ -122,7 +122,7 @@ GPUSIM_INLINE bool is_nan(std::uint16_t bits) {
   return (bits & ~kSign) > Format::kInfinity;
 }
 
-/// Orders the patterns as their values; the two zeros are equal.
+/// Orders bit patterns by value; the two zeros are equal.
 GPUSIM_INLINE int rank(std::uint16_t bits) {
   const int magnitude = bits & ~kSign;
   return (bits & kSign) != 0 ? -magnitude : magnitude;
@@ -143,7 +143,9 @@ template <class Format>
 GPUSIM_INLINE std::uint16_t larger(std::uint16_t a, std::uint16_t b) {
   if (is_nan<Format>(a)) return is_nan<Format>(b) ? kNaN : b;
   if (is_nan<Format>(b) || rank(a) > rank(b)) return a;
-  return rank(a) < rank(b) ? b : std::uint16_t(a & b);  // equal: the patterns are, but for the sign of zero
+  return rank(a) < rank(b)
+             ? b
+             : std::uint16_t(a & b);  // equal values: the patterns differ at most in the sign of zero
 }
 
 /// The smaller value, -0 rather than +0, a number rather than a NaN.
@@ -158,7 +160,7 @@ GPUSIM_INLINE std::uint16_t smaller(std::uint16_t a, std::uint16_t b) {
 
 struct __nv_bfloat16;
 
-/// IEEE half precision. Numbers convert to it and it converts to numbers unasked, as in CUDA.
+/// IEEE half precision. Conversions from and to numbers are implicit, as in CUDA.
 struct alignas(2) __half {
   __half() = default;
   GPUSIM_INLINE __half(float value) : __half(double(value)) {}
@@ -212,7 +214,7 @@ GPUSIM_INLINE __half __float2half_rn(float a) { return __half(a); }
 GPUSIM_INLINE __half __double2half(double a) { return __half(a); }
 GPUSIM_INLINE float __half2float(__half a) { return float(a); }
 
-// Pairs: made, taken apart, converted.
+// Pairs: construction, access to the halves, conversion.
 
 GPUSIM_INLINE __half2 make_half2(__half x, __half y) { return __half2(x, y); }
 GPUSIM_INLINE __half2 __halves2half2(__half low, __half high) { return __half2(low, high); }

@@ -1,6 +1,6 @@
 /// @file
 /// <cuda_pipeline.h>: asynchronous copies from global to shared memory (cp.async). They land when they are
-/// waited for and not before, so that a missing wait shows.
+/// waited for and not before, so that a missing wait is noticed.
 #pragma once
 
 #include "cuda_runtime.h"

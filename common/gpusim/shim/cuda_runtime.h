@@ -1,5 +1,5 @@
 /// @file
-/// <cuda_runtime.h> of the simulator: a kernel's source includes this when it is compiled for the CPU.
+/// The simulator's <cuda_runtime.h>, which a kernel's source includes when it is compiled for the CPU.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "device_functions.h"
 #include "vector_types.h"
 
-/// Defined by the simulator, and by it only.
+/// Only the simulator defines this.
 #define GPUSIM 1
 
 #define __host__
@@ -23,10 +23,10 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 
-/// One CPU thread runs one block at a time, so a block's variable is a variable of its CPU thread.
+/// A CPU thread runs one block at a time, so a variable of a block is a variable of its CPU thread.
 /// `extern __shared__ T name[]` needs storage: see gpusim_kernels() in the README. The alignment puts unused bytes
-/// behind most variables, so that running past the end of one does not end in the next. As with nvcc, there is no
-/// code that initialises them: g++ is told so, clang++ finds out by itself.
+/// after most variables, so that running past the end of one does not reach the next. As with nvcc, no code
+/// initialises them: g++ has to be told, clang++ finds out by itself.
 #ifdef __clang__
 #define __shared__ __attribute__((aligned(128))) thread_local
 #else
@@ -35,7 +35,7 @@
 
 namespace gpusim::device {
 
-/// Checks what a real device would refuse, then runs the grid.
+/// Refuses what a real device would refuse, then runs the grid.
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*body)(const void*),
                    const void* arguments);
 

@@ -1,6 +1,6 @@
 /// @file
-/// The part of the CUDA runtime API that the simulator answers. Streams run what they are given at once, so
-/// everything is synchronous; use it from one host thread.
+/// The part of the CUDA runtime API that the simulator implements. Streams run everything immediately, so all calls
+/// are synchronous; use it from one host thread.
 #pragma once
 
 #include <cstddef>

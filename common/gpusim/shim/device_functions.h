@@ -1,5 +1,5 @@
 /// @file
-/// The functions and variables that CUDA C++ has built in, for code inside kernels.
+/// The built-in functions and variables of CUDA C++, for code inside kernels.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 // ---- where am I -----------------------------------------------------------------------------------------
 
-// Of the CPU thread, set before each CUDA thread gets its turn. Constant to the kernel, so reads need no hook.
+// Variables of the CPU thread, set before each CUDA thread's turn. Constant to the kernel, so reads need no hook.
 extern __thread const uint3 threadIdx;
 extern __thread const uint3 blockIdx;
 extern __thread const uint3 blockDim;

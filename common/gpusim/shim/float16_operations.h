@@ -6,8 +6,8 @@
 #define GPUSIM_BITS(a) __builtin_bit_cast(unsigned short, a)
 #define GPUSIM_FROM_BITS(bits) __builtin_bit_cast(GPUSIM_HALF, static_cast<unsigned short>(bits))
 
-// Arithmetic. Computed in double and then rounded to 16 bits, which gives what one rounding of the exact
-// result would give: 53 bits are more than twice the 11 of a half, or the 8 of a bfloat16.
+// Arithmetic. Computed in double and then rounded to 16 bits, which gives the same as rounding the exact result
+// once: 53 bits are more than twice the 11 of a half, or the 8 of a bfloat16.
 
 GPUSIM_INLINE GPUSIM_HALF __hadd(GPUSIM_HALF a, GPUSIM_HALF b) {
   return GPUSIM_HALF(double(float(a)) + double(float(b)));
@@ -30,7 +30,7 @@ GPUSIM_INLINE GPUSIM_HALF __hfma(GPUSIM_HALF a, GPUSIM_HALF b, GPUSIM_HALF c) {
 
 GPUSIM_INLINE bool __hisnan(GPUSIM_HALF a) { return (GPUSIM_BITS(a) & 0x7fff) > GPUSIM_FORMAT::kInfinity; }
 
-/// With the other sign; NaN becomes the canonical one, whose sign is clear.
+/// With the opposite sign; a NaN becomes the canonical one, whose sign bit is clear.
 GPUSIM_INLINE GPUSIM_HALF __hneg(GPUSIM_HALF a) {
   return GPUSIM_FROM_BITS(__hisnan(a) ? gpusim::float16::kNaN : GPUSIM_BITS(a) ^ 0x8000);
 }
@@ -38,7 +38,7 @@ GPUSIM_INLINE GPUSIM_HALF __habs(GPUSIM_HALF a) {
   return GPUSIM_FROM_BITS(__hisnan(a) ? gpusim::float16::kNaN : GPUSIM_BITS(a) & 0x7fff);
 }
 
-// Comparisons: false where an operand is NaN; those whose name ends in u are true there.
+// Comparisons: false if an operand is NaN, except that those whose name ends in u are true.
 
 GPUSIM_INLINE bool __heq(GPUSIM_HALF a, GPUSIM_HALF b) {
   return gpusim::float16::equal<GPUSIM_FORMAT>(GPUSIM_BITS(a), GPUSIM_BITS(b));
@@ -63,7 +63,7 @@ GPUSIM_INLINE int __hisinf(GPUSIM_HALF a) {
   return bits == GPUSIM_FORMAT::kInfinity ? 1 : bits == (GPUSIM_FORMAT::kInfinity | 0x8000) ? -1 : 0;
 }
 
-// Of a number and a NaN the number; +0 is larger than -0. Those whose name ends in _nan: NaN.
+// Given a number and a NaN, these return the number, those whose name ends in _nan the NaN. +0 is larger than -0.
 GPUSIM_INLINE GPUSIM_HALF __hmax(GPUSIM_HALF a, GPUSIM_HALF b) {
   return GPUSIM_FROM_BITS(gpusim::float16::larger<GPUSIM_FORMAT>(GPUSIM_BITS(a), GPUSIM_BITS(b)));
 }
@@ -77,7 +77,7 @@ GPUSIM_INLINE GPUSIM_HALF __hmin_nan(GPUSIM_HALF a, GPUSIM_HALF b) {
   return __hisnan(a) || __hisnan(b) ? GPUSIM_FROM_BITS(gpusim::float16::kNaN) : __hmin(a, b);
 }
 
-// The same on pairs, each half by itself.
+// The same on pairs, for each half separately.
 
 GPUSIM_INLINE GPUSIM_PAIR __hadd2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
   return GPUSIM_PAIR(__hadd(a.x, b.x), __hadd(a.y, b.y));

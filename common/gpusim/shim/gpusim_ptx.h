@@ -1,6 +1,6 @@
 /// @file
-/// Instructions that CUDA C++ knows as inline PTX only, as functions with what they would be called there.
-/// A kernel's headers include this where GPUSIM is defined, and have the PTX elsewhere.
+/// Instructions that CUDA C++ has only as inline PTX, as functions with similar names.
+/// The headers of a kernel include this if GPUSIM is defined, and use the PTX otherwise.
 #pragma once
 
 #include <cmath>

@@ -1,8 +1,8 @@
 /// @file
 /// <mma.h>: nvcuda::wmma for matrices of 16 x 16 x 16 with 16-bit operands and fp32 accumulators.
 ///
-/// Which lane holds which element is nobody's business but this file's, as on a GPU. Operands in shared memory are
-/// loaded by ldmatrix, accumulators in pieces of up to 8 bytes. A product is two mma.m16n8k16.
+/// Which lane holds which element is known only to this file, as on a GPU. ldmatrix loads operands from shared
+/// memory; accumulators are loaded in pieces of up to 8 bytes. A product is two mma.m16n8k16.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ GPUSIM_INLINE void fill_fragment(Fragment& f, T value) {
   for (auto& element : f.x) element = value;
 }
 
-/// @param memory  in shared memory, 16-byte aligned, as are all its rows (columns)
+/// @param memory  in shared memory; it and all its rows (columns) are 16-byte aligned
 template <class Use, class T, class Layout>
 GPUSIM_INLINE void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout>& f, const T* memory, unsigned ldm) {
   // ldmatrix fills a with rows of a, and b with columns of b; transposed, each with the other.

@@ -1,12 +1,12 @@
 /// @file
 /// The simulator's `<cublas_v2.h>`: strided batched GEMMs in fp32, and in fp16 and bf16 with sums in fp32.
 ///
-/// The host computes them, with Eigen. What they move is counted as the least that a GEMM can move: each element
-/// of A and B is read once, each of C is written once. The kernels of cuBLAS cut C into tiles and read A and B
-/// again for each of them, so on a GPU these counters are higher.
+/// The host computes them with Eigen. Their traffic is counted as the minimum for a GEMM: each element of A and B is
+/// read once, each element of C is written once. The kernels of cuBLAS divide C into tiles and read A and B again
+/// for each tile, so the counters on a GPU are higher.
 ///
 /// Names and numbers are those of cuBLAS, and so is column-major order: element (row, column) of a matrix is at
-/// [row + column * ld]. What is not computed here returns CUBLAS_STATUS_NOT_SUPPORTED: beta other than 0,
+/// [row + column * ld]. Whatever is not supported here returns CUBLAS_STATUS_NOT_SUPPORTED: beta other than 0,
 /// CUBLAS_OP_C, matrices of a batch that overlap, TF32, other types.
 #pragma once
 
