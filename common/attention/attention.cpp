@@ -37,7 +37,7 @@ std::int64_t AttentionShape::visible_keys(std::int64_t query) const {
 
 std::int64_t AttentionShape::visible_pairs() const {
   if (!causal) return seq_q * seq_k;
-  // The last query sees all keys, the one before it one less, and so on down to 1 or to the first query.
+  // The last query sees all keys, the one before it one fewer, and so on down to 1 key or to the first query.
   const std::int64_t seeing = std::min(seq_q, seq_k);
   return seeing * seq_k - seeing * (seeing - 1) / 2;
 }
@@ -52,7 +52,8 @@ std::int64_t AttentionShape::keys_of_query_tiles(std::int64_t Br) const {
 
 std::int64_t AttentionShape::queries_of_key_tile(std::int64_t first_key, std::int64_t Br) const {
   if (!causal) return seq_q;
-  const std::int64_t blind = std::max<std::int64_t>(0, first_key - (seq_k - seq_q));  // queries that see none
+  const std::int64_t blind =
+      std::max<std::int64_t>(0, first_key - (seq_k - seq_q));  // see no key of the tile
   return seq_q - blind / Br * Br;
 }
 
@@ -89,7 +90,7 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
   if (!std::isfinite(shape.logit_scale()) || shape.logit_scale() <= 0) {
     return fmt::format("--scale is {}: must be a finite number above 0", shape.logit_scale());
   }
-  // The elements of Q and of K in float64 must have addresses.
+  // The elements of Q and K in float64 must fit into the address space.
   const std::int64_t longest = std::max(shape.heads * shape.seq_q, shape.kv_heads * shape.seq_k);
   std::int64_t bytes = std::int64_t(sizeof(double));
   if (__builtin_mul_overflow(bytes, shape.batch, &bytes) || __builtin_mul_overflow(bytes, longest, &bytes) ||
@@ -143,7 +144,7 @@ Tensor logits(const AttentionShape& shape, const Tensor& q, const Tensor& k) {
   const std::int64_t rows = shape.batch * shape.heads * shape.seq_q;
   Tensor x{.shape = {rows, shape.seq_k}, .data = std::vector<float>(std::size_t(rows * shape.seq_k))};
 
-  // A block of queries of one head against all keys of its group. Blocks never span two heads.
+  // A block of queries of one head and all keys of its group. Blocks never span two heads.
   constexpr std::int64_t kQueries = 64;
   const std::int64_t blocks_per_head = (shape.seq_q + kQueries - 1) / kQueries;
   const auto logits_of_block = [&](std::int64_t block) {

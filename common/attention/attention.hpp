@@ -22,42 +22,42 @@ struct AttentionShape {
   std::int64_t seq_k = 1;
   std::int64_t head_dim = 1;
   bool causal = false;                         ///< query i sees key j only when j <= i + seq_k - seq_q
-  std::optional<double> scale = std::nullopt;  ///< 1/sqrt(head_dim) where none is given
+  std::optional<double> scale = std::nullopt;  ///< default 1/sqrt(head_dim)
   DType dtype = DType::kFloat32;               ///< of Q, K, V and O in device memory
 
   /// The factor of Q K^T.
   double logit_scale() const;
 
-  /// Which head of K and V a head of Q reads, both counted through all batches.
+  /// The head of K and V that a head of Q reads, both counted across all batches.
   std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
 
-  /// How many keys a query sees: keys 0, 1, ... up to this number less one.
+  /// The number of keys that a query sees, which are the first ones.
   std::int64_t visible_keys(std::int64_t query) const;
 
   /// The sum of visible_keys() over the queries of one head.
   std::int64_t visible_pairs() const;
 
-  /// Keys that the query tiles of one head read: each tile of Br queries reads those that its last query sees.
+  /// The keys that all query tiles of one head read: each tile of Br queries reads those that its last query sees.
   std::int64_t keys_of_query_tiles(std::int64_t Br) const;
 
-  /// Queries of one head that a key tile reads: the first tile of Br queries that sees `first_key`, and all later ones.
+  /// The queries of one head that a key tile reads: the first tile of Br queries that sees `first_key`, and all later ones.
   std::int64_t queries_of_key_tile(std::int64_t first_key, std::int64_t Br) const;
 
   /// The sum of queries_of_key_tile() over the tiles of Bc keys.
   std::int64_t queries_of_key_tiles(std::int64_t Br, std::int64_t Bc) const;
 };
 
-/// Nothing if the shape can be computed, else what is wrong, naming the option and what would be right.
+/// Nothing if the shape can be computed, otherwise what is wrong, naming the option and a valid value.
 std::optional<std::string> refuse(const AttentionShape& shape);
 
-/// Nothing if the head dimension and the element type are among those that a variant was compiled for, else what
-/// would be right.
+/// Nothing if a variant was compiled for the head dimension and the element type, otherwise what would be
+/// valid.
 std::optional<std::string> refuse_unless(const AttentionShape& shape,
                                          const std::vector<std::int64_t>& head_dims,
                                          const std::vector<DType>& dtypes);
 
-/// Bytes of a forward pass with a block for each tile of Br queries: Q, O and LSE once; K and V once for each block, as
-/// far as its last query sees them.
+/// Bytes of a forward pass with a block per tile of Br queries: Q, O and LSE once; K and V once per block, up to the
+/// last key that its last query sees.
 Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br);
 
 /// The first and the last head of K and V, with the queries that read them.
@@ -68,7 +68,7 @@ Excerpt<AttentionShape> ends(const AttentionShape& shape);
 /// @param q  [batch, heads, seq_q, head_dim]
 /// @param k  [batch, kv_heads, seq_k, head_dim]
 /// @return   [batch * heads * seq_q, seq_k], one row per query: the x of the softmax chapters
-/// @throws std::invalid_argument  if a tensor does not have the shape said above
+/// @throws std::invalid_argument  if a tensor does not have the shape given above
 Tensor logits(const AttentionShape& shape, const Tensor& q, const Tensor& k);
 
 }  // namespace fa

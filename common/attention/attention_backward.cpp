@@ -18,20 +18,20 @@ namespace {
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// The tensors of a problem, and what is known of each row of scores.
+/// The tensors of a problem, and the statistics of each row of scores.
 struct Backward {
   const AttentionShape& shape;
   std::vector<float> q, k, v, d_o;
   std::vector<double> lse;  ///< [batch * heads * seq_q]
   std::vector<double> d;    ///< [batch * heads * seq_q]: rowsum(dO * O)
 
-  /// Some rows of a tensor whose rows have head_dim elements.
+  /// Some rows of a tensor with head_dim elements per row.
   Matrix rows(const std::vector<float>& tensor, std::int64_t first, std::int64_t count) const {
     const float* data = tensor.data() + first * shape.head_dim;
     return Eigen::Map<const FloatMatrix>(data, count, shape.head_dim).cast<double>();
   }
 
-  /// P and dS for some queries of a head and some of its keys. Both are 0 where the mask hides the key.
+  /// P and dS for some queries of a head and some of its keys. Both are 0 if the mask hides the key.
   std::pair<Matrix, Matrix> p_and_ds(std::int64_t head, std::int64_t first_query, const Matrix& q_rows,
                                      const Matrix& d_o_rows, std::int64_t first_key, const Matrix& k_rows,
                                      const Matrix& v_rows) const {
@@ -58,7 +58,7 @@ void for_each(std::int64_t count, Body body) {
   });
 }
 
-constexpr std::int64_t kBlock = 64;  // queries or keys that are computed together
+constexpr std::int64_t kBlock = 64;  // queries or keys computed together
 
 std::int64_t blocks_of(std::int64_t length) { return (length + kBlock - 1) / kBlock; }
 
@@ -102,7 +102,7 @@ Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inpu
     b.d[element / std::size_t(shape.head_dim)] += o[element] * b.d_o[element];
   }
 
-  // Queries outside, keys inside: dQ.
+  // Outer loop over queries, inner loop over keys: dQ.
   const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
   const std::int64_t query_blocks = blocks_of(shape.seq_q), key_blocks = blocks_of(shape.seq_k);
   std::vector<double> dq(b.q.size(), 0.0), dk(b.k.size(), 0.0), dv(b.v.size(), 0.0);
@@ -122,7 +122,7 @@ Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inpu
     }
   });
 
-  // Keys outside, the queries of all heads that share them inside: dK and dV.
+  // Outer loop over keys, inner loop over the queries of all heads that share them: dK and dV.
   for_each(shape.batch * shape.kv_heads * key_blocks, [&](std::int64_t number) {
     const std::int64_t kv_head = number / key_blocks, first_key = number % key_blocks * kBlock;
     const std::int64_t keys = std::min(kBlock, shape.seq_k - first_key);
@@ -153,7 +153,7 @@ Tolerances AttentionBackward::tolerances(const Shape& shape) {
   if (shape.dtype == DType::kFloat16) limit = 4 * kFloat16;
   if (shape.dtype == DType::kBFloat16) limit = 4 * kBFloat16;
   const Tolerance of_each{Measure::kRelL2, limit};
-  // With one key P is 1, whatever Q and K are. dQ and dK are 0: what is left of dP - D is rounding, relative to nothing.
+  // With one key, P is 1 whatever Q and K are. dQ and dK are 0; dP - D is only a rounding error, relative to nothing.
   const Tolerance of_zeros{Measure::kMaxAbs, 5 * limit};
   const Tolerance of_dq_and_dk = shape.seq_k == 1 ? of_zeros : of_each;
   return {{"dq", of_dq_and_dk}, {"dk", of_dq_and_dk}, {"dv", of_each}};

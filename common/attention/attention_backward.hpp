@@ -21,10 +21,10 @@ namespace fa {
 ///   dV = P^T dO    dP = dO V^T    dS = P * (dP - D)    dQ = scale * dS K    dK = scale * dS^T Q
 ///
 /// dK and dV are summed over the query heads that share a head of K and V. Shapes and types are those of Q, K and V;
-/// dO is as O. A query that sees no key has the gradient 0, and a key that no query sees.
+/// dO is like O. A query that sees no key has the gradient 0, as does a key that no query sees.
 ///
-/// O and LSE are no inputs: a chapter computes them itself, and keeps them in its workspace.
-/// The members are those that attention/problem.hpp asks for.
+/// O and LSE are not inputs: a chapter computes them itself and keeps them in its workspace.
+/// attention/problem.hpp describes the members.
 struct AttentionBackward {
   using Shape = AttentionShape;
   using Args = AttentionForward::Args;  ///< buffers: q, k, v, do, dq, dk, dv and the variant's workspace
@@ -49,11 +49,11 @@ struct AttentionBackward {
 
   static Excerpt<Shape> ends(const Shape& shape) { return fa::ends(shape); }
 
-  /// Rel. L2 of each gradient: 2e-5 in fp32, more in 16 bits. With a single key dQ and dK are 0, and their largest
-  /// elements count.
+  /// Relative L2 error of each gradient: 2e-5 in fp32, more in 16 bits. With a single key, dQ and dK are 0, and their
+  /// largest elements are judged instead.
   static Tolerances tolerances(const Shape& shape);
 
-  /// Five products of matrices where the forward pass has two: 10 * head_dim for each query and each key that it sees.
+  /// Five matrix products, compared with two in the forward pass: 10 * head_dim for each query and each key that it sees.
   static double flops(const Shape& shape);
 
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape) {

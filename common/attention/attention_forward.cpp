@@ -22,7 +22,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Turns the logits of a row into probabilities.
-/// @return  the log of the sum of their exponentials: -inf without any, NaN if one of them is NaN or +inf
+/// @return  the log of the sum of their exponentials: -inf for an empty row, NaN if a logit is NaN or +inf
 template <class Row>
 double softmax_in_place(Row x) {
   double max = -kInf;
@@ -89,7 +89,7 @@ Reference AttentionForward::reference(const Shape& shape, const TensorMap& input
   std::vector<double> o(q.size());
   std::vector<double> lse(std::size_t(shape.batch * shape.heads * shape.seq_q));
 
-  // A block of queries of one head against the keys that the last of them sees, which are the most. Nothing is
+  // A block of queries of one head and the keys that the last of them sees, which sees the most. Nothing is
   // larger than kQueries * seq_k elements.
   constexpr std::int64_t kQueries = 64;
   const std::int64_t blocks_per_head = (shape.seq_q + kQueries - 1) / kQueries;
@@ -127,7 +127,7 @@ Tolerances AttentionForward::tolerances(const Shape& shape) {
   const auto limits = [](double o, double lse) {
     return Tolerances{{"o", {Measure::kRelL2, o}}, {"lse", {Measure::kMaxAbs, lse}}};
   };
-  // In 16 bits, what standard attention needs on normal inputs. With u, half a unit in the last place of 1: it rounds
+  // In 16 bits, the error of standard attention on normal inputs. With u, half a unit in the last place of 1: it rounds
   // logits of up to 8 by 8 u, and P and O by u each.
   constexpr double kFloat16 = 0x1p-11, kBFloat16 = 0x1p-8;
   switch (shape.dtype) {

@@ -22,13 +22,13 @@ namespace fa {
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], LSE is
 /// [batch, heads, seq_q] and always fp32. A query that sees no key has O = 0 and LSE = -inf. A query that sees a
-/// logit of NaN or +inf has O = NaN and LSE = NaN; what a hidden key holds counts nothing.
+/// logit of NaN or +inf has O = NaN and LSE = NaN; the contents of hidden keys do not matter.
 ///
-/// The members are those that attention/problem.hpp asks for.
+/// attention/problem.hpp describes the members.
 struct AttentionForward {
   using Shape = AttentionShape;
 
-  /// What a launch is given. Lengths are at most INT_MAX.
+  /// The arguments of a launch. Lengths are at most INT_MAX.
   struct Args {
     int batch, heads, kv_heads, seq_q, seq_k, head_dim;
     float scale;
@@ -38,13 +38,13 @@ struct AttentionForward {
         buffers;  ///< device addresses of q, k, v, o, lse and the variant's workspace
 
     /// The address of a tensor, as elements of type T.
-    /// @throws std::out_of_range  if there is none of that name
+    /// @throws std::out_of_range  if there is no tensor of that name
     template <class T>
     T* buffer(const std::string& name) const {
       return static_cast<T*>(buffers.at(name));
     }
 
-    /// What kernels take. @tparam T  the element type: float, __half or __nv_bfloat16, as `dtype` says
+    /// The arguments of kernels. @tparam T  the element type: float, __half or __nv_bfloat16, as `dtype` says
     template <class T>
     Attention<T> as() const {
       return {.q = buffer<T>("q"),
@@ -64,13 +64,13 @@ struct AttentionForward {
 
   static constexpr std::string_view kName = "attention";
 
-  /// Nothing if the shape can be computed, else what is wrong, naming the option.
+  /// Nothing if the shape can be computed, otherwise what is wrong, naming the option.
   static std::optional<std::string> refuse(const Shape& shape) { return fa::refuse(shape); }
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);
 
-  /// Random Q, K and V. Outliers are in K only, while Q and V are normal: K is 3/4 of the tensor of that
+  /// Random Q, K and V. Only K has outliers, while Q and V are normal: K is 3/4 of a tensor with the outlier
   /// distribution, so one element in 32 is near +-75. With the default scale a logit then has a standard deviation of
   /// 75 / sqrt(32) = 13 for any head_dim, and the largest of some ten thousand are near +-80.
   static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);
@@ -83,14 +83,14 @@ struct AttentionForward {
 
   static Excerpt<Shape> ends(const Shape& shape) { return fa::ends(shape); }
 
-  /// O: rel. L2 1e-5. LSE: 1e-4 for each element. More in 16 bits: what standard attention needs there.
+  /// O: relative L2 error 1e-5. LSE: 1e-4 for each element. In 16 bits, more: the error of standard attention.
   static Tolerances tolerances(const Shape& shape);
 
-  /// 4 * head_dim for each query and each key that it sees: a multiplication and an addition in Q K^T, and the same
+  /// 4 * head_dim for each pair of a query and a key that it sees: a multiplication and an addition in Q K^T, and the same
   /// in P V. The exponentials are not counted, as in the FlashAttention papers.
   static double flops(const Shape& shape);
 
-  /// The lengths by name, as the JSON report shows them.
+  /// The lengths by name, for the JSON report.
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape);
 };
 

@@ -1,5 +1,5 @@
 /// @file
-/// From an element type and a head dimension that are known at run time to kernels that were compiled for them.
+/// Selects, at run time, the kernels that were compiled for an element type and a head dimension.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,8 +18,8 @@
 
 namespace fa {
 
-// A build that is to be quick has kernels for a few head dimensions and types only, such as those on which answers to
-// exercises are tried (tools/learn/trials.py): -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16
+// To build quickly, restrict the kernels to a few head dimensions and types, such as those that answers to
+// exercises are tested with (tools/learn/trials.py): -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16
 #ifndef FA_HEAD_DIMS
 #define FA_HEAD_DIMS 32, 64, 128, 256
 #endif
@@ -36,7 +36,7 @@ constexpr bool is_one_of(const Values& values, T value) {
 
 /// Calls f with the head dimension as a constant: f(std::integral_constant<int, 64>()) for 64.
 ///
-/// @throws std::invalid_argument  if it is none of 32, 64, 128, 256: a variant has to refuse it before
+/// @throws std::invalid_argument  if it is none of 32, 64, 128, 256: a variant must refuse it before
 template <class F>
 auto with_head_dim(std::int64_t head_dim, F f) {
   using Result = decltype(f(std::integral_constant<int, kHeadDimsOfBuild[0]>()));
@@ -67,7 +67,7 @@ auto with_type(DType dtype, F f) {
   throw std::invalid_argument("no such element type");
 }
 
-/// The DType of an element type: with_type() the other way round.
+/// The DType of an element type: the inverse of with_type().
 template <class T>
 inline constexpr DType kDTypeOf = std::is_same_v<T, float>    ? DType::kFloat32
                                   : std::is_same_v<T, __half> ? DType::kFloat16
@@ -75,7 +75,7 @@ inline constexpr DType kDTypeOf = std::is_same_v<T, float>    ? DType::kFloat32
 
 /// Whether a variant is compiled for an element type and a head dimension.
 ///
-/// @tparam Sizes  what it is compiled for: `kTypes`, an array of DType, and `kHeadDims`, an array of int
+/// @tparam Sizes  the sizes that it is compiled for: `kTypes`, an array of DType, and `kHeadDims`, an array of int
 template <class Sizes>
 constexpr bool is_compiled(DType dtype, int head_dim) {
   return is_one_of(Sizes::kTypes, dtype) && is_one_of(kTypesOfBuild, dtype) &&
@@ -83,9 +83,9 @@ constexpr bool is_compiled(DType dtype, int head_dim) {
 }
 
 /// Calls f with the element type and the head dimension: f(std::type_identity<__half>(),
-/// std::integral_constant<int, 64>()). Kernels of other sizes than those of @p Sizes are not instantiated.
+/// std::integral_constant<int, 64>()). Kernels for sizes outside @p Sizes are not instantiated.
 ///
-/// @throws std::invalid_argument  if nothing is compiled for them: refuse_unless_compiled() says so before
+/// @throws std::invalid_argument  if no kernel is compiled for them: refuse_unless_compiled() says so before
 template <class Sizes, class F>
 void with_compiled(DType dtype, std::int64_t head_dim, F f) {
   with_type(dtype, [&]<class T>(std::type_identity<T> type) {
@@ -100,7 +100,7 @@ void with_compiled(DType dtype, std::int64_t head_dim, F f) {
   });
 }
 
-/// Nothing if a variant is compiled for the shape, else what would be right.
+/// Nothing if a variant is compiled for the shape, otherwise what would be valid.
 template <class Sizes>
 std::optional<std::string> refuse_unless_compiled(const AttentionShape& shape) {
   return refuse_unless(shape, {Sizes::kHeadDims.begin(), Sizes::kHeadDims.end()},

@@ -36,7 +36,7 @@ std::vector<float> widen_as(const std::vector<std::uint16_t>& bits) {
 }
 
 [[noreturn]] void refuse_type(DType dtype) {
-  throw std::invalid_argument(fmt::format("{} is no 16-bit type", name_of(dtype)));
+  throw std::invalid_argument(fmt::format("{} is not a 16-bit type", name_of(dtype)));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 /// @file
-/// fp32 on the host, fp16 or bf16 on the device: the conversion between the two.
+/// Conversion between fp32 on the host and fp16 or bf16 on the device.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace fa {
 
-/// The bit patterns of the nearest numbers of a 16-bit type, ties to even; what is too large becomes infinity.
+/// The bit patterns of the nearest numbers of a 16-bit type, ties to even; numbers that are too large become infinite.
 ///
 /// @param dtype  kFloat16 or kBFloat16
 /// @throws std::invalid_argument  if it is fp32
 std::vector<std::uint16_t> narrow(const std::vector<float>& values, DType dtype);
 
-/// The numbers of bit patterns; exact.
+/// The numbers that bit patterns represent; exact.
 std::vector<float> widen(const std::vector<std::uint16_t>& bits, DType dtype);
 
-/// What becomes of values that go through a type: themselves for fp32, else the nearest that it has.
+/// Values after a conversion to a type and back: unchanged for fp32, otherwise the nearest values of the type.
 std::vector<float> rounded_to(DType dtype, const std::vector<float>& values);
 
 }  // namespace fa

@@ -15,7 +15,7 @@ std::uint64_t mix(std::uint64_t counter) {
   return bits ^ (bits >> 31);
 }
 
-/// FNV-1a, so that tensors of one seed get streams of their own.
+/// FNV-1a, so that each tensor of a seed gets its own stream.
 std::uint64_t hash(std::string_view name) {
   std::uint64_t value = 0xcbf29ce484222325u;
   for (const char c : name) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -39,7 +39,7 @@ class ElementBits {
 /// -1 <= value < 1 in steps of 2^-23, from the upper 24 bits.
 float uniform(std::uint64_t bits) { return float(std::int64_t(bits >> 40) - (1 << 23)) / float(1 << 23); }
 
-/// The sum of twelve uniform numbers of 16 bits, less its mean: variance 12 * (1/12) = 1, and exact in fp32.
+/// The sum of twelve uniform 16-bit numbers minus its mean: variance 12 * (1/12) = 1, and exact in fp32.
 float normal(const ElementBits& bits) {
   std::int64_t sum = 0;
   for (std::uint64_t index = 0; index < 3; ++index) {

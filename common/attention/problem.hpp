@@ -1,5 +1,5 @@
 /// @file
-/// What the harness asks of a problem: the concept that Softmax, AttentionForward and AttentionBackward fulfil.
+/// What the harness requires of a problem: the concept that Softmax, AttentionForward and AttentionBackward satisfy.
 #pragma once
 
 #include <concepts>
@@ -17,8 +17,8 @@
 
 namespace fa {
 
-/// A problem says which tensors go in and come out for a shape, what the right outputs are, and how its
-/// sizes are named. It knows no chapter, no command line and no device.
+/// A problem says which tensors go in and come out for a shape, what the right outputs are, and what its
+/// sizes are called. It knows no chapter, no command line and no device.
 ///
 /// | member                    | meaning                                                                  |
 /// |---------------------------|--------------------------------------------------------------------------|

@@ -12,13 +12,13 @@
 
 namespace fa {
 
-/// Element type of a tensor in device memory.
+/// The element type of a tensor in device memory.
 enum class DType { kFloat32, kFloat16, kBFloat16 };
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 
-/// "fp32", "fp16" or "bf16": the words of the command line.
+/// "fp32", "fp16" or "bf16", as on the command line.
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32: return "fp32";
@@ -28,7 +28,7 @@ constexpr std::string_view name_of(DType dtype) {
   return "?";
 }
 
-/// What a tensor is called, how long each dimension is, and how an element is stored on the device.
+/// The name of a tensor, the length of each dimension, and the element type on the device.
 struct TensorSpec {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -49,18 +49,18 @@ struct HostTensor {
   std::vector<T> data;
 };
 
-using Tensor = HostTensor<float>;  ///< what a kernel reads or writes, widened to fp32
+using Tensor = HostTensor<float>;  ///< the input or output of a kernel, widened to fp32
 using TensorMap = std::map<std::string, Tensor>;
 using Reference = std::map<std::string, std::vector<double>>;  ///< expected outputs by name, in float64
 
-/// A part of a problem that can be computed by itself. @tparam Shape  the problem's
+/// A part of a problem that can be computed on its own. @tparam Shape  the problem's
 template <class Shape>
 struct Excerpt {
   Shape shape;
   std::function<TensorMap(const TensorMap&)> cut;  ///< inputs or outputs of the problem: those of the part
 };
 
-/// The first `count` elements, and behind them the last `count`. @param data  twice as many, or more
+/// The first `count` elements, followed by the last `count`. @param data  at least twice as many
 inline std::vector<float> both_ends(const std::vector<float>& data, std::size_t count) {
   std::vector<float> ends(data.begin(), data.begin() + std::ptrdiff_t(count));
   ends.insert(ends.end(), data.end() - std::ptrdiff_t(count), data.end());

@@ -1,5 +1,5 @@
 /// @file
-/// How far an output may be from its reference.
+/// The allowed error of an output.
 #pragma once
 
 #include <map>

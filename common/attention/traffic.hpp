@@ -1,5 +1,5 @@
 /// @file
-/// Bytes between HBM and the chip, per tensor: what a formula predicts and what a run counts.
+/// Bytes between HBM and the chip, per tensor, as a formula predicts them and as a run counts them.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kBlockThreads = 256;
 constexpr int kWarps = kBlockThreads / 32;
-constexpr int kMostKeysOnChip = 12288;  ///< 48 KiB of floats: four blocks fit a multiprocessor of an H100
+constexpr int kMostKeysOnChip = 12288;  ///< 48 KiB of floats: four blocks fit on a multiprocessor of an H100
 
 /// Neighbouring elements that one instruction loads or stores.
 template <class T, int kCount>
@@ -33,7 +33,7 @@ struct alignas(kCount * sizeof(T)) Pack {
   T x[kCount];
 };
 
-/// The logits of the keys key .. key + kPack - 1, and -inf for those that the query does not see.
+/// The logits of keys key .. key + kPack - 1, with -inf for those that the query does not see.
 template <int kPack, class T>
 __device__ __forceinline__ Pack<float, kPack> load_logits(const T* s, int key, int visible) {
   const Pack<T, kPack> in = *reinterpret_cast<const Pack<T, kPack>*>(s + key);
@@ -44,13 +44,13 @@ __device__ __forceinline__ Pack<float, kPack> load_logits(const T* s, int key, i
 
 }  // namespace
 
-/// P = softmax(S) over the keys that a query sees, 0 for the others; and LSE. Chapter 02's softmax with a block on
-/// each row, which stays in shared memory between its two passes.
+/// P = softmax(S) over the keys that a query sees, 0 for the others; and LSE. Chapter 02's softmax with a block per
+/// row, which keeps the row in shared memory between its two passes.
 ///
 ///   grid    batch * heads * seq_q   one block per row
 ///   block   kBlockThreads
 ///   shared  4 * keys_on_chip bytes (dynamic); 8 bytes per warp
-///   HBM     S: reads what is visible, in packs of kPack, and again from key `keys_on_chip` on
+///   HBM     S: reads the visible part, in packs of kPack, and again from key `keys_on_chip` on
 ///           P: writes all of it; LSE: writes it
 ///
 /// @param s  [batch, heads, seq_q, seq_k] logits, scaled      @param p  [batch, heads, seq_q, seq_k] probabilities
@@ -58,16 +58,16 @@ __device__ __forceinline__ Pack<float, kPack> load_logits(const T* s, int key, i
 template <class T, int kPack>
 __global__ void __launch_bounds__(kBlockThreads)
     masked_softmax(Attention<T> a, const T* __restrict__ s, T* __restrict__ p, int keys_on_chip) {
-  constexpr int kStep = kPack * kBlockThreads;  // keys that the block takes at a time
+  constexpr int kStep = kPack * kBlockThreads;  // keys that the block processes at a time
   extern __shared__ float4 smem[];
-  float* sX = reinterpret_cast<float*>(smem);  // each thread reads what it has written itself: no barrier
+  float* sX = reinterpret_cast<float*>(smem);  // each thread reads only what it wrote itself: no barrier
   __shared__ MaxSum sPartial[kWarps];
   const size_t row = blockIdx.x;
   const int visible = a.visible_keys(int(row % a.seq_q));
   s += row * a.seq_k;
   p += row * a.seq_k;
 
-  // Pass 1: maximum and sum. A pack has its maximum first, so that an element costs one exp() and not two.
+  // Pass 1: maximum and sum. Each pack computes its maximum first, so that an element costs one exp() instead of two.
   MaxSum mine = {-FLT_MAX, 0.0f};
   for (int first = 0; first < visible; first += kStep) {
     const int key = first + kPack * int(threadIdx.x);
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     if (key < keys_on_chip) *reinterpret_cast<Pack<float, kPack>*>(sX + key) = logits;
   }
   const MaxSum all = block_reduce(mine, merge, sPartial);
-  if (threadIdx.x == 0) a.lse[row] = all.m + logf(all.l);  // log(0) = -inf where the query sees no key
+  if (threadIdx.x == 0) a.lse[row] = all.m + logf(all.l);  // log(0) = -inf if the query sees no key
 
   // Pass 2: the probabilities.
   const float inv_l = inverse_or_zero(all.l);
@@ -98,13 +98,13 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// dS = P * (dP - D), with D = rowsum(P * dP), which is rowsum(dO * O) because O = P V; 0 where a key is hidden. A block
-/// on each row, which stays in shared memory between its two passes.
+/// dS = P * (dP - D), with D = rowsum(P * dP), which is rowsum(dO * O) because O = P V; 0 for hidden keys. A block
+/// per row, which keeps the row in shared memory between its two passes.
 ///
 ///   grid    batch * heads * seq_q   one block per row
 ///   block   kBlockThreads
 ///   shared  8 * keys_on_chip bytes (dynamic): P, then dP; 4 bytes per warp
-///   HBM     P, dP: reads what is visible, in packs of kPack, and again from key `keys_on_chip` on; dS: writes all
+///   HBM     P, dP: reads the visible part, in packs of kPack, and again from key `keys_on_chip` on; dS: writes all
 ///
 /// @param p, dp, ds  [batch, heads, seq_q, seq_k]     @tparam kPack  divides seq_k and keys_on_chip
 template <class T, int kPack>
@@ -113,9 +113,9 @@ __global__ void __launch_bounds__(kBlockThreads)
                      int keys_on_chip) {
   using Floats = Pack<float, kPack>;
   using Elements = Pack<T, kPack>;
-  constexpr int kStep = kPack * kBlockThreads;  // keys that the block takes at a time
+  constexpr int kStep = kPack * kBlockThreads;  // keys that the block processes at a time
   extern __shared__ float4 smem[];
-  float* sP = reinterpret_cast<float*>(smem);  // each thread reads what it has written itself: no barrier
+  float* sP = reinterpret_cast<float*>(smem);  // each thread reads only what it wrote itself: no barrier
   float* sDp = sP + keys_on_chip;
   __shared__ float sPartial[kWarps];
   const size_t row = blockIdx.x;
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 namespace {
 
-/// How many elements of a row are loaded together: a row begins at a multiple of them.
+/// The number of elements of a row that are loaded together: every row begins at a multiple of it.
 int pack_of(std::int64_t seq_k) { return seq_k % 4 == 0 ? 4 : 1; }
 
 void check(cublasStatus_t status, const char* call) {
@@ -166,7 +166,7 @@ void check(cublasStatus_t status, const char* call) {
   throw std::runtime_error(std::string(call) + ": " + cublasGetStatusString(status));
 }
 
-/// A cuBLAS handle. Making one takes milliseconds, so there is one for all launches.
+/// A cuBLAS handle. Creating one takes milliseconds, so all launches share one.
 class Cublas {
  public:
   static cublasHandle_t on(cudaStream_t stream) {
@@ -180,7 +180,7 @@ class Cublas {
  private:
   Cublas() {
     check(cublasCreate(&handle_), "cublasCreate");
-    // Neither TF32 nor sums in 16 bits.
+    // No TF32, and no sums in 16 bits.
     const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
     check(cublasSetMathMode(handle_, cublasMath_t(mode)), "cublasSetMathMode");
   }
@@ -189,7 +189,7 @@ class Cublas {
   cublasHandle_t handle_ = nullptr;
 };
 
-/// A batch of row-major matrices, one behind the other.
+/// A batch of row-major matrices, one after the other.
 template <class T>
 struct Matrices {
   T* data;
@@ -202,7 +202,7 @@ enum class Op { kAsIs, kTransposed };
 
 /// C = alpha * op(A) op(B) for each matrix of a batch, row-major.
 ///
-/// cuBLAS is column-major, and reads a row-major matrix as its transpose: so it is asked for C^T = op(B)^T op(A)^T.
+/// cuBLAS is column-major and reads a row-major matrix as its transpose, so it computes C^T = op(B)^T op(A)^T.
 template <class T>
 void gemm(cublasHandle_t cublas, float alpha, const Matrices<const T>& a, Op op_a, const Matrices<const T>& b,
           Op op_b, const Matrices<T>& c, int batch) {
@@ -224,12 +224,12 @@ void gemm(cublasHandle_t cublas, float alpha, const Matrices<const T>& a, Op op_
   }
 }
 
-/// The heads that share one of K and V follow each other in Q: together they are one matrix with more rows.
+/// The heads that share a head of K and V are adjacent in Q: together they form one matrix with more rows.
 struct Stacked {
   explicit Stacked(const AttentionForward::Args& args)
       : rows(args.heads / args.kv_heads * args.seq_q), batch(args.batch * args.kv_heads) {}
   int rows, batch;
-  unsigned blocks() const { return unsigned(rows) * unsigned(batch); }  ///< for a kernel with one on each row
+  unsigned blocks() const { return unsigned(rows) * unsigned(batch); }  ///< for a kernel with a block per row
 };
 
 /// S = scale * Q K^T, P = softmax(S), LSE.
@@ -291,7 +291,7 @@ void launch_backward(const AttentionBackward::Args& args, cudaStream_t stream) {
           {args.buffer<T>("dk"), keys, d}, batch);
 }
 
-/// How many elements of a matrix like S a kernel reads of one head that keeps `on_chip` keys of a row.
+/// The elements of a matrix like S that a kernel reads for one head, if it keeps `on_chip` keys of a row on the chip.
 std::int64_t visible_elements(const AttentionShape& shape, std::int64_t on_chip) {
   std::int64_t read = 0;
   for (std::int64_t query = 0; query < shape.seq_q; ++query) {
@@ -311,13 +311,13 @@ using namespace baselines;
 
 std::optional<std::string> standard_attention::refuse(const AttentionShape& shape) {
   const auto text = [](std::int64_t number) { return std::to_string(number); };
-  std::int64_t rows = shape.batch;  // of all heads: the softmax has a block for each
+  std::int64_t rows = shape.batch;  // of all heads: the softmax has a block for each row
   if (__builtin_mul_overflow(rows, shape.heads, &rows) || __builtin_mul_overflow(rows, shape.seq_q, &rows) ||
       rows > INT_MAX) {
     return "--batch " + text(shape.batch) + " times --heads " + text(shape.heads) + " times --seq-q " +
            text(shape.seq_q) + ": must be at most " + text(INT_MAX) + " for standard attention";
   }
-  constexpr std::int64_t kMostKeys = 1 << 29;  // and so the bytes of S and P together fit 63 bits
+  constexpr std::int64_t kMostKeys = 1 << 29;  // so that the bytes of S and P together fit into 63 bits
   if (shape.seq_k > kMostKeys) {
     return "--seq-k is " + text(shape.seq_k) + ": must be at most " + text(kMostKeys) +
            " for standard attention";
