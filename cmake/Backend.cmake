@@ -1,7 +1,7 @@
 # FA_BACKEND: where kernels run.
 #   sim   on the CPU, in common/gpusim; needs no CUDA toolkit
 #   cuda  on a GPU, compiled by nvcc
-#   auto  cuda where there is both a CUDA compiler and a GPU, else sim
+#   auto  cuda if there is both a CUDA compiler and a GPU, otherwise sim
 set(FA_BACKEND auto CACHE STRING "Where kernels run: auto, sim or cuda")
 set_property(CACHE FA_BACKEND PROPERTY STRINGS auto sim cuda)
 
@@ -24,7 +24,7 @@ if(_backend STREQUAL auto)
 elseif(NOT _backend MATCHES "^(sim|cuda)$")
   message(FATAL_ERROR "FA_BACKEND is '${FA_BACKEND}': must be auto, sim or cuda")
 endif()
-set(FA_BACKEND ${_backend})  # hides the cache entry, which keeps what the user asked for
+set(FA_BACKEND ${_backend})  # hides the cache entry, which keeps the user's choice
 message(STATUS "Kernels run on: ${FA_BACKEND}")
 
 if(FA_BACKEND STREQUAL cuda)
@@ -36,7 +36,7 @@ if(FA_BACKEND STREQUAL cuda)
     endif()
   endif()
   enable_language(CUDA)
-  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know that nvcc 12 can do it
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know that nvcc 12 supports C++20
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()

@@ -19,15 +19,14 @@ if(FA_BACKEND STREQUAL cuda)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# fa_add_chapter([SOURCES <source>...] [KERNELS_OF <NN>...]): in chapters/NN_name/CMakeLists.txt. SOURCES: kernels that
+# fa_add_chapter([SOURCES <source>...] [KERNELS_OF <NN>...]): for chapters/NN_name/CMakeLists.txt. SOURCES: kernels that
 # chapter.cu does not include. KERNELS_OF: the other chapters whose kernels these sources include, as
-# "NN_name/kernel.cuh". Makes
+# "NN_name/kernel.cuh". Defines
 #   chNN_name          the executable
-#   chNN_name_kernels  what it shares with its test: chapter.cu and the kernels that it includes, SOURCES
-#   test_chNN_name     tests/chapters/chapter_test.cpp, on what the chapter declares
-#   libchNN_name.so    on a GPU, and not in `all`: the kernels for programs with tensors of their own (tools/bench)
-# and where a learner has begun the chapter (./learn start NN)
-#   chNN_name_exercise   the same with the files of exercises/NN_name; not in `all`, where their errors would stop others
+#   chNN_name_kernels  the part it shares with its test: chapter.cu with the kernels that it includes, and SOURCES
+#   libchNN_name.so    on a GPU, not in `all`: the kernels, for programs with their own tensors (tools/bench)
+# and, if a learner has started the chapter (./learn start NN),
+#   chNN_name_exercise   the same with the files of exercises/NN_name; not in `all`, because errors in it would stop others
 function(fa_add_chapter)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "SOURCES;KERNELS_OF")
   list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
@@ -35,7 +34,7 @@ function(fa_add_chapter)
   string(SUBSTRING ${folder} 0 2 number)
   set(name ch${folder})
   set(shared ${number} ${arg_KERNELS_OF})
-  list(TRANSFORM shared REPLACE "(.+)" "fa::ch\\1::smem")  # each chapter has a namespace, and calls the array so
+  list(TRANSFORM shared REPLACE "(.+)" "fa::ch\\1::smem")  # each chapter has a namespace with an array of this name
 
   add_library(${name}_kernels OBJECT chapter.cu ${arg_SOURCES})
   target_include_directories(${name}_kernels PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
@@ -58,20 +57,20 @@ function(fa_add_chapter)
 
   set(exercise ${PROJECT_SOURCE_DIR}/exercises/${folder})
   file(GLOB begun RELATIVE ${exercise} CONFIGURE_DEPENDS ${exercise}/*.cuh)
-  foreach(file IN LISTS begun)  # the learner may have other headers, and a file that the chapter no longer has
+  foreach(file IN LISTS begun)  # ignore the learner's other headers, and files that the chapter no longer has
     if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
       list(REMOVE_ITEM begun ${file})
     endif()
   endforeach()
   if(begun)
-    # A copy of chapter.cu: "kernel.cuh" is looked for beside the file that includes it, then in the learner's folder,
-    # then in the chapter's, where no other file includes one with exercises.
+    # A copy of chapter.cu, because "kernel.cuh" is looked for next to the file that includes it, then in the learner's
+    # folder, then in the chapter's, where no other file includes one with exercises.
     set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
     configure_file(chapter.cu ${chapter_cu} COPYONLY)
     add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu} ${arg_SOURCES})
     target_include_directories(${name}_exercise_kernels PRIVATE ${exercise} ${CMAKE_CURRENT_SOURCE_DIR}
       ${PROJECT_SOURCE_DIR}/chapters)
-    target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness fa_baselines)  # not fa_warnings: blanks leave much unused
+    target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness fa_baselines)  # without fa_warnings: blanks leave much unused
     fa_kernels(${name}_exercise_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${shared})
     fa_use_precompiled(${name}_exercise_kernels fa_chapter_headers)
     add_executable(${name}_exercise EXCLUDE_FROM_ALL)

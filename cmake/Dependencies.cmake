@@ -1,5 +1,5 @@
-# Libraries come from the distribution; the README lists Debian's names. Where one is missing, its pinned
-# release is fetched instead.
+# Libraries come from the distribution; the README lists Debian's names. If one is missing, a pinned release is fetched
+# instead.
 include(FetchContent)
 find_package(Threads REQUIRED)
 
@@ -14,7 +14,7 @@ macro(fa_dependency package version)
   if(NOT TARGET ${_dep_TARGET})
     message(STATUS "${package} >= ${version} is not installed: fetching ${_dep_TAG}")
     FetchContent_Declare(${package} GIT_REPOSITORY ${_dep_GIT} GIT_TAG ${_dep_TAG} GIT_SHALLOW ON SYSTEM)
-    set(BUILD_TESTING OFF)  # of the library; its option() is to leave this alone
+    set(BUILD_TESTING OFF)  # of the library; its option() must not change this
     set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
     FetchContent_MakeAvailable(${package})
     unset(BUILD_TESTING)

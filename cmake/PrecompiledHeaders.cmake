@@ -1,7 +1,7 @@
-# What many files include is compiled once, with g++, whose precompiled headers may be used with other warnings and include
-# paths. fa_precompiled(<name> HEADERS <header>... [OPTIONS <option>...] [LIBRARIES <target>...]) makes such a set of headers,
-# fa_use_precompiled(<target> <name> [EXCEPT <source>...]) lets a target's sources begin with it. The compiler reads the
-# headers themselves where it finds that a source has other options.
+# Headers that many files include are compiled once. Only with g++, whose precompiled headers may be used with different
+# warnings and include paths. fa_precompiled(<name> HEADERS <header>... [OPTIONS <option>...] [LIBRARIES <target>...])
+# defines such a set of headers, fa_use_precompiled(<target> <name> [EXCEPT <source>...]) makes a target's sources begin
+# with it. If the options of a source differ, the compiler reads the headers themselves.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT FA_SANITIZE)
   set(FA_PRECOMPILED_HEADERS ON)
 else()

@@ -1,9 +1,9 @@
-"""Runs a compiler and keeps what ptxas says of registers and spills, beside the object file.
+"""Runs a compiler and keeps what ptxas reports about registers and spills, next to the object file.
 
     keep_report.py NVCC ARGUMENT... -o OBJECT ...
 
-A compiler launcher of CMake, where FA_PTXAS_REPORT is ON. Writes OBJECT.ptxas; everything else that the compiler says
-is printed, and its exit status is kept.
+CMake uses it as compiler launcher if FA_PTXAS_REPORT is ON. Writes OBJECT.ptxas, prints the rest of the compiler's
+output, and exits with its status.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ def main(command: list[str]) -> int:
     )
     report, rest = [], []
     for line in done.stdout.splitlines():
-        # "ptxas info" opens a line, or the line that follows it is indented.
+        # A line that begins with "ptxas info", or an indented one after it.
         belongs = line.startswith("ptxas info") or (line.startswith("    ") and report)
         (report if belongs else rest).append(line)
     print(*rest, sep="\n", end="\n" if rest else "")

@@ -22,15 +22,15 @@ namespace fa {
 ///
 /// | member                    | meaning                                                                  |
 /// |---------------------------|--------------------------------------------------------------------------|
-/// | `Shape`                   | the sizes, and everything else that decides the result besides the inputs |
-/// | `Args`                    | what a kernel launch is given: device pointers and sizes                  |
+/// | `Shape`                   | the sizes, and everything else that determines the result except the inputs|
+/// | `Args`                    | the arguments of a kernel launch: device pointers and sizes               |
 /// | `kName`                   | the name in reports                                                       |
 /// | `refuse(shape)`           | why the shape cannot be computed, naming the option; nothing if it can    |
 /// | `inputs`, `outputs`       | the tensors of that shape, in the order of the kernel's arguments         |
 /// | `random_inputs(shape,..)` | inputs of a distribution, by name                                         |
 /// | `bind(shape, buffers)`    | `Args` from device addresses by tensor name                               |
 /// | `reference(shape, in)`    | the outputs in float64                                                    |
-/// | `ends(shape)`             | a part to check alone, where the reference of all would take minutes       |
+/// | `ends(shape)`             | a part to check alone if the whole reference would take minutes           |
 /// | `tolerances(shape)`       | the largest error of each output                                          |
 /// | `flops(shape)`            | operations that the TFLOP/s column counts; 0 for none                     |
 /// | `describe(shape)`         | the sizes by name, as reports show them                                   |

@@ -1,4 +1,4 @@
-# gpusim_kernel_options(<variable>): what sources with kernels are compiled with, for gpusim_kernels below.
+# gpusim_kernel_options(<variable>): the compiler options for sources with kernels, for gpusim_kernels below.
 function(gpusim_kernel_options variable)
   set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g1 -fno-omit-frame-pointer)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -13,7 +13,7 @@ endfunction()
 
 # gpusim_kernels(<target> SOURCES file... [DYNAMIC_SHARED name...])
 #
-# Marks sources of a target as holding kernels: they are compiled as C++, with a hook before each memory access and
+# Marks sources of a target that contain kernels: they are compiled as C++, with a hook before each memory access and
 # at the start of each basic block. -Og keeps the accesses as they are written (at -O1 a float4 load becomes four);
 # blocks stay in the order of the source, so that a jump backwards is a loop (runtime/loops.hpp); debug information
 # gives reports their source lines. DYNAMIC_SHARED lists the arrays that these sources declare as
@@ -50,7 +50,7 @@ namespace { const gpusim::DynamicShared registration([]() -> void* { return ${va
 ${close}
 ")
     target_sources(${target} PRIVATE "${file}")
-    set_source_files_properties("${file}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # which are for kernels
+    set_source_files_properties("${file}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # those are for kernels
   endforeach()
   target_link_libraries(${target} PRIVATE gpusim)
 endfunction()
