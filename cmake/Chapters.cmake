@@ -1,7 +1,7 @@
-option(FA_PTXAS_REPORT "Keep what ptxas says of each kernel: tests/chapters/check_spills.py reads it" OFF)
+option(FA_PTXAS_REPORT "Keep the report of ptxas on each kernel: tests/chapters/check_spills.py reads it" OFF)
 
-# fa_kernels(<target> <source>... [SHARED <array>...]): compiles sources that hold kernels, for whichever backend. SHARED:
-# the arrays that they declare as extern __shared__, with their namespace.
+# fa_kernels(<target> <source>... [SHARED <array>...]): compiles sources that contain kernels, for either backend. SHARED:
+# the arrays that they declare as extern __shared__, with their namespaces.
 function(fa_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SHARED")
   if(FA_BACKEND STREQUAL sim)

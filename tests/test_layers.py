@@ -1,7 +1,7 @@
-"""Arrows between the folders point one way. Fails when an #include breaks that.
+"""Dependencies between the folders point one way. Fails if an #include breaks this rule.
 
-chapters -> harness -> attention -> device, with gpusim below device, baselines beside harness, and what tools has in
-C++ above device. Run by ctest; no arguments.
+chapters -> harness -> attention -> device, with gpusim below device, baselines next to harness, and the C++ code of
+tools above device. Run by ctest, without arguments.
 """
 
 import re
@@ -20,9 +20,9 @@ ALLOWED = {
     "tools": {"device"},
     "chapters": {"harness", "baselines", "attention", "device"},
 }
-# The one place where the harness asks the simulator what it has seen.
+# The only place where the harness asks the simulator for its observations.
 EXCEPTIONS = {("common/harness/backend_sim.cpp", "gpusim")}
-# Folders without a layer of their own: an include of one of these from a layer is an error as well.
+# Folders without their own layer: including one of these from a layer is also an error.
 LAYERS = {"gpusim", "device", "attention", "baselines", "harness", "chapters", "tests"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"/]+)/')

@@ -1,4 +1,4 @@
-"""tests/unchanged.py: a test that passed is left out while nothing has changed, and only then."""
+"""tests/unchanged.py skips a test that passed as long as nothing has changed, and only then."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ class Unchanged(unittest.TestCase):
         path.write_text(text)
 
     def run_test(self, *arguments: str, makes: str = "") -> bool:
-        """Runs a test that notes each run in a file, and makes what it is told. Returns whether it ran."""
+        """Runs a test that records each run in a file and makes the given files. Returns whether it ran."""
         before = len((self.root / "runs").read_text())
         script = (
             "import sys, pathlib; root = pathlib.Path(sys.argv[1]);"
@@ -144,7 +144,7 @@ class Unchanged(unittest.TestCase):
 
 
 class Cases(unittest.TestCase):
-    """case.sh, with a program that ends as a file says."""
+    """case.sh, with a program whose exit status is in a file."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -169,7 +169,7 @@ class Cases(unittest.TestCase):
         self.assertEqual(unchanged.main([*arguments, "--state"]), 0)
 
     def run_case(self, option: str = "--gtest_filter=A/B.C/0", **variables: str):
-        """Whether it ran, the exit status, what was printed."""
+        """Whether it ran, the exit status, the output."""
         before = (self.root / "runs").read_text()
         script = Path(unchanged.__file__).with_name("case.sh")
         done = subprocess.run(

@@ -1,14 +1,14 @@
-"""Runs a test, unless it has passed before on exactly what it would run on now.
+"""Runs a test, unless it has already passed with exactly the same inputs.
 
     python3 -m tests.unchanged STAMP [--on PATH]... [--makes PATH]... -- COMMAND...
     python3 -m tests.unchanged STATE [--on PATH]... --state
 
-STAMP: the file that remembers. It is written when COMMAND ends with status 0, and holds a hash of all that the test follows
-from: COMMAND; the contents of each PATH, a file or a folder with all that is below it, "." being the tree without what git
-ignores; the contents of what the test makes; the build's options; the environment's FA_* and GPUSIM_*; the installed
-packages and the compilers. FA_TEST_AGAIN=1 runs the test in any case.
+STAMP: the file that remembers. It is written if COMMAND ends with status 0, and contains a hash of everything that the
+test depends on: COMMAND; the contents of each PATH, which is a file, a folder with everything below it, or "." for the tree
+without what git ignores; the contents of what the test makes; the build's options; the environment variables FA_* and
+GPUSIM_*; the installed packages and the compilers. FA_TEST_AGAIN=1 always runs the test.
 
-With --state, no test: the hash is written to the file STATE, for case.sh.
+With --state, no test runs: the hash is written to the file STATE, for case.sh.
 
 Exit status: COMMAND's.
 """
@@ -50,7 +50,7 @@ PACKAGES = Path("/var/lib/dpkg/status")
 
 
 def files_of(path: Path) -> Iterable[Path]:
-    """The files that a path stands for, always in the same order."""
+    """The files that a path denotes, always in the same order."""
     if not path.is_dir():
         yield path
         return
@@ -76,7 +76,7 @@ def contents(paths: Iterable[Path]) -> Iterable[bytes]:
 
 
 def environment() -> Iterable[bytes]:
-    """What a test follows from that is no file of the tree."""
+    """What a test depends on apart from files of the tree."""
     ours = ("FA_", "GPUSIM_")
     for name in sorted(os.environ.keys() - {"FA_TEST_AGAIN"}):
         if name in ("PATH", "LANG", "LC_ALL") or name.startswith(ours):
@@ -97,7 +97,7 @@ def installed(packages: Path) -> tuple[bytes, ...]:
 
 
 def digest_of(parts: Iterable[bytes]) -> str:
-    """A hash of the parts, each with its length."""
+    """A hash of the parts and their lengths."""
     total = hashlib.sha256()
     for part in parts:
         total.update(b"%d:" % len(part))
@@ -138,7 +138,7 @@ def main(arguments: list[str]) -> int:
     args.stamp.unlink(missing_ok=True)
     started = time.monotonic()
     status = subprocess.run(command, check=False).returncode
-    # Not if a file was edited meanwhile: nobody knows which of the two it was that passed.
+    # Not if a file was edited in the meantime, because it is unknown which version passed.
     if status == 0 and digest(command, on, []) == before:
         args.stamp.parent.mkdir(parents=True, exist_ok=True)
         when = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Compares the simulator, all checks on, with Oclgrind (`oclgrind-kernel --data-races`).
+"""Compares the speed of the simulator, with all checks on, to that of Oclgrind (`oclgrind-kernel --data-races`).
 
 The kernel is tiled fp32 attention: N = 256, 2 heads, d = 64, blocks of 128 threads,
-tiles of 32 queries and 32 keys. tiled_attention.cu and tiled_attention.cl hold it
-statement by statement. Both run here, one after the other, each on all cores. Before a
-number is printed, three things are checked: the outputs agree, neither found a defect,
+tiles of 32 queries and 32 keys. tiled_attention.cu and tiled_attention.cl implement it
+with the same statements. Both run here, one after the other, each on all cores. Before
+it prints a number, it checks three things: the outputs agree, neither found a defect,
 and both counted the same number of memory accesses.
 
-Of the simulator, a launch is timed. Of Oclgrind, the whole process is, less its
-start-up: the same process with the same inputs and an empty kernel.
+For the simulator, a launch is timed. For Oclgrind, it is the whole process minus its
+start-up time: that of the same process with the same inputs and an empty kernel.
 
     cmake --build --preset sim --target bench_simulator
     python3 tests/bench/bench_simulator.py
@@ -46,7 +46,7 @@ TOLERANCE = 1e-4  # Oclgrind prints six digits
 
 
 class Failure(Exception):
-    """What went wrong, in one line, and the exit status that says so."""
+    """What went wrong, in one line, and the exit status for it."""
 
     def __init__(self, message: str, status: int = 1):
         super().__init__(message)
@@ -55,7 +55,7 @@ class Failure(Exception):
 
 @dataclass
 class Process:
-    """A command that has run."""
+    """A finished command."""
 
     output: str
     seconds: float
@@ -64,7 +64,7 @@ class Process:
 
 
 def run(command: list[str], folder: Path) -> Process:
-    """Runs a command to its end; a word on its standard error is a failure."""
+    """Runs a command; any output on standard error is a failure."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         start = time.monotonic()
         child = subprocess.Popen(command, cwd=folder, stdout=output, stderr=errors)
@@ -82,7 +82,7 @@ def run(command: list[str], folder: Path) -> Process:
 
 
 def inputs(seed: int, scale: float) -> list[float]:
-    """The numbers that bench_simulator.cpp makes from this seed: exact in fp32."""
+    """The numbers that bench_simulator.cpp generates from this seed, exact in fp32."""
     values = []
     for _ in range(ELEMENTS):
         seed = (seed * 1664525 + 1013904223) % 2**32
@@ -91,7 +91,7 @@ def inputs(seed: int, scale: float) -> list[float]:
 
 
 def simulator_file(kernel: str) -> str:
-    """What oclgrind-kernel reads: source, kernel, sizes, value of each argument."""
+    """The input of oclgrind-kernel: source, kernel, sizes, value of each argument."""
     blocks = f"{THREADS * SEQ // BR} {HEADS} 1\n{THREADS} 1 1"
     lines = [KERNEL.name, kernel, blocks]
     for seed, scale in ((1, 4.0), (2, 1.0), (3, 1.0)):
@@ -107,7 +107,7 @@ def simulator_file(kernel: str) -> str:
 
 
 def read_dump(text: str) -> list[float]:
-    """gO from what oclgrind-kernel prints. All else that it says is about a defect."""
+    """gO from the output of oclgrind-kernel. Any other output is about a defect."""
     values = []
     for line in text.splitlines():
         match = re.fullmatch(r"  gO\[(\d+)\] = (\S+)", line)
@@ -125,7 +125,7 @@ def read_dump(text: str) -> list[float]:
 def oclgrind_accesses(oclgrind: str, folder: Path) -> int:
     """Loads and stores of global and local memory.
 
-    All blocks do the same, so it is enough to run two: the first and the last.
+    All blocks do the same, so running the first and the last is enough.
     """
     text = run([oclgrind, "--inst-counts", "--quick", "attention.sim"], folder).output
     counts = re.findall(r"(\d+) - (?:load|store) (?:global|local)", text)
@@ -133,7 +133,7 @@ def oclgrind_accesses(oclgrind: str, folder: Path) -> int:
 
 
 def compare(program: Path, oclgrind: str, repeats: int) -> dict:
-    """Runs everything and returns what was measured."""
+    """Runs everything and returns the measurements."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copy(KERNEL, folder)
@@ -205,7 +205,7 @@ def compare(program: Path, oclgrind: str, repeats: int) -> dict:
 
 
 def table(result: dict) -> str:
-    """The result for people."""
+    """The result as text."""
     ours, theirs = result["simulator"], result["oclgrind"]
     mib = 2**20
 
@@ -249,7 +249,7 @@ def table(result: dict) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with an argument."""
+    """Reports in one line what is wrong with an argument."""
 
     def error(self, message: str):
         raise Failure(message, 2)

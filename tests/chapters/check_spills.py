@@ -1,10 +1,10 @@
-"""No kernel that has to be fast keeps registers in local memory.
+"""Checks that no kernel that must be fast spills registers to local memory.
 
     check_spills.py [--list] BUILD_DIR [CHAPTER[:WORDS]...]
 
-Reads what ptxas said when BUILD_DIR was built with -DFA_PTXAS_REPORT=ON, and names each kernel that spills or has a
-stack. CHAPTER:WORDS looks at the kernels whose name contains WORDS only. Default: DEFAULT. --list prints the registers
-of all.
+Reads the output of ptxas from a build of BUILD_DIR with -DFA_PTXAS_REPORT=ON, and names each kernel that spills or has
+a stack. CHAPTER:WORDS selects the kernels whose name contains WORDS. Default: DEFAULT. --list prints the registers of
+all.
 
 Exit status: 1 a kernel spills, 2 there is no report or no such kernel.
 """
@@ -31,7 +31,7 @@ KERNEL = re.compile(
 
 @dataclass(frozen=True)
 class Kernel:
-    """What ptxas said of a kernel for one architecture. Bytes of a thread."""
+    """The report of ptxas on a kernel for one architecture, in bytes per thread."""
 
     name: str
     arch: str
@@ -46,7 +46,7 @@ class Kernel:
 
 
 def demangled(names: list[str]) -> list[str]:
-    """Names as a reader knows them, without what is the same in all of them."""
+    """Readable names, without the parts that all of them share."""
     done = subprocess.run(
         ["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True
     )

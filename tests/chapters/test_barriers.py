@@ -1,11 +1,10 @@
-"""Every barrier is needed, and the simulator knows: without it, the chapter fails with a race.
+"""Every barrier is needed, and the simulator shows it: without the barrier, the chapter fails with a race.
 
     test_barriers.py BUILD_DIR CHAPTER...
 
 For each __syncthreads() in the chapter's kernels and in the functions of common/device that they call, runs the
-chapter's program while the simulator skips that one barrier (GPUSIM_SKIP_BARRIER): it must exit with status 1, and
-report a race between two source lines, of which at least one is in the file of the barrier or in a header that it
-includes.
+chapter's program while the simulator skips that one barrier (GPUSIM_SKIP_BARRIER): it must exit with status 1 and
+report a race between two source lines, at least one of them in the file of the barrier or in a header that it includes.
 """
 
 import os
@@ -19,11 +18,11 @@ from tools.docs.lessons import items_of
 from tools.learn import machine
 
 ROOT = Path(__file__).resolve().parents[2]
-# By the problem of a chapter: shapes of which at least one misses each barrier.
+# Shapes for each problem. For every barrier, at least one of them must fail without it.
 SHAPES = {
     "Softmax": (
         "--rows 5 --cols 1000",
-        "--rows 2 --cols 70001",  # longer than what fits on the chip
+        "--rows 2 --cols 70001",  # longer than fits on the chip
     ),
     "AttentionForward": (
         "--heads 1 --seq-q 70 --seq-k 100 --head-dim 32",
@@ -35,7 +34,7 @@ SHAPES = {
         "--variant mma_deterministic --dtype bf16 --heads 1 --seq-q 200 --seq-k 3 --head-dim 32 --causal",  # a block without keys
     ),
 }
-# Of all variants, if a shape names none. A chapter whose barriers need more than the shapes of its problem:
+# Shapes of chapters whose barriers need more than those of their problem; all variants, if a shape names none.
 MORE_SHAPES = {
     "07_multi_stage": (
         "--variant final --heads 1 --seq-q 200 --seq-k 3 --head-dim 128 --causal",  # a block without keys
@@ -52,7 +51,7 @@ RACE = re.compile(
 
 
 def included(kernel: Path) -> list[Path]:
-    """The kernel file, and the headers of common/device and of its own folder that it reaches."""
+    """The kernel file, and the headers of common/device and of its own folder that it includes, directly or not."""
     files, queue = [], [kernel]
     while queue:
         path = queue.pop()
@@ -68,7 +67,7 @@ def included(kernel: Path) -> list[Path]:
 
 
 def barriers(chapter: str) -> list[tuple[Path, int]]:
-    """File and line number of each barrier, those aside in functions of a header that the kernels do not call."""
+    """File and line number of each barrier, except those in functions of headers that the kernels do not call."""
     folder = ROOT / "chapters" / chapter
     kernels = sorted(folder.glob("*.cuh"))
     calls = {
@@ -89,7 +88,7 @@ def barriers(chapter: str) -> list[tuple[Path, int]]:
 
 
 def shapes(chapter: str) -> tuple[str, ...]:
-    """The options of the runs that have to miss each barrier of a chapter."""
+    """The options of the runs, at least one of which must fail without each barrier of a chapter."""
     description = (ROOT / "chapters" / chapter / "chapter.cu").read_text()
     return SHAPES[PROBLEM.search(description)[1]] + MORE_SHAPES.get(chapter, ())
 
@@ -99,10 +98,10 @@ def every_variant(shape: str) -> tuple[str, ...]:
 
 
 def check(build: Path, chapter: str, file: Path, number: int) -> str:
-    """Runs without one barrier. Returns what is wrong, or ""."""
+    """Runs without one barrier. Returns what is wrong, or "" if nothing is."""
     place = f"{file.name}:{number}"
     program = build / "bin" / f"ch{chapter}"
-    # With its folder: the chapter may have a file of that name too.
+    # With its folder, because the chapter may also have a file of that name.
     environment = os.environ | {"GPUSIM_SKIP_BARRIER": f"{file.parent.name}/{place}"}
     near = {path.name for path in included(file)}
     for shape in shapes(chapter):
@@ -124,7 +123,7 @@ def check(build: Path, chapter: str, file: Path, number: int) -> str:
 
 
 def unbroken(build: Path, chapter: str) -> list[str]:
-    """The shapes on which the chapter fails as it is, with all its barriers."""
+    """The shapes on which the chapter fails even with all its barriers."""
     runs = {
         shape: subprocess.run(
             [build / "bin" / f"ch{chapter}", *every_variant(shape), *shape.split()],

@@ -1,4 +1,4 @@
-"""check_spills.py finds the kernel that spills, and says when there is nothing to read."""
+"""check_spills.py finds the kernel that spills, and reports when there is nothing to read."""
 
 import contextlib
 import io

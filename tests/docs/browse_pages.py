@@ -1,16 +1,16 @@
-"""Every page of the site in headless Chromium: no error, nothing missing, readable by everyone.
+"""Checks every page of the site in headless Chromium: no errors, nothing missing, readable for everyone.
 
     python3 -m tests.docs.browse_pages [SITE...] [--shots DIR] [--passed DIR]
 
-SITE: folders with pages, or pages; default build/docs/html. Each page is seen 1280 pixels wide and light, 390 pixels wide
-and dark, and as it is printed: without the menu, and with nothing cut off. On some, the switch between light and dark is
-pressed as well. It fails on an error of the console, on anything fetched from a network, on text that sticks out, on a
-heading that skips a level, on a picture without alternative text, and on a contrast below 4.5 : 1. Skipped (77) where
-there is no Chromium or no page.
+SITE: folders with pages, or pages; default build/docs/html. Each page is viewed 1280 pixels wide in light colours, 390
+pixels wide in dark ones, and in print: without the menu, and with nothing cut off. On some pages, the switch between light
+and dark is pressed as well. It fails on errors in the console, on anything fetched from a network, on text that overflows,
+on headings that skip a level, on pictures without alternative text, and on a contrast below 4.5 : 1. Skipped (77) if there
+is no Chromium or no page.
 
 --shots DIR: keeps pictures of the pages that have complaints.
---passed DIR: leaves out the pages that had no complaint before and are what they were, with all styles, scripts, pictures
-and packages. It remembers them in DIR.
+--passed DIR: skips pages that had no complaints before and have not changed since, including all styles, scripts, pictures
+and packages. DIR stores which these are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from . import chromium
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = 77
 AUDIT = (Path(__file__).resolve().parent / "audit.js").read_text(encoding="utf-8")
-# Formulas are set, and pictures of the menu are loaded, after the page itself.
+# Formulas are set, and pictures of the menu load, after the page itself.
 READY = """new Promise(done => {
     const wait = tries => tries && [...document.images].some(image => !image.complete)
         ? setTimeout(wait, 20, tries - 1) : requestAnimationFrame(() => done(true));
@@ -51,7 +51,7 @@ PRINTED = """(() => {
 
 
 def _trouble(browser: chromium.Browser) -> list[str]:
-    """Errors since the page was opened, and what it fetched from elsewhere."""
+    """Errors since the page was opened, and requests to a network."""
     local = ("file:", "data:", "about:", "blob:")
     return [f"console: {text}" for text in browser.complaints()] + [
         f"network: {url}" for url in browser.requests() if not url.startswith(local)
@@ -61,7 +61,7 @@ def _trouble(browser: chromium.Browser) -> list[str]:
 def complaints_about(
     browser: chromium.Browser, page: Path, shots: Path | None
 ) -> list[str]:
-    """What is wrong with a page, each once."""
+    """What is wrong with a page, without repetitions."""
     found: dict[str, None] = {}
     trouble: dict[str, None] = {}  # before it was opened again
     for number, (width, scheme) in enumerate(VIEWS):
@@ -88,7 +88,7 @@ def complaints_about(
 
 
 def complaints_about_switch(browser: chromium.Browser, page: Path) -> list[str]:
-    """What is wrong after the reader chose the scheme that the system does not prefer; nothing without a switch."""
+    """What is wrong after the reader switches to the other colour scheme; nothing if there is no switch."""
     switch = "document.querySelector('doxygen-awesome-dark-mode-toggle')"
     found = []
     browser.resize(1280)
@@ -99,7 +99,7 @@ def complaints_about_switch(browser: chromium.Browser, page: Path) -> list[str]:
         if browser.run(f"Boolean({switch})"):
             browser.run(f"{switch}.click()")
             found += [f"{scheme}, switched: {text}" for text in browser.run(AUDIT)]
-            browser.run(f"{switch}.click()")  # the choice is kept
+            browser.run(f"{switch}.click()")  # switch back: the choice is stored
     return found
 
 
@@ -116,14 +116,14 @@ REFERENCE = re.compile(r'\b(?:src|href|data)="([^"#?:]+)')
 
 @functools.cache
 def _looks(site: Path) -> str:
-    """A hash of what all pages of a folder have in common: their styles and scripts, the browser, this test."""
+    """A hash of what all pages of a folder share: styles and scripts, the browser, this test."""
     own = [Path(__file__).with_name(name) for name in ("audit.js", "chromium.py")]
     shared = [p for p in unchanged.files_of(site) if p.suffix in (".css", ".js")]
     return unchanged.digest([], [Path(__file__), *own, *shared], [])
 
 
 def state_of(page: Path) -> str:
-    """A hash of all that a page shows."""
+    """A hash of everything that a page shows."""
     text = page.read_text(encoding="utf-8", errors="replace")
     named = {page.parent / name for name in REFERENCE.findall(text)}
     shown = sorted(p for p in named if p.suffix != ".html" and p.is_file())
@@ -133,7 +133,7 @@ def state_of(page: Path) -> str:
 
 
 class Memory:
-    """Which pages had no complaint, and what they were then. @param folder  None: of none"""
+    """Remembers which pages had no complaints, and their state then. @param folder  None: remember nothing"""
 
     def __init__(self, folder: Path | None):
         self._folder = folder if not os.environ.get("FA_TEST_AGAIN") else None
@@ -170,7 +170,7 @@ def main(arguments: list[str]) -> int:
         return SKIPPED
     pages = [page.resolve() for page in pages_of(args.places)]
     if not pages:
-        print("browse_pages: there is no page: ./learn docs makes them")
+        print("browse_pages: there is no page (./learn docs makes them): skipped")
         return SKIPPED
     start, count = time.monotonic(), 0
     memory = Memory(args.passed)
@@ -194,7 +194,7 @@ def main(arguments: list[str]) -> int:
             count += len(lines)
             print("\n".join(lines))
     if whole > len(pages):
-        print(f"{whole - len(pages)} pages are what they were when they passed")
+        print(f"{whole - len(pages)} pages have not changed since they passed")
     print(f"{len(pages)} pages, {count} complaints, {time.monotonic() - start:.0f} s")
     return 1 if count else 0
 

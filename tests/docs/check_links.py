@@ -1,9 +1,9 @@
-"""Every link and every picture of the site: python3 -m tests.docs.check_links [SITE] (default build/docs/html).
+"""Checks every link and every picture of the site: python3 -m tests.docs.check_links [SITE] (default build/docs/html).
 
-Elements must be nested. A link must lead to a file of the site, and to an id in it; a picture must be there and have an
-alternative text. Nothing may be loaded from a network: only links that a reader follows lead elsewhere. The links of
-the menu and of the search are checked too.
-Skipped (77) where there is no site.
+Elements must be properly nested. A link must lead to a file of the site and to an id in it; a picture must exist and have
+an alternative text. Nothing may be loaded from a network; only links that a reader follows may lead elsewhere. It also
+checks the links of the menu and of the search.
+Skipped (77) if there is no site.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IN_MENU = re.compile(r'"([\w.-]+\.html(?:#[\w.-]+)?)"')
 
 
 class Page(HTMLParser):
-    """What a page refers to, and what can be referred to in it."""
+    """The references of a page, and the targets in it."""
 
     def __init__(self, path: Path):
         super().__init__()
@@ -72,7 +72,7 @@ class Page(HTMLParser):
 
 
 def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
-    """What is wrong, and how much was looked at."""
+    """What is wrong, and how much was checked."""
     pages = {
         path: Page(path)
         for path in sorted(site.rglob("*.html"))
@@ -129,7 +129,7 @@ def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
 def main(arguments: list[str]) -> int:
     site = Path(arguments[0] if arguments else ROOT / "build/docs/html").resolve()
     if not (site / "index.html").is_file():
-        print("check_links: there is no site: ./learn docs makes it")
+        print("check_links: there is no site (./learn docs makes it): skipped")
         return SKIPPED
     found, counts = complaints(site)
     print(

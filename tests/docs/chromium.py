@@ -1,4 +1,4 @@
-"""A headless Chromium, driven through its DevTools protocol over a pair of pipes: nothing but the standard library."""
+"""A headless Chromium, controlled by its DevTools protocol over a pair of pipes. Needs only the standard library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FLAGS = (
         "--disable-sync",
     ),
 )
-# Chromium reads commands from file descriptor 3, and answers on 4.
+# Chromium reads commands from file descriptor 3 and answers on 4.
 LAUNCH = """import fcntl, os, sys
 ours = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 10) for fd in sys.argv[1:3]]
 for number, fd in zip((3, 4), ours):
@@ -45,11 +45,11 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 class BrowserError(Exception):
-    """The browser did not do what it was told."""
+    """The browser did not execute a command."""
 
 
 def program() -> str | None:
-    """Where Chromium is; None without one."""
+    """The path of Chromium, or None if it is not installed."""
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
@@ -102,14 +102,16 @@ class Browser:
             data = os.read(self._from, 1 << 20) if ready else b""
             if not data:
                 raise BrowserError(
-                    "Chromium says nothing more" if ready else "Chromium takes too long"
+                    "Chromium closed the connection"
+                    if ready
+                    else "Chromium takes too long"
                 )
             *whole, self._buffer = (self._buffer + data).split(b"\0")
             self._messages.extend(json.loads(part) for part in whole)
         return self._messages.popleft()
 
     def call(self, method: str, **parameters: object) -> dict:
-        """A command of the protocol, and what it answers. Events meanwhile go to `events`."""
+        """Sends a command of the protocol and returns the answer. Events in the meantime go to `events`."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -135,12 +137,12 @@ class Browser:
         )
 
     def media(self, scheme: str = "light", kind: str = "screen") -> None:
-        """@param scheme  what the system prefers: light or dark   @param kind  screen or print"""
+        """@param scheme  the preference of the system: light or dark   @param kind  screen or print"""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=kind, features=features)
 
     def open(self, url: str) -> None:
-        """Opens a page, and waits until it is loaded."""
+        """Opens a page and waits until it has loaded."""
         self.events.clear()
         self.call("Page.navigate", url=url)
         deadline = time.monotonic() + 60
@@ -150,7 +152,7 @@ class Browser:
                 self.events.append(answer)
 
     def run(self, script: str) -> object:
-        """The value of an expression in the page; a promise's when it is kept."""
+        """Evaluates an expression in the page; waits for the value of a promise."""
         done = self.call(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -162,7 +164,7 @@ class Browser:
         return done["result"].get("value")
 
     def complaints(self) -> list[str]:
-        """Errors of the console, of scripts, and of anything that could not be loaded since open()."""
+        """Errors since open(): in the console, in scripts, and of anything that could not be loaded."""
         found = []
         for event in self.events:
             what = event["params"]
@@ -185,7 +187,7 @@ class Browser:
         return found
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for since open()."""
+        """The addresses requested since open()."""
         return [
             event["params"]["request"]["url"]
             for event in self.events

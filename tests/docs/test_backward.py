@@ -1,6 +1,6 @@
 """The drawings of chapter 08 show what its kernels do.
 
-python3 -m tests.docs.test_backward BUILD_DIR: where fragment_maps is, which prints the maps of fragments.
+python3 -m tests.docs.test_backward BUILD_DIR contains bin/fragment_maps, which prints the maps.
 """
 
 import sys

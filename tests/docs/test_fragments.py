@@ -1,6 +1,6 @@
 """The drawings of chapter 06 show the maps that kernels use.
 
-python3 -m tests.docs.test_fragments BUILD_DIR: where fragment_maps is, which prints these maps.
+python3 -m tests.docs.test_fragments BUILD_DIR contains bin/fragment_maps, which prints these maps.
 """
 
 import sys
@@ -12,7 +12,7 @@ from tools.docs import fragment_maps, fragments
 
 
 class Maps(unittest.TestCase):
-    """What the chapter writes out is what later chapters include."""
+    """The maps in the chapter are the same as those that later chapters include."""
 
     def test_fragments(self):
         for matrix, count in (("a", 8), ("b", 4), ("c", 4)):

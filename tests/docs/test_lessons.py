@@ -1,4 +1,4 @@
-"""tools/docs/lessons.py on small trees: what it writes, what it finds out of date, what it refuses."""
+"""tools/docs/lessons.py on small trees: what it writes, reports as out of date, and refuses."""
 
 import contextlib
 import io
@@ -78,7 +78,7 @@ TABLE = "variant  error/limit\nmine  4.4e-7/3.2e-6"
 
 
 class InATree(unittest.TestCase):
-    """A test with a tree of files of its own."""
+    """A test with its own tree of files."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -99,7 +99,7 @@ class InATree(unittest.TestCase):
         return path
 
     def program(self, text: str) -> None:
-        """Makes build/sim/bin/ch01_x, which prints a text, and writes it where --json says."""
+        """Makes build/sim/bin/ch01_x, which prints a text and writes it to the file of --json."""
         last = 'for last; do :; done; echo x >> "$0.runs"'
         self.write(
             "build/sim/bin/ch01_x",
@@ -350,7 +350,7 @@ class Output(InATree):
 
 
 class Race(InATree):
-    """With a program that prints which barrier it is to skip, and for which variant."""
+    """With a program that prints which barrier to skip, and for which variant."""
 
     def test_one_barrier_is_skipped(self):
         script = '#!/bin/sh\necho "===== $GPUSIM_SKIP_BARRIER $2"; echo other; exit 1\n'
@@ -419,7 +419,9 @@ class Results(InATree):
         self.refuse("results: gpu.json colour", "must be FILE and one of speed")
         self.refuse("results: gpu.json speed 09_y", "no timings of 09_y")
         self.write("docs/results/gpu.json", "[]")
-        self.refuse("results: gpu.json speed", "docs/results/gpu.json has a different format")
+        self.refuse(
+            "results: gpu.json speed", "docs/results/gpu.json has a different format"
+        )
 
 
 class AttentionResults(InATree):

@@ -1,4 +1,4 @@
-"""The drawings of tools/docs/plots.py: what they draw is what docs/results/ and the kernels have."""
+"""The drawings of tools/docs/plots.py agree with docs/results/ and the kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""build/report.html in headless Chromium, on a screen, on a phone, in the dark and on paper."""
+"""build/report.html in headless Chromium: on a screen, on a phone, in dark colours and on paper."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def attention() -> dict:
 
 
 def make(folder: Path, name: str, runs: list[dict]) -> Path:
-    """The report of some runs. Skips the test where no Python can draw."""
+    """The report of some runs. Skips the test if no Python here can draw."""
     data, page = folder / f"{name}.json", folder / f"{name}.html"
     data.write_text(json.dumps(runs), encoding="utf-8")
     for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):

@@ -1,4 +1,4 @@
-"""What makes the site, and what looks at it, each on a small example."""
+"""The generator of the site and its checks, on small examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SKIPPED = 77
 try:
     from tools.docs.website import highlight, pages, search_words
 except ImportError:
-    # The distribution's packages are for the distribution's Python.
+    # Only the distribution's Python has the distribution's packages.
     system = "/usr/bin/python3"
     if sys.executable != system and os.access(system, os.X_OK):
         os.execv(system, [system, "-m", __spec__.name, *sys.argv[1:]])
@@ -143,7 +143,7 @@ class NotebooksTest(FolderTest):
         return {"cell_type": "code", "source": self.CODE, "outputs": list(outputs)}
 
     def rendered(self, *executed: dict) -> str:
-        """The page of a notebook, of which a copy with these cells was run."""
+        """The page of a notebook, if a copy with these cells was run."""
         self.write("README.md", "# Front\n\n[n](notebooks/01_a.ipynb)\n")
         self.write("notebooks/README.md", "# Notebooks\n\n[1](01_a.ipynb)\n")
         link = {"cell_type": "markdown", "source": "## B\n\n[up](README.md)"}

@@ -1,8 +1,8 @@
-"""The learner's kernel.cuh of a chapter: right, wrong, or not started.
+"""Reports whether the learner's kernels of a chapter are right, wrong, or not started.
 
     run_exercise.py BUILD_DIR CHAPTER ON|OFF
 
-ON: this build can say which exercise is wrong. Exit status 77: not started, which ctest reports as skipped.
+ON: this build can find out which exercise is wrong. Exit status 77: not started, which ctest reports as skipped.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Every blank and every known wrong answer is caught, and `check` names the exercise that it was planted in.
+"""Every blank and every known wrong answer is caught, and `check` names the right exercise.
 
     run_mutants.py BUILD_DIR CHAPTER...
 
-Of each chapter, on the simulator: the solutions pass; each blank fails; each wrong answer of exercises.toml fails
-with the kind of finding and the words that it promises. The learner's situation is taken as it is when it happens: exercises
+For each chapter, on the simulator: the solutions pass; each blank fails; each wrong answer in exercises.toml fails
+with the kind of finding and the words that its entry promises. The copy is that of a learner at this point: exercises
 before the wrong one are solved, those after it are still blank.
 """
 
@@ -18,7 +18,7 @@ from tools.learn import checking, diagnosis, exercises, machine, project, trials
 
 @dataclass
 class Case:
-    """An answer that must fail. @param says  nothing where every finding is right"""
+    """An answer that must fail. @param says  empty if any finding will do"""
 
     exercise: int
     name: str
@@ -39,7 +39,7 @@ def cases_of(exercise: exercises.Exercise) -> list[Case]:
 def problem_of(
     bench: trials.Workbench, exercise: exercises.Exercise, case: Case
 ) -> str:
-    """What is not as it should be; "" if all is."""
+    """What is wrong, or "" if nothing is."""
     before = {
         r.number: r.solution for r in exercise.regions if r.number < case.exercise
     }
@@ -71,7 +71,7 @@ def lacks(exercise: exercises.Exercise) -> list[str]:
 
 
 def run(build: Path, chapter: project.Chapter) -> int:
-    """Prints what was caught. Returns the number of problems."""
+    """Prints the results. Returns the number of problems."""
     started = time.monotonic()
     exercise = exercises.Exercise(chapter)
     bench = trials.Workbench(build, chapter)

@@ -2,7 +2,7 @@
 
     test_end_to_end.py BUILD_DIR
 
-The copy has the chapters, ./learn and cmake/Chapters.cmake; what common/ builds is taken from BUILD_DIR.
+The copy has the chapters, ./learn and cmake/Chapters.cmake; the libraries of common/ come from BUILD_DIR.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ add_subdirectory(chapters)
 
 
 def libraries() -> list[str]:
-    """What the chapter's program is linked with, from the real build."""
+    """The libraries that the chapter's program is linked with, from the real build."""
     link = shlex.split(trials.ninja_commands(BUILD, CHAPTER.executable)[-1])
     paths = [word for word in link if re.search(r"\.(a|so)[.\d]*$", word)]
     return [str(BUILD / path) for path in paths] + ["pthread"]
@@ -64,7 +64,9 @@ class Clone:
             shutil.copytree(ROOT / name, self.root / name, ignore=ignored)
         for name in ("learn", "CMakePresets.json", "chapters/CMakeLists.txt"):
             shutil.copy(ROOT / name, self.root / name)
-        limit = self.root / "tools/learn/trials.py"  # shorter: a hang takes all of it
+        limit = (
+            self.root / "tools/learn/trials.py"
+        )  # shorter, because a hang takes all of it
         limit.write_text(
             re.sub(r"(?m)^TIME_LIMIT = .*", "TIME_LIMIT = 2.0", limit.read_text())
         )
@@ -95,7 +97,7 @@ class Clone:
         return self.learn("check", "01", "--no-install")
 
     def answer(self, number: int, *lines: str) -> None:
-        """Writes lines between the marks of an exercise; the solution where there are none."""
+        """Writes lines between the marks of an exercise, or the solution if none are given."""
         region = self.regions[number - 1]
         file = self.file.with_name(region.file)
         text = file.read_text()

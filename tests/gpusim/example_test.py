@@ -1,8 +1,8 @@
-"""The example of common/gpusim: it builds on its own, counts what it should, and its defect is found.
+"""The example of common/gpusim builds on its own, counts what it should, and has its defect found.
 
 example_test.py [--cmake CMAKE] [--generator NAME] [--compiler CXX]
 
-What the programs print is also compared with common/gpusim/README.md, which quotes it.
+The output of the programs is also compared with common/gpusim/README.md, which quotes it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "common" / "gpusim" / "example"
-SECONDS = 10.0  # for one program, on a machine that is busy; alone it takes a few hundredths of one
+SECONDS = 10.0  # for one program on a busy machine; on an idle one, it takes a few hundredths of a second
 
 SUMS = "sums: 128 128 128 128 128 128 128 104\n"
 # 1000 floats are 31 warps and 8 lanes of another; 8 blocks of 4 warps.

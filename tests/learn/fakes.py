@@ -1,7 +1,7 @@
-"""A small copy of the tree, and programs that stand in for a distribution, CMake and the chapters.
+"""A small copy of the tree, and stand-ins for the programs of a distribution, CMake and the chapters.
 
-Every stand-in is one script that looks at the name it was called by. It appends its command line
-to calls.txt and obeys the variables FAKE_* of the environment.
+All stand-ins are one script that checks the name it was called by. It appends its command line
+to calls.txt and obeys the environment variables FAKE_*.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import fixtures
 
 SOURCE = Path(__file__).resolve().parents[2]
 
-# No import beyond os and sys, which are loaded anyway: a test starts many of these.
+# Imports only os and sys, which are loaded anyway, because a test starts many of these.
 STAND_IN = r"""
 import os, sys
 
@@ -158,7 +158,7 @@ NAMES = [
 
 
 class Tree:
-    """A temporary copy of what `learn` consists of, with two chapters and all stand-ins."""
+    """A temporary copy of the files of `learn`, with two chapters and all stand-ins."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="test-learn-")
@@ -167,7 +167,10 @@ class Tree:
         shutil.copy(SOURCE / "learn", self.root)
         (self.root / "tools").mkdir()
         shutil.copy(SOURCE / "tools" / "__init__.py", self.root / "tools")
-        for package in ("learn", "report"):  # with what Python compiled of them before
+        for package in (
+            "learn",
+            "report",
+        ):  # with the bytecode that Python compiled before
             target = self.root / "tools" / package
             shutil.copytree(SOURCE / "tools" / package, target)
         for folder in ("bin", "data", "json"):
@@ -208,26 +211,26 @@ class Tree:
         (self.root / "build/notebooks-venv/bin/python").chmod(0o755)
 
     def set_results(self, run: dict) -> None:
-        """What the stand-in of the chapter writes."""
+        """Sets the results that the stand-in of the chapter writes."""
         self._write(f"json/{run['chapter']}.json", json.dumps(run))
 
     def without(self, *names: str) -> None:
-        """Takes programs off the machine."""
+        """Removes programs from the machine."""
         for name in names:
             (self.bin / name).unlink()
 
     def environment(self, **variables: str) -> dict[str, str]:
-        """Without a matplotlib, which takes a second to load, unless PYTHONPATH says otherwise."""
+        """Without matplotlib, which takes a second to load, unless PYTHONPATH is given."""
         kept = {key: os.environ[key] for key in ("HOME", "TMPDIR") if key in os.environ}
         fixed = {"PATH": str(self.bin), "PYTHONPATH": str(self.root / "broken")}
         return {**kept, **fixed, "LC_ALL": "C.UTF-8", **variables}
 
     def command(self, *words: str) -> list[str]:
-        """Without the shell that looks for a Python, and without `site`: both take their time."""
+        """Without the shell that looks for a Python, and without `site`, to save time."""
         return [sys.executable, "-S", str(self.root / "learn"), *words]
 
     def learn(self, *words: str, **variables: str) -> subprocess.CompletedProcess:
-        """Runs ./learn, away from any terminal."""
+        """Runs ./learn without a terminal."""
         return subprocess.run(
             self.command(*words),
             env=self.environment(**variables),

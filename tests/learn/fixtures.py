@@ -20,7 +20,7 @@ def variant(
     """A variant that reads x `reads` times and writes y once.
 
     @param wavefronts  of shared memory: taken, and the fewest possible
-    @param counters    False: as the CUDA backend writes it, which counts nothing and takes the time
+    @param counters    False: like the CUDA backend, with times instead of counts
     """
     bytes_moved = {
         "read_bytes": reads * TENSOR_BYTES,

@@ -1,4 +1,4 @@
-"""Tests of ./learn bench, as far as they go without a GPU: python3 test_bench_command.py."""
+"""Tests of ./learn bench, as far as possible without a GPU: python3 test_bench_command.py."""
 
 from __future__ import annotations
 

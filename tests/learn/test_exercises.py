@@ -1,4 +1,4 @@
-"""Tests of what ./learn knows about exercises, without a compiler: python3 test_exercises.py."""
+"""Tests of the exercises in ./learn, without a compiler: python3 test_exercises.py."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class InAChapter(unittest.TestCase):
         return self.exercise.copy_with(contents or {})
 
     def run_command(self, module, *words: str) -> str:
-        """What a command prints."""
+        """The output of a command."""
         parser = argparse.ArgumentParser()
         module.add_options(parser)
         out = io.StringIO()
@@ -552,7 +552,7 @@ class ChaptersTest(unittest.TestCase):
             self.assertEqual(marked, listed, chapter.name)
 
     def test_only_chapter_cu_and_each_other_include_files_with_exercises(self):
-        """Others would find the chapter's file beside them, not the learner's."""
+        """Other files would find the chapter's file next to them instead of the learner's."""
         for exercise in self.each():
             for path in exercise.chapter.path.glob("*.cu*"):
                 if path.name not in ("chapter.cu", *exercise.names):
@@ -613,7 +613,7 @@ def axis(length: int, count: int, first: int, last: int, step: int = 0) -> dict:
 
 
 def attempt(arguments: str = "--rows 4 --cols 8", variant: str = "v", **fields):
-    """An attempt that passes, but for these fields of its result."""
+    """An attempt that passes, except for these fields of its result."""
     traffic = {"tensors": {"x": {"read_bytes": 256, "write_bytes": 0}}}
     result = {"name": variant, "traffic": {"predicted": traffic, "counted": traffic}}
     tensors = {"x": {"shape": SHAPE, "bytes": 128}}
@@ -833,7 +833,7 @@ class CompilerTest(unittest.TestCase):
 
 
 class TrialTest(unittest.TestCase):
-    """Programs that end in other ways than with a result."""
+    """Programs that end without a result."""
 
     def run_program(self, script: str) -> list[trials.Attempt]:
         with tempfile.TemporaryDirectory() as name:

@@ -27,7 +27,7 @@ def plain(text: str, style: str) -> str:
 
 
 def has_matplotlib() -> bool:
-    """Whether any of the interpreters that the report is tried with can make it."""
+    """Whether any of the Pythons that try to make the report can do so."""
     code = "from importlib.util import find_spec as f; exit(not f('matplotlib'))"
     pythons = {sys.executable, "/usr/bin/python3"}
     found = [machine.first_output([python, "-c", code]) for python in pythons]
@@ -40,7 +40,7 @@ needs_matplotlib = unittest.skipUnless(
 
 
 class LearnTest(unittest.TestCase):
-    """With a tree of its own for every test."""
+    """With a separate tree for every test."""
 
     def setUp(self):
         self.tree = fakes.Tree()
@@ -49,7 +49,7 @@ class LearnTest(unittest.TestCase):
     def assert_one_line(
         self, done: subprocess.CompletedProcess, status: int, *words: str
     ):
-        """It ended with this status and one line on stderr, which holds the words."""
+        """It ended with this status and with one line on stderr, which contains the words."""
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertTrue(done.stderr.startswith("learn: "), done.stderr)
@@ -387,7 +387,7 @@ class DocsTest(LearnTest):
         path.write_text(text)
 
     def docs(self, *words: str, **variables: str) -> subprocess.CompletedProcess:
-        # A markdown-it that is there, so that it is this Python which builds.
+        # With a markdown-it here, this Python builds the site.
         (self.tree.root / "broken" / "markdown_it.py").touch()
         return self.tree.learn("docs", *words, **variables)
 
@@ -481,7 +481,7 @@ class PackagesTest(LearnTest):
         self.assertEqual(self.tree.calls("apt-get"), [])
 
     def ensure(self, **variables: str) -> str:
-        """packages.ensure() for an ordinary user; returns what it printed."""
+        """Calls packages.ensure() as an ordinary user. Returns the output."""
         packages.missing.cache_clear()
         said = []
         terminal = mock.Mock(spec=console.Console, live=False, width=WIDTH)
@@ -624,7 +624,7 @@ class DoctorTest(LearnTest):
 
 class TerminalTest(LearnTest):
     def on_terminal(self, *words: str, **variables: str) -> str:
-        """What ./learn writes to a terminal."""
+        """The output of ./learn on a terminal."""
         ours, its = pty.openpty()
         environment = self.tree.environment(TERM="xterm", **variables)
         process = subprocess.Popen(
@@ -659,7 +659,7 @@ class TerminalTest(LearnTest):
 
 
 class PageReader(html.parser.HTMLParser):
-    """Collects what the tests ask of the page."""
+    """Collects what the tests check on the page."""
 
     def __init__(self):
         super().__init__()

@@ -14,7 +14,7 @@ from . import fakes
 
 
 class CommandTest(unittest.TestCase):
-    """With a tree of its own for every test, and a stand-in for the Python that runs notebooks."""
+    """With a separate tree for every test, and a stand-in for the Python that runs notebooks."""
 
     def setUp(self):
         self.tree = fakes.Tree()
@@ -102,7 +102,7 @@ class CommandTest(unittest.TestCase):
 
 
 class PythonTest(unittest.TestCase):
-    """Which Python runs them, and what is installed where none can."""
+    """Which Python runs them, and what is installed if none can."""
 
     def setUp(self):
         self.terminal = mock.Mock(spec=console.Console, live=False, width=100)

@@ -22,7 +22,7 @@ esac
 
 
 class ProfileTest(unittest.TestCase):
-    """With a tree of its own for every test."""
+    """With a separate tree for every test."""
 
     def setUp(self):
         self.tree = fakes.Tree()
@@ -48,7 +48,7 @@ class ProfileTest(unittest.TestCase):
         return [call.split("--preset ")[1] for call in calls]
 
     def words(self, done: subprocess.CompletedProcess) -> str:
-        """What profile.sh was called with."""
+        """The arguments of profile.sh."""
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout.splitlines()[-1].removeprefix("the profile of ")
 

@@ -1,7 +1,7 @@
-"""Are the notebooks as they should be committed, and does what runs them say what failed?
+"""The notebooks are committed as they should be, and the program that runs them reports failures.
 
-They are run by ./learn notebooks. Needs Python's standard library; what needs the notebooks' packages is skipped where
-no Python has them.
+./learn notebooks runs them. These tests need only the standard library; those that need the notebooks' packages are
+skipped if no Python has them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def source(cell: dict) -> str:
 
 
 def with_results(notebook: dict) -> list[str]:
-    """The ids of the cells that hold something which running them made."""
+    """The ids of the cells that contain results."""
     return [
         cell["id"]
         for cell in notebook["cells"]
@@ -146,7 +146,7 @@ class NotebooksTest(unittest.TestCase):
 
 @needs_packages
 class ExecuteTest(unittest.TestCase):
-    """What execute.py says, of notebooks made here."""
+    """The output of execute.py for notebooks made here."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="test-notebooks-")

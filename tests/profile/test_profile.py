@@ -98,7 +98,7 @@ else:
 
 
 def counters(reads: int, writes: int, atomics: int = 0) -> dict:
-    """What the simulator counts of a variant."""
+    """The simulator's counts for a variant."""
     return {
         "read_sectors": reads,
         "write_sectors": writes,
@@ -109,7 +109,7 @@ def counters(reads: int, writes: int, atomics: int = 0) -> dict:
 
 
 def launch(kernel: str = "void fa::online_softmax<4>(const float *)", **values) -> dict:
-    """A launch of which these are measured, by our names; everything else is 0."""
+    """A launch with these measurements, by our names; everything else is 0."""
     return {
         "kernel": kernel,
         "metrics": {ncu.METRICS[name]: value for name, value in values.items()},
@@ -117,7 +117,7 @@ def launch(kernel: str = "void fa::online_softmax<4>(const float *)", **values) 
 
 
 class ProfileTest(unittest.TestCase):
-    """With stand-ins of its own for every test."""
+    """With separate stand-ins for every test."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="test-profile-")
@@ -136,7 +136,7 @@ class ProfileTest(unittest.TestCase):
         for name in (
             "bash",
             "dirname",
-        ):  # and nothing else of this machine: it may have a GPU
+        ):  # and nothing else from this machine, which may have a GPU
             (self.root / "bin" / name).symlink_to(shutil.which(name))
         for build in ("sim", "cuda"):
             self.program(f"build/{build}/bin/ch02_online_softmax")
@@ -280,7 +280,7 @@ class TableTest(ProfileTest):
         self.assertIn("three_kernels calls cuBLAS", done.stdout)
 
     def combined(self, *launches: dict) -> dict:
-        """What launches come to, of which these are measured, by our names."""
+        """The combined measurements of launches with these values, by our names."""
         return ncu.combine(
             [
                 ncu.Launch(
@@ -457,7 +457,7 @@ class MissingTest(ProfileTest):
 
 
 class SectorsTest(ProfileTest):
-    """What makes docs/results."""
+    """The scripts that write docs/results."""
 
     def measure(self, variants: list[str]) -> list[dict]:
         (self.root / "fake.json").write_text(json.dumps(self.fake))
@@ -511,7 +511,7 @@ class SectorsTest(ProfileTest):
 
 
 class SoftmaxTest(unittest.TestCase):
-    """What is timed of chapters 01 and 02."""
+    """The timed shapes of chapters 01 and 02."""
 
     def time(self, **variant) -> list[dict]:
         times = dict.fromkeys(("median", "min", "max", "repeats"), 1.0)

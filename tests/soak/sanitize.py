@@ -1,8 +1,8 @@
-"""compute-sanitizer's four tools over the tests of every chapter, and over random problems. Needs a GPU.
+"""Runs the tests of every chapter and random problems under compute-sanitizer's four tools. Needs a GPU.
 
     sanitize.py [--problems N] [--seed S] [--build DIR] [--jobs J] [--json FILE]
 
-Each chapter's GoogleTest program runs whole under each tool; chapters 05, 07 and 08 run problems of soak.cpp besides.
+Each chapter's whole GoogleTest program runs under each tool; chapters 05, 07 and 08 also run problems of soak.cpp.
 Exit status: 1 a tool reports something or a test fails, 2 something is not built, 3 there is no compute-sanitizer.
 """
 
@@ -30,12 +30,12 @@ CHAPTERS = [folder.name for folder in sorted(ROOT.glob("chapters/[0-9][0-9]_*"))
 
 
 def examine(sanitizer: str, program: Path, words: list[str], tool: str) -> dict:
-    """A run of a program under a tool. "output" is what a reader needs where it is not clean."""
+    """A run of a program under a tool. "output" is what a reader needs if it is not clean."""
     begin = time.monotonic()
     command = [sanitizer, "--tool", tool, "--print-limit", "3", str(program), *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     found, passed = SUMMARY.search(done.stdout), PASSED.search(done.stdout)
-    errors = int(found[1]) if found else None  # None: the tool did not come to its end
+    errors = int(found[1]) if found else None  # None: the tool did not finish
     run = {"program": program.name, "tool": tool, "errors": errors}
     if program.name.startswith("soak"):
         run["problems"] = int(words[1])
@@ -86,7 +86,7 @@ def main() -> int:
         name, words, tool = entry
         return examine(sanitizer, options.build / "bin" / name, words, tool)
 
-    # The longest come first.
+    # The longest runs start first.
     every = [(*entry, tool) for entry in reversed(programs) for tool in TOOLS]
     with ThreadPoolExecutor(options.jobs) as pool:
         results = []

@@ -1,4 +1,4 @@
-"""Random problems for chapters 05, 07 and 08, a third each, at the same time.
+"""Runs random problems for chapters 05, 07 and 08, a third each, at the same time.
 
     soak.py [--problems N] [--seed S] [--build DIR] [--json FILE]
 
