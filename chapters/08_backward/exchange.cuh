@@ -35,19 +35,18 @@ struct Partner {
   }
   __device__ __forceinline__ void wait() const { __syncthreads(); }
 
-  /// The first query that is the other warp's.
-  __device__ __forceinline__ int first_query() const { return (1 - part) * Tile::kScoreCols; }
   /// dV += P^T dO and dK += dS^T Q, for the queries of the other warp and the columns of this one.
-  /// @param other   registers for the other warp's P^T, then for its dS^T     @param query  first_query()
-  /// @param q, d_o  row `query`, from this warp's first column on
   __device__ __forceinline__ void add_its_queries(Fragments<Tile, Tile::kCols>& rdV,
-                                                  Fragments<Tile, Tile::kCols>& rdK, Operand<Tile>& other,
-                                                  int query, const T* q, const T* d_o) const {
+                                                  Fragments<Tile, Tile::kCols>& rdK,
+                                                  const QueryTile<Tile>& tile) const {
     static_assert(Tile::Br == 2 * Tile::kScoreCols);
+    const int query = (1 - part) * Tile::kScoreCols;  // the other warp's first
+    const int at = query * Tile::kHeadDim + part * Tile::kCols;
+    Operand<Tile> other;  // its P^T, then its dS^T
     load_operand<Tile>(other, p, query);
-    mma_nn<Tile>(rdV, other, d_o);
+    mma_nn<Tile>(rdV, other, tile.d_o + at);
     load_operand<Tile>(other, ds, query);
-    mma_nn<Tile>(rdK, other, q);
+    mma_nn<Tile>(rdK, other, tile.q + at);
   }
 };
 
@@ -58,10 +57,9 @@ struct NoPartner {
   __device__ __forceinline__ void pass_p(int, const Operand<Tile>&) const {}
   __device__ __forceinline__ void pass_ds(int, const Operand<Tile>&) const {}
   __device__ __forceinline__ void wait() const {}
-  __device__ __forceinline__ int first_query() const { return 0; }
   __device__ __forceinline__ void add_its_queries(Fragments<Tile, Tile::kCols>&,
-                                                  Fragments<Tile, Tile::kCols>&, Operand<Tile>&, int,
-                                                  const typename Tile::T*, const typename Tile::T*) const {}
+                                                  Fragments<Tile, Tile::kCols>&,
+                                                  const QueryTile<Tile>&) const {}
 };
 
 template <class Tile>

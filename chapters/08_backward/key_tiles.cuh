@@ -86,6 +86,10 @@ struct KeyBlock {
     part = warp % Tile::kWarpsPerKeys;
     first_row = size_t(kv_head) * a.seq_k + first_key;
   }
+  /// The first query of the warp's step n, counted in the query tile.
+  __device__ __forceinline__ int query(int n) const {
+    return (n * Tile::kWarpsPerKeys + part) * Tile::kScoreCols;
+  }
 };
 
 /// A walk through the query tiles of all heads that share a key tile, in each head from the first that sees it.
@@ -103,6 +107,10 @@ struct QueryWalk {
   }
   __device__ __forceinline__ bool done() const { return head >= end_head; }
   __device__ __forceinline__ int first_query() const { return tile * Tile::Br; }
+  /// Of the current query tile.
+  __device__ __forceinline__ float* sums_of_dq(const Backward<typename Tile::T>& a) const {
+    return a.dq_sum + (size_t(head) * end_tile + tile) * Tile::kQueryTile;
+  }
   __device__ __forceinline__ void next() {
     if (++tile == end_tile) {
       tile = first_tile;

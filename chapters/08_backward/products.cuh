@@ -20,6 +20,14 @@ using Fragments = float[Tile::kRowFragments][kCols / 8][4];
 template <class Tile>
 using Operand = std::uint32_t[Tile::kRowFragments][Tile::kScoreCols / 16][4];
 
+/// C += A B for 16 columns of B, whose four registers ldmatrix has loaded. @param rC  two fragments, side by side
+template <class T>
+__device__ __forceinline__ void mma_16_columns(float (*rC)[4], const std::uint32_t (&a)[4],
+                                               const std::uint32_t (&b)[4]) {
+  mma<T>(rC[0], a, {b[0], b[1]});
+  mma<T>(rC[1], a, {b[2], b[3]});
+}
+
 /// C = A B^T, for kScoreCols rows of B: S^T = K Q^T and dP^T = V dO^T. A row of B is a column of its operand.
 /// @param sA  the warp's rows
 template <class Tile>
@@ -48,10 +56,7 @@ __device__ __forceinline__ void mma_nt(Fragments<Tile, Tile::kScoreCols>& rC, co
       std::uint32_t b[4];
       ldmatrix(b, sB + Rows::advance(at_b, 16 * ni, 16 * step));
 #pragma unroll
-      for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
-        mma<T>(rC[mi][2 * ni], a[mi], {b[0], b[1]});
-        mma<T>(rC[mi][2 * ni + 1], a[mi], {b[2], b[3]});
-      }
+      for (int mi = 0; mi < Tile::kRowFragments; ++mi) mma_16_columns<T>(rC[mi] + 2 * ni, a[mi], b);
     }
   }
 }
@@ -72,10 +77,7 @@ __device__ __forceinline__ void mma_nn(Fragments<Tile, Tile::kCols>& rC, const O
       std::uint32_t b[4];
       ldmatrix_transposed(b, sB + Rows::advance(at, 16 * step, 16 * ni));
 #pragma unroll
-      for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
-        mma<T>(rC[mi][2 * ni], rA[mi][step], {b[0], b[1]});
-        mma<T>(rC[mi][2 * ni + 1], rA[mi][step], {b[2], b[3]});
-      }
+      for (int mi = 0; mi < Tile::kRowFragments; ++mi) mma_16_columns<T>(rC[mi] + 2 * ni, rA[mi][step], b);
     }
   }
 }

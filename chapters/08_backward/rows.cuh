@@ -55,6 +55,14 @@ __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T
   }
 }
 
+/// A query tile in shared memory.
+template <class Tile>
+struct QueryTile {
+  const typename Tile::T *q, *d_o;  ///< [Br, kHeadDim]
+  const float *lse, *delta;         ///< [Br]
+  int first_query;                  ///< of the tile, in its head
+};
+
 /// What a block by key tiles has in shared memory.
 template <class Tile>
 struct KeyTileMemory {
@@ -73,6 +81,11 @@ struct KeyTileMemory {
     ds = p + Tile::kPTile;
     lse = reinterpret_cast<float*>(ds + Tile::kDsTile);
     delta = lse + Tile::kStages * Tile::Br;
+  }
+  /// The query tile in a stage.
+  __device__ __forceinline__ QueryTile<Tile> query_tile(int stage, int first_query) const {
+    return {q + stage * Tile::kQueryTile, d_o + stage * Tile::kQueryTile, lse + stage * Tile::Br,
+            delta + stage * Tile::Br, first_query};
   }
   /// Starts the copies of K and V.
   __device__ __forceinline__ void load_keys(const Backward<T>& a, size_t first_row, int rows) const {

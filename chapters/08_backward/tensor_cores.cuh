@@ -83,26 +83,35 @@ __device__ __forceinline__ void ds_from_dp(Fragments<Tile, Tile::kScoreCols>& rd
   }
 }
 
-/// P^T and dS^T of the warp's keys and kScoreCols queries: in fp32, and rounded, as operands. The partner gets P^T.
-/// @param query  the first, counted from the tile's first_query
+/// P^T and dS^T of the warp's keys and kScoreCols queries, rounded, as operands. The partner gets P^T.
+/// @param query  the first, counted from tile.first_query
 template <class Tile>
-__device__ __forceinline__ void p_and_ds(Fragments<Tile, Tile::kScoreCols>& rP,
-                                         Fragments<Tile, Tile::kScoreCols>& rdS, Operand<Tile>& p,
-                                         Operand<Tile>& ds, const KeyTileMemory<Tile>& s,
+__device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds, const KeyTileMemory<Tile>& s,
                                          const KeyBlock<Tile>& block, const PartnerOf<Tile>& partner,
-                                         const Backward<typename Tile::T>& a, int stage, int query,
-                                         int first_query) {
+                                         const Backward<typename Tile::T>& a, const QueryTile<Tile>& tile,
+                                         int query) {
   constexpr int d = Tile::kHeadDim;
+  Fragments<Tile, Tile::kScoreCols> rP, rdS;
   // EXERCISE 8: Compute S^T, P^T in rP and rounded in p, and dP^T in rdS.
-  mma_nt<Tile>(rP, s.k + block.warp_key * d, s.q + stage * Tile::kQueryTile + query * d);
-  probabilities<Tile>(rP, s.lse + stage * Tile::Br + query, a, first_query + query,
-                      block.first_key + block.warp_key);
+  mma_nt<Tile>(rP, s.k + block.warp_key * d, tile.q + query * d);
+  probabilities<Tile>(rP, tile.lse + query, a, tile.first_query + query, block.first_key + block.warp_key);
   to_operand<Tile>(p, rP);
-  mma_nt<Tile>(rdS, s.v + block.warp_key * d, s.d_o + stage * Tile::kQueryTile + query * d);
+  mma_nt<Tile>(rdS, s.v + block.warp_key * d, tile.d_o + query * d);
   // END 8
   partner.pass_p(query, p);
-  ds_from_dp<Tile>(rdS, rP, s.delta + stage * Tile::Br + query);
+  ds_from_dp<Tile>(rdS, rP, tile.delta + query);
   to_operand<Tile>(ds, rdS);
+}
+
+/// dV += P^T dO and dK += dS^T Q, for the same queries and the warp's columns.
+template <class Tile>
+__device__ __forceinline__ void add_dv_and_dk(Fragments<Tile, Tile::kCols>& rdV,
+                                              Fragments<Tile, Tile::kCols>& rdK, const Operand<Tile>& p,
+                                              const Operand<Tile>& ds, const KeyBlock<Tile>& block,
+                                              const QueryTile<Tile>& tile, int query) {
+  const int at = query * Tile::kHeadDim + block.part * Tile::kCols;
+  mma_nn<Tile>(rdV, p, tile.d_o + at);
+  mma_nn<Tile>(rdK, ds, tile.q + at);
 }
 
 // --- dK and dV -----------------------------------------------------------------------------------------------
@@ -118,50 +127,41 @@ __device__ __forceinline__ void p_and_ds(Fragments<Tile, Tile::kScoreCols>& rP,
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_key_gradients(Backward<typename Tile::T> a) {
-  using T = typename Tile::T;
-  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols;
   const KeyBlock<Tile> block(a);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
   QueryWalk<Tile> walk(a, block);  // one tile ahead, in the loop
   const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk.head, walk.first_query()); };
-  const auto next_tile = [&] { walk.next(); };
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
   load_queries(0);
   cp_async_commit();
 
-  Fragments<Tile, kCols> rdK = {}, rdV = {};
+  Fragments<Tile, Tile::kCols> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
   while (!walk.done()) {
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; and no warp reads the previous one any more, nor P and dS
-    const int first_query = walk.first_query();
-    next_tile();
+    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
+    walk.next();
     if (!walk.done()) {
       load_queries(1 - stage);
       cp_async_commit();
     }
-    const T *q = s.q + stage * Tile::kQueryTile, *d_o = s.d_o + stage * Tile::kQueryTile;
 #pragma unroll 1
     for (int n = 0; n < Tile::kScoreSteps; ++n) {
-      const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
-      Fragments<Tile, Tile::kScoreCols> rP, rdS;
+      const int query = block.query(n);
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, stage, query, first_query);
+      p_and_ds(p, ds, s, block, partner, a, tile, query);
       partner.pass_ds(query, ds);
-      mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
-      mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
+      add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     partner.wait();  // for its P and dS
-    const int query = partner.first_query();
-    Operand<Tile> other;
-    partner.add_its_queries(rdV, rdK, other, query, q + query * d + block.part * kCols,
-                            d_o + query * d + block.part * kCols);
+    partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
   }
-  __syncthreads();  // no warp reads K any more
+  __syncthreads();  // no warp reads K and V any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
@@ -198,8 +198,7 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
       ldmatrix_transposed(b, sK + Rows::advance(at_b, 16 * step, 16 * ni));
 #pragma unroll
       for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
-        mma<T>(rdQ[mi][2 * ni], a[mi], {b[0], b[1]});
-        mma<T>(rdQ[mi][2 * ni + 1], a[mi], {b[2], b[3]});
+        mma_16_columns<T>(rdQ[mi] + 2 * ni, a[mi], b);
       }
     }
   }
@@ -218,8 +217,6 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_fused_gradients(Backward<typename Tile::T> a) {
-  using T = typename Tile::T;
-  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols;
   const KeyBlock<Tile> block(a);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
@@ -228,7 +225,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
   cp_async_commit();
 
-  Fragments<Tile, kCols> rdK = {}, rdV = {};
+  Fragments<Tile, Tile::kCols> rdK = {}, rdV = {};
 #pragma unroll 1
   while (!walk.done()) {
     __syncthreads();  // no warp reads the previous query tile any more, nor P and dS
@@ -236,28 +233,22 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed
-    const int first_query = walk.first_query();
-    float* sums = a.dq_sum + (size_t(walk.head) * walk.end_tile + walk.tile) * Tile::kQueryTile;
+    const QueryTile<Tile> tile = s.query_tile(0, walk.first_query());
+    float* sums = walk.sums_of_dq(a);
     walk.next();
-    const T *q = s.q, *d_o = s.d_o;
 #pragma unroll 1
     for (int n = 0; n < Tile::kScoreSteps; ++n) {
-      const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
-      Fragments<Tile, Tile::kScoreCols> rP, rdS;
+      const int query = block.query(n);
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, 0, query, first_query);
+      p_and_ds(p, ds, s, block, partner, a, tile, query);
       store_operand<Tile>(s.ds + block.warp_key * Tile::Br, query, ds);
-      mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
-      mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
+      add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     __syncthreads();  // dS of all warps is stored, and P
     add_dq<Tile>(sums, s.ds, s.k);
-    const int query = partner.first_query();
-    Operand<Tile> other;
-    partner.add_its_queries(rdV, rdK, other, query, q + query * d + block.part * kCols,
-                            d_o + query * d + block.part * kCols);
+    partner.add_its_queries(rdV, rdK, tile);
   }
-  __syncthreads();  // no warp reads K any more
+  __syncthreads();  // no warp reads K and V any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
@@ -268,54 +259,45 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_pipelined_gradients(Backward<typename Tile::T> a) {
-  using T = typename Tile::T;
-  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols;
   const KeyBlock<Tile> block(a);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
   QueryWalk<Tile> walk(a, block);  // one tile ahead, in the loop
   const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk.head, walk.first_query()); };
-  const auto next_tile = [&] { walk.next(); };
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
   load_queries(0);
   cp_async_commit();
 
-  Fragments<Tile, kCols> rdK = {}, rdV = {};
+  Fragments<Tile, Tile::kCols> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
   while (!walk.done()) {
-    // EXERCISE 10: Wait for the tile that `walk` is at: make its first_query and sums. Start the next one's copies.
+    // EXERCISE 10: Wait for the tile that `walk` is at: make its `tile` and `sums`. Start the next one's copies.
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; and no warp reads the previous one any more, nor P and dS
-    const int first_query = walk.first_query();
-    float* sums = a.dq_sum + (size_t(walk.head) * walk.end_tile + walk.tile) * Tile::kQueryTile;
-    next_tile();
+    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
+    float* sums = walk.sums_of_dq(a);
+    walk.next();
     if (!walk.done()) {
       load_queries(1 - stage);
       cp_async_commit();
     }
     // END 10
-    const T *q = s.q + stage * Tile::kQueryTile, *d_o = s.d_o + stage * Tile::kQueryTile;
 #pragma unroll 1
     for (int n = 0; n < Tile::kScoreSteps; ++n) {
-      const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
-      Fragments<Tile, Tile::kScoreCols> rP, rdS;
+      const int query = block.query(n);
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, stage, query, first_query);
+      p_and_ds(p, ds, s, block, partner, a, tile, query);
       store_operand<Tile>(s.ds + block.warp_key * Tile::Br, query, ds);
-      mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
-      mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
+      add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     __syncthreads();  // dS of all warps is stored, and P
     add_dq<Tile>(sums, s.ds, s.k);
-    const int query = partner.first_query();
-    Operand<Tile> other;
-    partner.add_its_queries(rdV, rdK, other, query, q + query * d + block.part * kCols,
-                            d_o + query * d + block.part * kCols);
+    partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
   }
-  __syncthreads();  // no warp reads K any more
+  __syncthreads();  // no warp reads K and V any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
