@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .drawings import RESULTS, WARPS, Svg
+from .drawings import ON_COLOUR, RESULTS, WARPS, Svg
 from .fragments import (
     HIGH,
     LANES,
@@ -84,11 +84,15 @@ def two_operands() -> str:
     svg.text(
         left,
         y,
-        "16 keys down, 16 queries across. A number is a lane, a colour is a register of A. For dQ,",
+        "16 keys down, 16 queries across. A number is a lane, a colour is a register of A.",
         11,
     )
-    text = f"lane {MINE} needs {both or 'none'} of the 8 elements that it holds. So dS goes through shared memory, and ldmatrix.trans loads it as on the right."
-    svg.text(left, y + 16, text, 11)
+    lines = (
+        f"For dQ, lane {MINE} needs {both or 'none'} of the 8 elements that it holds. So dS goes through",
+        "shared memory, and ldmatrix.trans loads it as on the right.",
+    )
+    for number, text in enumerate(lines, 1):
+        svg.text(left, y + 16 * number, text, 11)
     svg.width = max(svg.width, left + 640)
     return svg.render("dS as an operand of dK and of dQ")
 
@@ -140,7 +144,7 @@ def owners() -> str:
     svg.text(
         46, y, "the pairs that one block processes; its sums stay in registers", 11
     )  # fmt: skip
-    text = "On the left, each green pair also contributes to dQ of its query tile. Other blocks add to the same dQ."
+    text = "On the left, each green pair also adds to dQ of its query tile, and so do other blocks."
     svg.text(30, y + 18, text, 11)
     svg.width = max(svg.width, 660)
     return svg.render("Which pairs of tiles a block processes")
@@ -232,24 +236,25 @@ def key_tile() -> str:
             svg.text(x - 6, top + 24, rows, 10, "end")
             for share in shares:
                 # Warps that share keys have one colour, in two shades.
+                second = share.warp % sharing == 1
                 colour = WARPS[share.warp // sharing]
-                shade = 0.25 if share.warp % sharing == 0 else 0.6
                 at = (x + share.col * scale, top + share.row * scale)
                 size = (share.cols * scale, share.rows * scale)
-                svg.box(*at, *size, colour, shade)
-                text = f"{share.warp}"
+                svg.box(*at, *size, colour, 0.9 if second else 0.2)
+                middle, y = at[0] + size[0] / 2, at[1] + size[1] / 2 + 3
+                text, ink = str(share.warp), ON_COLOUR * second
+                svg.text(middle, y, text, 10, "middle", second, ink)
                 if x == places[0] and sharing == 1:
-                    text += f", round {share.round}"
-                middle = at[0] + size[0] / 2, at[1] + size[1] / 2 + 3
-                svg.text(*middle, text, 9, "middle")
+                    svg.text(middle, y + 12, f"round {share.round}", 8, "middle")
     y = 58 + 250 + KEYS * scale + 22
     lines = (
-        "A number is a warp. 1: at head_dim 64 a warp computes 32 x 32 scores in each of two rounds; at 128, two warps with",
-        "the same 32 keys take one round each. 2: their sums stay in registers for all steps. 3: once per step, in the fused kernels.",
+        "A number is a warp. Warps of one colour have the same keys in 1 and 2.",
+        "1. A warp computes 32 x 32 scores per round: two rounds at head_dim 64, one at 128.",
+        "2. These sums stay in registers for all steps.",
+        "3. Only in the fused kernels: each warp adds its part to dQ in HBM once per step.",
     )
     for number, text in enumerate(lines):
         svg.text(0, y + 16 * number, text, 11)
-    svg.width = max(svg.width, 640)
     return svg.render("How the warps of a block divide a step")
 
 
