@@ -111,7 +111,7 @@ def owners() -> str:
     chosen = 1  # the key tile, or query tile, that stays
     for number, (name, text) in enumerate(
         (
-            ("a block per key tile: dK and dV", "K, V stay; Q, dO, LSE, D stream through"),
+            ("a block per key tile: dK, dV", "K, V stay; Q, dO, LSE, D stream through"),
             ("a block per query tile: dQ", "Q and dO stay; K and V stream through"),
         )
     ):
