@@ -14,7 +14,7 @@ namespace {
 
 using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
-using Step = Variant<AttentionForward>;  // spelled out for each variant below, because g++ 12 gives up on bare braces
+using Step = Variant<AttentionForward>;  // named with each variant below, because g++ 12 fails on bare braces
 
 // --- the variants: a kernel, and how it divides the problem for each head dimension ------------------
 
@@ -94,7 +94,7 @@ AnyChapter describe_chapter() {
       .name = "07_multi_stage",
       .title = "The pipeline: copies, products and exponentials at the same time",
       .variants = {
-          step<SingleStage, OneStage>("stages_1", "cp.async instead of copies through registers; waits at once"),
+          step<SingleStage, OneStage>("stages_1", "cp.async instead of loads and stores; waits at once"),
           step<MultiStage, TwoStages>("stages_2", "the next tile is in flight while one is in use"),
           step<MultiStage, ThreeStages>("stages_3", "two tiles are in flight"),
           step<KvInTurns, SplitKv>("split_kv", "one stage: V in flight during Q K^T, the next K during P V"),

@@ -13,8 +13,8 @@ namespace fa::ch07 {
 
 /// How a kernel divides the problem. Each variant derives from this and overrides some of the numbers.
 ///
-/// A percentage is what the choice gains on an H100 with 4096 keys, for head_dim 64 / 128 (/ 256): how much faster it makes
-/// `final`, or the variant that introduces it. From docs/results/attention_h100.json and pipeline_choices_h100.json.
+/// Percentages say how much faster a choice makes `final`, or the variant that introduces it, on an H100 with 4096 keys,
+/// for head_dim 64 / 128 (/ 256). From docs/results/attention_h100.json and pipeline_choices_h100.json.
 struct TileChoices {
   static constexpr int kWarps = 4;  ///< one for each of a multiprocessor's schedulers
   /// Queries per warp. Each fragment of K or V feeds kWarpRows / 16 mma. 32 instead of 16: 11 % / 20 %.
@@ -83,7 +83,7 @@ struct MultiStageTiles : Choices {
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int Br = Choices::kWarps * Choices::kWarpRows;
   static constexpr int kThreads = 32 * Choices::kWarps;
-  static constexpr int kRowTiles = Choices::kWarpRows / 16;  ///< fragments that cover the warp's rows, from top to bottom
+  static constexpr int kRowTiles = Choices::kWarpRows / 16;  ///< fragments from top to bottom of a warp
   static constexpr int kLaneRows = 2 * kRowTiles;  ///< rows in which a lane has elements: lane / 4 + 8 * i
   static constexpr int kTile = Choices::Bc * kHeadDim;  ///< elements in a tile of K or of V
   static constexpr int kSharedBytes = int(sizeof(T)) * (Br * kHeadDim + 2 * Choices::kStages * kTile);

@@ -27,13 +27,13 @@ struct ThreadChunk {
   int row = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
 };
 
-/// Starts the copy of kRows rows of a matrix, with all threads of the block. Only the first `rows` of them exist. The others
-/// are not read; the tile gets zeros there.
+/// Starts the copy of kRows rows of a matrix, with all threads of the block. Only the first `rows` of them exist. The
+/// others are not read, and the tile gets zeros in their place.
 template <class Tile, int kRows>
 __device__ __forceinline__ void load_tile(typename Tile::T* sTile, const typename Tile::T* gTile, int rows) {
   const ThreadChunk<Tile> mine;
   for (int step = 0; step < kRows; step += mine.kStep) {
-    // EXERCISE 1: Start this thread's copy of row step + mine.row: 16 bytes from column mine.col, or zeros if it is missing.
+    // EXERCISE 1: Start this thread's copy of row step + mine.row: 16 bytes from column mine.col, or zeros.
     const int row = step + mine.row;
     const bool inside = row < rows;
     const typename Tile::T* g = gTile + (inside ? size_t(row) * Tile::kHeadDim + mine.col : 0);
@@ -59,8 +59,8 @@ __device__ __forceinline__ void load_whole_tile(typename Tile::T* sTile, const t
     cp_async_16(sTile + Tile::Rows::offset(step + mine.row, mine.col), g + step * Tile::kHeadDim);
 }
 
-/// Writes LSE and O / l. O takes a detour through the warp's rows of shared memory, so that each lane stores 16 bytes and the
-/// warp stores whole rows.
+/// Writes LSE and O / l. O takes a detour through the warp's rows of shared memory, so that each lane stores 16 bytes and
+/// the warp stores whole rows.
 template <class Tile>
 __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
                                       typename Tile::T* sO) {

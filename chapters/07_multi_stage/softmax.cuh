@@ -29,11 +29,11 @@ using Scores = float[Tile::kRowTiles][Tile::kSlice / 8][4];
 template <class Tile>
 struct Accumulators {
   float o[Tile::kRowTiles][Tile::kHeadDim / 8][4] = {};  ///< the sum of 2^(s - m) * v: fragments C
-  float m[Tile::kLaneRows];  ///< the row's maximum times scale * log2 e, or up to kRescaleThreshold less
+  float m[Tile::kLaneRows];       ///< the row's maximum times scale * log2 e, or up to kRescaleThreshold less
   float l[Tile::kLaneRows] = {};  ///< this lane's share of the row's sum of 2^(s - m)
 
   __device__ __forceinline__ Accumulators() {
-    for (float& of_row : m) of_row = -FLT_MAX;  // finite, so that 2^(-inf - m) is 0 and not NaN before the first key
+    for (float& of_row : m) of_row = -FLT_MAX;  // finite: before the first key, 2^(-inf - m) is 0, not NaN
   }
 };
 
@@ -127,9 +127,9 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
   }
 }
 
-/// Lazy rescaling: the recurrence of chapter 03, skipped unless the maximum of one of the warp's rows has grown by more than
-/// kRescaleThreshold. If skipped, O and l stay relative to the old maximum. That does not change O / l, and P is at most
-/// 2^kRescaleThreshold.
+/// Lazy rescaling: the recurrence of chapter 03, skipped unless the maximum of one of the warp's rows has grown by more
+/// than kRescaleThreshold. If it is skipped, O and l stay relative to the old maximum. That does not change O / l, and P
+/// is at most 2^kRescaleThreshold.
 template <class Tile>
 __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
   float top[Tile::kLaneRows];  // of this lane's keys
@@ -163,8 +163,8 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
   // END 3
 }
 
-/// P = 2^(s - m) and O += P V, 16 keys at a time. The exponentials of the next 16 keys do not depend on the products of these,
-/// and overlap with them.
+/// P = 2^(s - m) and O += P V, 16 keys at a time. The exponentials of the next 16 keys do not depend on the products of
+/// these, and overlap with them.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Scores<Tile>& rS,
                                             const typename Tile::T* sV, float factor) {
