@@ -583,6 +583,28 @@ class Drawings(InATree):
             self.assertEqual(pending, max(stages - 2, 0))
             self.assertLessEqual(unfinished, pending)
 
+    def test_the_ring_is_that_of_the_kernel(self):
+        for stages in (2, 3, 4):
+            for tiles in (1, 2, 5, 9):
+                found = drawings.rounds(stages, tiles)
+                self.assertEqual([now.tile for now in found], list(range(tiles)))
+                self.check_rounds(found, stages, tiles)
+
+    def check_rounds(self, found, stages, tiles):
+        """Each wait covers the round's own tile and no other; a copy never goes where a tile is still to be used."""
+        flights = drawings.staged(stages, tiles, 1.5)
+        stage_of = {int(name): int(stage) for name, stage, _, _ in flights.copies}
+        for now in found:
+            waited_for = now.groups[: len(now.groups) - now.pending]
+            self.assertEqual(now.pending, stages - 2)
+            self.assertEqual(waited_for[-1], str(now.tile))
+            self.assertEqual(now.held[stage_of[now.tile]], now.tile)
+            held = [tile for tile in now.held if tile is not None]
+            last = min(now.tile + stages, tiles)
+            self.assertEqual(sorted(held), list(range(now.tile, last)))
+            if now.starts is not None:
+                self.assertEqual(now.held[stage_of[now.starts]], now.starts)
+
     def test_split_kv_uses_what_has_landed(self):
         flights = drawings.split(6, 1.0)
         landed = {name: end for name, _, _, end in flights.copies}

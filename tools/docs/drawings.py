@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -367,25 +368,25 @@ def outer() -> str:
 
 
 class Flights:
-    """Copies and work of a block in time: what chapter 07's kernel does with its key tiles.
+    """Copies and work of a block in time: what chapter 07's kernels do with their key tiles.
 
-    Work on a tile takes 1, a copy `latency`, and any number of copies is on its way at a time.
+    Work on a tile takes 1 and a copy takes `latency`, however many copies are in flight.
     """
 
     def __init__(self, latency: float) -> None:
         self.latency = latency
         self.now = 0.0
         self.groups: list[float] = []  # when each group has landed, in order
-        self.copies: list[tuple[str, str, float, float]] = []  # what, place, from, to
+        self.copies: list[tuple[str, str, float, float]] = []  # what, stage, from, to
         self.work: list[tuple[str, str, float, float]] = []
         self.waits: list[
             tuple[float, int, int]
         ] = []  # when, pending, unfinished groups
 
     def send(self, *what: tuple[str, str]) -> None:
-        """Starts copies as a group, which may be empty. @param what  name and place of each"""
+        """Starts copies as a group, which may be empty. @param what  name and stage of each"""
         land = self.now + self.latency if what else self.now
-        self.copies += [(name, place, self.now, land) for name, place in what]
+        self.copies += [(name, stage, self.now, land) for name, stage in what]
         self.groups.append(max([land, *self.groups[-1:]]))
 
     def wait(self, pending: int) -> None:
@@ -394,33 +395,33 @@ class Flights:
         unfinished = sum(land > self.now for land in self.groups)
         self.waits.append((self.now, pending, unfinished))
 
-    def use(self, name: str, place: str, time: float) -> None:
-        self.work.append((name, place, self.now, self.now + time))
+    def use(self, name: str, stage: str, time: float) -> None:
+        self.work.append((name, stage, self.now, self.now + time))
         self.now += time
 
 
 def staged(stages: int, tiles: int, latency: float) -> Flights:
-    """The loop of the kernel with kStages places for tiles."""
+    """The loop of a kernel with kStages stages."""
     ahead = stages - 1
     flights = Flights(latency)
     for tile in range(ahead):
         flights.send(*[(str(tile), str(tile))] * (tile < tiles))
     for tile in range(tiles):
-        place = str(tile % stages)
+        stage = str(tile % stages)
         if ahead == 0:
-            flights.send((str(tile), place))
+            flights.send((str(tile), stage))
             flights.wait(0)
         else:
             flights.wait(ahead - 1)
             later = tile + ahead
             free = str((tile + ahead) % stages)
             flights.send(*[(str(later), free)] * (later < tiles))
-        flights.use(str(tile), place, 1.0)
+        flights.use(str(tile), stage, 1.0)
     return flights
 
 
 def split(tiles: int, latency: float) -> Flights:
-    """The loop of the kernel with kSplitKv: one place for K, one for V."""
+    """The loop of split_kv: one buffer for K, one for V."""
     flights = Flights(latency)
     flights.send(("K0", "K"))
     for tile in range(tiles):
@@ -433,49 +434,130 @@ def split(tiles: int, latency: float) -> Flights:
     return flights
 
 
+@dataclass(frozen=True)
+class Round:
+    """One round of the main loop of chapter 07's kernel with two stages or more."""
+
+    tile: int  # the one in use
+    groups: tuple[str, ...]  # committed before the wait: a tile's number, "" if empty
+    pending: int  # how many of the youngest groups the wait leaves in flight
+    starts: int | None  # the tile whose copy the round starts
+    held: tuple[int | None, ...]  # by stage: the tile there while the block works
+
+
+def rounds(stages: int, tiles: int) -> list[Round]:
+    """The rounds of the kernel with kStages stages."""
+    ahead = stages - 1
+    groups = [str(tile) if tile < tiles else "" for tile in range(ahead)]
+    held = [tile if tile < min(tiles, ahead) else None for tile in range(stages)]
+    found = []
+    for tile in range(tiles):
+        starts = tile + ahead if tile + ahead < tiles else None
+        if starts is not None:
+            held[starts % stages] = starts
+        found.append(Round(tile, tuple(groups), ahead - 1, starts, tuple(held)))
+        groups.append("" if starts is None else str(starts))
+        held[tile % stages] = None
+    return found
+
+
+def ring() -> str:
+    """The rounds of stages_3 for five tiles: the groups at each wait, and what each stage holds afterwards."""
+    stages, tiles, row, wide = 3, 5, 26, 74
+    groups_at, stages_at, starts_at = 76, 250, 250 + stages * wide + 18
+    svg = Svg()
+    svg.text(groups_at, 12, "groups committed so far,", 11)
+    svg.text(groups_at, 26, f"at wait_group {stages - 2}", 11)
+    svg.text(stages_at, 12, "what the stages hold during the round", 11)
+    for stage in range(stages):
+        svg.text(stages_at + (stage + 0.5) * wide, 26, f"stage {stage}", 11, "middle")
+    svg.text(starts_at, 12, "the copy that", 11)
+    svg.text(starts_at, 26, "this round starts", 11)
+
+    def cells(y, held, in_use):
+        for stage, tile in enumerate(held):
+            x = stages_at + stage * wide
+            colour = WARPS[1] if tile == in_use else WARPS[0]
+            shade = 0.4 if tile == in_use else 0.18
+            svg.box(x, y, wide - 4, row - 4, "none" if tile is None else colour, shade)
+            words = "free" if tile is None else f"tile {tile}"
+            svg.text(x + (wide - 4) / 2, y + 15, words, 11, "middle")
+
+    y = 34
+    svg.text(0, y + 15, "prologue", 12, bold=True)
+    first = [tile if tile < stages - 1 else None for tile in range(stages)]
+    cells(y, first, -1)
+    svg.text(starts_at, y + 15, f"tiles 0 to {stages - 2}, a group for each", 11)
+    for now in rounds(stages, tiles):
+        y += row
+        svg.text(0, y + 15, f"round {now.tile}", 12, bold=True)
+        for number, name in enumerate(now.groups):
+            x = groups_at + number * 24
+            flying = number >= len(now.groups) - now.pending
+            fill = WARPS[0] if flying else WARPS[2]
+            svg.box(x, y, 20, row - 4, fill, 0.18 if flying else 0.28)
+            svg.text(x + 10, y + 15, name or "-", 11, "middle")
+        cells(y, now.held, now.tile)
+        words = "nothing: commits an empty group"
+        if now.starts is not None:
+            words = f"tile {now.starts}, into stage {now.starts % stages}"
+        svg.text(starts_at, y + 15, words, 11)
+    y += row + 12
+    for at, colour, shade, words in (
+        (groups_at, WARPS[2], 0.28, "group has landed"),
+        (groups_at + 130, WARPS[0], 0.18, "may still be in flight"),
+        (groups_at + 280, WARPS[1], 0.4, "tile in use"),
+    ):
+        svg.box(at, y, 10, 10, colour, shade)
+        svg.text(at + 16, y + 9, words, 11)
+    svg.text(groups_at + 370, y + 9, "-  an empty group", 11)
+    svg.width = starts_at + 190  # texts do not count
+    return svg.render("The rounds of stages_3")
+
+
 def pipeline() -> str:
-    """Copies and work of four variants of chapter 07 in time, where a copy takes as long as 1.5 tiles of work."""
+    """Copies and work of four variants of chapter 07 in time, if a copy takes as long as the work on 1.5 tiles."""
     tiles, latency, unit, row, left = 6, 1.5, 46, 22, 96
     svg, y = Svg(), 0
     variants = [
-        (f"stages_{n}", staged(n, tiles, latency), [str(place) for place in range(n)])
+        (f"stages_{n}", staged(n, tiles, latency), [str(stage) for stage in range(n)])
         for n in (1, 2, 3)
     ]
-    # Half of the bytes, in less time: but a latency does not halve.
+    # Half of the bytes take less time, but not half: part of it is latency.
     variants.append(("split_kv", split(tiles, latency * 2 / 3), ["K", "V"]))
-    for name, flights, places in variants:
+    for name, flights, stages in variants:
         svg.text(0, y + 15, name, bold=True)
         pending = flights.waits[-1][1]
-        svg.text(left, y + 14, f"waits leave {pending} group{'s' * (pending != 1)}", 11)
+        words = f"{pending} group{'s' * (pending != 1)}"
+        svg.text(left, y + 14, f"waits leave {words} in flight", 11)
         svg.text(left + flights.now * unit, y + 14, f"{flights.now:g}", 11, "end")
         y += 20
-        for place in places:
-            svg.text(left - 8, y + 15, f"place {place}", 11, "end")
+        for stage in stages:
+            label = f"stage {stage}" if stage.isdigit() else stage
+            svg.text(left - 8, y + 15, label, 11, "end")
             for what, at, begin, end in flights.copies:
-                if at == place:
+                if at == stage:
                     x = left + begin * unit
                     svg.box(x, y, (end - begin) * unit, row - 4, WARPS[0], 0.18)
                     svg.text(x + 5, y + 13, what, 10)
             for what, at, begin, end in flights.work:
-                if at == place:
+                if at == stage:
                     x, width = left + begin * unit, (end - begin) * unit
                     svg.box(x, y, width, row - 4, WARPS[1], 0.4)
                     svg.text(x + width / 2, y + 13, what, 11, "middle")
             y += row
         y += 16
     svg.box(left, y, 10, 10, WARPS[0], 0.18)
-    svg.text(
-        left + 16, y + 9, "on its way: from the copy's start until it has landed", 11
-    )
+    svg.text(left + 16, y + 9, "in flight: the copy has started and not yet landed", 11)
     svg.box(left, y + 18, 10, 10, WARPS[1], 0.4)
-    text = "in use. Numbers are tiles; at the right, the time until all are done: a tile of work takes 1"
+    text = "in use. The numbers are tiles. Far right: total time, in units of the work on one tile"
     svg.text(left + 16, y + 27, text, 11)
     svg.width = max(svg.width, left + 560)
-    return svg.render("Copies and work in time, by the number of stages")
+    return svg.render("Copies and work over time, by number of stages")
 
 
 def walk() -> str:
-    """Which key tiles of a causal problem masked_first visits in which of its two loops."""
+    """Which key tiles of a causal problem masked_first processes in which of its two loops."""
     tiles, cell, left, top, query_rows, keys = 4, 15, 150, 40, 128, 64
     columns = tiles * query_rows // keys
     svg = Svg()
@@ -505,13 +587,13 @@ def walk() -> str:
     svg.text(left, top - 10, f"key tiles of {keys}", 11)
     x, y = left + columns * 2 * cell + 18, top + 14
     for colour, words in (
-        (WARPS[1], "first loop: a score may have to be hidden"),
+        (WARPS[1], "first loop: some scores may have to be masked"),
         (WARPS[2], "second loop: every row sees every key"),
     ):
         svg.box(x, y - 9, 10, 10, colour, 0.35)
         svg.text(x + 16, y, words, 11)
         y += 20
-    svg.text(x, y + 4, "Numbers: the order in which a block visits", 11)
+    svg.text(x, y + 4, "Numbers: the order in which a block takes its tiles", 11)
     svg.width = x + 300
     return svg.render("Masked tiles come first")
 
@@ -524,6 +606,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "block_sizes": block_sizes,
     "shares": shares,
     "outer": outer,
+    "ring": ring,
     "pipeline": pipeline,
     "walk": walk,
 }
