@@ -46,7 +46,7 @@ OnChipKernel on_chip_kernel() {
   return {Row::kThreads, Row::kFloat4s, Row::kRowsPerBlock, Row::kUsesShared, on_chip_softmax<Row>};
 }
 
-/// In order of row length. A multiprocessor runs 1024 threads of any of them at a time: many short rows, or one long one.
+/// In order of row length. A multiprocessor runs 1024 threads of any of them: many short rows, or one long one.
 const OnChipKernel kOnChipKernels[] = {
     on_chip_kernel<OnChip<32, 1>>(),    // up to 128 columns
     on_chip_kernel<OnChip<32, 2>>(),    // 256
@@ -133,7 +133,7 @@ AnyChapter describe_chapter() {
                                    .launch = launch_vectorized,
                                    .traffic = two_passes},
                               Step{.name = "block_per_row",
-                                   .summary = "one block per row: its warps merge their pairs in shared memory",
+                                   .summary = "one block per row: warps merge their pairs in shared memory",
                                    .launch = launch_block_per_row,
                                    .traffic = two_passes},
                               Step{.name = "on_chip",
