@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   const int in_shared = in_registers + kBatchCols;
   const int in_rest = in_shared + shared_float4s * kStep;
 
-  // Pass 1, from the end of the row to its start: the batch that is loaded last stays in the registers.
+  // Pass 1 begins with the end of the row: the batch that is loaded last stays in the registers.
   MaxSum part = {-FLT_MAX, 0.0f};
   if constexpr (Row::kUsesShared) {
     for (int col = in_rest; col < cols; col += kBatchCols) {
