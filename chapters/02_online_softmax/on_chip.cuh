@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   float4* sX = smem + thread;  // this thread alone uses every kThreads-th float4 from here: no barrier
   float4 rX[Row::kFloat4s];
 
-  // The first column that this thread keeps in registers, in shared memory, and nowhere.
+  // This thread's first column in registers, in shared memory, and in the rest, which is read again.
   const int in_registers = 4 * thread - lead;
   const int in_shared = in_registers + kBatchCols;
   const int in_rest = in_shared + shared_float4s * kStep;
