@@ -559,6 +559,21 @@ class Drawings(InATree):
         self.assertIn("the rows of warp 0: 32 sectors", drawings.mappings())
         self.assertEqual(drawings.mappings().count("A warp: 4 sectors"), 2)
 
+    def test_the_lanes_of_the_butterfly_have_what_the_drawing_says(self):
+        values, used = [3, 1, 4, 1, 5, 9, 2, 6], 0
+        for mask, now in drawings.butterfly_steps(values):
+            used |= mask
+            for lane, value in enumerate(now):
+                group = [v for i, v in enumerate(values) if i & ~used == lane & ~used]
+                self.assertEqual(value, max(group), (mask, lane))
+        self.assertEqual(used, 7)
+        self.assertEqual(set(now), {9})
+
+    def test_rows_of_seven_columns_begin_at_every_place_of_sixteen_bytes(self):
+        drawing = drawings.lead()
+        for lead in range(4):
+            self.assertEqual(drawing.count(f">lead = {lead}<"), 1)
+
     def test_the_pipeline_is_that_of_the_kernel(self):
         kernel = (ROOT / "chapters/07_multi_stage/kernel.cuh").read_text()
         self.assertIn("cp_async_wait<kStages - 2>();", kernel)

@@ -35,6 +35,14 @@ class Svg:
             f'fill-opacity="{opacity:g}" stroke="{line}" stroke-width="{thick:g}"/>'
         )
 
+    def segment(self, x1, y1, x2, y2, colour=GREY, thick=0.8):
+        """A straight line."""
+        self._reach(max(x1, x2), max(y1, y2))
+        self.parts.append(
+            f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{colour}" '
+            f'stroke-width="{thick:g}"/>'
+        )
+
     def text(self, x, y, text, size=12, anchor="start", bold=False, colour=""):
         """A line of text. @param y  its base line"""
         self._reach(x, y + size / 3)
@@ -127,12 +135,113 @@ def mappings() -> str:
         x += 66
     svg.box(x, legend - 9, 80, 10, WARPS[0], 0.28)
     svg.box(x, legend - 9, 10, 10, WARPS[0])
-    svg.text(x + 87, legend, "asked for, and what comes with it in the same", 11)
+    svg.text(x + 87, legend, "requested, and what comes with it in the same", 11)
     svg.text(x + 87, legend + 15, "sector: 8 columns, 32 bytes", 11)
     return svg.render("Which columns a block reads in the first step of a pass")
 
 
+def butterfly_steps(values: list[int]) -> list[tuple[int, list[int]]]:
+    """The steps of warp_max() with as many lanes as there are values: (mask, what each lane has then)."""
+    steps, mask = [], len(values) // 2
+    while mask:
+        values = [max(v, values[lane ^ mask]) for lane, v in enumerate(values)]
+        steps.append((mask, values))
+        mask //= 2
+    return steps
+
+
+def butterfly() -> str:
+    """warp_max() with eight lanes instead of 32."""
+    values, lane, bits = [3, 1, 4, 1, 5, 9, 2, 6], 2, 3
+    left, pitch, width, height, between = 96, 62, 40, 24, 40
+    svg = Svg()
+
+    def middle(number: int) -> float:
+        return left + number * pitch + width / 2
+
+    svg.text(0, 12, "lane", 12, bold=True)
+    for number in range(len(values)):
+        svg.text(middle(number), 12, f"{number:0{bits}b}", 12, "middle")
+    x = left + len(values) * pitch + 4
+    svg.text(x, 12, f"lane {lane:0{bits}b} has the maximum of", 11)
+    used, y = 0, 24
+    for mask, now in [(0, values), *butterfly_steps(values)]:
+        used |= mask
+        if mask:
+            for number in range(len(values)):
+                for source in (number, number ^ mask):
+                    mine = number & ~used == lane & ~used
+                    svg.segment(
+                        middle(source),
+                        y - between,
+                        middle(number),
+                        y,
+                        WARPS[1] if mine else GREY,
+                        1.4 if mine else 0.6,
+                    )
+            svg.text(0, y + 16, f"mask {mask:0{bits}b}", 12, bold=True)
+        else:
+            svg.text(0, y + 16, "before", 12, bold=True)
+        group = []
+        for number, value in enumerate(now):
+            # Those that differ from the lane at most in the bits used so far.
+            mine = number & ~used == lane & ~used
+            group += [f"{number:0{bits}b}"] * mine
+            x = middle(number) - width / 2
+            svg.box(x, y, width, height, WARPS[1] if mine else "none", 0.35)
+            svg.text(x + width / 2, y + 16, str(value), 12, "middle", bold=mine)
+        x = left + len(values) * pitch + 4
+        covers = ", ".join(group) if len(group) < len(values) else "all eight lanes"
+        svg.text(x, y + 16, covers, 11)
+        y += height + between
+    y += height - between - 4
+    note = f"Orange: the lanes that differ from lane {lane:0{bits}b} at most in the bits used so far. Each holds the maximum of all of them."
+    svg.text(0, y, note, 12)
+    svg.width = max(svg.width, left + len(values) * pitch + 170)  # texts do not count
+    return svg.render("warp_max with eight lanes")
+
+
 # --- chapter 02 -----------------------------------------------------------------------------------
+
+
+def lead() -> str:
+    """Which float4s the kernels of chapter 02 load of rows of 7 columns, and how."""
+    rows, cols, cell, left, top = 4, 7, 24, 110, 34
+    svg = Svg()
+    for start in range(0, rows * cols + 1, 4):
+        x = left + start * cell
+        svg.text(x, 12, str(4 * start), 11, "middle")
+        svg.segment(x, 18, x, top + rows * (cell + 26) - 8, thick=0.6)
+    svg.text(0, 12, "address in bytes", 11)
+    for row in range(rows):
+        first = row * cols
+        lead = first % 4
+        y = top + row * (cell + 26) + 8
+        svg.text(0, y + 11, f"row {row}", 13, bold=True)
+        svg.text(0, y + 25, f"lead = {lead}", 12)
+        for lane in range((lead + cols + 3) // 4):
+            col = 4 * lane - lead
+            whole = 0 <= col and col + 4 <= cols
+            x = left + (first + col) * cell
+            for c in range(col, col + 4):
+                inside = 0 <= c < cols
+                colour = WARPS[2 if whole else 1] if inside else "none"
+                svg.box(x + (c - col) * cell, y, cell, cell, colour, 0.35)
+                if inside:
+                    svg.text(x + (c - col + 0.5) * cell, y + 16, str(c), 10, "middle")
+            svg.box(x, y, 4 * cell, cell, thick=1.6)
+            svg.text(x + 2 * cell, y + cell + 11, f"lane {lane}", 10, "middle")
+    y = top + rows * (cell + 26) + 12
+    for colour, words in (
+        (WARPS[2], "all four columns are in the row: one load of 16 bytes"),
+        (WARPS[1], "at an end of the row: each column is loaded by itself"),
+        ("none", "in the same 16 bytes, but in another row: never read"),
+    ):
+        svg.box(left, y - 9, 10, 10, colour, 0.35)
+        svg.text(left + 16, y, words, 11)
+        y += 17
+    svg.width += 12  # texts do not count
+    return svg.render("Rows of 7 columns, and multiples of 16 bytes")
 
 
 def on_chip() -> str:
@@ -155,8 +264,11 @@ def on_chip() -> str:
     for thread in range(threads):
         svg.text(label + (4 * thread + 2) * cell, 14, f"thread {thread}", 11, "middle")
     top = 22
+    order = ("third", "third", "second", "first")  # of the loads of pass 1
+    svg.text(label + step * cell + 12, 14, "pass 1 loads it", 11)
     for row in range(-(-(cols + lead) // step)):
         y = top + row * (cell + 5)
+        svg.text(label + step * cell + 12, y + 16, order[row], 12)
         svg.text(0, y + 16, kept(row * step)[0], 13, bold=True)
         for slot in range(step):
             col = row * step + slot - lead
@@ -172,6 +284,7 @@ def on_chip() -> str:
     svg.text(label, y, note, 12)
     note = "Each frame is a float4: 16 aligned bytes, one load. Empty cells belong to the rows before and after."
     svg.text(label, y + 17, note, 12)
+    svg.width = max(svg.width, label + step * cell + 100)  # texts do not count
     return svg.render("Where on_chip keeps the columns of a row")
 
 
@@ -600,6 +713,8 @@ def walk() -> str:
 
 DRAWINGS: dict[str, Callable[[], str]] = {
     "mappings": mappings,
+    "butterfly": butterfly,
+    "lead": lead,
     "on_chip": on_chip,
     "lanes": lanes,
     "visits": visits,
