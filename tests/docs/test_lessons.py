@@ -559,6 +559,16 @@ class Drawings(InATree):
         self.assertIn("the rows of warp 0: 32 sectors", drawings.mappings())
         self.assertEqual(drawings.mappings().count("A warp: 4 sectors"), 2)
 
+    def test_a_causal_mask_is_aligned_to_the_last_key(self):
+        for seq_q, seq_k in ((4, 4), (3, 6), (6, 4)):
+            for query in range(seq_q):
+                seen = [j for j in range(seq_k) if j <= query + seq_k - seq_q]
+                self.assertEqual(drawings.keys_seen(query, seq_q, seq_k), len(seen))
+        drawing = drawings.causal()
+        self.assertEqual(drawing.count("sees none"), 2)
+        seen_pairs = 10 + 15 + 10  # of the three panels; the key to the colours is a box more
+        self.assertEqual(drawing.count(f'fill="{drawings.WARPS[2]}"'), seen_pairs + 1)
+
     def test_the_pipeline_is_that_of_the_kernel(self):
         kernel = (ROOT / "chapters/07_multi_stage/kernel.cuh").read_text()
         self.assertIn("cp_async_wait<kStages - 2>();", kernel)
