@@ -14,7 +14,8 @@ VariantResult run_variant_on(const char* variant, const Shape& shape) {
                                random_inputs<AttentionForward>(shape, Init::kNormal, 14));
 }
 
-// Every query tile is processed Tc times. Each time Q and O are read and O is written, but the first time O is not read.
+// Every query tile is processed Tc times. Each time Q and O are read and O is written, except that the first time
+// there is no O to read.
 TEST(TiledV1, BytesOfQAndOFallAsTheKeyTileGrows) {
   const Shape shape{.heads = 2, .kv_heads = 2, .seq_q = 64, .seq_k = 256, .head_dim = 64};
   const std::int64_t once = 2 * 64 * 64 * 4;

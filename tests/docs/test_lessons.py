@@ -566,7 +566,7 @@ class Drawings(InATree):
                 self.assertEqual(drawings.keys_seen(query, seq_q, seq_k), len(seen))
         drawing = drawings.causal()
         self.assertEqual(drawing.count("sees none"), 2)
-        seen_pairs = 10 + 15 + 10  # of the three panels; the key to the colours is a box more
+        seen_pairs = 10 + 15 + 10  # the legend is one more box
         self.assertEqual(drawing.count(f'fill="{drawings.WARPS[2]}"'), seen_pairs + 1)
 
     def test_the_pipeline_is_that_of_the_kernel(self):

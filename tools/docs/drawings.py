@@ -274,13 +274,13 @@ def tile_order() -> str:
     x, y = left + tiles * cell + 16, top + 14
     for colour, words in (
         (WARPS[0], "loaded once, stays on the chip for a whole column"),
-        (WARPS[1], "loaded for each pair: Q is read; O, m and l are read and written back"),
+        (WARPS[1], "loaded for each pair: Q is read; O, m, l are read and written"),
         (WARPS[2], "a pair of tiles, numbered in the order of processing"),
     ):
         svg.box(x, y - 9, 10, 10, colour, 0.28)
         svg.text(x + 16, y, words, 11)
         y += 20
-    svg.text(x, y + 6, "empty: skipped, because the causal mask hides every score in it", 11)
+    svg.text(x, y + 6, "empty: skipped, the causal mask hides every score in it", 11)
     svg.width = x + 400  # texts do not count
     return svg.render("The order in which pairs of tiles are processed")
 
