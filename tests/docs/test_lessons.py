@@ -574,6 +574,16 @@ class Drawings(InATree):
         for lead in range(4):
             self.assertEqual(drawing.count(f">lead = {lead}<"), 1)
 
+    def test_a_causal_mask_is_aligned_to_the_last_key(self):
+        for seq_q, seq_k in ((4, 4), (3, 6), (6, 4)):
+            for query in range(seq_q):
+                seen = [j for j in range(seq_k) if j <= query + seq_k - seq_q]
+                self.assertEqual(drawings.keys_seen(query, seq_q, seq_k), len(seen))
+        drawing = drawings.causal()
+        self.assertEqual(drawing.count("sees none"), 2)
+        seen_pairs = 10 + 15 + 10  # the legend is one more box
+        self.assertEqual(drawing.count(f'fill="{drawings.WARPS[2]}"'), seen_pairs + 1)
+
     def test_the_pipeline_is_that_of_the_kernel(self):
         kernel = (ROOT / "chapters/07_multi_stage/kernel.cuh").read_text()
         self.assertIn("cp_async_wait<kStages - 2>();", kernel)

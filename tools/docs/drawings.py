@@ -292,13 +292,13 @@ def on_chip() -> str:
 
 
 def lanes() -> str:
-    """Which columns of a query, a key, a value and an output a lane of chapter 03 has."""
+    """The columns of a query, a key, a value and an output that one lane of chapter 03 works on."""
     head_dim, lane, cell, label = 64, 5, 11, 150
     svg = Svg()
     rows = (
         ("q, in registers", "loaded once", 0.28),
-        ("key j, from HBM", "passes by", 0.1),
-        ("value j, from HBM", "passes by", 0.1),
+        ("key j, from HBM", "read, then discarded", 0.1),
+        ("value j, from HBM", "read, then discarded", 0.1),
         ("o, in registers", "stored at the end", 0.28),
     )
     for group in range(head_dim // 32):
@@ -315,17 +315,52 @@ def lanes() -> str:
             colour = WARPS[1] if mine else WARPS[0]
             svg.box(x, y, cell, cell + 8, colour, 0.9 if mine else shade)
     y += cell + 28
-    note = f"lane {lane}: columns {lane} and {lane + 32} of each. m and l are in every lane."
+    note = f"lane {lane} owns columns {lane} and {lane + 32} of each row. Every lane holds m and l."
     svg.box(label, y - 9, 10, 10, WARPS[1], 0.9)
     svg.text(label + 16, y, note, 11)
-    return svg.render("Which columns a lane has")
+    return svg.render("The columns that one lane works on")
+
+
+def keys_seen(query: int, seq_q: int, seq_k: int) -> int:
+    """How many keys a query sees under a causal mask: Attention::visible_keys()."""
+    return max(0, seq_k - (seq_q - 1 - query))
+
+
+def causal() -> str:
+    """The keys that each query sees under a causal mask, for equal and unequal lengths."""
+    svg, cell, top, x = Svg(), 24, 48, 16
+    for seq_q, seq_k, words in (
+        (4, 4, "as many queries as keys"),
+        (3, 6, "fewer queries than keys"),
+        (6, 4, "more queries than keys"),
+    ):
+        svg.text(x, 14, words, bold=True)
+        left = x + 60
+        for key in range(seq_k):
+            svg.text(left + (key + 0.5) * cell - 1, top - 7, f"k{key}", 11, "middle")
+        for query in range(seq_q):
+            y = top + query * cell
+            seen = keys_seen(query, seq_q, seq_k)
+            svg.text(left - 8, y + 15, f"q{query}", 11, "end")
+            for key in range(seq_k):
+                fill = WARPS[2] if key < seen else "none"
+                svg.box(left + key * cell, y, cell - 3, cell - 3, fill, 0.45)
+            words = f"sees {seen}" if seen else "sees none: O = 0"
+            svg.text(left + seq_k * cell + 6, y + 15, words, 11)
+        x = left + seq_k * cell + 88
+    x, y = 76, top + 6 * cell - 2
+    svg.box(x, y - 9, 10, 10, WARPS[2], 0.45)
+    note = "the query sees the key. The last query always sees every key."
+    svg.text(x + 16, y, note, 11)
+    svg.width += 110  # texts do not count
+    return svg.render("A causal mask for equal and unequal lengths")
 
 
 # --- chapter 04 -----------------------------------------------------------------------------------
 
 
-def visits() -> str:
-    """The order in which chapter 04 visits pairs of tiles, under a causal mask."""
+def tile_order() -> str:
+    """The order in which chapter 04 processes pairs of tiles, under a causal mask."""
     tiles, cell, left, top = 4, 46, 150, 40
     svg = Svg()
     for key_tile in range(tiles):
@@ -336,10 +371,11 @@ def visits() -> str:
     for key_tile in range(tiles):
         for query_tile in range(tiles):
             x, y = left + key_tile * cell, top + query_tile * cell
-            # The first key tile visits all, the others those from the diagonal on.
-            visited = query_tile >= key_tile
-            svg.box(x, y, cell - 3, cell - 3, WARPS[2] if visited else "none", 0.28)
-            if visited:
+            # The first key tile meets every query tile, later ones those from the diagonal on.
+            processed = query_tile >= key_tile
+            fill = WARPS[2] if processed else "none"
+            svg.box(x, y, cell - 3, cell - 3, fill, 0.28)
+            if processed:
                 order += 1
                 svg.text(x + cell / 2, y + cell / 2 + 3, str(order), 14, "middle")
     for query_tile in range(tiles):
@@ -347,21 +383,20 @@ def visits() -> str:
         svg.box(left - 20, y, 12, cell - 3, WARPS[1], 0.28)
         svg.text(left - 26, y + 18, f"Q, O, m, l {query_tile}", 11, "end")
         count = query_tile + 1
-        svg.text(
-            left - 26, y + 33, f"{count} visit{'s' if count > 1 else ''}", 11, "end"
-        )
+        pairs = f"in {count} pair{'s' if count > 1 else ''}"
+        svg.text(left - 26, y + 33, pairs, 11, "end")
     x, y = left + tiles * cell + 16, top + 14
     for colour, words in (
-        (WARPS[0], "on the chip for a whole column, loaded once"),
-        (WARPS[1], "comes by at each visit: Q read; O, m and l read and written"),
-        (WARPS[2], "a pair of tiles, in the order of the visits"),
+        (WARPS[0], "loaded once, stays on the chip for a whole column"),
+        (WARPS[1], "loaded for each pair: Q is read; O, m, l are read and written"),
+        (WARPS[2], "a pair of tiles, numbered in the order of processing"),
     ):
         svg.box(x, y - 9, 10, 10, colour, 0.28)
         svg.text(x + 16, y, words, 11)
         y += 20
-    svg.text(x, y + 6, "Empty: the causal mask hides every pair in it", 11)
+    svg.text(x, y + 6, "empty: skipped, the causal mask hides every score in it", 11)
     svg.width = x + 400  # texts do not count
-    return svg.render("The order of visits")
+    return svg.render("The order in which pairs of tiles are processed")
 
 
 def block_sizes() -> str:
@@ -370,7 +405,7 @@ def block_sizes() -> str:
     rows, length, height = measured["variants"], 190, 22
     svg = Svg()
     panels = (
-        ("bytes", 1e9, "GB of HBM asked for", WARPS[0]),
+        ("bytes", 1e9, "GB requested from HBM", WARPS[0]),
         ("median_ms", 1.0, "ms", WARPS[1]),
     )
     for panel, (key, unit, title, colour) in enumerate(panels):
@@ -385,7 +420,7 @@ def block_sizes() -> str:
     for number, row in enumerate(rows):
         svg.text(102, 39 + number * (height + 6), row["variant"], 12, "end")
     svg.width = 110 + 2 * (length + 90)  # texts do not count
-    return svg.render("Bytes and time against the block size")
+    return svg.render("HBM bytes and time by size of the key tile")
 
 
 # --- chapter 05 -----------------------------------------------------------------------------------
@@ -717,7 +752,8 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "lead": lead,
     "on_chip": on_chip,
     "lanes": lanes,
-    "visits": visits,
+    "causal": causal,
+    "tile_order": tile_order,
     "block_sizes": block_sizes,
     "shares": shares,
     "outer": outer,
