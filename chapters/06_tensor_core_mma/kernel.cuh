@@ -38,15 +38,15 @@ struct Coord {
 // hardware defines the maps. Each register of A or B holds two elements, the even one in its lower half. In C each
 // element has its own register.
 
-/// Where in C, 16 x 8 and fp32, element i of 4 of a lane is.
+/// The position in C, 16 x 8 in fp32, of element i of the 4 that a lane holds.
 __host__ __device__ constexpr Coord element_of_c(int lane, int i) {
   return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
 }
-/// Where in A, 16 x 16, element i of 8 of a lane is.
+/// The position in A, 16 x 16, of element i of the 8 that a lane holds.
 __host__ __device__ constexpr Coord element_of_a(int lane, int i) {
   return {lane / 4 + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4)};
 }
-/// Where in B, 16 x 8, element i of 4 of a lane is.
+/// The position in B, 16 x 8, of element i of the 4 that a lane holds.
 __host__ __device__ constexpr Coord element_of_b(int lane, int i) {
   return {lane % 4 * 2 + i % 2 + 8 * (i / 2), lane / 4};
 }

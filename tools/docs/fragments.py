@@ -145,9 +145,9 @@ def fragments() -> str:
     svg = Svg()
     left, top = 30, 34
     right, below = left + 16 * WIDE + 56, top + 16 * HIGH + 46
-    svg.text(right, 12, "B: 16 x 8, two elements per register", 12, bold=True)
+    svg.text(right, 12, "B: 16 x 8, two per register", 12, bold=True)
     _fragment(svg, right, top, "b", 16, 8)
-    svg.text(left, below - 22, "A: 16 x 16, two elements per register", 12, bold=True)
+    svg.text(left, below - 22, "A: 16 x 16, two per register", 12, bold=True)
     _fragment(svg, left, below, "a", 16, 16)
     svg.text(right, below - 22, "C: 16 x 8, fp32", 12, bold=True)
     _fragment(svg, right, below, "c", 16, 8)
@@ -223,7 +223,7 @@ def transposed() -> str:
     y = top + 8 * HIGH + 20
     note = "Rows: keys, as V lies in shared memory. Columns: of the head. Number: the lane that receives the element."
     svg.text(0, y, note, 11)
-    svg.width = max(svg.width, 610)  # texts do not count
+    svg.width = max(svg.width, 660)  # texts do not count
     return svg.render("A matrix of 8 x 8, plain and transposed")
 
 
