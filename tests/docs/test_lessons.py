@@ -584,6 +584,27 @@ class Drawings(InATree):
         seen_pairs = 10 + 15 + 10  # the legend is one more box
         self.assertEqual(drawing.count(f'fill="{drawings.WARPS[2]}"'), seen_pairs + 1)
 
+    def test_lanes_own_the_blocks_that_the_kernel_gives_them(self):
+        kernel = (ROOT / "chapters/05_loop_swapped_v2/outer_products.cuh").read_text()
+        for line in (
+            "row_lane = lane / 2 % Tile::kRowLanes;",
+            "col_lane = lane % 2 + lane / (2 * Tile::kRowLanes) * 2;",
+            "return 4 * (lane + i / 4 * kLanes) + i % 4;",
+        ):
+            self.assertIn(line, kernel)
+        of = {lane: drawings.rows_and_keys(lane) for lane in range(32)}
+        for lane, (rows, keys) in of.items():
+            row_lane, col_lane = lane // 2 % 4, lane % 2 + lane // 8 * 2
+            self.assertEqual(drawings.lane_at(row_lane, col_lane), lane)
+            self.assertEqual(
+                rows, [4 * (row_lane + i // 4 * 4) + i % 4 for i in range(8)]
+            )
+            self.assertEqual(
+                keys, [4 * (col_lane + i // 4 * 8) + i % 4 for i in range(8)]
+            )
+            self.assertEqual(of[lane ^ 1][0], rows)
+            self.assertEqual(of[lane ^ 2][1], keys)
+
     def test_the_pipeline_is_that_of_the_kernel(self):
         kernel = (ROOT / "chapters/07_multi_stage/kernel.cuh").read_text()
         self.assertIn("cp_async_wait<kStages - 2>();", kernel)

@@ -427,7 +427,7 @@ def block_sizes() -> str:
 
 
 def shares() -> str:
-    """Which part of the scores and of O each of two warps has, in sliced_k and in sliced_q."""
+    """Which share of the scores and of O each of two warps has, in sliced_k and in sliced_q."""
     svg, cell = Svg(), 3
     rows, keys, cols, gap = 32, 64, 64, 44
 
@@ -444,13 +444,13 @@ def shares() -> str:
         if name == "sliced_k":
             scores = [(0, (0, 0, keys // 2, rows)), (1, (keys // 2, 0, keys, rows))]
             shift = 8
-            svg.text(x, y + rows * cell + 18, "A row is in both warps.", 11)
+            svg.text(x, y + rows * cell + 18, "Both warps work on every row.", 11)
             svg.text(x, y + rows * cell + 34, "Each has a sum for all of O.", 11)
         else:
             scores = [(0, (0, 0, keys, rows // 2)), (1, (0, rows // 2, keys, rows))]
             shift = 0
-            svg.text(x, y + rows * cell + 18, "A row is in one warp.", 11)
-            svg.text(x, y + rows * cell + 34, "Each has half of O.", 11)
+            svg.text(x, y + rows * cell + 18, "Each row belongs to one warp.", 11)
+            svg.text(x, y + rows * cell + 34, "Each warp has half of O.", 11)
         tile(x, y, keys, scores, "scores: 64 keys")
         right = x + keys * cell + 24
         if shift:
@@ -468,18 +468,103 @@ def shares() -> str:
         svg.box(x, y - 9, 10, 10, WARPS[warp], 0.28)
         svg.text(x + 15, y, f"warp {warp}", 11)
         x += 66
-    return svg.render("Who has which part of the scores and of O")
+    return svg.render("Which warp has which share of the scores and of O")
+
+
+# The grid of lanes of register_tiled for head_dim 64, and the rows and keys of a warp.
+ROW_LANES, COL_LANES, WARP_ROWS, WARP_KEYS = 4, 8, 32, 64
+OUTER_LANE = 5  # the lane that the drawings follow
+
+
+def lane_at(row_lane: int, col_lane: int) -> int:
+    """The lane at a place of the grid: the inverse of row_lane and col_lane in chapter 05's LaneGrid."""
+    return col_lane % 2 + 2 * row_lane + col_lane // 2 * 2 * ROW_LANES
+
+
+def lane_of(row: int, key: int) -> int:
+    """The lane that owns a score of its warp: the inverse of chapter 05's lane_index()."""
+    return lane_at(row // 4 % ROW_LANES, key // 4 % COL_LANES)
+
+
+def rows_and_keys(lane: int) -> tuple[list[int], list[int]]:
+    """The rows and the keys whose scores a lane owns."""
+    rows = [
+        row
+        for row in range(WARP_ROWS)
+        if any(lane_of(row, key) == lane for key in range(WARP_KEYS))
+    ]
+    keys = [key for key in range(WARP_KEYS) if lane_of(rows[0], key) == lane]
+    return rows, keys
+
+
+def lane_grid() -> str:
+    """The grid of lanes, and the outer product of one of them."""
+    svg, cell, left, top, mine = Svg(), 34, 62, 72, OUTER_LANE
+    svg.text(left, 12, "The grid of lanes: 4 x 8", bold=True)
+    svg.text(left, 29, "columns: bits 4, 3 and 0 of the lane", 11)
+    svg.text(0, top - 22, "rows:", 11)
+    svg.text(0, top - 8, "bits 2, 1", 11)
+    colours = {mine: WARPS[1], mine ^ 1: WARPS[2], mine ^ 2: WARPS[3]}
+    for col_lane in range(COL_LANES):
+        x = left + col_lane * cell
+        bits = f"{col_lane:03b}"
+        svg.text(x + cell / 2, top - 8, bits, 11, "middle")
+        for row_lane in range(ROW_LANES):
+            y, lane = top + row_lane * cell, lane_at(row_lane, col_lane)
+            colour = colours.get(lane, WARPS[0])
+            svg.box(x, y, cell, cell, colour, 0.9 if lane in colours else 0.1)
+            ink = ON_COLOUR * (lane in colours)
+            svg.text(
+                x + cell / 2, y + cell / 2 + 4, str(lane), 12, "middle", colour=ink
+            )
+    for row_lane in range(ROW_LANES):
+        y = top + row_lane * cell + cell / 2 + 4
+        svg.text(left - 10, y, f"{row_lane:02b}", 11, "end")
+    for half in range(2):
+        x = left + half * COL_LANES // 2 * cell
+        svg.box(x, top, COL_LANES // 2 * cell, ROW_LANES * cell, thick=1.8)
+    y = top + ROW_LANES * cell + 22
+    for lane, words in (
+        (mine, f"lane {mine}"),
+        (mine ^ 1, f"lane {mine} ^ 1 = {mine ^ 1}: the same rows"),
+        (mine ^ 2, f"lane {mine} ^ 2 = {mine ^ 2}: the same keys"),
+    ):
+        svg.box(left, y - 9, 10, 10, colours[lane], 0.9)
+        svg.text(left + 16, y, words, 11)
+        y += 18
+    svg.text(left, y, "Thick frames: the 16 lanes that one wavefront serves.", 11)
+
+    rows, keys = rows_and_keys(mine)
+    cell, gap, left = 20, 12, left + COL_LANES * 34 + 150
+    svg.text(left, 12, f"The outer product of lane {mine}", bold=True)
+    svg.text(left, 29, "from a line of K: two loads of 4 keys", 11)
+
+    def at(number: int) -> int:
+        """Where number 0 to 7 begins: there is a gap between the two loads."""
+        return number * cell + number // 4 * gap
+
+    for number, key in enumerate(keys):
+        svg.text(left + at(number) + cell / 2, top - 26, str(key), 10, "middle")
+        svg.box(left + at(number), top - 20, cell, 12, WARPS[2], 0.6)
+    for number, row in enumerate(rows):
+        y = top + at(number)
+        svg.text(left - 28, y + 14, str(row), 10, "end")
+        svg.box(left - 22, y, 12, cell, WARPS[2], 0.6)
+        for col in range(len(keys)):
+            svg.box(left + at(col), y, cell, cell, WARPS[1], 0.75)
+    for number, words in enumerate(("from a line", "of Q: two", "loads of", "4 rows")):
+        svg.text(left - 50, top + 14 + 14 * number, words, 11, "end")
+    y = top + at(7) + cell + 20
+    svg.text(left, y, "4 loads of 16 bytes, 64 multiply-adds", 11)
+    svg.width = max(svg.width, left + 250)  # texts do not count
+    return svg.render("The grid of lanes, and the outer product of one lane")
 
 
 def outer() -> str:
-    """What a lane of register_tiled has of the scores of its warp, for head_dim 64."""
-    rows, keys, row_lanes, col_lanes, mine = 32, 64, 4, 8, 5
+    """Which lane of register_tiled owns which scores of its warp, for head_dim 64."""
+    rows, keys, mine = WARP_ROWS, WARP_KEYS, OUTER_LANE
     cell, left, top = 9, 74, 56
-
-    def lane_of(row: int, key: int) -> int:
-        """The inverse of lane_index(), and of row_lane and col_lane."""
-        row_lane, col_lane = row // 4 % row_lanes, key // 4 % col_lanes
-        return col_lane % 2 + 2 * row_lane + col_lane // 2 * 2 * row_lanes
+    my_rows, my_keys = rows_and_keys(mine)
 
     svg = Svg()
     for row in range(0, rows, 4):
@@ -492,12 +577,16 @@ def outer() -> str:
             svg.text(
                 x + 2 * cell, y + 2 * cell + 4, str(lane), 11, "middle", colour=ink
             )
+    wide, high = 4 * COL_LANES * cell, 4 * ROW_LANES * cell
+    for x in range(left, left + keys * cell, wide):
+        for y in range(top, top + rows * cell, high):
+            svg.box(x, y, wide, high, thick=1.8)
     for row in range(0, rows, 4):
-        has = any(lane_of(row, key) == mine for key in range(0, keys, 4))
+        has = row in my_rows
         y = top + row * cell
         svg.box(left - 22, y, 12, 4 * cell, WARPS[2 if has else 0], 0.6 if has else 0.1)
     for key in range(0, keys, 4):
-        has = any(lane_of(row, key) == mine for row in range(0, rows, 4))
+        has = key in my_keys
         x = left + key * cell
         svg.box(x, top - 22, 4 * cell, 12, WARPS[2 if has else 0], 0.6 if has else 0.1)
     svg.text(0, top + 14, "a line", 11)
@@ -505,11 +594,16 @@ def outer() -> str:
     svg.text(0, top + 42, "32 rows", 11)
     svg.text(left, top - 30, "a line of K: 64 keys", 11)
     y = top + rows * cell + 20
-    note = f"Each number is a lane, and has 4 x 4 scores there. Lane {mine} (orange) makes the four green loads of 16 bytes,"
-    svg.text(left, y, note, 11)
-    svg.text(left, y + 16, "and adds all 8 x 8 products of them to its scores.", 11)
-    svg.width = max(svg.width, left + 700)
-    return svg.render("The outer product of a lane")
+    for number, line in enumerate(
+        (
+            "Each box is a block of 4 x 4 scores, and its number is the lane that owns it.",
+            "Each thick frame is a copy of the grid of lanes.",
+            f"Lane {mine} (orange) makes the four green loads of 16 bytes and adds all 8 x 8 products to its scores.",
+        )
+    ):
+        svg.text(left, y + 16 * number, line, 11)
+    svg.width = max(svg.width, left + keys * cell + 40)
+    return svg.render("Which lane owns which block of scores")
 
 
 # --- chapter 07 -----------------------------------------------------------------------------------
@@ -756,6 +850,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "tile_order": tile_order,
     "block_sizes": block_sizes,
     "shares": shares,
+    "lane_grid": lane_grid,
     "outer": outer,
     "ring": ring,
     "pipeline": pipeline,

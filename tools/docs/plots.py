@@ -348,7 +348,7 @@ WALK_STYLE = """<style>
 
 
 def swap() -> str:
-    """Who waits on the chip and who comes by, in chapters 04 and 05; numbers are the order, and it moves."""
+    """What stays on the chip and what streams past, in chapters 04 and 05. Numbers give the order; it is animated."""
     cell, top = 44, 62
     steps = TILES * TILES + 2
     share = 100 / steps
@@ -367,8 +367,8 @@ def swap() -> str:
         )
 
     panels = (
-        ("04: keys outside", "one block for a head, 16 steps", visits_of_v1(TILES)),
-        ("05: queries outside", "four blocks for a head, 4 steps", visits_of_v2(TILES)),
+        ("04: keys outside", "one block per head, 16 steps", visits_of_v1(TILES)),
+        ("05: queries outside", "four blocks per head, 4 steps", visits_of_v2(TILES)),
     )
     for panel, (title, note, visits) in enumerate(panels):
         left = 76 + panel * (TILES * cell + 130)
@@ -390,13 +390,13 @@ def swap() -> str:
                     x + cell / 2 - 1.5, y + cell / 2 + 3, str(step + 1), 13, "middle"
                 )
     bottom = top + TILES * cell + 16
-    svg.text(76, bottom, "K, V wait on the chip for a column;", 11)
-    svg.text(76, bottom + 15, "O comes and goes at every visit", 11)
+    svg.text(76, bottom, "K, V stay on the chip for a column;", 11)
+    svg.text(76, bottom + 15, "O is loaded and stored at every step", 11)
     right = 76 + TILES * cell + 130
-    svg.text(right, bottom, "Q, O wait on the chip for a row,", 11)
-    svg.text(right, bottom + 15, "and leave once; only K, V come by", 11)
+    svg.text(right, bottom, "Q, O stay on the chip for a row;", 11)
+    svg.text(right, bottom + 15, "O is stored once, K, V stream past", 11)
     svg.width = right + TILES * cell + 24
-    return svg.render("The order in which chapters 04 and 05 visit the tiles")
+    return svg.render("The order in which chapters 04 and 05 process the tiles")
 
 
 DRAWINGS: dict[str, Callable[[], str]] = {
