@@ -334,31 +334,31 @@ def standing(data: dict) -> str:
     return on_device(data, header, rows)
 
 
-# Folder, name, idea, and of which variant the speed is told: beside whom, in which pass.
+# Folder, name, idea, the chapter's own kernel, and the kernel of PyTorch that does the same.
 CHAPTERS = (
     (
         "01_safe_softmax",
         "safe softmax",
-        "subtract the maximum; who reads which column decides the traffic",
+        "subtract the maximum; which thread reads which column decides the traffic",
         ("row_per_block", "torch.softmax"),
     ),
     (
         "02_online_softmax",
         "online softmax",
-        "maximum and sum in one pass; a row that stays on the chip",
+        "maximum and sum in one pass, while the row stays on the chip",
         ("on_chip", "torch.softmax"),
     ),
     (
         "03_one_pass_attention",
         "one-pass attention",
-        "an output can be corrected later: attention without its N x N matrix",
-        ("three_kernels", "memory-efficient"),
+        "correct the output as keys arrive: attention without its N x N matrix",
+        ("one_pass", "memory-efficient"),
     ),
     (
         "04_tiled_v1",
         "FlashAttention v1",
-        "a tile of keys serves many queries: bytes fall with the tile's size",
-        ("warp_per_rows", "memory-efficient"),
+        "one tile of keys serves many queries: the larger the tile, the fewer bytes",
+        ("bc_max", "memory-efficient"),
     ),
     (
         "05_loop_swapped_v2",
@@ -369,44 +369,57 @@ CHAPTERS = (
     (
         "06_tensor_core_mma",
         "tensor cores",
-        "who holds which element: S is an operand of the next product as it is",
+        "which lane holds which element: S becomes an operand without moving",
         ("exp2", "flash (FA2)"),
     ),
     (
         "07_multi_stage",
         "the pipeline",
-        "copies, products and exponentials at the same time",
+        "copies, products and exponentials overlap",
         ("final", "flash (FA2)"),
     ),
     (
         "08_backward",
         "the backward pass",
-        "P computed again: gradients without an N x N matrix, and a layer that learns",
+        "recompute P: gradients without an N x N matrix, and a layer that learns",
         ("mma_pipelined", "flash (FA2)"),
     ),
 )
+FULL_NAMES = {"flash (FA2)": "FlashAttention-2"}
 
 
-def chapters(data: dict) -> str:
-    """The chapters with their ideas, and how a variant of each stands beside a peer: the mean over all problems."""
+def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
+    """Geometric mean over all problems that a variant and a peer ran in the precision of the comparison."""
+    dtype = "bf16" if peer == "flash (FA2)" else "fp32"
+    grid = [t for t in data["timings"] if t.get("dtype", "fp32") == dtype]
+    means = [
+        (found["points"], found["mean"])
+        for found in summary.compare(grid)
+        if (found["chapter"], found["variant"], found["peer"])
+        == (folder, variant, peer)
+    ]
+    if not means:
+        return None
+    logarithm = sum(points * math.log(mean) for points, mean in means)
+    return math.exp(logarithm / sum(points for points, _ in means))
+
+
+def chapters(*files: dict) -> str:
+    """The chapters with their ideas, and the speed of each one's own kernel relative to PyTorch's.
+
+    @param files  the first that timed both kernels counts
+    """
     rows = []
     for folder, name, idea, (variant, peer) in CHAPTERS:
-        dtype = "bf16" if peer == "flash (FA2)" else "fp32"
-        grid = [t for t in data["timings"] if t.get("dtype", "fp32") == dtype]
-        means = [
-            (found["points"], found["mean"])
-            for found in summary.compare(grid)
-            if (found["chapter"], found["variant"], found["peer"])
-            == (folder, variant, peer)
-        ]
-        if not means:
+        speeds = (_mean_speed(data, folder, variant, peer) for data in files)
+        speed = next((speed for speed in speeds if speed is not None), None)
+        if speed is None:
             raise NoSuchMeasurement(f"it has no {variant} beside {peer}")
-        logarithm = sum(points * math.log(mean) for points, mean in means)
-        speed = math.exp(logarithm / sum(points for points, _ in means))
         link = f"[{folder[:2]}](chapters/{folder}/README.md)"
-        rows.append(f"| {link} | {name} | {idea} | {speed:.2f} | `{variant}`, {peer} |")
-    header = "| | chapter | the idea | speed | of which variant, beside which kernel |"
-    return "\n".join([header, "|---|---|---|---:|---|", *rows])
+        relative = f"{speed:.2f} x {FULL_NAMES.get(peer, peer)}"
+        rows.append(f"| {link} | {name} | {idea} | `{variant}` | {relative} |")
+    header = "| | chapter | the idea | its kernel | speed |"
+    return "\n".join([header, "|---|---|---|---|---|", *rows])
 
 
 def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
