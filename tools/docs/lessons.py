@@ -400,7 +400,12 @@ def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
             command += f" --dtype {dtype}" if dtype else ""
             runs.append(json_of(tree, command, *inputs))
     text = learn_table.render(results.read(runs), lambda text, style: text)
-    lines = [f"$ ./learn {arguments}", "...", *text.splitlines(), learn_table.HOW_TO_READ]
+    lines = [
+        f"$ ./learn {arguments}",
+        "...",
+        *text.splitlines(),
+        learn_table.HOW_TO_READ,
+    ]
     return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))
 
 
