@@ -160,7 +160,7 @@ def errors(data: dict, plan: str) -> str:
         raise NoSuchMeasurement(f"it has no plan {plan}")
     rows = [[kernel, f"{error:.1e}"] for kernel, error in worst.items()]
     dtype = next(t["dtype"] for t in data["timings"] if t["plan"] == plan)
-    return on_device(data, [dtype, "rel. L2 of O"], rows)
+    return on_device(data, [dtype, "relative error of O"], rows)
 
 
 def speed_of_variants(data: dict, plan: str, head_dim: int) -> dict[str, float]:
