@@ -464,7 +464,7 @@ def soak(data: dict) -> str:
         "grouped queries": "grouped",
         "rows without keys": "rows_without_keys",
         "run twice, same bits": "same_bits",
-        "right but for cancellation": "cancelled",
+        "right except for cancellation": "cancelled",
     }
     rows = []
     for run in data["chapters"]:
@@ -491,5 +491,5 @@ def sanitizer(data: dict) -> str:
         rows.append((kind == "soak", [chapter[:2], f"{covered:,} {unit}", *told]))
     rows.sort()  # tests, then random problems
     return on_device(
-        data, ["chapter", "under each tool", *tools], [row for _, row in rows]
+        data, ["chapter", "run under each tool", *tools], [row for _, row in rows]
     )
