@@ -339,37 +339,37 @@ CHAPTERS = (
     (
         "01_safe_softmax",
         "safe softmax",
-        "subtract the maximum; which thread reads which column decides the traffic",
+        "subtract the maximum; read neighbouring columns together",
         ("row_per_block", "torch.softmax"),
     ),
     (
         "02_online_softmax",
         "online softmax",
-        "maximum and sum in one pass, while the row stays on the chip",
+        "maximum and sum in one pass, with the row on the chip",
         ("on_chip", "torch.softmax"),
     ),
     (
         "03_one_pass_attention",
         "one-pass attention",
-        "correct the output as keys arrive: attention without its N x N matrix",
+        "correct the output as keys arrive: no N x N matrix",
         ("one_pass", "memory-efficient"),
     ),
     (
         "04_tiled_v1",
         "FlashAttention v1",
-        "one tile of keys serves many queries: the larger the tile, the fewer bytes",
+        "a tile of keys serves many queries: fewer bytes",
         ("bc_max", "memory-efficient"),
     ),
     (
         "05_loop_swapped_v2",
         "FlashAttention v2",
-        "queries outside, keys inside: the output never leaves the chip",
+        "queries outside, keys inside: O stays on the chip",
         ("register_tiled", "memory-efficient"),
     ),
     (
         "06_tensor_core_mma",
         "tensor cores",
-        "which lane holds which element: S becomes an operand without moving",
+        "who holds which element: S stays in registers",
         ("exp2", "flash (FA2)"),
     ),
     (
@@ -381,11 +381,15 @@ CHAPTERS = (
     (
         "08_backward",
         "the backward pass",
-        "recompute P: gradients without an N x N matrix, and a layer that learns",
+        "recompute P: gradients without an N x N matrix",
         ("mma_pipelined", "flash (FA2)"),
     ),
 )
-FULL_NAMES = {"flash (FA2)": "FlashAttention-2"}
+PEERS = {
+    "torch.softmax": "PyTorch",
+    "memory-efficient": "PyTorch",
+    "flash (FA2)": "FA2",
+}
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
@@ -416,7 +420,7 @@ def chapters(*files: dict) -> str:
         if speed is None:
             raise NoSuchMeasurement(f"it has no {variant} beside {peer}")
         link = f"[{folder[:2]}](chapters/{folder}/README.md)"
-        relative = f"{speed:.2f} x {FULL_NAMES.get(peer, peer)}"
+        relative = f"{speed:.2f} x {PEERS[peer]}"
         rows.append(f"| {link} | {name} | {idea} | `{variant}` | {relative} |")
     header = "| | chapter | the idea | its kernel | speed |"
     return "\n".join([header, "|---|---|---|---|---|", *rows])
