@@ -1,9 +1,9 @@
 /// @file
-/// Two warps with the same keys: what they pass to each other.
+/// How two warps with the same keys exchange P and dS.
 ///
-/// At head_dim 128 each of the two computes P^T and dS^T of half of the queries of a step, and owns half of the columns
-/// of dK and dV. Those are sums over all queries, so each needs the other one's P^T and dS^T. Up to head_dim 64 a warp has
-/// its keys to itself, and nothing is passed.
+/// At head_dim 128 each of the two computes P^T and dS^T for half of the queries of a step, and owns half of the
+/// columns of dK and dV. dK and dV are sums over all queries, so each warp needs the P^T and dS^T of the other. Up to
+/// head_dim 64 a warp has its keys to itself and exchanges nothing.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,17 +16,17 @@
 
 namespace fa::ch08 {
 
-/// The other warp with this warp's keys, and the place in shared memory where the two exchange P^T and dS^T.
+/// The other warp with the same keys, and the buffers in shared memory through which the two exchange P^T and dS^T.
 template <class Tile>
 struct Partner {
   using T = typename Tile::T;
-  T *p, *ds;  ///< of the keys that both have, [kWarpRows, Br]
+  T *p, *ds;  ///< of the keys that the two share, [kWarpRows, Br]
   int part;   ///< of this warp
 
   __device__ __forceinline__ Partner(const KeyTileMemory<Tile>& s, const KeyBlock<Tile>& block)
       : p(s.p + block.warp_key * Tile::Br), ds(s.ds + block.warp_key * Tile::Br), part(block.part) {}
 
-  /// Passes on P^T, or dS^T, of this warp's queries. @param query  the first, in its tile
+  /// Stores P^T, or dS^T, of this warp's queries for the partner. @param query  the first of them, in its tile
   __device__ __forceinline__ void pass_p(int query, const Operand<Tile>& rP) const {
     store_operand<Tile>(p, query, rP);
   }
@@ -40,7 +40,7 @@ struct Partner {
                                                   Fragments<Tile, Tile::kCols>& rdK,
                                                   const QueryTile<Tile>& tile) const {
     static_assert(Tile::Br == 2 * Tile::kScoreCols);
-    const int query = (1 - part) * Tile::kScoreCols;  // the other warp's first
+    const int query = (1 - part) * Tile::kScoreCols;  // the other warp's first query
     const int at = query * Tile::kHeadDim + part * Tile::kCols;
     Operand<Tile> other;  // its P^T, then its dS^T
     load_operand<Tile>(other, p, query);
@@ -50,7 +50,7 @@ struct Partner {
   }
 };
 
-/// For a warp that has its keys to itself: nothing to pass, nothing to wait for.
+/// For a warp that has its keys to itself: no function does anything.
 template <class Tile>
 struct NoPartner {
   __device__ __forceinline__ NoPartner(const KeyTileMemory<Tile>&, const KeyBlock<Tile>&) {}

@@ -8,7 +8,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from tools.docs import drawings, lessons
+from tools.docs import drawings, lessons, measured
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = """\
@@ -350,6 +350,12 @@ class Output(InATree):
         self.refuse("onchip: build/sim/bin/ch01_x", "does not count")
 
 
+class Learn(InATree):
+    def test_what_it_refuses(self):
+        self.refuse("learn: test", "must be learn: run [NN..]")
+        self.refuse("learn: run 99", "99")
+
+
 class Race(InATree):
     """With a program that prints which barrier it is to skip, and for which variant."""
 
@@ -503,6 +509,29 @@ class Summaries(InATree):
         text = self.fill("results: gpu.json passes final final FA2")
         self.assertIn("| [1,2,8,64] | 2.000 + 6.000 | 4.000 + 12.000 | 2.00 |", text)
         self.refuse("results: gpu.json passes final final else", "both passes of else")
+
+    def test_each_chapter_by_the_first_file_that_timed_its_kernel(self):
+        timings = [[], []]
+        for number, (folder, _, _, (variant, peer)) in enumerate(measured.CHAPTERS):
+            problem = {"head_dim": 64, "causal": False, "seq": 8}
+            problem |= {"batch": 1, "heads": 1}
+            problem["dtype"] = "bf16" if peer == "flash (FA2)" else "fp32"
+            if peer == "torch.softmax":
+                problem = {"rows": 4, "cols": 8}
+            ours = problem | {"chapter": folder, "variant": variant, "median_ms": 2.0}
+            theirs = problem | {"chapter": None, "variant": peer, "median_ms": 3.0}
+            timings[number == 3] += [ours, theirs]
+            timings[1] += [ours, theirs | {"median_ms": 8.0}]
+        for name, of_file in zip("ab", timings, strict=True):
+            data = {"device": "H", "timings": of_file}
+            self.write(f"docs/results/{name}.json", json.dumps(data))
+        for folder, *_ in measured.CHAPTERS:
+            self.write(f"chapters/01_x/chapters/{folder}/README.md", "")
+        text = self.fill("results: a.json+b.json chapters")
+        self.assertIn("| `on_chip` | 1.50 x PyTorch |", text)
+        self.assertIn("| `bc_max` | 4.00 x PyTorch |", text)
+        self.assertIn("| `final` | 1.50 x FA2 |", text)
+        self.refuse("results: a.json chapters", "no bc_max beside memory-efficient")
 
     def read_results(self) -> dict:
         path = self.root / "docs" / "results" / "gpu.json"

@@ -26,8 +26,8 @@ KIND and ARGUMENTS are one of
     onchip: COMMAND [beside FILE PLAN HEAD_DIM]
         what each variant asks of shared memory and of tensor cores, from the same JSON; and beside it what was measured
         of the variants without a mask, as with tflops below
-    learn: run
-        the table of `./learn run`, for all chapters on the bundled input, on the simulator
+    learn: run [NN..]
+        the table of `./learn run`, for all chapters or for these, on the bundled input, on the simulator
     race: CHAPTER[/FILE] N [VARIANT]
         what the simulator reports when it skips the N-th __syncthreads() of FILE, or of kernel.cuh, of all variants or
         of one
@@ -44,7 +44,7 @@ KIND and ARGUMENTS are one of
     results: FILE counters CHAPTER N
     results: FILE agreement
     results: FILE standing
-    results: FILE chapters
+    results: FILE[+FILE..] chapters
     results: FILE passes FORWARD BACKWARD PEER
         the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; what the simulator
         and Nsight Compute count of a chapter's variants on the N-th of its problems, or of all variants on all of them;
@@ -74,6 +74,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..learn import project, regions, sheet
+from ..learn.console import LearnError
 from ..report import results
 from ..report import table as learn_table
 from . import backward, drawings, fragments, measured, plots, runs
@@ -384,17 +385,27 @@ def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
-    if arguments != "run":
-        raise BlockError("must be learn: run")
+    command, *numbers = arguments.split()
+    if command != "run":
+        raise BlockError("must be learn: run [NN..]")
+    try:
+        chosen = project.select(numbers)
+    except LearnError as error:
+        raise BlockError(str(error)) from None
     runs = []
-    for chapter in project.chapters():
+    for chapter in chosen:
         inputs = [str(w) for option in chapter.inputs().items() for w in option]
         for dtype in chapter.dtypes():
             command = f"{SIM}/bin/{chapter.executable} --variant all"
             command += f" --dtype {dtype}" if dtype else ""
             runs.append(json_of(tree, command, *inputs))
     text = learn_table.render(results.read(runs), lambda text, style: text)
-    lines = ["$ ./learn run", "...", *text.splitlines(), learn_table.HOW_TO_READ]
+    lines = [
+        f"$ ./learn {arguments}",
+        "...",
+        *text.splitlines(),
+        learn_table.HOW_TO_READ,
+    ]
     return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))
 
 
@@ -488,11 +499,15 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement,"
             " standing, chapters, passes, soak and sanitizer: see the top of tools/docs/lessons.py"
         )
-    path = tree.root / "docs" / "results" / file
+    folder = tree.root / "docs" / "results"
     try:
-        return Made(show(json.loads(path.read_text(encoding="utf-8")), *match.groups()))
-    except FileNotFoundError:
-        return Made(NOT_MEASURED.format(file))
+        data = [
+            json.loads((folder / name).read_text(encoding="utf-8"))
+            for name in file.split("+")
+        ]
+        return Made(show(*data, *match.groups()))
+    except FileNotFoundError as error:
+        return Made(NOT_MEASURED.format(Path(error.filename).name))
     except (ValueError, KeyError, TypeError) as error:
         raise BlockError(f"docs/results/{file} has another form: {error!r}") from None
     except measured.NoSuchMeasurement as error:
