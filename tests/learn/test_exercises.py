@@ -231,7 +231,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` must be a list of strings": but(
                 '["Add.", "x + x"]', "''"
             ),
-            f"{first}: `hint` is unknown: there are number, hints, stub, only, wrong": but(
+            f"{first}: `hint` is unknown: there are number, hints, stub, only, variant, wrong": but(
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but(

@@ -141,6 +141,10 @@ class Exercise:
         """The command lines on which an answer to one exercise is tried."""
         return self.sheet.inputs_of(number) if number else self.inputs
 
+    def variant_of(self, number: int | None) -> str | None:
+        """The variant on which an answer to one exercise is tried first."""
+        return self.sheet.variant_of(number) if number else None
+
     @property
     def limits(self) -> list[str]:
         """Of what an answer must not have more than the solution: "sectors", "conflicts"."""
