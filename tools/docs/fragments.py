@@ -187,7 +187,9 @@ def ldmatrix() -> str:
         ("row_for_a", "Q for A", "rows: queries"),
         ("row_for_b", "K for B", "rows: keys"),
     ):
-        svg.text(left, y - 32, f"{name}: which lane supplies the address", 12, bold=True)
+        svg.text(
+            left, y - 32, f"{name}: which lane supplies the address", 12, bold=True
+        )
         svg.text(left, y - 17, f"{what}, columns: of the head", 11)
         _addresses(svg, left, y, rows)
         svg.text(right, y - 32, "which lane receives the elements", 12, bold=True)
