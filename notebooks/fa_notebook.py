@@ -1,6 +1,6 @@
 """What the notebooks share: the chapters' programs, measurements, the bundled input, plots and tables.
 
-The programs are those of the simulator, which counts bytes and bank conflicts.
+The programs are built for the simulator, which counts bytes and bank conflicts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
+# Okabe and Ito's colours: people with any kind of colour vision can tell them apart.
 BLUE, ORANGE, GREEN, PINK, SKY, YELLOW = COLOURS = (
     "#0072b2",
     "#d55e00",
@@ -58,7 +58,7 @@ pyplot.rcParams.update(
 
 
 class Unusable(Exception):
-    """Something that a notebook needs is not there. One line says what to do, in place of a traceback."""
+    """Something that a notebook needs is missing. One line says what to do, instead of a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]
@@ -68,7 +68,7 @@ class Unusable(Exception):
 
 
 def preset() -> str:
-    """$FA_PRESET if it is one of the simulator, else sim."""
+    """$FA_PRESET if it names a preset of the simulator, else sim."""
     asked = os.environ.get("FA_PRESET", "")
     return asked if asked.startswith("sim") else "sim"
 
@@ -86,9 +86,9 @@ def is_built(chapter: str) -> bool:
 
 
 def run(chapter: str, variant: str = "all", **options: object) -> dict[str, dict]:
-    """Runs a chapter's program. Returns its JSON's entries, by the name of the variant.
+    """Runs a chapter's program. Returns the entries of its JSON, by variant.
 
-    Options as the program knows them: run("05", seq_q=256, causal=True) is ch05.. --seq-q 256 --causal.
+    Options are the program's own: run("05", seq_q=256, causal=True) runs ch05.. --seq-q 256 --causal.
     """
     path = program(chapter)
     if not is_built(chapter):
@@ -107,7 +107,7 @@ def run(chapter: str, variant: str = "all", **options: object) -> dict[str, dict
 
 
 def hbm_bytes(entry: dict, which: str = "counted") -> int:
-    """Bytes read and written of an entry of run(). @param which  "counted" or "predicted" """
+    """Bytes read and written by an entry of run(). @param which  "counted" or "predicted" """
     traffic = entry["traffic"][which]
     return traffic["read_bytes"] + traffic["write_bytes"]
 
@@ -143,7 +143,7 @@ def relative_error(x: np.ndarray, right: np.ndarray) -> float:
 
 
 def exponent(x: Sequence[float], y: Sequence[float]) -> float:
-    """p of the y = c * x^p that fits best, by least squares of the logarithms."""
+    """The exponent p of the best fit y = c * x^p, by least squares of the logarithms."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
@@ -166,12 +166,12 @@ def plain_ticks(axis: Axis, values: Sequence[float]) -> None:
 
 
 def styles(groups: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """A group, its colour, its marker."""
+    """Each group with its colour and marker."""
     return zip(sorted(groups), COLOURS, MARKERS, strict=False)
 
 
 def roof(axes: Axes, peak: float, slope: float, x_range: tuple[float, float]) -> None:
-    """The roofline on logarithmic axes: the smaller of a peak and of slope * x."""
+    """The roofline on logarithmic axes: the smaller of a peak and slope * x."""
     x = np.geomspace(*x_range, 200)
     axes.loglog(x, np.minimum(peak, slope * x), color=INK)
     axes.set_xlim(x_range)
@@ -185,7 +185,7 @@ def named_points(
     colour: str,
     label: str,
 ) -> None:
-    """Points x, y, name. @param names  those that are written beside their point, and how far from it"""
+    """Points x, y, name. @param names  the names to write next to their points, and how far from them"""
     x, y = [point[0] for point in points], [point[1] for point in points]
     axes.plot(x, y, marker, color=colour, markersize=7, linestyle="", label=label)
     for at_x, at_y, name in points:
@@ -206,7 +206,7 @@ def ladder(
     values: Sequence[float],
     groups: Sequence[str | None],
 ) -> None:
-    """Bars from top to bottom, a colour for each group; what is in no group is grey."""
+    """Bars from top to bottom, one colour per group; bars without a group are grey."""
     known = [group for group in dict.fromkeys(groups) if group is not None]
     colours = {None: GREY} | dict(zip(known, COLOURS, strict=False))
     bars = axes.barh(list(names), values, color=[colours[group] for group in groups])
@@ -220,7 +220,7 @@ def ladder(
 def draw_cell(
     axes: Axes, row: int, col: int, text: object, colour: str, strong: bool
 ) -> None:
-    """A cell of a matrix. @param strong  it stands out"""
+    """A cell of a matrix. @param strong  whether it is highlighted"""
     alpha = 0.95 if strong else 0.25
     axes.add_patch(Rectangle((col, row), 1, 1, color=colour, alpha=alpha, linewidth=0))
     style = {"color": "white", "weight": "bold"} if strong else {"color": INK}
@@ -229,7 +229,7 @@ def draw_cell(
 
 
 def matrix_axes(axes: Axes, rows: int, cols: int, title: str) -> None:
-    """Row 0 at the top, cells as wide as high."""
+    """Row 0 at the top, square cells."""
     axes.set(xlim=(0, cols), ylim=(rows, 0), aspect="equal", title=title)
     axes.set_xticks(np.arange(0, cols, 2) + 0.5, range(0, cols, 2))
     axes.set_yticks(np.arange(0, rows, 2) + 0.5, range(0, rows, 2))
@@ -239,7 +239,7 @@ def matrix_axes(axes: Axes, rows: int, cols: int, title: str) -> None:
 def draw_owners(
     axes: Axes, lane_of: np.ndarray, register_of: np.ndarray, lane: int, title: str
 ) -> None:
-    """Which lane holds which element; the colour says in which register. @param lane  stands out"""
+    """Which lane holds which element; the colour shows the register. @param lane  is highlighted"""
     for (row, col), owner in np.ndenumerate(lane_of):
         colour = COLOURS[register_of[row, col]]
         draw_cell(axes, row, col, owner, colour, owner == lane)
@@ -258,7 +258,7 @@ def name_registers(axes: Axes) -> None:
 def draw_banks(
     axes: Axes, group_of: Sequence[Sequence[int]], chunk: int, title: str
 ) -> None:
-    """Where the banks have the chunks of eight rows. @param group_of  row, chunk -> which four of the 32 banks"""
+    """Which banks hold the chunks of eight rows. @param group_of  row, chunk -> which four of the 32 banks"""
     for row, groups in enumerate(group_of):
         for part, group in enumerate(groups):
             colour = ORANGE if part == chunk else BLUE
@@ -270,7 +270,7 @@ def draw_banks(
 
 
 def show(figure: Figure, text: str) -> None:
-    """Shows a figure. @param text  what stands in its place for those who cannot see it"""
+    """Shows a figure. @param text  describes it to those who cannot see it"""
     image = io.BytesIO()
     figure.savefig(image, format="png", bbox_inches="tight", dpi=2 * SHOWN_DPI)
     pyplot.close(figure)
@@ -278,7 +278,7 @@ def show(figure: Figure, text: str) -> None:
     data = base64.b64encode(image.getvalue()).decode()
     source = f"data:image/png;base64,{data}"
     alt = html.escape(text, quote=True)
-    # As wide as the page, but on a phone not so small that nothing could be read.
+    # As wide as the page, but still legible on a phone.
     style = f"max-width: max(100%, {width * 2 // 3}px); height: auto"
     display(HTML(f'<img src="{source}" alt="{alt}" width="{width}" style="{style}">'))
 

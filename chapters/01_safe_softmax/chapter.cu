@@ -18,9 +18,9 @@ namespace {
 
 using Shape = Softmax::Shape;
 using Args = Softmax::Args;
-using Step = Variant<Softmax>;  // named with each variant below: g++ 12 gives up on bare braces
+using Step = Variant<Softmax>;  // spelled out for each variant below: g++ 12 fails on bare braces
 
-/// The blocks that it takes for so many rows.
+/// How many blocks cover this many rows.
 unsigned blocks_for(int rows, int rows_per_block) { return unsigned((rows - 1) / rows_per_block + 1); }
 
 void launch_unsafe(const Args& a, cudaStream_t stream) {
@@ -51,11 +51,11 @@ Traffic traffic_of_passes(const Shape& shape, int passes) {
 Traffic two_passes(const Shape& shape) { return traffic_of_passes(shape, 2); }
 Traffic three_passes(const Shape& shape) { return traffic_of_passes(shape, 3); }
 
-/// Why `unsafe` fails on these inputs: some row's sum of exp(x) is not a number that fp32 can hold.
+/// Why `unsafe` fails on these inputs, if it does: fp32 cannot hold the sum of exp(x) of some row.
 ///
-/// Too large: log sum exp(x) is above log(FLT_MAX) = 88.7. Too small: max x is below log(FLT_MIN) = -87.3,
-/// where exp(x) loses digits and then becomes 0. A row of -inf only comes out right, and so does a row with a
-/// NaN.
+/// Too large: log sum exp(x) exceeds log(FLT_MAX) = 88.7. Too small: max x is below log(FLT_MIN) = -87.3, where
+/// exp(x) loses digits and eventually becomes 0. A row that holds only -inf comes out right, and so does a row
+/// with a NaN.
 std::optional<std::string> sum_out_of_range(const Shape& shape, const TensorMap& inputs) {
   const double highest = std::log(double(FLT_MAX)), lowest = std::log(double(FLT_MIN));
   const float* x = inputs.at("x").data.data();
@@ -68,15 +68,15 @@ std::optional<std::string> sum_out_of_range(const Shape& shape, const TensorMap&
     }
     if (has_nan || m == -std::numeric_limits<double>::infinity()) continue;
 
-    double lse = m;  // from max x to max x + log(cols)
+    double lse = m;  // between max x and max x + log(cols)
     if (m <= highest && m + std::log(double(shape.cols)) > highest) {
       double l = 0;
       for (std::int64_t col = 0; col < shape.cols; ++col) l += std::exp(double(x[col]) - m);
       lse = m + std::log(l);
     }
     const std::string name = "row " + std::to_string(row);
-    if (lse > highest) return name + ": the sum of exp(x) is above 3.4e38, where fp32 ends";
-    if (m < lowest) return name + ": every exp(x) is below 1.2e-38, where fp32 loses digits";
+    if (lse > highest) return name + ": the sum of exp(x) exceeds 3.4e38, the largest fp32 number";
+    if (m < lowest) return name + ": every exp(x) is below 1.2e-38, where fp32 loses precision";
   }
   return std::nullopt;
 }
@@ -89,20 +89,20 @@ AnyChapter describe_chapter() {
       .title = "Safe softmax in three passes",
       .variants = {
           Step{.name = "unsafe",
-               .summary = "a thread per row, no maximum: two passes, and exp(x) overflows",
+               .summary = "one thread per row, no maximum subtracted: two passes, but exp(x) can overflow",
                .launch = launch_unsafe,
                .traffic = two_passes,
                .known_failure = sum_out_of_range},
           Step{.name = "row_per_thread",
-               .summary = "the row's maximum first: one more pass, and no overflow",
+               .summary = "subtracts the row's maximum: one more pass, and no overflow",
                .launch = launch_row_per_thread,
                .traffic = three_passes},
           Step{.name = "row_per_warp",
-               .summary = "a warp per row: neighbouring lanes read neighbouring columns",
+               .summary = "one warp per row: neighbouring lanes read neighbouring columns",
                .launch = launch_row_per_warp,
                .traffic = three_passes},
           Step{.name = "row_per_block",
-               .summary = "a block per row: warps meet in shared memory",
+               .summary = "one block per row: its warps exchange results through shared memory",
                .launch = launch_row_per_block,
                .traffic = three_passes},
       }};

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What Nsight Compute measures of this chapter, beside what the simulator counts:
+# What Nsight Compute measures for this chapter, next to what the simulator counts:
 #   ./learn profile 01
 #   ./learn profile 01 --rows 1024 --cols 131072
-# ./profile.sh --help has the options; ./learn profile builds what is missing.
+# ./profile.sh --help lists the options; ./learn profile builds what is missing.
 #
-# What to look at: the sectors of a load. A warp that reads 32 neighbouring floats needs 4, a warp that reads a column
-# of 32 rows needs 32. And the bytes at the L2, which the L1 spares for loads, and not for stores.
+# What to look at: the sectors per load. A warp that reads 32 neighbouring floats needs 4 sectors, a warp that reads one
+# column of 32 rows needs 32. Also the bytes that reach the L2: the L1 absorbs repeated loads, but not stores.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"

@@ -15,9 +15,9 @@ namespace {
 
 using Shape = Softmax::Shape;
 using Args = Softmax::Args;
-using Step = Variant<Softmax>;  // named with each variant below: g++ 12 gives up on bare braces
+using Step = Variant<Softmax>;  // spelled out for each variant below: g++ 12 fails on bare braces
 
-/// The blocks that it takes for so many rows.
+/// How many blocks cover this many rows.
 unsigned blocks_for(int rows, int rows_per_block) { return unsigned((rows - 1) / rows_per_block + 1); }
 
 void launch_online(const Args& a, cudaStream_t stream) {
@@ -32,12 +32,12 @@ void launch_block_per_row(const Args& a, cudaStream_t stream) {
   launch(block_per_row_softmax, unsigned(a.rows), kBlockThreads, 0, stream, a.x, a.y, a.rows, a.cols);
 }
 
-/// A kernel of `on_chip`, and what the host must know of it.
+/// A kernel of `on_chip`, and what the host must know about it.
 struct OnChipKernel {
   int threads;  ///< that share a row
-  int float4s;  ///< of a row that each of them keeps in registers
+  int float4s;  ///< that each of them keeps in registers
   int rows_per_block;
-  bool uses_shared;  ///< can keep more of a row in shared memory
+  bool uses_shared;  ///< whether it can keep more of a row in shared memory
   void (*kernel)(const float*, float*, int, int, int);
 };
 
@@ -46,7 +46,7 @@ OnChipKernel on_chip_kernel() {
   return {Row::kThreads, Row::kFloat4s, Row::kRowsPerBlock, Row::kUsesShared, on_chip_softmax<Row>};
 }
 
-/// From short rows to long ones. A multiprocessor runs 1024 threads of any of them: many rows, or one.
+/// In order of row length. A multiprocessor runs 1024 threads of any of them: many short rows, or one long one.
 const OnChipKernel kOnChipKernels[] = {
     on_chip_kernel<OnChip<32, 1>>(),    // up to 128 columns
     on_chip_kernel<OnChip<32, 2>>(),    // 256
@@ -59,26 +59,25 @@ const OnChipKernel kOnChipKernels[] = {
     on_chip_kernel<OnChip<1024, 8>>(),  // 32768 in registers, on an H100 57344 more in shared memory
 };
 
-/// Which kernel takes rows of some length, and how much shared memory it uses.
+/// The kernel for rows of some length, and how much shared memory it uses.
 struct OnChipPlan {
   OnChipKernel by;
-  int shared_float4s;  ///< of a row that each thread keeps in shared memory
+  int shared_float4s;  ///< that each thread keeps in shared memory
 
   int block_threads() const { return by.threads * by.rows_per_block; }
   std::size_t shared_bytes() const { return std::size_t(shared_float4s) * by.threads * sizeof(float4); }
   std::int64_t cols_on_chip() const { return std::int64_t(4) * by.threads * (by.float4s + shared_float4s); }
 };
 
-/// The first kernel that can hold a row of `cols` columns, or else the last one: the border between one read
-/// of x and two.
+/// The first kernel that can hold a row of `cols` columns. If none can, the last one: it reads part of x twice.
 OnChipPlan plan_on_chip(std::int64_t cols) {
   int device = 0, shared_limit = 0;
   FA_CUDA_CHECK(cudaGetDevice(&device));
   FA_CUDA_CHECK(cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   const std::int64_t most_shared =
-      shared_limit / std::int64_t(1024 * sizeof(float4));  // of each of 1024 threads
+      shared_limit / std::int64_t(1024 * sizeof(float4));  // in each of 1024 threads
 
-  // A row of ragged length may begin at the last column of a float4, and end at the first of another.
+  // A row of ragged length may start at the last column of a float4 and end at the first of another.
   const std::int64_t float4s = cols % 4 == 0 ? cols / 4 : (cols + 6) / 4;
   OnChipPlan plan{};
   for (const OnChipKernel& kernel : kOnChipKernels) {
@@ -95,19 +94,19 @@ void launch_on_chip(const Args& a, cudaStream_t stream) {
          plan.shared_bytes(), stream, a.x, a.y, a.rows, a.cols, plan.shared_float4s);
 }
 
-/// Columns, of all rows together, that `on_chip` reads a second time: 0 where a row fits.
+/// How many columns `on_chip` reads a second time, in all rows together: 0 if rows fit on the chip.
 std::int64_t on_chip_reread(const Shape& shape) {
   const std::int64_t fit = plan_on_chip(shape.cols).cols_on_chip();
   std::int64_t sum = 0;
-  for (std::int64_t row = 0; row < 4;
-       ++row) {  // row and row + 4 begin at the same column of 16 aligned bytes
+  // Rows 4 apart start at the same place in 16 aligned bytes.
+  for (std::int64_t row = 0; row < 4; ++row) {
     const std::int64_t lead = row * shape.cols % 4;
     sum += (shape.rows - row + 3) / 4 * std::max<std::int64_t>(0, lead + shape.cols - fit);
   }
   return sum;
 }
 
-/// `reads` elements of x are read, each element of y is written once.
+/// The kernel reads `reads` elements of x, and writes each element of y once.
 Traffic traffic_of(const Shape& shape, std::int64_t reads) {
   constexpr std::int64_t kBytes = sizeof(float);
   return {.tensors = {{"x", {.read_bytes = reads * kBytes}},
@@ -134,7 +133,7 @@ AnyChapter describe_chapter() {
                                    .launch = launch_vectorized,
                                    .traffic = two_passes},
                               Step{.name = "block_per_row",
-                                   .summary = "a block per row: warps merge their pairs in shared memory",
+                                   .summary = "one block per row: warps merge their pairs in shared memory",
                                    .launch = launch_block_per_row,
                                    .traffic = two_passes},
                               Step{.name = "on_chip",

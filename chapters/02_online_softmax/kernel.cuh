@@ -1,9 +1,9 @@
 /// @file
-/// Softmax with one pass less, then with fewer instructions, then with a block for each row. on_chip.cuh has the last
-/// variant, whose rows never leave the chip.
+/// Softmax with one pass fewer, then with fewer instructions, then with one block per row. The last variant, whose rows
+/// never leave the chip, is in on_chip.cuh.
 ///
-/// x and y are [rows, cols], fp32, row-major, and begin at a multiple of 16 bytes. Every kernel takes any
-/// rows >= 1 and any cols >= 1. A row of -inf only becomes zeros; a row that holds a NaN or +inf becomes NaN.
+/// x and y are [rows, cols], fp32, row-major, and start at a multiple of 16 bytes. Every kernel takes any rows >= 1 and
+/// any cols >= 1. A row that holds only -inf becomes zeros; a row that holds a NaN or +inf becomes NaN.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,37 +16,37 @@
 
 namespace fa::ch02 {
 
-constexpr int kBlockThreads = 256;          ///< of every kernel up to `block_per_row`
-constexpr int kWarps = kBlockThreads / 32;  ///< warps of such a block
+constexpr int kBlockThreads = 256;          ///< threads per block, in every kernel of this file
+constexpr int kWarps = kBlockThreads / 32;  ///< warps per block
 
 /// Statistics of part of a row: its maximum, and the sum of exp(x - m) over that part.
 ///
-/// An empty part is {-FLT_MAX, 0}: m begins at the lowest finite number, because (-inf) - (-inf) is NaN.
+/// The empty part is {-FLT_MAX, 0}: m starts at the lowest finite number, because (-inf) - (-inf) is NaN.
 struct MaxSum {
   float m;
   float l;
 };
 
-/// The statistics of two parts taken together. Associative and commutative, so elements, lanes and warps may
-/// be merged in any order (Milakov & Gimelshein 2018, section 3.1).
+/// The statistics of two parts taken together. The operation is associative and commutative, so elements, lanes and
+/// warps may be merged in any order (Milakov & Gimelshein 2018, section 3.1).
 ///
-/// One element x is the part {x, 1}. If it may be -inf, merge it into a part that began empty: such a part
-/// has m >= -FLT_MAX, and exp(-inf - m) = 0.
+/// A single element x is the part {x, 1}. If x may be -inf, merge it into a part that started empty: such a part has
+/// m >= -FLT_MAX, so that exp(-inf - m) = 0.
 __device__ __forceinline__ MaxSum merge(MaxSum a, MaxSum b) {
-  // EXERCISE 1: Both sums were taken against their own maximum. Bring them to the common one, and add.
+  // EXERCISE 1: Each sum is relative to its own part's maximum. Rescale both to the common maximum, and add them.
   const float m = fmaxf(a.m, b.m);
   return {m, a.l * expf(a.m - m) + b.l * expf(b.m - m)};
   // END 1
 }
 
-/// A pair travels between lanes in two shuffles. With this, warp_reduce() and block_reduce() take pairs.
+/// A pair moves between lanes in two shuffles. This overload lets warp_reduce() and block_reduce() reduce pairs.
 __device__ __forceinline__ MaxSum shuffle_xor(MaxSum part, int mask) {
   return {fa::shuffle_xor(part.m, mask), fa::shuffle_xor(part.l, mask)};
 }
 
 /// Online softmax: y[r, c] = exp(x[r, c] - m_r) / l_r in two passes over x instead of three.
 ///
-/// One change from chapter 01's `row_per_warp`: the maximum and the sum are found together.
+/// One change from chapter 01's `row_per_warp`: one pass finds both the maximum and the sum.
 /// (Milakov & Gimelshein 2018, algorithm 3.)
 ///
 ///   grid    ceil(rows / kWarps)   one warp per row
@@ -75,41 +75,43 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Whether columns col .. col + count - 1 are all among columns 0 .. end - 1. Decides every ragged edge below.
+/// Whether all of the columns col .. col + count - 1 are among the columns 0 .. end - 1. All code below that handles
+/// ragged edges asks this function.
 __device__ __forceinline__ bool inside(int col, int count, int end) { return col >= 0 && col + count <= end; }
 
-/// Whether these bytes of x will be read once more. If not, the L2 may drop them before others.
+/// Whether these bytes of x will be read again. If not, the L2 may evict them before others.
 enum class Read { kAgain, kLast };
 
-/// Four neighbouring floats by one load of 16 bytes. @param address  a multiple of 16 bytes
+/// Four neighbouring floats, in one load of 16 bytes. @param address  a multiple of 16 bytes
 template <Read kRead>
 __device__ __forceinline__ float4 load_float4(const float* address) {
   const float4* x = reinterpret_cast<const float4*>(address);
   return kRead == Read::kLast ? __ldcs(x) : *x;
 }
 
-/// Four neighbouring floats by one store of 16 bytes. Nobody reads y here: the L2 may drop it before x.
+/// Stores four neighbouring floats, 16 bytes at once. No kernel here reads y, so the L2 may evict it before x.
 __device__ __forceinline__ void store_float4(float* address, float4 x) {
   __stcs(reinterpret_cast<float4*>(address), x);
 }
 
-/// The four columns of a row from `col` on. Columns outside 0 .. end - 1 are not read; they are -inf, which adds
+/// The columns col .. col + 3 of a row. Columns outside 0 .. end - 1 are not read; they count as -inf, which adds
 /// exp(-inf) = 0 to a sum.
 ///
-/// If the length of rows is no multiple of 4, a row may begin or end within 16 aligned bytes: its first four columns
-/// then have col < 0, its last four reach past `end`, and only these are loaded one by one.
+/// If the row length is not a multiple of 4, a row may start or end in the middle of 16 aligned bytes. The first four
+/// columns then start at col < 0, or the last four extend past `end`. Only at these two ends are columns loaded one by
+/// one.
 ///
 /// @param x  the row; x + col is a multiple of 16 bytes
 template <Read kRead = Read::kAgain>
 __device__ __forceinline__ float4 load_columns(const float* x, int col, int end) {
-  // EXERCISE 2: Load those of the four columns that belong to the row, and read nothing else.
+  // EXERCISE 2: Of the four columns, load those that belong to the row, and read nothing else.
   if (inside(col, 4, end)) return load_float4<kRead>(x + col);
   const auto value = [x, end](int c) { return inside(c, 1, end) ? x[c] : -INFINITY; };
   return {value(col), value(col + 1), value(col + 2), value(col + 3)};
   // END 2
 }
 
-/// Writes those of four columns that are among columns 0 .. end - 1.
+/// Stores the columns col .. col + 3 of a row, except those outside 0 .. end - 1.
 __device__ __forceinline__ void store_columns(float* y, int col, int end, float4 x) {
   if (inside(col, 4, end)) {
     store_float4(y + col, x);
@@ -132,8 +134,9 @@ __device__ __forceinline__ float4 probabilities(float4 x, float m, float inv_l) 
   return {e.x * inv_l, e.y * inv_l, e.z * inv_l, e.w * inv_l};
 }
 
-/// The pair of the columns that a thread takes: four from `col` on, four from col + kStride on, ... Each of the four has
-/// a pair of its own until the end, so that four merges are in flight at a time and none waits for another.
+/// The pair (m, l) of the columns that one thread processes: four from `col` on, four from col + kStride on, and so on.
+/// Each of the four keeps a pair of its own until the end: four merges are in flight at a time, and none waits for
+/// another.
 template <int kStride>
 __device__ __forceinline__ MaxSum merge_columns(const float* x, int col, int cols) {
   MaxSum part[4];
@@ -150,8 +153,8 @@ __device__ __forceinline__ MaxSum merge_columns(const float* x, int col, int col
 
 /// Online softmax, four columns at a time.
 ///
-/// One change: a lane takes four columns per step, and has a pair (m, l) for each of them. That is a quarter of
-/// the load and store instructions, and four independent chains of merges instead of one.
+/// One change: a lane processes four columns per step, and keeps a pair (m, l) for each of them. It takes a quarter of
+/// the load and store instructions, and makes four independent chains of merges out of one.
 ///
 ///   grid    ceil(rows / kWarps)   one warp per row
 ///   block   kBlockThreads = 32 * kWarps
@@ -164,11 +167,11 @@ __global__ void __launch_bounds__(kBlockThreads)
   const int lane = threadIdx.x % 32;
   const size_t row = size_t(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (row >= size_t(rows)) return;
-  const int lead = int(row * cols % 4);  // columns of the previous row in the 16 bytes where this one begins
+  const int lead = int(row * cols % 4);  // columns between a multiple of 16 bytes and the row's first
   x += row * cols;
   y += row * cols;
 
-  // Pass 1: in each step the lanes take 4 columns each, 512 neighbouring bytes.
+  // Pass 1: in each step, each lane takes 4 columns. Together these are 512 consecutive bytes.
   const MaxSum all = warp_reduce(merge_columns<4 * 32>(x, 4 * lane - lead, cols), merge);
 
   // Pass 2.
@@ -178,13 +181,13 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Online softmax with a block on each row.
+/// Online softmax with one block per row.
 ///
-/// One change: the mapping, for rows that are few and long. The same merge() serves elements, lanes and warps.
+/// One change: the mapping, which suits a few long rows. The same merge() combines elements, lanes and warps.
 ///
 ///   grid    rows                     one block per row
 ///   block   kBlockThreads
-///   shared  kWarps * 8 bytes         the pair of each warp
+///   shared  kWarps * 8 bytes         one pair per warp
 ///   HBM     reads x twice, writes y once: 3 * rows * cols * 4 bytes
 ///
 /// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
@@ -196,9 +199,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   x += row * cols;
   y += row * cols;
 
-  // Pass 1: in each step the threads take 4 columns each.
+  // Pass 1: in each step, each thread takes 4 columns.
   const MaxSum mine = merge_columns<4 * kBlockThreads>(x, 4 * thread - lead, cols);
-  // EXERCISE 3: The threads hold the pairs of their parts. Merge them into the pair of the row, in every thread.
+  // EXERCISE 3: Each thread has the pair of its own columns. Merge them into the pair of the row, in every thread.
   __shared__ MaxSum sPartial[kWarps];
   const MaxSum all = block_reduce(mine, merge, sPartial);
   // END 3

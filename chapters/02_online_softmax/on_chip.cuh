@@ -1,7 +1,7 @@
 /// @file
-/// Optional: softmax whose rows never leave the chip. No later chapter needs what this kernel does.
+/// Optional: softmax whose rows stay on the chip. No later chapter needs this kernel.
 ///
-/// The rows are those of kernel.cuh, and so are the edges.
+/// Inputs, outputs and ragged edges are as in kernel.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,20 +15,21 @@
 
 namespace fa::ch02 {
 
-/// How `on_chip` splits a row between threads. The longer the row, the more threads share it: each can hold 32
-/// floats in registers if it has 64 of them, and then 1024 threads fit a multiprocessor.
+/// How `on_chip` distributes a row over threads. The longer the row, the more threads share it. A thread that has 64
+/// registers can keep 32 floats in them, and a multiprocessor has enough registers for 1024 such threads.
 template <int kThreadsOfRow, int kFloat4sOfThread>
 struct OnChip {
-  static constexpr int kThreads = kThreadsOfRow;                  ///< that share a row: a warp, or a block
-  static constexpr int kFloat4s = kFloat4sOfThread;               ///< that each of them keeps in registers
-  static constexpr int kRowsPerBlock = kThreads == 32 ? 4 : 1;    ///< four warps, or a row
+  static constexpr int kThreads = kThreadsOfRow;                  ///< that share a row: a warp or a block
+  static constexpr int kFloat4s = kFloat4sOfThread;               ///< that each thread keeps in registers
+  static constexpr int kRowsPerBlock = kThreads == 32 ? 4 : 1;    ///< four warps with a row each, or one row
   static constexpr int kBlockThreads = kThreads * kRowsPerBlock;  ///< 64 to 1024
-  static constexpr int kBlocksPerSm = 1024 / kBlockThreads;       ///< leaves 64 registers for a thread
+  static constexpr int kBlocksPerSm = 1024 / kBlockThreads;       ///< leaves 64 registers per thread
   static constexpr bool kUsesShared = kThreads >= 512;            ///< for what the registers cannot hold
 };
 
-/// Loads a batch: kFloat4s float4s for each thread, kStride columns apart, from column `col` on. If the whole batch
-/// is inside the row, no branch separates the loads: 8 float4s in each of 1024 threads are 128 KiB in flight.
+/// Loads a batch: kFloat4s float4s per thread. The first starts at column `col`, and they are kStride columns apart. If
+/// the whole batch is inside the row, no branch separates the loads: 8 float4s in each of 1024 threads are 128 KiB in
+/// flight.
 template <Read kRead, int kStride, int kFloat4s>
 __device__ __forceinline__ void load_batch(float4 (&rX)[kFloat4s], const float* x, int col, int end) {
   if (inside(col, (kFloat4s - 1) * kStride + 4, end)) {
@@ -38,7 +39,7 @@ __device__ __forceinline__ void load_batch(float4 (&rX)[kFloat4s], const float* 
   }
 }
 
-/// Writes the probabilities of a batch, in the same way.
+/// Stores the probabilities of a batch, which load_batch() loaded from the same columns.
 template <int kStride, int kFloat4s>
 __device__ __forceinline__ void store_batch(float* y, int col, int end, const float4 (&rX)[kFloat4s], float m,
                                             float inv_l) {
@@ -50,8 +51,8 @@ __device__ __forceinline__ void store_batch(float* y, int col, int end, const fl
   }
 }
 
-/// The pair of the values that a thread holds: their maximum first, then the sum against it. Reading registers
-/// twice is free, and a value costs one exp() here, where merge() would take two.
+/// The pair (m, l) of the values that a thread holds: first their maximum, then the sum relative to it. Reading
+/// registers twice is free, and each value costs one exp() here instead of two in merge().
 template <int kFloat4s>
 __device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kFloat4s]) {
   MaxSum part = {-FLT_MAX, 0.0f};
@@ -69,41 +70,41 @@ __device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kFloat4s]) {
 
 /// Softmax of a row that stays on the chip between the two passes.
 ///
-/// One change: pass 2 finds the row where pass 1 left it, the first columns in registers, the next ones in
-/// shared memory. Only the rest of a very long row is read a second time. Of 131072 columns an H100 keeps
-/// 90112; its 132 multiprocessors together read 22 MB again, which can still be in their L2 of 50 MB.
+/// One change: pass 2 finds the row where pass 1 left it, the first columns in registers, the next ones in shared
+/// memory. Only the rest of a very long row is read a second time. Of 131072 columns an H100 keeps 90112. With one row
+/// on each of its 132 multiprocessors, the rest is 22 MB, which may still be in the L2 of 50 MB.
 ///
 ///   grid    ceil(rows / Row::kRowsPerBlock)
 ///   block   Row::kBlockThreads
-///   shared  16 bytes per thread and shared float4 (dynamic); 8 bytes per warp where a block has one row
+///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp where a block has one row
 ///   HBM     reads x once, writes y once: 2 * rows * cols * 4 bytes, and 4 more for each column that does not
-///           fit: on_chip_reread() in chapter.cu counts these
+///           fit on the chip: on_chip_reread() in chapter.cu counts these
 ///
 /// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
-/// @param shared_float4s  of the row, that a thread keeps in shared memory; 0 unless Row::kUsesShared
+/// @param shared_float4s  how many float4s of the row each thread keeps in shared memory; 0 unless Row::kUsesShared
 template <class Row>
 __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
     on_chip_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols,
                     int shared_float4s) {
-  constexpr int kStep = 4 * Row::kThreads;           // columns of one float4 of every thread,
-  constexpr int kBatchCols = kStep * Row::kFloat4s;  // and of one batch of every thread
+  constexpr int kStep = 4 * Row::kThreads;           // columns, if every thread takes one float4
+  constexpr int kBatchCols = kStep * Row::kFloat4s;  // columns, if every thread takes one batch
   const int thread = threadIdx.x % Row::kThreads;
   const size_t row = size_t(blockIdx.x) * Row::kRowsPerBlock + threadIdx.x / Row::kThreads;
-  if (row >= size_t(rows)) return;  // a whole warp, and only where no barrier follows
+  if (row >= size_t(rows)) return;  // a whole warp returns, and only if no barrier follows
   const int lead = int(row * cols % 4);
   x += row * cols;
   y += row * cols;
 
   extern __shared__ float4 smem[];
-  float4* sX = smem + thread;  // every kThreads-th float4 from here on is this thread's alone: no barrier
+  float4* sX = smem + thread;  // this thread alone uses every kThreads-th float4 from here: no barrier
   float4 rX[Row::kFloat4s];
 
-  // The first column that this thread keeps in registers, in shared memory, and not at all.
+  // This thread's first column in registers, in shared memory, and in the rest, which is read again.
   const int in_registers = 4 * thread - lead;
   const int in_shared = in_registers + kBatchCols;
   const int in_rest = in_shared + shared_float4s * kStep;
 
-  // Pass 1, from the end of the row to its beginning: the batch that is loaded last stays in the registers.
+  // Pass 1 begins with the end of the row: the batch that is loaded last stays in the registers.
   MaxSum part = {-FLT_MAX, 0.0f};
   if constexpr (Row::kUsesShared) {
     for (int col = in_rest; col < cols; col += kBatchCols) {
@@ -128,9 +129,9 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
     all = block_reduce(part, merge, sPartial);
   }
 
-  // Pass 2, from the beginning to the end.
+  // Pass 2, from the start of the row to its end.
   const float inv_l = inverse_or_zero(all.l);
-  // EXERCISE 5: Write the probabilities of the columns that are still in registers. x is not read again.
+  // EXERCISE 5: Store the probabilities of the columns that are still in registers, without reading x again.
   store_batch<kStep>(y, in_registers, cols, rX, all.m, inv_l);
   // END 5
   if constexpr (Row::kUsesShared) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What Nsight Compute measures of this chapter, beside what the simulator counts:
+# What Nsight Compute measures for this chapter, next to what the simulator counts:
 #   ./learn profile 02
 #   ./learn profile 02 --rows 1024 --cols 131072
-# ./profile.sh --help has the options; ./learn profile builds what is missing.
+# ./profile.sh --help lists the options; ./learn profile builds what is missing.
 #
-# What to look at: the sectors of a load, which float4 takes from 4 to 16, and the bytes at L1, of which `on_chip`
+# What to look at: the sectors per load, which a float4 raises from 4 to 16, and the bytes at the L1, where `on_chip`
 # saves the second read.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

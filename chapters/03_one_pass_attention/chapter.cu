@@ -19,7 +19,7 @@ using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
 
-/// The blocks that it takes for all rows of O.
+/// The number of blocks that cover all rows of O.
 unsigned blocks_for(const Args& a) {
   const std::size_t rows = std::size_t(a.batch) * a.heads * a.seq_q;
   return unsigned((rows - 1) / kWarps + 1);
@@ -41,7 +41,7 @@ std::optional<std::string> refuse_shape(const Shape& shape) {
   return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 
-/// Each row reads every key that it sees `reads_of_k` times, and every value once.
+/// Each row reads every key that it sees `reads_of_k` times, and the value of that key once.
 Traffic traffic_of(const Shape& shape, int reads_of_k) {
   constexpr std::int64_t kBytes = sizeof(float);
   const std::int64_t rows = shape.batch * shape.heads * shape.seq_q;
@@ -61,7 +61,7 @@ Traffic one_pass_traffic(const Shape& shape) { return traffic_of(shape, 1); }
 AnyChapter describe_chapter() {
   return Chapter<AttentionForward>{
       .name = "03_one_pass_attention",
-      .title = "From two passes to one: attention without its matrix",
+      .title = "From two passes to one: attention without an N x N matrix",
       .variants = {
           Step{.name = "three_kernels",
                .summary = "standard attention: Q K^T, softmax, P V, with S and P in HBM",
@@ -70,12 +70,12 @@ AnyChapter describe_chapter() {
                .refuse = standard_attention::refuse,
                .workspace = standard_attention::workspace},
           Step{.name = "two_pass",
-               .summary = "a warp per row: (m, l) first, then every score again for P V",
+               .summary = "a warp per row: one pass for (m, l), then every score again for P V",
                .launch = launch_two_pass,
                .traffic = two_pass_traffic,
                .refuse = refuse_shape},
           Step{.name = "one_pass",
-               .summary = "o grows with m and l and is corrected: K is read once per row",
+               .summary = "o accumulates with m and l and is corrected: K is read once per row",
                .launch = launch_one_pass,
                .traffic = one_pass_traffic,
                .refuse = refuse_shape},

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What Nsight Compute measures of this chapter, beside what the simulator counts:
+# Shows what Nsight Compute measures for this chapter next to what the simulator counts:
 #   ./learn profile 03
 #   ./learn profile 03 --variant one_pass --heads 1 --seq-q 1000 --head-dim 128 --causal
-# ./profile.sh --help has the options; ./learn profile builds what is missing.
+# ./profile.sh --help lists the options; ./learn profile builds what is missing.
 #
-# What to look at: the bytes at the L1 beside those of L2 and DRAM. Every row asks for all of K and V, and the caches
-# answer most of it. `three_kernels` has a line for each of its kernels.
+# What to look at: the bytes at the L1 compared with those at the L2 and the DRAM. Every row requests all of K and V,
+# and the caches supply most of them. `three_kernels` has one line per kernel.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"

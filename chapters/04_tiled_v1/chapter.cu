@@ -22,14 +22,14 @@ using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
 
-/// How a variant cuts the problem for some head dimension.
+/// The tiles of a variant for one head dimension.
 struct Tiles {
-  int Br;                    ///< queries of a tile
-  int Bc;                    ///< keys of a tile
-  std::size_t shared_bytes;  ///< of a block
+  int Br;                    ///< queries per tile
+  int Bc;                    ///< keys per tile
+  std::size_t shared_bytes;  ///< per block
 };
 
-/// One block for each head of each batch.
+/// One block per head of each batch.
 unsigned blocks_for(const Args& a) { return unsigned(a.batch) * unsigned(a.heads); }
 
 // --- thread_per_row and cooperative ---------------------------------------------------------------
@@ -64,7 +64,7 @@ void launch_cooperative(const Args& a, cudaStream_t stream) {
 
 constexpr int kAsManyAsFit = std::numeric_limits<int>::max();
 
-/// A key tile of `wanted` keys, or of as many as shared memory holds, the M of the paper, but at least of one step.
+/// A key tile of `wanted` keys, or of as many as fit into shared memory (the paper's M), but of at least one step.
 Tiles warp_tiles(std::int64_t head_dim, int wanted) {
   return with_head_dim(head_dim, [wanted](auto d) {
     using Tile = WarpTiles<d>;
@@ -86,15 +86,15 @@ void launch_warp_per_rows(const Args& a, cudaStream_t stream) {
   });
 }
 
-// --- what they ask of HBM -------------------------------------------------------------------------
+// --- HBM traffic, work space, limits --------------------------------------------------------------
 
-/// K and V are read once per head of Q. For each key tile, a row reads q, and reads and writes o, m and l; for the first
-/// tile it only writes these. LSE reads m and l once more. All rows read the first tile, even those that see no key.
+/// Each head of Q reads K and V once. For each key tile, a row reads q, and reads and writes o, m and l; for the first
+/// tile it only writes these. LSE reads m and l once more. Even a row that sees no key takes part in the first tile.
 Traffic traffic_of(const Shape& shape, const Tiles& tiles) {
   const std::int64_t rows_read =  // over all key tiles
       shape.queries_of_key_tiles(tiles.Br, tiles.Bc) + shape.seq_q - shape.queries_of_key_tile(0, tiles.Br);
   const std::int64_t number =
-      shape.batch * shape.heads * std::int64_t(sizeof(float));  // of one element per head
+      shape.batch * shape.heads * std::int64_t(sizeof(float));  // bytes of one element per head
   const std::int64_t row = number * shape.head_dim, rows = shape.seq_q;
   const TensorTraffic statistics = {.read_bytes = number * rows_read, .write_bytes = number * rows_read};
   return {.tensors = {{"q", {.read_bytes = row * rows_read}},
@@ -120,7 +120,7 @@ std::optional<std::string> refuse_shape(const Shape& shape,
          " bytes of shared memory, and this device has " + std::to_string(limit);
 }
 
-/// A variant whose tiles, which depend on the head dimension, decide its traffic and what it refuses.
+/// A variant whose tiles depend on the head dimension and determine its traffic and what it refuses.
 Step step(const char* name, const char* summary, void (*launch)(const Args&, cudaStream_t),
           const std::function<Tiles(std::int64_t)>& tiles_for) {
   return Step{.name = name,
@@ -131,7 +131,7 @@ Step step(const char* name, const char* summary, void (*launch)(const Args&, cud
               .workspace = statistics_of_rows};
 }
 
-/// warp_per_rows with key tiles of kWantedKeys keys, or as many as fit.
+/// warp_per_rows with key tiles of kWantedKeys keys, or of as many as fit.
 template <int kWantedKeys>
 Step warp_step(const char* name, const char* summary) {
   return step(name, summary, launch_warp_per_rows<kWantedKeys>,
@@ -143,16 +143,16 @@ Step warp_step(const char* name, const char* summary) {
 AnyChapter describe_chapter() {
   return Chapter<AttentionForward>{
       .name = "04_tiled_v1",
-      .title = "FlashAttention v1: key tiles on the chip, queries pass by",
+      .title = "FlashAttention v1: key tiles stay on the chip, queries pass by",
       .variants = {
-          step("thread_per_row", "tiles of 32 x 32, a thread per query row: 32 rows at a time, one warp",
+          step("thread_per_row", "tiles of 32 x 32, a thread per query row: a warp touches 32 rows at once",
                launch_thread_per_row, row_tiles<kUnpadded>),
-          step("cooperative", "all threads load and store tiles together, rows padded by a float",
+          step("cooperative", "all threads load and store tiles together, rows padded by one float",
                launch_cooperative, row_tiles<kPadded>),
           warp_step<32>("warp_per_rows", "a warp per 8 rows: scores and output in registers, 8 or 16 warps"),
-          warp_step<64>("bc_64", "key tiles of 64 keys: half of the visits"),
-          warp_step<128>("bc_128", "key tiles of 128 keys, or what shared memory holds"),
-          warp_step<kAsManyAsFit>("bc_max", "key tiles as large as shared memory"),
+          warp_step<64>("bc_64", "key tiles of 64 keys: Q and O are read half as often"),
+          warp_step<128>("bc_128", "key tiles of 128 keys, or of as many as fit into shared memory"),
+          warp_step<kAsManyAsFit>("bc_max", "key tiles as large as shared memory allows"),
       }};
 }
 

@@ -1,16 +1,16 @@
 /// @file
-/// FlashAttention v1: a tile of K and V stays on the chip while all queries go through it.
+/// FlashAttention v1: a tile of K and V stays on the chip while all queries pass by.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim]; LSE, m and l are
-/// [batch, heads, seq_q]; all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads.
-/// A row that sees no key has O = 0 and LSE = -inf.
+/// [batch, heads, seq_q]; all fp32. Every kernel accepts any lengths >= 1 and any kv_heads that divides heads.
+/// A row that sees no key gets O = 0 and LSE = -inf.
 ///
-/// A key that is hidden from a row, but not from all rows of its tile, has the weight 0 there. If its value
-/// is NaN or infinite, 0 times that is NaN.
+/// A key that is hidden from a row, but not from all rows of its tile, gets the weight 0 in that row. If its value
+/// is NaN or infinite, 0 times that value is NaN.
 ///
-/// All kernels are Algorithm 1 of Dao et al. 2022, one block for each head of each batch. Lines are quoted
-/// from there. Only O = 0, m = -inf and l = 0 (line 2) are not written to HBM: at the first key tile, the kernels
-/// know that they are so.
+/// All kernels implement Algorithm 1 of Dao et al. 2022, with one block per head of each batch. Line numbers refer
+/// to it. The kernels skip line 2, which writes O = 0, m = -inf and l = 0 to HBM: at the first key tile, they start
+/// with O = 0 and empty statistics and do not read HBM.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,20 +28,20 @@ namespace fa::ch04 {
 
 // --- what the three kernels share ------------------------------------------------------------------
 
-/// The head of one batch that a block computes.
+/// The head that a block computes, in one of the batches.
 struct Head {
   const float* q;  ///< [seq_q, head_dim]
   const float* k;  ///< [seq_k, head_dim]
   const float* v;  ///< [seq_k, head_dim]
   float* o;        ///< [seq_q, head_dim]
-  float* m;        ///< [seq_q], maximum of the scores so far
-  float* l;        ///< [seq_q], sum of exp(score - m) so far
+  float* m;        ///< [seq_q], the maximum of the scores so far
+  float* l;        ///< [seq_q], the sum of exp(score - m) so far
   float* lse;      ///< [seq_q]
 };
 
 template <int kHeadDim>
 __device__ __forceinline__ Head head_of_block(const Attention<float>& a, float* m, float* l) {
-  const int head = blockIdx.x;  // counts through all batches, and so does kv_head(head)
+  const int head = blockIdx.x;  // counted across all batches, as is kv_head(head)
   const size_t query = size_t(head) * a.seq_q, key = size_t(a.kv_head(head)) * a.seq_k;
   return {a.q + query * kHeadDim,
           a.k + key * kHeadDim,
@@ -52,64 +52,65 @@ __device__ __forceinline__ Head head_of_block(const Attention<float>& a, float* 
           a.lse + query};
 }
 
-/// Where the loop over query tiles begins for the key tile at first_key: queries before that see none of its keys.
-/// For the first key tile it begins at query 0, because that step is what sets O, m and l.
+/// Where the loop over query tiles starts for the key tile at first_key: earlier queries see none of its keys. For
+/// the first key tile it starts at query 0, because this is where O, m and l of every row get their first values.
 template <int Br>
 __device__ __forceinline__ int first_query_for(const Attention<float>& a, int first_key) {
   if (first_key == 0 || !a.causal) return 0;
-  const int first_query = first_key - (a.seq_k - a.seq_q);  // the first that sees first_key
+  const int first_query = first_key - (a.seq_k - a.seq_q);  // the first one that sees first_key
   return max(first_query, 0) / Br * Br;
 }
 
-/// What a key tile does to a row: O becomes keep * O + add * (P V of this tile).
+/// How a key tile changes a row: O becomes keep * O + add * (P V of this tile). `all` holds the new statistics.
 struct Update {
   MaxSum all;
   float keep;
   float add;
 };
 
-/// Lines 11 and 12: the row's statistics and factors, from the statistics before the tile and those of the tile.
+/// Lines 11 and 12: the row's new statistics and factors, from its statistics before the tile and those of the tile.
 __device__ __forceinline__ Update update(MaxSum before, MaxSum tile) {
-  // EXERCISE 1: O is divided by before.l, P V by nothing. Find the factors that make the new O of them.
+  // EXERCISE 1: O has been divided by before.l, P V by nothing. Find the factors that turn them into the new O.
   const MaxSum all = merge(before, tile);
   const float inv_l = inverse_or_zero(all.l);
   return {all, before.l * expf(before.m - all.m) * inv_l, expf(tile.m - all.m) * inv_l};
   // END 1
 }
 
-/// After the last key tile: LSE from the final m and l. All threads of the block.
+/// Writes LSE, computed from the final m and l, after the last key tile. All threads of the block must call it.
 __device__ __forceinline__ void store_lse(const Attention<float>& a, const Head& head) {
   for (int query = threadIdx.x; query < a.seq_q; query += blockDim.x) {
     head.lse[query] = log_sum_exp({head.m[query], head.l[query]});
   }
 }
 
-// --- a thread for each row --------------------------------------------------------------------------
+// --- one thread per row -----------------------------------------------------------------------------
 
-/// How `thread_per_row` and `cooperative` cut the problem.
+/// How `thread_per_row` and `cooperative` divide the problem into tiles.
 ///
-/// @tparam kPad  unused floats at the end of each row of a tile in shared memory
+/// @tparam kPad  number of unused floats at the end of each row of a tile in shared memory
 template <int kHeadDimension, int kPad>
 struct RowTiles {
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = 32;                    ///< queries of a tile: one for each thread
-  static constexpr int Bc = 32;                    ///< keys of a tile
-  static constexpr int kStride = kHeadDim + kPad;  ///< from one row of sQ, sK or sV to the next
-  static constexpr int kScoreStride = Bc + kPad;   ///< from one row of sS to the next
-  static constexpr int kFloats = (Br + 2 * Bc) * kStride + Br * kScoreStride + Br;  ///< of shared memory
+  static constexpr int Br = 32;                    ///< queries per tile: one for each thread
+  static constexpr int Bc = 32;                    ///< keys per tile
+  static constexpr int kStride = kHeadDim + kPad;  ///< floats from one row of sQ, sK or sV to the next
+  static constexpr int kScoreStride = Bc + kPad;   ///< floats from one row of sS to the next
+  static constexpr int kFloats = (Br + 2 * Bc) * kStride + Br * kScoreStride + Br;  ///< per block
 };
 
-/// Lines 9 and 10 for one row: its scores with the tile's keys, which P = exp(score - maximum) then overwrites.
+/// Lines 9 and 10 for one row: computes its scores with the tile's keys, then overwrites them with
+/// P = exp(score - maximum). Returns the statistics of the row in this tile.
 ///
 /// @param sQ  the row of scale * Q          @param sK  the key tile
-/// @param sP  where the row of P goes       @param seen  keys 0 .. seen - 1 of the tile are visible
+/// @param sP  receives the row of P         @param seen  keys 0 .. seen - 1 of the tile are visible
 template <class Tile>
 __device__ __forceinline__ MaxSum probabilities(const float* sQ, const float* sK, float* sP, int seen) {
   MaxSum tile = {-FLT_MAX, 0.0f};
   for (int key = 0; key < Tile::Bc; ++key) {
     float s = 0.0f;
     for (int col = 0; col < Tile::kHeadDim; ++col) s += sQ[col] * sK[key * Tile::kStride + col];
-    // EXERCISE 2: Leave out keys that this row does not see, or that come after the last one.
+    // EXERCISE 2: Leave out keys that this row does not see, and those past the last key.
     if (key >= seen) s = -INFINITY;
     // END 2
     sP[key] = s;
@@ -122,7 +123,7 @@ __device__ __forceinline__ MaxSum probabilities(const float* sQ, const float* sK
   return tile;
 }
 
-/// One element of P V. @param sP  a row of P     @param sV  a column of the value tile
+/// Returns one element of P V. @param sP  a row of P     @param sV  a column of the value tile
 template <class Tile>
 __device__ __forceinline__ float weighted_sum(const float* sP, const float* sV) {
   float sum = 0.0f;
@@ -130,22 +131,22 @@ __device__ __forceinline__ float weighted_sum(const float* sP, const float* sV) 
   return sum;
 }
 
-/// FlashAttention v1 with a thread for each query row: what one writes first.
+/// FlashAttention v1 with one thread per query row: the obvious first version.
 ///
 ///   grid    batch * heads
 ///   block   Tile::Br = 32: a single warp
 ///   shared  4 * Tile::kFloats bytes: tiles of Q, K, V and S
 ///   HBM     reads K and V once. For each key tile, a row reads q and, after the first tile, o, m and l; and
-///           writes o, m and l. LSE reads m and l once more: traffic_of() in chapter.cu. With
-///           Tc = ceil(seq_k / Bc), no mask and one head, that is
+///           writes o, m and l. LSE needs m and l once more. traffic_of() in chapter.cu has the formula; with
+///           Tc = ceil(seq_k / Bc), no mask and one head, it is
 ///           (2 * seq_k * d + seq_q * (3 * Tc - 1) * d + seq_q * (4 * Tc + 1)) * 4 bytes
 ///
-/// Each thread has a row, so a warp touches 32 rows at a time, in HBM as in shared memory.
+/// Each thread works on its own row, so a warp touches 32 rows at a time, in HBM and in shared memory.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<float> a, float* m, float* l) {
   constexpr int d = Tile::kHeadDim;
   const Head head = head_of_block<d>(a, m, l);
-  const int row = threadIdx.x;  // of every tile
+  const int row = threadIdx.x;  // this thread's row of every tile
 
   extern __shared__ float4 smem[];
   float* sK = reinterpret_cast<float*>(smem);
@@ -179,22 +180,22 @@ __global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<f
       head.m[query] = change.all.m;
       head.l[query] = change.all.l;
     }
-    __syncthreads();  // every thread is done with the key tile: the next one may overwrite it
+    __syncthreads();  // every thread has finished with the key tile, so the next tile may overwrite it
   }
   store_lse(a, head);
 }
 
-// --- the threads of a tile together ------------------------------------------------------------------
+// --- all threads move a tile together ----------------------------------------------------------------
 
-/// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, times `factor`.
+/// Copies rows first .. first + rows - 1 of a matrix with kHeadDim columns to shared memory, times `factor`.
 /// Rows from `end` on become zeros.
 ///
-/// @tparam kThreads  threads that copy together, a warp or a block: their numbers are threadIdx.x % kThreads
-/// @tparam kStride   floats from one row in shared memory to the next
+/// @tparam kThreads  how many threads copy together, a warp or a block; they are numbered threadIdx.x % kThreads
+/// @tparam kStride   floats from one row to the next in shared memory
 template <int kThreads, int kHeadDim, int kStride>
 __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, int first, int rows, int end,
                                           float factor = 1.0f) {
-  // EXERCISE 3: Copy the tile so that in each step neighbouring threads copy neighbouring columns of a row.
+  // EXERCISE 3: Copy the tile. In each step, neighbouring threads must copy neighbouring columns of a row.
   for (int n = threadIdx.x % kThreads; n < rows * kHeadDim; n += kThreads) {
     const int row = n / kHeadDim, col = n % kHeadDim;
     const bool inside = first + row < end;
@@ -206,12 +207,12 @@ __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, in
 /// FlashAttention v1 with tiles that all threads load and store together.
 ///
 /// One change: who moves what. 32 neighbouring threads move 32 neighbouring columns of one row. The rows of
-/// the tiles are one float longer than they need to be, so that 32 threads that read the same column of 32
-/// rows find it in 32 banks. The row of P V overwrites the row of Q, and goes from there to HBM.
+/// the tiles are one float longer than they need to be: when 32 threads read the same column of 32 rows, they
+/// read from 32 different banks. The row of P V overwrites the row of Q and is stored to HBM from there.
 ///
 ///   grid    batch * heads
 ///   block   Tile::Br = 32
-///   shared  4 * Tile::kFloats bytes: tiles of Q, K, V and S, and a factor for each row
+///   shared  4 * Tile::kFloats bytes: tiles of Q, K, V and S, and one factor per row
 ///   HBM     as thread_per_row
 template <class Tile>
 __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<float> a, float* m, float* l) {
@@ -248,7 +249,7 @@ __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<floa
         head.m[query] = change.all.m;
         head.l[query] = change.all.l;
       }
-      __syncthreads();  // all rows of P V are in shared memory, and nobody reads the tiles of K and V any more
+      __syncthreads();  // all rows of P V are in shared memory, and all threads have finished with K and V
 
       for (int n = threadIdx.x; n < min(Tile::Br, a.seq_q - first) * d; n += Tile::Br) {
         float& o = head.o[size_t(first) * d + n];
@@ -260,32 +261,32 @@ __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<floa
   store_lse(a, head);
 }
 
-// --- a warp for several rows -------------------------------------------------------------------------
+// --- one warp for several rows -----------------------------------------------------------------------
 
-/// How `warp_per_rows` cuts the problem. The number of keys in a tile, Bc, is given at run time: a multiple
-/// of kStepKeys, as large as shared memory allows.
+/// How `warp_per_rows` divides the problem into tiles. The number of keys per tile, Bc, is a kernel argument: a
+/// multiple of kStepKeys, at most what shared memory can hold.
 template <int kHeadDimension>
 struct WarpTiles {
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int kWarps = kHeadDim <= 64 ? 16 : 8;  ///< each with query tiles of its own
+  static constexpr int kWarps = kHeadDim <= 64 ? 16 : 8;  ///< each has its own query tiles
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int Br = 8;  ///< queries of a tile: what a lane loads of K and V serves all of them
-  static constexpr int kStepKeys = 32;           ///< keys that a warp takes at a time: one for each lane
-  static constexpr int kCols = kHeadDim / 32;    ///< columns of O that a lane holds of each row
-  static constexpr int kKStride = kHeadDim + 4;  ///< 8 lanes that read 16 bytes of 8 keys find 32 banks
-  static constexpr int kFloatsPerKey = kKStride + kHeadDim;  ///< of shared memory: a row of K and one of V
-  static constexpr int kFloatsPerWarp = Br * (kHeadDim + kStepKeys);  ///< its tile of Q, and P of a step
+  static constexpr int Br = 8;  ///< queries per tile: each loaded element of K and V serves all of them
+  static constexpr int kStepKeys = 32;           ///< keys that a warp processes at a time: one per lane
+  static constexpr int kCols = kHeadDim / 32;    ///< columns of O that a lane holds for each row
+  static constexpr int kKStride = kHeadDim + 4;  ///< 8 lanes that read 16 bytes of 8 keys use all 32 banks
+  static constexpr int kFloatsPerKey = kKStride + kHeadDim;  ///< in shared memory: a row of K and a row of V
+  static constexpr int kFloatsPerWarp = Br * (kHeadDim + kStepKeys);  ///< its tile of Q, and P of one step
 };
 
-/// Four neighbouring floats, 16 aligned bytes, by one load.
+/// Loads four neighbouring floats, 16 aligned bytes, with one instruction.
 __device__ __forceinline__ float4 load_float4(const float* address) {
   return *reinterpret_cast<const float4*>(address);
 }
 
-/// The scores of a step: rS[r] = q_r.k, for this lane's key and all rows of the warp.
+/// Computes the scores of a step: rS[r] = q_r.k, for this lane's key and all rows of the warp.
 ///
-/// 16 bytes of the key are loaded once and multiplied with those of Br queries, each of which is the same for all
-/// lanes: a broadcast.
+/// The lane loads 16 bytes of its key once and multiplies them by those of all Br queries. The bytes of a query are
+/// the same for all lanes: a broadcast.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Br], const float* sQ, const float* sKey) {
   for (int r = 0; r < Tile::Br; ++r) rS[r] = 0.0f;
@@ -298,7 +299,7 @@ __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Br], const float* 
   }
 }
 
-/// Adds P V of a step: rO[r][c] is column lane + 32 * c of row r.
+/// Adds P V of a step to rO. rO[r][c] is column lane + 32 * c of row r.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::Br][Tile::kCols], const float* sP,
                                             const float* sV) {
@@ -316,17 +317,17 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::Br][Tile::kCols], 
 
 /// FlashAttention v1 with scores and output in registers.
 ///
-/// One change: a warp has a query tile to itself, and every value that it loads from shared memory is used
-/// for several rows. Warps share nothing but the key tile, so no barrier is needed between query tiles. A warp
-/// takes the key tile in steps of 32 keys, with the recurrence of chapter 03 in between; O in HBM is read and
-/// written once for the whole tile.
+/// One change: each warp has a query tile to itself and uses every value that it loads from shared memory for several
+/// rows. Warps share nothing but the key tile, so they need no barrier between query tiles. A warp processes the key
+/// tile in steps of 32 keys, with the recurrence of chapter 03 between steps. It reads and writes O in HBM once for
+/// the whole key tile.
 ///
 ///   grid    batch * heads
 ///   block   Tile::kThreads
 ///   shared  4 * (Bc * kFloatsPerKey + kWarps * kFloatsPerWarp) bytes: the key tile; Q and P of each warp
 ///   HBM     as thread_per_row, with this Bc and Br
 ///
-/// @param Bc  keys of a tile, a multiple of Tile::kStepKeys
+/// @param Bc  keys per tile, a multiple of Tile::kStepKeys
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads)
     warp_per_rows_attention(Attention<float> a, float* m, float* l, int Bc) {
@@ -337,7 +338,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
   extern __shared__ float4 smem[];
   float* sK = reinterpret_cast<float*>(smem);
   float* sV = sK + Bc * Tile::kKStride;
-  float* sQ = sV + Bc * d + warp * Tile::kFloatsPerWarp;  // this warp's, as is sP
+  float* sQ = sV + Bc * d + warp * Tile::kFloatsPerWarp;  // this warp's own, as is sP
   float* sP = sQ + Br * d;
 
   for (int first_key = 0; first_key < a.seq_k; first_key += Bc) {
@@ -352,7 +353,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
       load_tile<32, d, d>(sQ, head.q, first, Br, a.seq_q, a.scale);
       __syncwarp();  // all rows of the query tile are in shared memory
 
-      float rM[Br], rL[Br];  // of the rows: the maximum, and this lane's part of the sum
+      float rM[Br], rL[Br];  // for each row: its maximum, and this lane's part of its sum
       float rO[Br][Tile::kCols];
       for (int r = 0; r < Br; ++r) {
         rM[r] = -FLT_MAX;
@@ -360,7 +361,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
         for (int c = 0; c < Tile::kCols; ++c) rO[r][c] = 0.0f;
       }
 
-      // Lines 9 and 10. The last row sees the most keys; the keys after those are left out.
+      // Lines 9 and 10. The last row sees the most keys, so the loop leaves out all keys after those.
       const int last_query = min(first + Br, a.seq_q) - 1;
       const int seen_by_last = min(keys, a.visible_keys(last_query) - first_key);
       for (int step = 0; step < seen_by_last; step += Tile::kStepKeys) {
@@ -369,7 +370,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
         const int key = first_key + step + lane;
         for (int r = 0; r < Br; ++r) {
           const float s = key < a.visible_keys(first + r) ? rS[r] : -INFINITY;
-          // EXERCISE 4: Take the lane's score into the row's maximum, the lane's part of the sum, and of o.
+          // EXERCISE 4: Update the row's maximum, and this lane's parts of the row's sum and of o.
           const float m_new = fmaxf(rM[r], warp_reduce(s, Max()));
           const float correction = expf(rM[r] - m_new), p = expf(s - m_new);
           rM[r] = m_new;
@@ -406,7 +407,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
         head.l[query_of_lane] = stats.l;
       }
     }
-    __syncthreads();  // every warp is done with the key tile; m and l of all rows are written
+    __syncthreads();  // every warp has finished with the key tile and written m and l of its rows
   }
   store_lse(a, head);
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What Nsight Compute measures of this chapter, beside what the simulator counts:
+# Shows what Nsight Compute measures for this chapter next to what the simulator counts:
 #   ./learn profile 04
 #   ./learn profile 04 --variant bc_max --heads 3 --seq-q 1000 --head-dim 32
-# ./profile.sh --help has the options; ./learn profile builds what is missing.
+# ./profile.sh --help lists the options; ./learn profile builds what is missing.
 #
-# What to look at: the sectors of a load, which `cooperative` takes from 32 to 4; the bank conflicts; and the bytes of
-# the variants whose key tiles are larger.
+# What to look at: the sectors per load, which `cooperative` reduces from 32 to 4; the bank conflicts; and the bytes of
+# the variants with larger key tiles.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"

@@ -19,7 +19,7 @@ using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
 
-// The policies of the variants, for some head dimension. Each changes one thing.
+// The policies of the variants, by head dimension. Each changes one thing.
 template <int d>
 using SlicedK = Sliced<SmallTiles<d>, SmallTiles<d>::kWarps>;
 template <int d>
@@ -35,7 +35,9 @@ std::optional<std::string> refuse_shape(const Shape& shape) {
   return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 
-/// One block for each query tile of each head of each batch. @param kernel_of  the kernel for a policy, by its value
+/// A variant with one block per query tile of each head of each batch.
+///
+/// @param kernel_of  takes a policy by value, returns its kernel
 template <template <int> class Tile, class KernelOf>
 Step step(const char* name, const char* summary, KernelOf kernel_of) {
   return Step{.name = name,
@@ -62,18 +64,18 @@ Step step(const char* name, const char* summary, KernelOf kernel_of) {
 AnyChapter describe_chapter() {
   return Chapter<AttentionForward>{
       .name = "05_loop_swapped_v2",
-      .title = "FlashAttention v2: queries stay with their O, keys come by",
+      .title = "FlashAttention v2: queries and their O stay on the chip, keys stream past",
       .variants = {
-          step<SlicedK>("sliced_k", "warps split the keys of a tile: every row is shared by all of them",
+          step<SlicedK>("sliced_k", "warps split the keys of a tile, so all of them share every row",
                         [](auto tile) { return sliced_k_attention<decltype(tile)>; }),
-          step<SlicedQ>("sliced_q", "warps split the queries: no row is shared",
+          step<SlicedQ>("sliced_q", "warps split the queries, so no row is shared",
                         [](auto tile) { return sliced_q_attention<decltype(tile)>; }),
           step<OuterProducts>("outer_products",
-                              "a lane holds an outer product of rows and keys, and of rows and columns",
+                              "lanes add up outer products in registers: rows by keys, rows by columns",
                               [](auto tile) { return outer_products_attention<decltype(tile)>; }),
-          step<LargeOuterProducts>("large_tiles", "128 queries in a tile: K and V are read less often",
+          step<LargeOuterProducts>("large_tiles", "128 queries per tile, so K and V are read less often",
                                    [](auto tile) { return outer_products_attention<decltype(tile)>; }),
-          step<RegisterTiled>("register_tiled", "what comes next is loaded while the lanes multiply",
+          step<RegisterTiled>("register_tiled", "prefetches the next slice and line while the lanes multiply",
                               [](auto tile) { return register_tiled_attention<decltype(tile)>; }),
       }};
 }

@@ -1,14 +1,14 @@
 /// @file
-/// FlashAttention v2: each block keeps its queries and their O on the chip, and goes through the key tiles. Here is
-/// what all kernels share, and those that multiply as in chapter 04; outer_products.cuh has the fast ones.
+/// FlashAttention v2: each block keeps its queries and their O on the chip and loops over the key tiles. This file has
+/// what all kernels share, and the kernels that multiply as in chapter 04; outer_products.cuh has the fast ones.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], LSE [batch,
 /// heads, seq_q], all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads. A row
 /// that sees no key has O = 0 and LSE = -inf.
 ///
-/// All kernels are Algorithm 1 of Dao 2023, with one block for each query tile of each head. They read Q once
-/// and write O and LSE once. Each query tile reads K and V once, up to the last key that its last row sees:
-/// traffic_of() in chapter.cu. Without a mask, and with Tr = ceil(seq_q / Br), that is for each head
+/// All kernels implement Algorithm 1 of Dao 2023, with one block per query tile of each head. They read Q once and
+/// write O and LSE once. Each query tile reads K and V once, up to the last key that its last row sees; see
+/// attention_traffic(), which chapter.cu calls. Without a mask, and with Tr = ceil(seq_q / Br), each head takes
 ///   (2 * seq_q * d + 2 * Tr * seq_k * d + seq_q) * 4 bytes
 #pragma once
 
@@ -32,17 +32,17 @@ namespace fa::ch05 {
 template <int kHeadDimension>
 struct SmallTiles {
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = kHeadDim <= 64 ? 32 : 16;  ///< queries of a block
-  static constexpr int Bc = 64;                        ///< keys of a key tile
-  static constexpr int kWarps = 2;                     ///< of a block
+  static constexpr int Br = kHeadDim <= 64 ? 32 : 16;  ///< queries per block
+  static constexpr int Bc = 64;                        ///< keys per key tile
+  static constexpr int kWarps = 2;                     ///< per block
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kRowsOfLane = 4;      ///< in outer_products.cuh
-  static constexpr int kSliceFloats = 1024;  ///< there, too: of K or V, in shared memory at a time
+  static constexpr int kRowsOfLane = 4;      ///< used in outer_products.cuh
+  static constexpr int kSliceFloats = 1024;  ///< used there, too: floats of K or V in shared memory at a time
 
-  static constexpr int kBlocksPerSm = 4;  ///< leaves a thread 255 registers, all that it can have
+  static constexpr int kBlocksPerSm = 4;  ///< leaves each thread 255 registers, the most it can have
 };
 
-/// The query tile of a block, and the keys that it goes through.
+/// The query tile of a block, and the keys that it has to process.
 struct QueryTile {
   const float* q;  ///< [rows, head_dim]
   const float* k;  ///< [keys, head_dim]
@@ -51,18 +51,18 @@ struct QueryTile {
   float* lse;      ///< [rows]
   int first;       ///< its first query
   int rows;        ///< Br, or fewer in the last tile
-  int keys;        ///< that at least one of its rows sees: 0 .. keys - 1
+  int keys;        ///< at least one of its rows sees keys 0 .. keys - 1
 };
 
-/// Under a causal mask the last tiles see the most keys. The first blocks take them, of all heads, so that no
-/// long tile starts when the others are about to finish.
+/// Under a causal mask the last tiles see the most keys. The first blocks take the last tiles of all heads, so that
+/// no long tile starts when the others are about to finish.
 template <class Tiles>
 __device__ __forceinline__ QueryTile tile_of_block(const Attention<float>& a) {
   const unsigned heads = a.batch * a.heads, tiles = gridDim.x / heads;
   const unsigned head = a.causal ? blockIdx.x % heads : blockIdx.x / tiles;
   const unsigned tile = a.causal ? tiles - 1 - blockIdx.x / heads : blockIdx.x % tiles;
   const int first = int(tile) * Tiles::Br, rows = min(Tiles::Br, a.seq_q - first);
-  // EXERCISE 1: Find how many keys the tile has to go through: all that a row of it sees, and no others.
+  // EXERCISE 1: How many keys does the tile have to process? All that any of its rows sees, and no more.
   const int keys = a.visible_keys(first + rows - 1);
   // END 1
   const size_t query = size_t(head) * a.seq_q + first, key = size_t(a.kv_head(int(head))) * a.seq_k;
@@ -76,16 +76,16 @@ __device__ __forceinline__ QueryTile tile_of_block(const Attention<float>& a) {
           keys};
 }
 
-// --- who shares a row: the warps, or the lanes of one -------------------------------------------------
+// --- who shares a row: all warps, or the lanes of one warp --------------------------------------------
 
-/// How `sliced_k` and `sliced_q` split the scores of a query tile and a key tile between warps and lanes.
+/// How `sliced_k` and `sliced_q` divide the scores of a query tile and a key tile among warps and lanes.
 ///
 /// @tparam kWarpsPerRow  warps that share the keys of a row: all warps of the block, or 1
 template <class Tiles, int kWarpsPerRow>
 struct Sliced : Tiles {
   static constexpr int kWarpsOfRow = kWarpsPerRow;
-  static constexpr int kRows = Tiles::Br * kWarpsOfRow / Tiles::kWarps;  ///< of a warp
-  static constexpr int kKeys = Tiles::Bc / kWarpsOfRow;                  ///< of a warp
+  static constexpr int kRows = Tiles::Br * kWarpsOfRow / Tiles::kWarps;  ///< per warp
+  static constexpr int kKeys = Tiles::Bc / kWarpsOfRow;                  ///< per warp
   static constexpr int kKeysOfLane = kKeys / 32;                         ///< keys lane, lane + 32, ...
   static constexpr int kCols = Tiles::kHeadDim / 32;    ///< columns lane, lane + 32, ... of O
   static constexpr int kKStride = Tiles::kHeadDim + 4;  ///< as in chapter 04
@@ -93,10 +93,10 @@ struct Sliced : Tiles {
                                  Tiles::Br * (Tiles::Bc + 2 * kWarpsOfRow);  ///< of shared memory
 };
 
-/// m_new[r] = the maximum of row r so far, taken together with the scores of the warp's keys. Scores of keys that
-/// the row does not see become -inf first.
+/// Masks the scores, then sets m_new[r] to the larger of m[r] and the maximum of row r over the warp's keys. Masking
+/// sets the scores of keys that the row does not see to -inf.
 ///
-/// @param first_query, first_key  of the warp
+/// @param first_query, first_key  the first query and the first key of the warp
 template <class Tile>
 __device__ __forceinline__ void mask_and_max(float (&m_new)[Tile::kRows], const float (&m)[Tile::kRows],
                                              float (&rS)[Tile::kKeysOfLane][Tile::kRows],
@@ -113,9 +113,10 @@ __device__ __forceinline__ void mask_and_max(float (&m_new)[Tile::kRows], const 
   }
 }
 
-/// The recurrence of chapter 03 for the warp's rows: l and O are brought to the new maximum. P goes to shared memory.
+/// The recurrence of chapter 03 for the warp's rows: rescales l and O to the new maximum, and stores P to shared
+/// memory.
 ///
-/// @param sP  [kKeysOfLane, kRows, 32], of the warp
+/// @param sP  [kKeysOfLane, kRows, 32], this warp's share of P
 template <class Tile>
 __device__ __forceinline__ void rescale_and_store_p(float (&m)[Tile::kRows], float (&l)[Tile::kRows],
                                                     float (&rO)[Tile::kRows][Tile::kCols], float* sP,
@@ -134,7 +135,7 @@ __device__ __forceinline__ void rescale_and_store_p(float (&m)[Tile::kRows], flo
   }
 }
 
-/// The end of the warp's rows: O = o / l, and LSE.
+/// Stores the results of the warp's rows: O = o / l, and LSE.
 template <class Tile>
 __device__ __forceinline__ void store_rows(const QueryTile& tile, int first_row,
                                            const float (&rO)[Tile::kRows][Tile::kCols],
@@ -149,14 +150,14 @@ __device__ __forceinline__ void store_rows(const QueryTile& tile, int first_row,
   }
 }
 
-/// m_new[r] becomes the maximum over all warps, each of which has other keys of the same rows.
+/// Sets m_new[r] to the maximum over all warps. They work on the same rows, each with keys of its own.
 ///
 /// @param sM  [kWarps, Br]
 template <class Tile>
 __device__ __forceinline__ void share_maxima(float (&m_new)[Tile::kRows], float* sM) {
   constexpr int Br = Tile::Br;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // EXERCISE 2: Each warp has the maximum over its own keys. Make m_new[r] the maximum of the row.
+  // EXERCISE 2: m_new[r] is the maximum over the keys of this warp. Make it the maximum of the whole row.
   if (lane == 0) {
     for (int r = 0; r < Br; ++r) sM[warp * Br + r] = m_new[r];
   }
@@ -167,7 +168,7 @@ __device__ __forceinline__ void share_maxima(float (&m_new)[Tile::kRows], float*
   // END 2
 }
 
-/// Adds up, in warp 0, what each warp has summed over its own keys.
+/// Adds up, in warp 0, the sums that each warp has formed over its own keys.
 ///
 /// @param sO  [kWarps - 1, Br, d]     @param sL  [kWarps, Br]
 template <class Tile>
@@ -189,8 +190,8 @@ __device__ __forceinline__ void add_up_in_first_warp(float (&rO)[Tile::Br][Tile:
   }
 }
 
-/// FlashAttention v2, multiplied as in chapter 04: a lane has keys and all rows of its warp for Q K^T, then columns
-/// of O and the same rows for P V. Each warp has some of the keys of every tile, and all rows.
+/// FlashAttention v2 with the products of chapter 04: for Q K^T a lane has some keys and all rows of its warp, for P V
+/// some columns of O and the same rows. Each warp has all rows, and its own keys of every tile.
 ///
 ///   grid    ceil(seq_q / Br) * batch * heads
 ///   block   Tile::kThreads
@@ -213,7 +214,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_k_a
   float* sL = sM + Tile::kWarps * Br;                 // [kWarps, Br]
 
   load_tile<kThreads, d, d>(sQ, tile.q, 0, Br, tile.rows, a.scale);
-  float m[Br], l[Br];  // of the rows: the maximum, and this lane's part of the sum
+  float m[Br], l[Br];  // of each row: the maximum, and this lane's share of the sum
   float rO[Br][Tile::kCols] = {};
   for (int r = 0; r < Br; ++r) m[r] = -FLT_MAX, l[r] = 0.0f;
 
@@ -229,7 +230,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_k_a
     mask_and_max<Tile>(m_new, m, rS, a, tile.first, first_key + first_col);
     share_maxima<Tile>(m_new, sM);
     rescale_and_store_p<Tile>(m, l, rO, sP, m_new, rS);
-    __syncwarp();  // the warp's part of P is in shared memory
+    __syncwarp();  // the warp's share of P is in shared memory
     for (int i = 0; i < Tile::kKeysOfLane; ++i) {
       multiply_pv(rO, sP + i * Br * 32, sV + (first_col + 32 * i) * d);
     }
@@ -241,7 +242,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_k_a
   if (warp == 0) store_rows<Tile>(tile, 0, rO, m, l);
 }
 
-/// One change: each warp has some of the rows, and all keys of every tile. No row is shared.
+/// One change: each warp has its own rows, and all keys of every tile. No row is shared.
 ///
 ///   grid    ceil(seq_q / Br) * batch * heads
 ///   block   Tile::kThreads
@@ -278,7 +279,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_q_a
     }
     mask_and_max<Tile>(m_new, m, rS, a, tile.first + first_row, first_key);
     rescale_and_store_p<Tile>(m, l, rO, sP, m_new, rS);
-    __syncwarp();  // the warp's part of P is in shared memory
+    __syncwarp();  // the warp's share of P is in shared memory
     for (int i = 0; i < Tile::kKeysOfLane; ++i) multiply_pv(rO, sP + i * kRows * 32, sV + 32 * i * d);
     __syncthreads();  // every warp is done with the key tile
   }

@@ -1,7 +1,7 @@
 /// @file
-/// FlashAttention v2 with outer products in registers: who holds which product, and what is loaded when.
+/// FlashAttention v2 with outer products in registers: which lane holds which product, and what is loaded when.
 ///
-/// Queries, keys, edges and bytes are those of kernel.cuh; slices.cuh brings K and V to shared memory.
+/// Queries, keys, edges and bytes are as in kernel.cuh; slices.cuh brings K and V to shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,9 +32,9 @@ struct LargeTiles {
   static constexpr int kBlocksPerSm = 8 / kWarps;
 };
 
-/// How `outer_products`, `large_tiles` and `register_tiled` split a query tile between warps and lanes.
+/// How `outer_products`, `large_tiles` and `register_tiled` divide a query tile among warps and lanes.
 ///
-/// A warp has rows of its own. Its lanes form a grid: a lane has kRows rows, and in each of them kCols scores and
+/// Each warp has its own rows. Its lanes form a grid: each lane has kRows rows, and in each row kCols scores and
 /// kDims columns of O.
 ///
 /// @tparam kSliceBuffers  slices that shared memory has room for: 1, or 2 if the next one is prefetched
@@ -43,17 +43,17 @@ struct RegisterTiles : Tiles {
   using Tiles::Bc, Tiles::Br, Tiles::kHeadDim, Tiles::kSliceFloats, Tiles::kThreads, Tiles::kWarps;
   static constexpr int kRows = Tiles::kRowsOfLane;
   static constexpr int kRowsOfWarp = Br / kWarps;
-  static constexpr int kRowLanes = kRowsOfWarp / kRows;  ///< lanes with different rows,
-  static constexpr int kColLanes = 32 / kRowLanes;       ///< and with the same rows and different columns
+  static constexpr int kRowLanes = kRowsOfWarp / kRows;  ///< rows of the grid of lanes
+  static constexpr int kColLanes = 32 / kRowLanes;       ///< and its columns
   static constexpr int kCols = Bc / kColLanes;
   static constexpr int kDims = kHeadDim / kColLanes;
 
-  // A slice of K is some columns of all keys of the tile, a slice of V all columns of some of them.
+  // A slice of K is a few columns of all keys of the tile, a slice of V is all columns of a few keys.
   static constexpr int kColsOfK = kSliceFloats / Bc;
   static constexpr int kKeysOfV = kSliceFloats / kHeadDim;
   static constexpr int kSlicesOfK = kHeadDim / kColsOfK;
   static constexpr int kSlices = kSlicesOfK + Bc / kKeysOfV;    ///< of a key tile
-  static constexpr int kFloat4s = kSliceFloats / 4 / kThreads;  ///< of a slice that a thread loads
+  static constexpr int kFloat4s = kSliceFloats / 4 / kThreads;  ///< per thread and slice
 
   // Q, K and P are transposed in shared memory, with 4 floats of padding at the end of each column.
   static constexpr int kQStride = Br + 4;
@@ -64,7 +64,7 @@ struct RegisterTiles : Tiles {
       kHeadDim * kQStride + kWarps * Bc * kPStride + kSliceBuffers * kBufferFloats;  ///< of shared memory
 };
 
-/// Which row or column of the warp is number i of a lane: 4 neighbours, then the 4 that are 4 * kLanes further on.
+/// The row or column of the warp that is number i of a lane: 4 neighbours, then the 4 that are 4 * kLanes further on.
 template <int kLanes>
 __device__ __forceinline__ int lane_index(int lane, int i) {
   return 4 * (lane + i / 4 * kLanes) + i % 4;
@@ -79,12 +79,12 @@ __device__ __forceinline__ void load_line(float (&r)[kCount], const float* s) {
   }
 }
 
-/// Each number of a line of A times each number of a line of B. For 8 and 8 of them, 4 loads of 16 bytes feed 64
-/// multiply-adds.
+/// Multiplies each number of a line of A by each number of a line of B. With 8 numbers of each, 4 loads of 16 bytes
+/// feed 64 multiply-adds.
 template <int kRows, int kCols>
 __device__ __forceinline__ void add_outer_product(float (&rC)[kRows][kCols], const float (&rA)[kRows],
                                                   const float (&rB)[kCols]) {
-  // EXERCISE 3: Add the outer product: each of the kRows numbers times each of the kCols numbers.
+  // EXERCISE 3: Add the outer product to rC: each of the kRows numbers times each of the kCols numbers.
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kCols; ++c) rC[r][c] += rA[r] * rB[c];
   }
@@ -97,7 +97,7 @@ __device__ __forceinline__ void add_outer_product(float (&rC)[kRows][kCols], con
 /// @param sB  [kDepth, kStrideB], at its first column
 template <class Tile, int kDepth, int kStrideA, int kStrideB, int kCols>
 __device__ __forceinline__ void multiply(float (&rC)[Tile::kRows][kCols], const float* sA, const float* sB) {
-#pragma unroll(1024 / (Tile::kRows * kCols))  // so many lines are 1024 multiply-adds
+#pragma unroll(1024 / (Tile::kRows * kCols))  // this many lines are 1024 multiply-adds
   for (int n = 0; n < kDepth; ++n) {
     float rA[Tile::kRows], rB[kCols];
     load_line<Tile::kRowLanes>(rA, sA + n * kStrideA);
@@ -115,7 +115,7 @@ __device__ __forceinline__ void multiply_prefetched(float (&rC)[Tile::kRows][kCo
   load_line<Tile::kColLanes>(rB[0], sB);
 #pragma unroll(1024 / (Tile::kRows * kCols))
   for (int n = 0; n < kDepth; ++n) {
-    // EXERCISE 4: Load line n + 1 into registers. Then add the outer product of line n, which is there already.
+    // EXERCISE 4: Prefetch line n + 1 into registers. Then add the outer product of line n, which is already there.
     load_line<Tile::kRowLanes>(rA[(n + 1) % 2], sA + (n + 1) % kDepth * kStrideA);
     load_line<Tile::kColLanes>(rB[(n + 1) % 2], sB + (n + 1) % kDepth * kStrideB);
     add_outer_product(rC, rA[n % 2], rB[n % 2]);
@@ -123,8 +123,8 @@ __device__ __forceinline__ void multiply_prefetched(float (&rC)[Tile::kRows][kCo
   }
 }
 
-/// Where a lane is in the grid of its warp. lane ^ 1 has the same rows, lane ^ 2 the same columns: so one wavefront
-/// serves the loads of 16 bytes of 16 lanes, of rows as of columns.
+/// The position of a lane in the grid of its warp. lane ^ 1 has the same rows and lane ^ 2 the same columns, so one
+/// wavefront serves the 16-byte loads of 16 lanes, for rows as well as for columns.
 template <class Tile>
 struct LaneGrid {
   int row_lane, col_lane;
@@ -133,12 +133,12 @@ struct LaneGrid {
     row_lane = lane / 2 % Tile::kRowLanes;
     col_lane = lane % 2 + lane / (2 * Tile::kRowLanes) * 2;
   }
-  /// Row r of this lane, and column c of its scores, counted in the warp.
+  /// Which row of the warp is row r of this lane, and which column is column c of its scores.
   __device__ __forceinline__ int row(int r) const { return lane_index<Tile::kRowLanes>(row_lane, r); }
   __device__ __forceinline__ int col(int c) const { return lane_index<Tile::kColLanes>(col_lane, c); }
 };
 
-/// op over the lanes that share their rows. Bits 1, 2, ... of a lane's number say which rows it has.
+/// Reduces over the lanes that share their rows. Bits 1, 2, ... of the lane number say which rows a lane has.
 template <class Tile, class Op>
 __device__ __forceinline__ float reduce_row(float value, Op op) {
   value = op(value, shuffle_xor(value, 1));
@@ -146,7 +146,7 @@ __device__ __forceinline__ float reduce_row(float value, Op op) {
   return value;
 }
 
-/// scale * Q of the block's rows, transposed: sQ is [d, kQStride].
+/// Loads scale * Q for the block's rows, transposed: sQ is [d, kQStride].
 template <class Tile>
 __device__ __forceinline__ void load_query_tile(float* sQ, const QueryTile& tile, float scale) {
   for (int n = threadIdx.x; n < Tile::Br * Tile::kHeadDim / 4; n += Tile::kThreads) {
@@ -156,11 +156,11 @@ __device__ __forceinline__ void load_query_tile(float* sQ, const QueryTile& tile
   }
 }
 
-/// Scores of keys that their row does not see become -inf. @param first_query  of the warp
+/// Sets the scores of keys that their row does not see to -inf. @param first_query  the first query of the warp
 template <class Tile>
 __device__ __forceinline__ void mask(float (&rS)[Tile::kRows][Tile::kCols], const Attention<float>& a,
                                      LaneGrid<Tile> my, int first_query, int first_key) {
-  // EXERCISE 5: Hide scores of keys that their row does not see. Most tiles have none, and should not look.
+  // EXERCISE 5: Mask the scores of keys that their row does not see. Most tiles have none; skip the comparisons there.
   if (first_key + Tile::Bc > a.visible_keys(first_query)) {
     for (int r = 0; r < Tile::kRows; ++r) {
       const int visible = a.visible_keys(first_query + my.row(r)) - first_key;
@@ -172,7 +172,7 @@ __device__ __forceinline__ void mask(float (&rS)[Tile::kRows][Tile::kCols], cons
   // END 5
 }
 
-/// The recurrence for one key tile: rS becomes P, l and O are brought to the new maximum.
+/// The recurrence for one key tile: rS becomes P, and l and O are rescaled to the new maximum.
 template <class Tile>
 __device__ __forceinline__ void online_softmax(float (&rS)[Tile::kRows][Tile::kCols],
                                                float (&rO)[Tile::kRows][Tile::kDims], float (&m)[Tile::kRows],
@@ -192,7 +192,7 @@ __device__ __forceinline__ void online_softmax(float (&rS)[Tile::kRows][Tile::kC
   }
 }
 
-/// P of the warp's rows, transposed. @param sP  [Bc, kPStride], at the first row of the lane
+/// Stores P of the warp's rows, transposed. @param sP  [Bc, kPStride], at the first row of the lane
 template <class Tile>
 __device__ __forceinline__ void store_p(float* sP, const float (&rP)[Tile::kRows][Tile::kCols],
                                         LaneGrid<Tile> my) {
@@ -204,7 +204,7 @@ __device__ __forceinline__ void store_p(float* sP, const float (&rP)[Tile::kRows
   }
 }
 
-/// The end of the lane's rows: O = o / l, and LSE. @param first_row  of the warp, in the query tile
+/// Stores the results of the lane's rows: O = o / l, and LSE. @param first_row  of the warp, in the query tile
 template <class Tile>
 __device__ __forceinline__ void store_rows(const QueryTile& tile, LaneGrid<Tile> my, int first_row,
                                            const float (&rO)[Tile::kRows][Tile::kDims],
@@ -229,10 +229,10 @@ __device__ __forceinline__ void swap(float*& a, float*& b) {
   b = old;
 }
 
-/// The next slice takes the place of the one in sSlice, which the warps have been multiplying with.
+/// Replaces the slice in sSlice, which the warps have been multiplying with, by the next one.
 template <class Tile>
 __device__ __forceinline__ void replace_slice(Slices<Tile>& slices, float* sSlice) {
-  // EXERCISE 6: Load the next slice and store it to sSlice, when no warp needs the old one any more.
+  // EXERCISE 6: Load the next slice, and store it to sSlice once no warp needs the old one.
   __syncthreads();  // every warp is done with the slice
   slices.load();
   slices.store(sSlice);
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   slices.store(sSlice);
   __syncthreads();  // Q and the first slice are complete
 
-  float m[kRows], l[kRows];  // of the rows: the maximum, and this lane's part of the sum
+  float m[kRows], l[kRows];  // of each row: the maximum, and this lane's share of the sum
   float rO[kRows][Tile::kDims] = {};
   for (int r = 0; r < kRows; ++r) m[r] = -FLT_MAX, l[r] = 0.0f;
 
@@ -294,10 +294,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_rows(tile, my, first_row, rO, m, l);
 }
 
-/// The same with prefetching: the next slice comes from HBM, and the next line from shared memory, during the products.
+/// The same with prefetching: the next slice from HBM and the next line from shared memory load during the products.
 ///
-/// One change: shared memory has room for two slices. The next one is stored where no warp has read since the
-/// barrier before, so a slice takes one barrier instead of two.
+/// One change: shared memory has room for two slices. The next one goes to the buffer that no warp has read since the
+/// last barrier, so each slice takes one barrier instead of two.
 ///
 ///   grid    ceil(seq_q / Br) * batch * heads
 ///   block   Tile::kThreads
@@ -331,7 +331,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   for (int r = 0; r < kRows; ++r) m[r] = -FLT_MAX, l[r] = 0.0f;
 
   for (int first_key = 0; first_key < tile.keys; first_key += Bc) {
-    // EXERCISE 7: The loop of outer_products, with the next slice on its way from HBM while this one is multiplied.
+    // EXERCISE 7: Write the loop of outer_products, but with the next slice in flight while this one is multiplied.
     float rS[kRows][Tile::kCols] = {};
 #pragma unroll 1
     for (int col = 0; col < d; col += Tile::kColsOfK) {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What Nsight Compute measures of this chapter, beside what the simulator counts:
+# Shows what Nsight Compute measures for this chapter next to what the simulator counts:
 #   ./learn profile 05
 #   ./learn profile 05 --variant register_tiled --heads 3 --seq-q 1000 --head-dim 128
 # ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the bytes, which fall with Br, and are few at the DRAM; and the wavefronts of shared memory, which
-# fall with the size of the outer products.
+# What to look at: the bytes requested, which fall as Br grows, and the few that reach DRAM; and the wavefronts of
+# shared memory, which fall as the outer products grow.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"

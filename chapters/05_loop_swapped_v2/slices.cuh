@@ -1,5 +1,5 @@
 /// @file
-/// Key tiles that come from HBM in slices, with K transposed on the way to shared memory.
+/// Loads key tiles from HBM in slices, and transposes K on the way to shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -31,7 +31,7 @@ __device__ __forceinline__ float4 load_float4_or_zero(const float* matrix, Coord
   return at.row < rows ? load_float4(matrix + at.row * kCols + at.col) : float4{0.0f, 0.0f, 0.0f, 0.0f};
 }
 
-/// The transpose: four neighbours of a row go to four columns.
+/// Transposes: stores four neighbours of a row to four columns.
 ///
 /// @tparam kStride  floats from one column to the next: 4 more than a multiple of 32
 template <int kStride>
@@ -49,11 +49,11 @@ template <class Tile>
 struct Slices {
   const float* k;  ///< the next columns of the key tile
   const float* v;  ///< the next rows of V
-  int keys;        ///< from the first of the key tile to the last of all; after that, slices are zeros
-  int slice = 0;   ///< of the key tile: which one is loaded next
+  int keys;        ///< from the first of the key tile to the last of all; slices after them are zeros
+  int slice = 0;   ///< the slice of the key tile to load next
   float4 next[Tile::kFloat4s];
 
-  /// Loads this thread's part of the next slice into registers.
+  /// Loads this thread's share of the next slice into registers.
   __device__ __forceinline__ void load() {
     if (slice < Tile::kSlicesOfK) {
       for (int i = 0; i < Tile::kFloat4s; ++i) {
@@ -69,7 +69,7 @@ struct Slices {
     }
   }
 
-  /// Stores what load() has loaded. After that, the slice after it can be loaded.
+  /// Stores what load() has loaded. Then the next slice can be loaded.
   __device__ __forceinline__ void store(float* sSlice) {
     for (int i = 0; i < Tile::kFloat4s; ++i) {
       if (slice < Tile::kSlicesOfK) {

@@ -17,7 +17,7 @@ using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
 
-// --- the variants: a kernel each, and how it cuts the problem ---------------------------------------
+// --- the variants: the kernel of each, and how it divides the problem -------------------------------
 
 template <template <int> class Layout, bool kQInRegisters, class Exp, class Sizes = LessonSizes>
 struct MmaStep : Sizes {
@@ -70,14 +70,14 @@ Step step(const char* name, const char* summary) {
 AnyChapter describe_chapter() {
   return Chapter<AttentionForward>{
       .name = "06_tensor_core_mma",
-      .title = "Tensor cores: the products as mma of 16-bit fragments",
+      .title = "Tensor cores: matrix products on 16-bit fragments",
       .variants = {
           step<Wmma>("wmma", "the portable nvcuda::wmma: S and P pass through shared memory"),
-          step<Mma>("mma", "fragments in registers: S never leaves them; tiles row after row"),
-          step<PaddedRows>("padded", "16 bytes between the rows of a tile"),
-          step<SwizzledRows>("swizzled", "no padding: 16-byte chunks of a row change places by XOR"),
-          step<QInRegisters>("q_in_registers", "Q is loaded into fragments once, not for every key tile"),
-          step<Exp2>("exp2", "exp(x) as 2^x, log2 e folded into the scale"),
+          step<Mma>("mma", "S stays in registers, as fragments; tiles are stored row after row"),
+          step<PaddedRows>("padded", "16 bytes of padding after each row of a tile"),
+          step<SwizzledRows>("swizzled", "no padding: XOR permutes the 16-byte chunks of a row"),
+          step<QInRegisters>("q_in_registers", "loads the fragments of Q once instead of for every key tile"),
+          step<Exp2>("exp2", "computes exp(x) as 2^y, with log2 e folded into the scale"),
       }};
 }
 

@@ -5,10 +5,10 @@
 /// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Every kernel takes any lengths >= 1 and any kv_heads that
 /// divides heads. A row that sees no key has O = 0 and LSE = -inf.
 ///
-/// A key that is hidden from a row, but not from all rows of its tile, has the weight 0 there. If its value
-/// is NaN or infinite, 0 times that is NaN.
+/// A key that only some rows of a tile see has the weight 0 in the others. If its value is NaN or infinite, 0 times
+/// that is NaN.
 ///
-/// tiles.cuh has the sizes and the copies from HBM, wmma.cuh the portable kernel.
+/// tiles.cuh has the tile sizes and the copies from HBM, wmma.cuh has the portable kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,33 +27,34 @@
 
 namespace fa::ch06 {
 
-// --- fragments: who holds which element --------------------------------------------------------------
+// --- fragments: which lane holds which element -------------------------------------------------------
 
 /// Row and column of an element in its matrix.
 struct Coord {
   int row, col;
 };
 
-// mma.m16n8k16: C += A B. The hardware defines the maps. Two elements of A or B share a register, the first of them in
-// its lower half; an element of C has a register of its own.
+// mma.m16n8k16: C += A B. A, B and C are fragments: matrices that a warp holds, each lane a share of the elements. The
+// hardware defines the maps. Each register of A or B holds two elements, the even one in its lower half. In C each
+// element has its own register.
 
-/// Element i of 4 that a lane holds of C: 16 x 8, fp32.
+/// The position in C, 16 x 8 in fp32, of element i of the 4 that a lane holds.
 __host__ __device__ constexpr Coord element_of_c(int lane, int i) {
   return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
 }
-/// Element i of 8 that a lane holds of A: 16 x 16.
+/// The position in A, 16 x 16, of element i of the 8 that a lane holds.
 __host__ __device__ constexpr Coord element_of_a(int lane, int i) {
   return {lane / 4 + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4)};
 }
-/// Element i of 4 that a lane holds of B: 16 x 8.
+/// The position in B, 16 x 8, of element i of the 4 that a lane holds.
 __host__ __device__ constexpr Coord element_of_b(int lane, int i) {
   return {lane % 4 * 2 + i % 2 + 8 * (i / 2), lane / 4};
 }
 
-/// The two elements of C, side by side, that a lane holds of row lane / 4 (half 0) or of the row 8 further down (half 1).
+/// The two neighbouring elements that a lane holds in row lane / 4 of C (half 0) or in the row 8 further down (half 1).
 __device__ __forceinline__ float* row_pair(float (&c)[4], int half) { return c + 2 * half; }
 
-/// Two fragments C side by side hold the elements of one fragment A, each lane the same ones in the same order.
+/// Whether two fragments C side by side are one fragment A: each lane has the same elements in the same order.
 constexpr bool two_of_c_are_a() {
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 8; ++i) {
@@ -63,20 +64,21 @@ constexpr bool two_of_c_are_a() {
   }
   return true;
 }
-static_assert(two_of_c_are_a());  // so P never leaves the registers in which S was summed
+static_assert(two_of_c_are_a());  // so P never leaves the registers in which S was summed up
 
-/// The element of a 16 x 16 tile whose address this lane gives, so that ldmatrix.x4 fills fragment A with the
-/// tile. ldmatrix puts matrix i into register i. The address of its row r comes from lane 8 * i + r.
+/// The element of a 16 x 16 tile whose address this lane supplies so that ldmatrix.x4 loads the tile as a fragment A.
+/// ldmatrix puts matrix i into register i; lane 8 * i + r supplies the address of row r of this matrix.
 ///
-/// Transposed, the same addresses load the tile as B: two fragments of 16 x 8, the left half in registers 0 and 1.
+/// With ldmatrix_transposed(), the same addresses load the tile as two fragments B of 16 x 8, the left half in
+/// registers 0 and 1.
 __host__ __device__ constexpr Coord row_for_a(int lane) {
   // EXERCISE 1: Quarter i of the tile belongs in register i of A. Where does its row r begin, for lane = 8 * i + r?
   return {lane % 16, lane / 16 * 8};
   // END 1
 }
 
-/// The same for a tile that holds B^T, a column of B in each row. Registers 0 and 1 become B's fragment for the
-/// first 8 rows of the tile, registers 2 and 3 for the last.
+/// The same for a tile that holds B^T, a column of B in each row. The first 8 rows of the tile become a fragment B in
+/// registers 0 and 1, the last 8 one in registers 2 and 3.
 __host__ __device__ constexpr Coord row_for_b(int lane) {
   // EXERCISE 2: Do the same for a tile of B^T: its rows 0 to 7 belong in registers 0 and 1, rows 8 to 15 in 2 and 3.
   return {lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8};
@@ -85,8 +87,8 @@ __host__ __device__ constexpr Coord row_for_b(int lane) {
 
 // --- layouts: where the rows of a tile lie in shared memory --------------------------------------------
 
-/// Element (row, col) of a tile of kCols columns lies at offset(row, col): row after row. advance() leads from
-/// there to another element, `rows` further down and `cols` to the right, both multiples of 16.
+/// Row after row: element (row, col) of a tile of kCols columns is at offset(row, col). advance() goes from there to
+/// the element `rows` further down and `cols` to the right, both multiples of 16.
 template <int kCols>
 struct RowMajor {
   static constexpr int kStride = kCols;
@@ -96,16 +98,16 @@ struct RowMajor {
   }
 };
 
-/// Rows that are followed by 16 unused bytes: each begins four banks after the one before it.
+/// 16 unused bytes follow each row, so each row begins four banks after the one before it.
 template <int kCols>
 struct Padded : RowMajor<kCols + 8> {};
 
-/// Rows whose 16-byte chunks are permuted by XOR within each line of 128 bytes.
+/// Row after row, but XOR permutes the 16-byte chunks of each line of 128 bytes.
 ///
-/// 128 bytes are the 32 banks, so three bits of an element's offset, 3 to 5, say in which 16 bytes of the banks it
-/// is. In rows of 128 bytes or more, a column has the same three bits in every row. XOR with the last three bits of
-/// the row makes them differ in any eight neighbouring rows. Shorter rows share a line of 128 bytes: there the line's
-/// number is used instead of the row's.
+/// A line spans the 32 banks, so bits 3 to 5 of an element's offset say which group of four banks it is in. In rows of
+/// 128 bytes or more, these bits are the same for a column in every row. XOR with the last three bits of the row number
+/// makes them differ in any eight neighbouring rows. Shorter rows share a line, and there the number of the line is
+/// used instead of that of the row.
 template <int kCols>
 struct Swizzled {
   static constexpr int kStride = kCols;
@@ -114,13 +116,13 @@ struct Swizzled {
 
   __host__ __device__ static constexpr int offset(int row, int col) {
     const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
-    // XOR before the rows are added, so that the compiler knows that rows 8 * kRowsPerLine apart differ by a constant.
-    // EXERCISE 3: Move the chunks of a line by XOR, so that 8 neighbouring rows have a column in 8 different ones.
+    // XOR first, then add the rows: so the compiler sees that rows 8 * kRowsPerLine apart differ by a constant.
+    // EXERCISE 3: Permute the chunks of a line by XOR, so that 8 neighbouring lines have a column in 8 different ones.
     return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
     // END 3
   }
-  /// One XOR and one addition, both with constants: lines 8 apart have the same last three bits. `rows` is a multiple
-  /// of 8 * kRowsPerLine, `cols` of 16, and the column at `at` less than 16.
+  /// One XOR and one addition, both with constants, because lines 8 apart have the same last three bits. `rows` is a
+  /// multiple of 8 * kRowsPerLine, `cols` of 16, and the column at `at` is less than 16.
   __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
     return (at ^ cols % 64) + cols / 64 * 64 + rows * kStride;
   }
@@ -128,12 +130,12 @@ struct Swizzled {
 
 // --- products ------------------------------------------------------------------------------------------
 
-/// A warp's 16 rows of Q, as fragments A: 16 columns each.
+/// A warp's 16 rows of Q as fragments A, each of 16 columns.
 template <class Tile>
 struct QueryFragments {
   static constexpr int kSteps = Tile::kHeadDim / 16;
   const typename Tile::T* sQ;
-  int at;  ///< offset of the row whose address this lane gives
+  int at;  ///< offset of the row whose address this lane supplies
   std::uint32_t registers[Tile::kQInRegisters ? kSteps : 1][4];
 
   __device__ __forceinline__ explicit QueryFragments(const typename Tile::T* sTile) : sQ(sTile) {
@@ -146,7 +148,7 @@ struct QueryFragments {
     }
   }
 
-  /// The fragment of columns 16 * step to 16 * step + 15.
+  /// This lane's registers of the fragment of columns 16 * step to 16 * step + 15.
   __device__ __forceinline__ void get(std::uint32_t (&q)[4], int step) const {
     if constexpr (Tile::kQInRegisters) {
 #pragma unroll
@@ -157,7 +159,8 @@ struct QueryFragments {
   }
 };
 
-/// S = Q K^T for the warp's 16 queries and the tile's keys. rS[ni] is the fragment C of keys 8 * ni to 8 * ni + 7.
+/// S = Q K^T for the warp's 16 queries and the tile's keys. rS[ni] holds this lane's registers of the fragment C of
+/// keys 8 * ni to 8 * ni + 7.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], const QueryFragments<Tile>& rQ,
                                             const typename Tile::T* sK) {
@@ -182,7 +185,7 @@ __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], const 
   }
 }
 
-/// O += P V. rO[ni] is the fragment C of columns 8 * ni to 8 * ni + 7.
+/// O += P V. rO[ni] holds this lane's registers of the fragment C of columns 8 * ni to 8 * ni + 7.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
                                             const float (&rP)[Tile::Bc / 8][4], const typename Tile::T* sV) {
@@ -191,7 +194,7 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
   const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
   for (int step = 0; step < Tile::Bc / 16; ++step) {
-    // EXERCISE 4: Make operand A, 16 keys wide, from two fragments of P. Multiply it with V, 16 columns at a time.
+    // EXERCISE 4: Make operand A, 16 keys wide, of two fragments of P. Multiply it by V, 16 columns at a time.
     const float(&left)[4] = rP[2 * step];
     const float(&right)[4] = rP[2 * step + 1];
     const std::uint32_t p[4] = {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]),
@@ -209,35 +212,36 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
 
 // --- softmax in fragments --------------------------------------------------------------------------
 
-/// exp(x) as the library computes it: a multiplication by log2 e, the split of the product into integer and fraction,
-/// and 2 to the power of both.
+/// exp(x) as the library computes it: multiply by log2 e, split the product into integer and fraction, and raise 2 to
+/// the power of both.
 struct NaturalExp {
   static __device__ __forceinline__ float factor(float scale) { return scale; }
   static __device__ __forceinline__ float exp(float x) { return expf(x); }
   static __device__ __forceinline__ float log_of_exp(float x) { return x; }  ///< natural logarithm of exp(x)
 };
 
-/// exp(x) = 2^(x * log2 e): the multiplication moves into the scale, and one instruction is left.
+/// exp(x) = 2^(x * log2 e), with the multiplication folded into the scale: one instruction is left.
 struct FoldedExp2 {
   static __device__ __forceinline__ float factor(float scale) { return scale * kLog2e; }
   static __device__ __forceinline__ float exp(float x) { return ptx::exp2_approx(x); }
   static __device__ __forceinline__ float log_of_exp(float x) { return x * kLn2; }
 };
 
-/// Of the two rows that a lane holds elements of, half 0 and half 1 in row_pair(). Lanes 4 g to 4 g + 3 share them.
+/// Statistics of the two rows that a lane has elements of, half 0 and half 1 in row_pair(). Lanes 4 g to 4 g + 3 have
+/// elements of the same rows.
 struct RowStatistics {
   float m[2] = {-INFINITY, -INFINITY};  ///< the maximum of q.k, without the scale
-  float l[2] = {0.0f, 0.0f};            ///< this lane's part of the sum
+  float l[2] = {0.0f, 0.0f};            ///< this lane's share of the sum
 };
 
-/// Scores of keys that a row does not see become -inf. @param seen  how many keys of the tile each row sees
+/// Sets the scores of keys that a row does not see to -inf. @param seen  how many keys of the tile each row sees
 template <int kFragments>
 __device__ __forceinline__ void mask(float (&rS)[kFragments][4], const int (&seen)[2]) {
 #pragma unroll
   for (int ni = 0; ni < kFragments; ++ni) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      // EXERCISE 5: Hide rS[ni][i] if its row does not see its key.
+      // EXERCISE 5: Set rS[ni][i] to -INFINITY if its row does not see its key.
       const int key = 8 * ni + element_of_c(threadIdx.x % 32, i).col;
       if (key >= seen[i / 2]) rS[ni][i] = -INFINITY;
       // END 5
@@ -245,13 +249,13 @@ __device__ __forceinline__ void mask(float (&rS)[kFragments][4], const int (&see
   }
 }
 
-/// The recurrence for one tile: rS becomes P, and O and l so far are brought to the new maximum.
+/// The recurrence for one key tile: rS becomes P, and O and l are rescaled to the new maximum.
 template <class Exp, int kFragments, int kOutputs>
 __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float (&rO)[kOutputs][4],
                                                RowStatistics& row, float factor) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    // EXERCISE 6: Bring P, O and l of this row to its new maximum. Its scores are in the registers of four lanes.
+    // EXERCISE 6: Update the maximum of this row, make P of its scores, and rescale O and l. Four lanes share the row.
     float m = row.m[half];
 #pragma unroll
     for (int ni = 0; ni < kFragments; ++ni) {
@@ -266,7 +270,7 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
     for (int ni = 0; ni < kFragments; ++ni) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        float& p = row_pair(rS[ni], half)[i];  // until here the score
+        float& p = row_pair(rS[ni], half)[i];  // so far the score
         p = Exp::exp(p * factor - base);
         l += p;
       }
@@ -285,13 +289,13 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
 
 // --- the kernel ------------------------------------------------------------------------------------
 
-/// FlashAttention v2, Algorithm 1 of Dao 2023, with mma: a block for each query tile, a warp for 16 of its rows.
+/// FlashAttention v2, Algorithm 1 of Dao 2023, with mma: one block per query tile, one warp per 16 of its rows.
 ///
 ///   grid    x: ceil(seq_q / Br), y: heads / kv_heads, z: batch * kv_heads
 ///   block   Tile::kThreads
 ///   shared  Tile::kSharedBytes: tiles of K and V, and one of Q unless K and V overwrite it
-///   HBM     reads Q once; of K and V, for each block, the keys that its last query sees; writes O and LSE
-///           once. traffic_of() in chapter.cu
+///   HBM     reads Q once; each block reads the rows of K and V that its last query sees; writes O and LSE
+///           once: attention_traffic(), which chapter.cu calls
 ///
 /// K and V come through registers: the loads of one tile are in flight while the other is multiplied.
 template <class Tile>
@@ -315,7 +319,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   key_tile.load(block.gK(), seen_by_last);
   __syncthreads();  // all rows of Q are in shared memory
   const QueryFragments<Tile> rQ(sQ);
-  // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK is where Q is, which other warps may still read.
+  // EXERCISE 7: Store the first key tile. With Tile::kQInRegisters, sK overwrites Q, which other warps may still read.
   if (Tile::kQInRegisters) {
     __syncthreads();  // every warp has its fragments of Q: K may overwrite them
   }

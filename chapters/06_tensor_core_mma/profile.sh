@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What Nsight Compute measures of this chapter, beside what the simulator counts:
+# Shows what Nsight Compute measures for this chapter next to what the simulator counts:
 #   ./learn profile 06
 #   ./learn profile 06 --variant exp2 --heads 3 --seq-q 1000 --head-dim 128 --dtype fp16
 # ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the bank conflicts, which `padded` and `swizzled` take away; the wavefronts, which fall once more
-# where Q stays in registers; and the tensor instructions, the same for all variants:
+# What to look at: the bank conflicts, which `padded` and `swizzled` remove; the wavefronts, which fall once more when
+# Q stays in registers; and the tensor instructions, the same for all variants:
 #   batch * heads * ceil(seq_q / 128) * ceil(seq_k / 64) * 8 warps * 2 * (64 / 8) * (head_dim / 16)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

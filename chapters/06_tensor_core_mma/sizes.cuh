@@ -1,5 +1,5 @@
 /// @file
-/// What the kernels of this chapter are compiled for.
+/// The head dimensions and types that the kernels of this chapter are compiled for.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ struct LessonSizes {
   static constexpr std::array kTypes = {DType::kBFloat16};
 };
 
-/// Of the last variant.
+/// For the last variant.
 struct AllSizes {
   static constexpr std::array kHeadDims = {32, 64, 128};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};

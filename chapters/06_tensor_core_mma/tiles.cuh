@@ -1,5 +1,5 @@
 /// @file
-/// How the kernels of this chapter cut the problem, and how tiles come from HBM to shared memory.
+/// How the kernels of this chapter divide the problem, and how tiles get from HBM to shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,12 +10,12 @@
 
 namespace fa::ch06 {
 
-/// How a kernel cuts the problem.
+/// How a kernel divides the problem.
 ///
 /// @tparam Element         __half or __nv_bfloat16
 /// @tparam Layout          of the tiles in shared memory: RowMajor, Padded or Swizzled
-/// @tparam kQInRegisters_  each warp loads its fragments of Q once, not for every key tile
-/// @tparam Exponential     NaturalExp, FoldedExp2, or void where a kernel does not ask
+/// @tparam kQInRegisters_  each warp loads its fragments of Q once instead of for every key tile
+/// @tparam Exponential     NaturalExp, FoldedExp2, or void for a kernel that does not use it
 template <class Element, int kHeadDimension, template <int> class Layout, bool kQInRegisters_,
           class Exponential>
 struct MmaTiles {
@@ -24,31 +24,31 @@ struct MmaTiles {
   using Exp = Exponential;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr bool kQInRegisters = kQInRegisters_;
-  static constexpr int kWarps = 8;  ///< more warps, more queries: Br grows by warps
+  static constexpr int kWarps = 8;  ///< Br grows with the number of warps
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int Br = 16 * kWarps;  ///< queries of a block, 16 for each warp: the rows of one mma
-  static constexpr int Bc = 64;           ///< keys of a tile: Bc grows by registers of each warp
-  static constexpr int kBlocksPerSm = kHeadDim <= 64 ? 2 : 1;  ///< that share its registers
+  static constexpr int Br = 16 * kWarps;  ///< queries per block: 16 per warp, the rows of one mma
+  static constexpr int Bc = 64;           ///< keys per tile: Bc grows with the registers of each lane
+  static constexpr int kBlocksPerSm = kHeadDim <= 64 ? 2 : 1;  ///< that share an SM's registers
   static constexpr int kKTile = Bc * Rows::kStride;            ///< elements of shared memory
   static constexpr int kQTile = Br * Rows::kStride;
-  /// K and V overwrite a Q that has moved to registers.
+  /// Once Q is in registers, K and V overwrite it.
   static constexpr int kElements =
       kQInRegisters ? (kQTile > 2 * kKTile ? kQTile : 2 * kKTile) : kQTile + 2 * kKTile;
   static constexpr int kSharedBytes = int(sizeof(T)) * kElements;
 };
 
-/// A thread's part of a tile on its way from HBM to shared memory: 16 bytes of each kStep-th row.
+/// A thread's share of a tile on its way from HBM to shared memory: 16 bytes of every kStep-th row.
 template <class Tile, int kRows>
 struct TileCopy {
   using T = typename Tile::T;
-  static constexpr int kChunk = 8;  ///< elements of 16 bytes
+  static constexpr int kChunk = 8;  ///< elements in 16 bytes
   static constexpr int kStep = Tile::kThreads * kChunk / Tile::kHeadDim;
   static constexpr int kChunks = kRows / kStep;
   static_assert(kRows % kStep == 0 && kStep % 8 == 0);
 
   uint4 chunks[kChunks];
 
-  /// The first kRows rows of gTile, of which only `rows` exist: the others are zeros.
+  /// Loads the first kRows rows of gTile. Only `rows` of them exist; zeros are stored for the others.
   __device__ __forceinline__ void load(const T* gTile, int rows) {
     const int row = threadIdx.x * kChunk / Tile::kHeadDim;
     const T* g = gTile + threadIdx.x * kChunk;
@@ -68,25 +68,25 @@ struct TileCopy {
   }
 };
 
-/// The part of the problem that a block computes: one query tile of one head. Addresses are computed where they are
-/// needed, which is cheaper than keeping them in registers.
+/// What a block computes: one query tile of one head. Addresses are computed where they are needed, which is cheaper
+/// than keeping them in registers.
 template <class Tile>
 struct Block {
   using T = typename Tile::T;
   const Attention<T>& a;
 
-  // Both count through all batches. gridDim.y neighbouring heads of Q share one of K and V.
+  // Both numbers count through all batches. gridDim.y neighbouring heads of Q share one head of K and V.
   __device__ __forceinline__ unsigned kv_head() const { return blockIdx.z; }
   __device__ __forceinline__ unsigned head() const { return blockIdx.z * gridDim.y + blockIdx.y; }
   __device__ __forceinline__ int first_query() const { return blockIdx.x * Tile::Br; }
-  /// How many keys the last query of the tile sees. No other sees more.
+  /// How many keys the last query of the tile sees. No other query of the tile sees more.
   __device__ __forceinline__ int seen_by_last() const {
     return a.visible_keys(min(first_query() + Tile::Br, a.seq_q) - 1);
   }
   __device__ __forceinline__ size_t query_row() const { return size_t(head()) * a.seq_q; }
   __device__ __forceinline__ size_t key_row() const { return size_t(kv_head()) * a.seq_k; }
 
-  // Of the head: Q and O [seq_q, d], K and V [seq_k, d], LSE [seq_q].
+  // The tensors of the head: Q and O [seq_q, d], K and V [seq_k, d], LSE [seq_q].
   __device__ __forceinline__ const T* gQ() const { return a.q + query_row() * Tile::kHeadDim; }
   __device__ __forceinline__ const T* gK() const { return a.k + key_row() * Tile::kHeadDim; }
   __device__ __forceinline__ const T* gV() const { return a.v + key_row() * Tile::kHeadDim; }

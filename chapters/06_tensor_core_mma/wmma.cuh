@@ -1,5 +1,5 @@
 /// @file
-/// The portable way to tensor cores, for comparison: nvcuda::wmma, which hides who holds which element.
+/// The portable way to use tensor cores, for comparison: nvcuda::wmma, which hides which lane holds which element.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,17 +16,17 @@
 
 namespace fa::ch06 {
 
-/// How `wmma` cuts the problem: as `mma` does, with a tile of S for each warp in shared memory.
+/// How `wmma` divides the problem: as `mma` does, with a tile of S for each warp in shared memory.
 template <class Element, int kHeadDimension, template <int> class Layout>
 struct WmmaTiles : MmaTiles<Element, kHeadDimension, Layout, false, void> {
   using Base = MmaTiles<Element, kHeadDimension, Layout, false, void>;
   static constexpr int kScoreStride = Base::Bc + 4;              ///< floats from one row of S to the next
-  static constexpr int kFloatsPerWarp = 16 * kScoreStride + 16;  ///< S, then P; a factor for each row
+  static constexpr int kFloatsPerWarp = 16 * kScoreStride + 16;  ///< S, later P; a factor for each row
   static constexpr int kSharedBytes = Base::kSharedBytes + int(sizeof(float)) * Base::kWarps * kFloatsPerWarp;
 };
 
-/// f[row, col] *= sFactor[row]. The library does not say which elements a lane holds, but they are the same in all
-/// accumulators: so the factors are loaded as a matrix whose columns, 0 elements apart, are all sFactor.
+/// f[row, col] *= sFactor[row]. The library does not say which elements a lane holds, but a lane holds the same ones of
+/// every accumulator. So the factors are loaded as a matrix whose columns, 0 elements apart, are all sFactor.
 template <class Accumulator>
 __device__ __forceinline__ void scale_rows(Accumulator& f, const float* sFactor) {
   Accumulator factor;
@@ -34,8 +34,8 @@ __device__ __forceinline__ void scale_rows(Accumulator& f, const float* sFactor)
   for (int i = 0; i < f.num_elements; ++i) f.x[i] *= factor.x[i];
 }
 
-/// FlashAttention v2 with nvcuda::wmma, which hides who holds which element. So the softmax, which goes by rows, has to
-/// use shared memory: S is stored there; P and the correction of each row are loaded.
+/// FlashAttention v2 with nvcuda::wmma, which hides which lane holds which element. The softmax works on rows, so it
+/// goes through shared memory: S is stored there, and P and the correction of each row are loaded from there.
 ///
 ///   grid, block, HBM  as mma_attention
 ///   shared            Tile::kSharedBytes: tiles of Q, K and V, and for each warp S and factors
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) wmma_attention(Attention<ty
   __syncthreads();  // Q and the first key tile are in shared memory
 
   const int query = first_query + warp * 16 + lane / 2;
-  float m = -INFINITY, l = 0.0f;  // of the row; l: this lane's columns
+  float m = -INFINITY, l = 0.0f;  // of the row; l: over this lane's columns only
   Accumulator rO[d / 16];
   for (int ni = 0; ni < d / 16; ++ni) wmma::fill_fragment(rO[ni], 0.0f);
   for (int first_key = 0; first_key < seen_by_last; first_key += Bc) {

@@ -1,5 +1,5 @@
 /// @file
-/// Which query tile a block computes, which of its rows a warp has, and which keys they see.
+/// Which query tile a block computes, which of its rows each warp handles, and which keys these rows see.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@ struct QueryTile {
   int first_query;
 };
 
-/// The order of the blocks: head after head, and the query tiles of a head from the first to the last.
+/// The order of the blocks: one head after the other, and within a head the query tiles from first to last.
 struct HeadAfterHead {
   template <class Tile>
   static __device__ __forceinline__ QueryTile tile_of(int block, const Attention<typename Tile::T>& a) {
@@ -26,10 +26,10 @@ struct HeadAfterHead {
   }
 };
 
-/// Under a causal mask the last query tiles, which see the most keys, start first, and short ones fill the gaps at the
-/// end. Heads are taken in groups whose K and V fit into the L2 cache together: blocks in flight share them there.
+/// Under a causal mask, the last query tiles see the most keys. They start first, so that short ones fill the gaps at the
+/// end. Heads are divided into groups whose K and V fit into the L2 cache together, where concurrent blocks share them.
 ///
-/// @tparam kCachedBytes  of K and V that a group may have
+/// @tparam kCachedBytes  the most bytes of K and V that a group of heads may have
 template <int kCachedBytes>
 struct LongestFirst {
   template <class Tile>
@@ -46,19 +46,19 @@ struct LongestFirst {
   }
 };
 
-/// The work of a block, and this warp's part of it.
+/// The work of a block, and this warp's share of it.
 template <class Tile>
 struct Block {
   using T = typename Tile::T;
   const Attention<T>& a;
   int head;           ///< counts through all batches
   int first_query;    ///< of the block's query tile
-  int warp_row;       ///< of the tile: the first of the kWarpRows rows of this warp
-  int seen_by_first;  ///< how many keys the tile's first query sees: the fewest
-  int seen_by_last;   ///< and its last, the most: so many are loaded
-  float factor;       ///< turns q.k into a power of 2: scale * log2 e
+  int warp_row;       ///< the first of this warp's kWarpRows rows, counted within the tile
+  int seen_by_first;  ///< how many keys the tile's first query sees; no other query sees fewer
+  int seen_by_last;   ///< how many keys its last query sees, the most of all: the block loads these
+  float factor;       ///< turns q.k into an exponent of 2: scale * log2 e
   const T* gQ;        ///< the query tile
-  const T *gK, *gV;   ///< of the head: [seq_k, d]
+  const T *gK, *gV;   ///< keys and values of the head: [seq_k, d]
 
   __device__ __forceinline__ explicit Block(const Attention<T>& attention) : a(attention) {
     const QueryTile tile = Tile::Order::template tile_of<Tile>(blockIdx.x, a);

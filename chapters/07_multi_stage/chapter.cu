@@ -14,11 +14,11 @@ namespace {
 
 using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
-using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
+using Step = Variant<AttentionForward>;  // named with each variant below, because g++ 12 fails on bare braces
 
-// --- the variants: a kernel, and how it cuts the problem for a head dimension -----------------------
+// --- the variants: a kernel, and how it divides the problem for each head dimension ------------------
 
-// Kernel<Tile>::get() is the kernel for these tiles.
+// Kernel<Tile>::get() returns the kernel for these tiles.
 template <class Tile>
 struct SingleStage {
   static auto get() { return single_stage_attention<Tile>; }
@@ -49,8 +49,8 @@ using MaskedFirst = typename Ladder<d>::MaskedFirst;
 template <int d>
 using TwoRowsOfMma = typename Ladder<d>::TwoRowsOfMma;
 
-/// Calls f with the tiles of a policy, as a type in std::type_identity: of `WhereItFits`, if the policy has one and
-/// the device the room for it.
+/// Calls f with the tiles of a policy, passed as a type in std::type_identity. If the policy has a `WhereItFits` and the
+/// device has enough shared memory for it, these are the tiles of `WhereItFits`.
 template <class T, class Choices, int d, class F>
 auto with_tiles(F f) {
   if constexpr (requires { typename Choices::WhereItFits; }) {
@@ -94,16 +94,16 @@ AnyChapter describe_chapter() {
       .name = "07_multi_stage",
       .title = "The pipeline: copies, products and exponentials at the same time",
       .variants = {
-          step<SingleStage, OneStage>("stages_1", "cp.async instead of registers, waited for at once"),
+          step<SingleStage, OneStage>("stages_1", "cp.async instead of loads and stores; waits at once"),
           step<MultiStage, TwoStages>("stages_2", "the next tile is in flight while one is in use"),
           step<MultiStage, ThreeStages>("stages_3", "two tiles are in flight"),
           step<KvInTurns, SplitKv>("split_kv", "one stage: V in flight during Q K^T, the next K during P V"),
           step<EdgesFirst, MaskedFirst>("masked_first",
-                                        "stages_2, keys backwards: edges in a loop of their own"),
+                                        "stages_2 with the keys backwards: edges in a separate loop"),
           step<EdgesFirst, TwoRowsOfMma>("two_rows_of_mma",
-                                         "32 rows a warp: a fragment of K or V feeds two mma"),
+                                         "32 rows per warp: each fragment of K or V feeds two mma"),
           step<EdgesFirst, FinalChoices, AllSizes>(
-              "final", "tiles for each head_dim, lazy rescale, longest blocks first"),
+              "final", "tile sizes per head_dim, lazy rescale, longest blocks first"),
       }};
 }
 

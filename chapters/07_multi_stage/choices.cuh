@@ -1,5 +1,5 @@
 /// @file
-/// What the variants of chapter 07 choose: sizes, and the order of the blocks.
+/// What each variant of chapter 07 chooses: its sizes, and the order of its blocks.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,28 +11,28 @@
 
 namespace fa::ch07 {
 
-/// How a kernel cuts the problem. A variant derives from it and replaces some of the numbers.
+/// How a kernel divides the problem. Each variant derives from this and overrides some of the numbers.
 ///
-/// Gains: how much faster it makes the variant that adds it, or `final`, on an H100 with 4096 keys, for head_dim 64 / 128
-/// (/ 256). docs/results/attention_h100.json and pipeline_choices_h100.json.
+/// Percentages say how much faster a choice makes `final`, or the variant that introduces it, on an H100 with 4096 keys,
+/// for head_dim 64 / 128 (/ 256). From docs/results/attention_h100.json and pipeline_choices_h100.json.
 struct TileChoices {
-  static constexpr int kWarps = 4;  ///< one for each scheduler of a multiprocessor
-  /// Queries of a warp: a fragment of K or V feeds kWarpRows / 16 mma. 32 instead of 16: 12 % / 21 %.
+  static constexpr int kWarps = 4;  ///< one for each of a multiprocessor's schedulers
+  /// Queries per warp. Each fragment of K or V feeds kWarpRows / 16 mma. 32 instead of 16: 11 % / 20 %.
   static constexpr int kWarpRows = 32;
-  static constexpr int Bc = 64;      ///< keys of a tile: loaded together, with one barrier
-  static constexpr int kSlice = 64;  ///< keys of a softmax step: their scores are in registers
+  static constexpr int Bc = 64;      ///< keys per tile, loaded together and with one barrier
+  static constexpr int kSlice = 64;  ///< keys per softmax step; their scores are in registers
   static constexpr int kStages = 2;  ///< tiles of K and of V in shared memory. 2 instead of 1: 5 % / 13 %
-  /// Q stays in registers; otherwise each slice loads it again. For 64: 3 %.
+  /// Whether Q stays in registers. If not, it is loaded again for each slice. For head_dim 64, true gains 3 %.
   static constexpr bool kQInRegisters = false;
-  static constexpr int kBlocksPerSm = 2;  ///< that share a multiprocessor and its registers
+  static constexpr int kBlocksPerSm = 2;  ///< blocks that share a multiprocessor and its registers
   /// How much a maximum may grow before O is rescaled, in powers of 2. 8 instead of -inf: 19 % / 8 % / 5 %.
   static constexpr float kRescaleThreshold = 8.0f;
-  /// Under a causal mask, the blocks with the most keys begin first: 4 % / 9 % / 13 %. 16 MiB of K and V stay in L2.
+  /// Under a causal mask, the blocks with the most keys start first: 4 % / 9 % / 13 %. 16 MiB of K and V stay in L2.
   using Order = LongestFirst<16 << 20>;
 };
 
-/// The steps on the way, from the tiles of chapter 06: each replaces one choice of another, or takes its tiles to
-/// another kernel.
+/// The steps that lead from the tiles of chapter 06 to `final`. Each changes what one idea needs, or passes the tiles of
+/// another step to another kernel.
 template <int d>
 struct Ladder {
   struct OneStage : TileChoices {
@@ -49,13 +49,13 @@ struct Ladder {
   };
   struct SplitKv : OneStage {};
   struct MaskedFirst : TwoStages {};
-  struct TwoRowsOfMma : MaskedFirst {  // for 128, O takes 128 registers and S 64: no room for 64 of Q
+  struct TwoRowsOfMma : MaskedFirst {  // for d = 128, O takes 128 registers and S 64: no room for the 64 of Q
     static constexpr int kWarps = 4, kWarpRows = 32, kBlocksPerSm = 2;
     static constexpr bool kQInRegisters = d <= 64;
   };
 };
 
-/// The choices that were fastest on an H100 and an H200, but for head_dim 32, which was not measured.
+/// The choices that were fastest on an H100 and an H200. Those for head_dim 32 were not measured.
 template <int d>
 struct FinalChoices : TileChoices {};
 template <>
@@ -68,8 +68,8 @@ struct FinalChoices<32> : FinalChoices<64> {};
 template <>
 struct FinalChoices<256> : TileChoices {  // O takes 128 registers for 16 rows
   static constexpr int kWarpRows = 16, Bc = 32, kSlice = 32;
-  /// Where a block may have 192 KiB: one block instead of two of the above, so that K and V come from L2 half as often.
-  /// 5 %.
+  /// For devices on which a block may have 192 KiB: one block with twice the queries instead of two of the above, so that
+  /// K and V come from L2 half as often. 5 %.
   struct WhereItFits : TileChoices {
     static constexpr int kWarps = 8, kWarpRows = 16, kBlocksPerSm = 1;
   };
@@ -83,9 +83,9 @@ struct MultiStageTiles : Choices {
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int Br = Choices::kWarps * Choices::kWarpRows;
   static constexpr int kThreads = 32 * Choices::kWarps;
-  static constexpr int kRowTiles = Choices::kWarpRows / 16;  ///< fragments of a warp, from top to bottom
-  static constexpr int kLaneRows = 2 * kRowTiles;  ///< rows of which a lane has elements: lane / 4 + 8 * i
-  static constexpr int kTile = Choices::Bc * kHeadDim;  ///< elements of shared memory
+  static constexpr int kRowTiles = Choices::kWarpRows / 16;  ///< fragments from top to bottom of a warp
+  static constexpr int kLaneRows = 2 * kRowTiles;  ///< rows in which a lane has elements: lane / 4 + 8 * i
+  static constexpr int kTile = Choices::Bc * kHeadDim;  ///< elements in a tile of K or of V
   static constexpr int kSharedBytes = int(sizeof(T)) * (Br * kHeadDim + 2 * Choices::kStages * kTile);
 };
 

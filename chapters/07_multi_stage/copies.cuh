@@ -1,5 +1,5 @@
 /// @file
-/// Tiles on their way from HBM to shared memory, and O on its way back.
+/// Copying tiles from HBM to shared memory, and O back to HBM.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,22 +18,22 @@
 
 namespace fa::ch07 {
 
-inline constexpr int kChunk = 8;  ///< elements of 16 bytes
+inline constexpr int kChunk = 8;  ///< elements in 16 bytes
 
-/// What a thread copies of a tile: 16 bytes of every kStep-th row, from this row and column on.
+/// What one thread copies of a tile: 16 bytes of every kStep-th row, starting at this row and column.
 template <class Tile>
 struct ThreadChunk {
   static constexpr int kStep = Tile::kThreads * kChunk / Tile::kHeadDim;
   int row = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
 };
 
-/// Starts the copy of kRows rows of a matrix, with all threads of the block. Only the first `rows` of them exist: the
-/// others are not read, and become zeros.
+/// Starts the copy of kRows rows of a matrix, with all threads of the block. Only the first `rows` of them exist. The
+/// others are not read, and the tile gets zeros in their place.
 template <class Tile, int kRows>
 __device__ __forceinline__ void load_tile(typename Tile::T* sTile, const typename Tile::T* gTile, int rows) {
   const ThreadChunk<Tile> mine;
   for (int step = 0; step < kRows; step += mine.kStep) {
-    // EXERCISE 1: Start this thread's copy of row step + mine.row: 16 bytes from column mine.col on, or zeros.
+    // EXERCISE 1: Start this thread's copy of row step + mine.row: 16 bytes from column mine.col, or zeros.
     const int row = step + mine.row;
     const bool inside = row < rows;
     const typename Tile::T* g = gTile + (inside ? size_t(row) * Tile::kHeadDim + mine.col : 0);
@@ -42,7 +42,7 @@ __device__ __forceinline__ void load_tile(typename Tile::T* sTile, const typenam
   }
 }
 
-/// The same for a tile of K or V, from first_key on. Keys that no query of the block sees count as missing.
+/// The same for the tile of K or V that begins at first_key. Keys that no query of the block sees count as missing.
 template <class Tile>
 __device__ __forceinline__ void load_kv(typename Tile::T* sTile, const typename Tile::T* gMatrix,
                                         int first_key, const Block<Tile>& block) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void load_kv(typename Tile::T* sTile, const typename 
                             block.seen_by_last - first_key);
 }
 
-/// Starts the copy of a tile of K or V whose rows all exist. @param g  what this thread copies of the first step
+/// Starts the copy of a tile of K or V whose rows all exist. @param g  the 16 bytes that this thread copies first
 template <class Tile>
 __device__ __forceinline__ void load_whole_tile(typename Tile::T* sTile, const typename Tile::T* g) {
   const ThreadChunk<Tile> mine;
@@ -59,12 +59,13 @@ __device__ __forceinline__ void load_whole_tile(typename Tile::T* sTile, const t
     cp_async_16(sTile + Tile::Rows::offset(step + mine.row, mine.col), g + step * Tile::kHeadDim);
 }
 
-/// Writes LSE, and O / l by way of the warp's rows of shared memory, so that stores are of 16 bytes and whole rows.
+/// Writes LSE and O / l. O takes a detour through the warp's rows of shared memory, so that each lane stores 16 bytes and
+/// the warp stores whole rows.
 template <class Tile>
 __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
                                       typename Tile::T* sO) {
   cp_async_wait<0>();
-  __syncthreads();  // Q has landed, also if the block had no keys: O may overwrite it
+  __syncthreads();  // Q has landed, even if the block had no keys, and O may overwrite it
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim;
   const int lane = threadIdx.x % 32, first_query = block.first_query + block.warp_row;
@@ -84,8 +85,8 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block
       *s = pack<T>(pair[0] * inv_l, pair[1] * inv_l);
     }
   }
-  // EXERCISE 2: Store the warp's kWarpRows x d numbers from sO to a.o, 16 bytes for each lane at a time.
-  __syncwarp();  // every lane has written its part of the rows
+  // EXERCISE 2: Store the warp's kWarpRows x d numbers from sO to a.o. Each lane stores 16 bytes at a time.
+  __syncwarp();  // every lane has written its elements of the rows
   for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
     const int row = at / d, col = at % d;
     if (first_query + row >= a.seq_q) continue;

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What Nsight Compute measures of this chapter, beside what the simulator counts:
+# Shows what Nsight Compute measures for this chapter next to what the simulator counts:
 #   ./learn profile 07
 #   ./learn profile 07 --variant stages_1,final --heads 3 --seq-q 1000 --head-dim 128 --causal
-# ./profile.sh --help has the options; ./learn profile builds what is missing.
+# ./profile.sh --help lists the options; ./learn profile builds what is missing.
 #
-# What to look at: the bytes, which are the same in all variants, cp.async included; the wavefronts of shared memory,
-# which two_rows_of_mma halves; no bank conflicts; O in stores of 16 sectors. With --large: what warps wait for.
+# What to look at: the bytes, which are the same in all variants and include those of cp.async; the shared memory wavefronts,
+# which two_rows_of_mma halves; no bank conflicts; O in stores of 16 sectors. With --large: what the warps wait for.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"

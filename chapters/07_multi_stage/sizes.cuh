@@ -1,5 +1,5 @@
 /// @file
-/// What the kernels of this chapter are compiled for.
+/// The head dimensions and types that the kernels of this chapter are compiled for.
 #pragma once
 
 #include <array>
@@ -8,13 +8,13 @@
 
 namespace fa::ch07 {
 
-/// Of the steps on the way: what the lesson shows, and the bundled input.
+/// For the steps that lead to `final`: what the lesson shows, and what the bundled input needs.
 struct LessonSizes {
   static constexpr std::array kHeadDims = {32, 64, 128};
   static constexpr std::array kTypes = {DType::kBFloat16};
 };
 
-/// Of the last variant.
+/// For `final`.
 struct AllSizes {
   static constexpr std::array kHeadDims = {32, 64, 128, 256};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};

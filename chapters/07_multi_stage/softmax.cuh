@@ -1,8 +1,8 @@
 /// @file
-/// What a warp does with tiles in shared memory: S = Q K^T, the mask, P = 2^(s - m) and O += P V. Chapter 06 has them for
-/// 16 queries per warp; here a warp may have 32, so that each fragment of K and V feeds two mma.
+/// What a warp does with tiles in shared memory: S = Q K^T, the mask, P = 2^(s - m) and O += P V. In chapter 06 these
+/// functions handle 16 queries per warp. Here a warp may have 32, so that each fragment of K and V feeds two mma.
 ///
-/// mi counts fragments from top to bottom of the warp's rows, ni from left to right.
+/// mi counts fragments from the top to the bottom of the warp's rows, ni from left to right.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,33 +21,33 @@
 
 namespace fa::ch07 {
 
-/// S of a warp's rows and a slice of keys, not yet scaled: fragments C, [rows / 16][keys / 8].
+/// The scores of a warp's rows and a slice of keys, not yet scaled: fragments C, [rows / 16][keys / 8].
 template <class Tile>
 using Scores = float[Tile::kRowTiles][Tile::kSlice / 8][4];
 
-/// What a warp carries from slice to slice. `row` counts the rows of a lane: lane / 4 + 8 * row of the warp's.
+/// What a warp carries from slice to slice. Index i of m and l is a row of the lane: row lane / 4 + 8 * i of the warp.
 template <class Tile>
 struct Accumulators {
   float o[Tile::kRowTiles][Tile::kHeadDim / 8][4] = {};  ///< the sum of 2^(s - m) * v: fragments C
-  float m[Tile::kLaneRows];  ///< of a row: its maximum times scale * log2 e, or up to kRescaleThreshold less
-  float l[Tile::kLaneRows] = {};  ///< of a row: this lane's part of the sum of 2^(s - m)
+  float m[Tile::kLaneRows];       ///< the row's maximum times scale * log2 e, or up to kRescaleThreshold less
+  float l[Tile::kLaneRows] = {};  ///< this lane's share of the row's sum of 2^(s - m)
 
   __device__ __forceinline__ Accumulators() {
-    for (float& of_row : m) of_row = -FLT_MAX;  // finite: 2^(-inf - m) is 0, not NaN, before the first key
+    for (float& of_row : m) of_row = -FLT_MAX;  // finite: before the first key, 2^(-inf - m) is 0, not NaN
   }
 };
 
-/// The pair of neighbours that this lane holds of one of its rows, in fragments C of Scores or of Accumulators::o.
+/// The two neighbouring elements of one of its rows that this lane holds, in fragments C of Scores or of Accumulators::o.
 template <class Fragments>
 __device__ __forceinline__ auto* row_pair(Fragments& c, int row, int ni) {
   return fa::row_pair(c[row / 2][ni], row % 2);
 }
 
-/// A warp's rows of Q as fragments A. They stay in registers, or come from shared memory each time.
+/// A warp's rows of Q as fragments A. They stay in registers, or are loaded from shared memory each time.
 template <class Tile>
 struct QueryFragments {
   static constexpr int kSteps = Tile::kHeadDim / 16;
-  const typename Tile::T* sQ;  ///< of the warp
+  const typename Tile::T* sQ;  ///< the warp's rows
   std::uint32_t registers[kSteps][Tile::kRowTiles][4];
 
   __device__ __forceinline__ void load(std::uint32_t (&q)[Tile::kRowTiles][4], int step) const {
@@ -72,7 +72,7 @@ struct QueryFragments {
   }
 };
 
-/// If Q stays in registers, waits until the block's Q has landed, and loads the warp's part.
+/// If Q stays in registers, waits until the block's Q has landed, and loads the warp's share of it.
 ///
 /// @tparam kYounger  groups that were committed after Q's
 template <class Tile, int kYounger>
@@ -87,7 +87,7 @@ __device__ __forceinline__ QueryFragments<Tile> load_queries(const typename Tile
   return rQ;
 }
 
-/// S += Q K^T for a slice of keys. Each fragment of K is loaded once, and multiplied with all rows of the warp.
+/// S += Q K^T for a slice of keys. Each fragment of K is loaded once and multiplied with all rows of the warp.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(Scores<Tile>& rS, const QueryFragments<Tile>& rQ,
                                             const typename Tile::T* sK) {
@@ -110,7 +110,7 @@ __device__ __forceinline__ void multiply_qk(Scores<Tile>& rS, const QueryFragmen
   }
 }
 
-/// Scores of keys that a row does not see become -inf. @param first_query  of the warp
+/// Sets the scores of keys that a row does not see to -inf. @param first_query  the warp's first
 template <class Tile>
 __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename Tile::T>& a, int first_query,
                                      int first_key) {
@@ -127,9 +127,9 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
   }
 }
 
-/// Lazy rescaling: the recurrence of chapter 03, skipped while no maximum of the warp's rows grew by more than
-/// kRescaleThreshold. O and l then stay relative to the old maximum; O / l is the same, and P at most
-/// 2^kRescaleThreshold.
+/// Lazy rescaling: the recurrence of chapter 03, skipped unless the maximum of one of the warp's rows has grown by more
+/// than kRescaleThreshold. If it is skipped, O and l stay relative to the old maximum. That does not change O / l, and P
+/// is at most 2^kRescaleThreshold.
 template <class Tile>
 __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
   float top[Tile::kLaneRows];  // of this lane's keys
@@ -144,8 +144,8 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
     }
     grew |= top[row] * factor - acc.m[row] > Tile::kRescaleThreshold;
   }
-  // EXERCISE 3: Bring m, l and O of every row to the new maximum, but only if a lane of the warp says that one grew.
-  if (!__any_sync(kAllLanes, grew)) return;  // the same in all lanes: they skip the shuffles together
+  // EXERCISE 3: Bring m, l and O of every row to the new maximum, but only if some lane of the warp found that one grew.
+  if (!__any_sync(kAllLanes, grew)) return;  // the same answer in all lanes: they skip the shuffles together
 #pragma unroll
   for (int row = 0; row < Tile::kLaneRows; ++row) {
     const float m = warp_reduce<4>(top[row], Max());
@@ -163,7 +163,7 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
   // END 3
 }
 
-/// P = 2^(s - m), and O += P V: 16 keys at a time. The exponentials of the next 16 do not depend on the products of
+/// P = 2^(s - m) and O += P V, 16 keys at a time. The exponentials of the next 16 keys do not depend on the products of
 /// these, and overlap with them.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Scores<Tile>& rS,

@@ -28,7 +28,7 @@ namespace {
 
 using Shape = AttentionBackward::Shape;
 using Args = AttentionBackward::Args;
-using Step = Variant<AttentionBackward>;  // named with each variant below: g++ 12 gives up on bare braces
+using Step = Variant<AttentionBackward>;  // each variant below names it: g++ 12 rejects bare braces
 
 constexpr std::int64_t kFloat = sizeof(float);
 
@@ -49,7 +49,7 @@ unsigned blocks_for(std::size_t count, std::size_t of_block) {
   return unsigned((count + of_block - 1) / of_block);
 }
 
-/// Blocks by tiles of `rows` rows, for each head.
+/// Blocks of a kernel that takes one tile of `rows` rows per block, over all heads.
 unsigned tiles_of(std::int64_t length, std::size_t rows, std::int64_t heads) {
   return blocks_for(std::size_t(length), rows) * unsigned(heads);
 }
@@ -133,14 +133,14 @@ void launch_mma_pipelined(const Args& a, cudaStream_t stream) {
   });
 }
 
-// --- what they ask of HBM -----------------------------------------------------------------------------
+// --- HBM traffic --------------------------------------------------------------------------------------
 
 void add(Traffic& to, const std::string& name, TensorTraffic more) {
   to.tensors[name].read_bytes += more.read_bytes;
   to.tensors[name].write_bytes += more.write_bytes;
 }
 
-/// The forward pass, delta, and dK and dV by key tiles.
+/// What the variants share: the forward pass, delta, and dK and dV with one block per key tile.
 Traffic shared_traffic(const Shape& shape, std::int64_t Br, std::int64_t Bc) {
   const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
@@ -157,7 +157,7 @@ Traffic shared_traffic(const Shape& shape, std::int64_t Br, std::int64_t Bc) {
   return traffic;
 }
 
-/// dQ by query tiles, in a kernel of its own.
+/// dQ in a kernel of its own, with one block per query tile.
 void add_query_tiles(Traffic& to, const Shape& shape, std::int64_t Br) {
   const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
@@ -168,7 +168,7 @@ void add_query_tiles(Traffic& to, const Shape& shape, std::int64_t Br) {
   add(to, "dq", {.write_bytes = q * row});
 }
 
-using Fp32Sample = Fp32Tiles<64>;  // Br and Bc are those of every head dimension
+using Fp32Sample = Fp32Tiles<64>;  // Br and Bc are the same for every head dimension
 
 Traffic fp32_two_kernels_traffic(const Shape& shape) {
   Traffic traffic = shared_traffic(shape, Fp32Sample::Br, Fp32Sample::Bc);
@@ -192,12 +192,13 @@ Traffic mma_deterministic_traffic(const Shape& shape) {
   return traffic;
 }
 
-/// The sums of dQ, in whole query tiles: rows of all heads.
+/// Rows of the sums of dQ, over all heads. Every head has whole query tiles.
 std::int64_t rows_of_sums(const Shape& shape) {
   return shape.batch * shape.heads * ((shape.seq_q - 1) / MmaSample::Br + 1) * MmaSample::Br;
 }
 
-/// Rows that the key tiles of all heads add to the sums of dQ: whole query tiles, and each adds to the last one.
+/// Rows that the key tiles of all heads add to the sums of dQ. They add whole query tiles, so every key tile also adds
+/// the rows of the last query tile that do not exist.
 std::int64_t rows_added(const Shape& shape) {
   const std::int64_t heads = shape.batch * shape.heads;
   const std::int64_t key_tiles = (shape.seq_k - 1) / MmaSample::Bc + 1;
@@ -218,8 +219,9 @@ Traffic mma_fused_traffic(const Shape& shape) {
 
 // --- the variants -------------------------------------------------------------------------------------
 
-/// Standard backward has S and dP in HBM, rounded to the type of the inputs. Of a logit above 64 bf16 keeps multiples of
-/// 1/2, and where a key has nearly all weight of a row, dP - D is a small difference of rounded numbers.
+/// The standard backward pass stores S and dP in HBM, rounded to the type of the inputs. For logits above 64, bf16 has
+/// only multiples of 1/2. And where one key has nearly all the weight of a row, dP - D is a small difference of rounded
+/// numbers.
 std::optional<std::string> too_much_rounding(const Shape& shape, const TensorMap& inputs) {
   if (shape.dtype == DType::kFloat32) return std::nullopt;
   const auto longest_row = [&](const char* name) {
@@ -233,8 +235,8 @@ std::optional<std::string> too_much_rounding(const Shape& shape, const TensorMap
   constexpr double kPeaked = 32;  // normal inputs stay below 20
   if (shape.logit_scale() * double(longest_row("q")) * double(longest_row("k")) < kPeaked)
     return std::nullopt;
-  return "S and dP are rounded to 16 bits in HBM: with logits this large, exp(S) and dP - D lose more than "
-         "that";
+  return "S and dP are rounded to 16 bits in HBM, and with logits this large exp(S) and dP - D amplify the "
+         "error";
 }
 
 std::vector<TensorSpec> own_workspace(const Shape& shape) {
@@ -254,7 +256,7 @@ std::vector<TensorSpec> workspace_with_sums(const Shape& shape) {
 AnyChapter describe_chapter() {
   return Chapter<AttentionBackward>{
       .name = "08_backward",
-      .title = "The backward pass: P again, and five products of matrices",
+      .title = "The backward pass: recompute P, then five matrix products",
       .variants = {
           Step{.name = "standard",
                .summary = "P, dP and dS in HBM, products by cuBLAS",
@@ -264,7 +266,7 @@ AnyChapter describe_chapter() {
                .workspace = standard_backward::workspace,
                .known_failure = too_much_rounding},
           Step{.name = "fp32_two_kernels",
-               .summary = "P again on the chip: once by key tiles, once by query tiles",
+               .summary = "recomputes P on the chip: dK and dV per key tile, dQ per query tile",
                .launch = launch_fp32_two_kernels,
                .traffic = fp32_two_kernels_traffic,
                .refuse = refuse_unless_compiled<Fp32Sizes>,
@@ -287,7 +289,7 @@ AnyChapter describe_chapter() {
                .repeatable = false,
                .workspace = workspace_with_sums},
           Step{.name = "mma_pipelined",
-               .summary = "the next Q and dO are on their way while these are in use",
+               .summary = "prefetches the next Q and dO while the current ones are in use",
                .launch = launch_mma_pipelined,
                .traffic = mma_fused_traffic,
                .refuse = refuse_unless_compiled<MmaSizes>,

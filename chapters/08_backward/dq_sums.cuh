@@ -1,5 +1,5 @@
 /// @file
-/// The sums of dQ that the fused tensor-core kernels add to: in fp32, in the order of the fragments, converted at the end.
+/// The sums of dQ to which the fused tensor-core kernels add: fp32, stored in fragment order, converted at the end.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,12 +17,12 @@ namespace fa::ch08 {
 
 // --- how a fragment is added -------------------------------------------------------------------------------
 //
-// The 128 floats of a fragment lie together, so that an instruction of a warp goes to neighbouring bytes, not to 8 rows
-// of dQ.
+// The 128 floats of a fragment are contiguous, so that one instruction of a warp touches adjacent bytes instead of 8
+// rows of dQ.
 
-/// One float of each lane at a time: 128 neighbouring bytes.
+/// Adds one float per lane and instruction: 128 contiguous bytes.
 struct ElementSums {
-  /// Where element i of this lane's part of a fragment is.
+  /// The position of element i of this lane's part of a fragment.
   __device__ __forceinline__ static int offset(int fragment, int i) {
     return 128 * fragment + 32 * i + threadIdx.x % 32;
   }
@@ -30,7 +30,7 @@ struct ElementSums {
 #pragma unroll
     for (int i = 0; i < 4; ++i) atomicAdd(sums + offset(fragment, i), x[i]);
   }
-  /// Loads elements 2 * half and the next.
+  /// Loads elements 2 * half and 2 * half + 1.
   __device__ __forceinline__ static void load(float (&x)[4], const float* sums, int fragment, int half) {
     const float* from = sums + offset(fragment, 0);
     x[2 * half] = from[32 * 2 * half], x[2 * half + 1] = from[32 * (2 * half + 1)];
@@ -38,7 +38,7 @@ struct ElementSums {
 };
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-/// Four floats of each lane in one instruction, red.global.add.v4.f32: 512 neighbouring bytes.
+/// Adds four floats per lane in one instruction, red.global.add.v4.f32: 512 contiguous bytes.
 struct Float4Sums {
   __device__ __forceinline__ static int offset(int fragment) {
     return 128 * fragment + 4 * (threadIdx.x % 32);
@@ -46,7 +46,7 @@ struct Float4Sums {
   __device__ __forceinline__ static void add(float* sums, int fragment, const float (&x)[4]) {
     atomicAdd(reinterpret_cast<float4*>(sums + offset(fragment)), float4{x[0], x[1], x[2], x[3]});
   }
-  /// Both halves come with the first.
+  /// Loads both halves when half is 0.
   __device__ __forceinline__ static void load(float (&x)[4], const float* sums, int fragment, int half) {
     if (half == 0) *reinterpret_cast<float4*>(x) = load_float4(sums + offset(fragment));
   }
@@ -63,7 +63,7 @@ template <class Tile>
 __device__ __forceinline__ int fragment_of_dq(int mi, int ni) {
   return (threadIdx.x / 32 * Tile::kDqRowFragments + mi) * 4 + ni;
 }
-/// And which element of the tile of dQ is its element i of this lane.
+/// Where element i of this lane's part of that fragment belongs in the tile of dQ.
 template <class Tile>
 __device__ __forceinline__ Coord element_of_dq(int mi, int ni, int i) {
   const int warp = threadIdx.x / 32;

@@ -1,9 +1,9 @@
 /// @file
-/// Two warps with the same keys: what they pass to each other.
+/// How two warps with the same keys exchange P and dS.
 ///
-/// At head_dim 128 each of the two computes P^T and dS^T of half of the queries of a step, and owns half of the columns
-/// of dK and dV. Those are sums over all queries, so each needs the other one's P^T and dS^T. Up to head_dim 64 a warp has
-/// its keys to itself, and nothing is passed.
+/// At head_dim 128 each of the two computes P^T and dS^T for half of the queries of a step, and owns half of the
+/// columns of dK and dV. dK and dV are sums over all queries, so each warp needs the P^T and dS^T of the other. Up to
+/// head_dim 64 a warp has its keys to itself and exchanges nothing.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,17 +16,17 @@
 
 namespace fa::ch08 {
 
-/// The other warp with this warp's keys, and the place in shared memory where the two exchange P^T and dS^T.
+/// The other warp with the same keys, and the buffers in shared memory through which the two exchange P^T and dS^T.
 template <class Tile>
 struct Partner {
   using T = typename Tile::T;
-  T *p, *ds;  ///< of the keys that both have, [kWarpRows, Br]
+  T *p, *ds;  ///< of the keys that the two share, [kWarpRows, Br]
   int part;   ///< of this warp
 
   __device__ __forceinline__ Partner(const KeyTileMemory<Tile>& s, const KeyBlock<Tile>& block)
       : p(s.p + block.warp_key * Tile::Br), ds(s.ds + block.warp_key * Tile::Br), part(block.part) {}
 
-  /// Passes on P^T, or dS^T, of this warp's queries. @param query  the first, in its tile
+  /// Stores P^T, or dS^T, of this warp's queries for the partner. @param query  the first of them, in its tile
   __device__ __forceinline__ void pass_p(int query, const Operand<Tile>& rP) const {
     store_operand<Tile>(p, query, rP);
   }
@@ -35,33 +35,31 @@ struct Partner {
   }
   __device__ __forceinline__ void wait() const { __syncthreads(); }
 
-  /// The first query that is the other warp's.
-  __device__ __forceinline__ int first_query() const { return (1 - part) * Tile::kScoreCols; }
   /// dV += P^T dO and dK += dS^T Q, for the queries of the other warp and the columns of this one.
-  /// @param other   registers for the other warp's P^T, then for its dS^T     @param query  first_query()
-  /// @param q, d_o  row `query`, from this warp's first column on
   __device__ __forceinline__ void add_its_queries(Fragments<Tile, Tile::kCols>& rdV,
-                                                  Fragments<Tile, Tile::kCols>& rdK, Operand<Tile>& other,
-                                                  int query, const T* q, const T* d_o) const {
+                                                  Fragments<Tile, Tile::kCols>& rdK,
+                                                  const QueryTile<Tile>& tile) const {
     static_assert(Tile::Br == 2 * Tile::kScoreCols);
+    const int query = (1 - part) * Tile::kScoreCols;  // the other warp's first query
+    const int at = query * Tile::kHeadDim + part * Tile::kCols;
+    Operand<Tile> other;  // its P^T, then its dS^T
     load_operand<Tile>(other, p, query);
-    mma_nn<Tile>(rdV, other, d_o);
+    mma_nn<Tile>(rdV, other, tile.d_o + at);
     load_operand<Tile>(other, ds, query);
-    mma_nn<Tile>(rdK, other, q);
+    mma_nn<Tile>(rdK, other, tile.q + at);
   }
 };
 
-/// For a warp that has its keys to itself: nothing to pass, nothing to wait for.
+/// For a warp that has its keys to itself: no function does anything.
 template <class Tile>
 struct NoPartner {
   __device__ __forceinline__ NoPartner(const KeyTileMemory<Tile>&, const KeyBlock<Tile>&) {}
   __device__ __forceinline__ void pass_p(int, const Operand<Tile>&) const {}
   __device__ __forceinline__ void pass_ds(int, const Operand<Tile>&) const {}
   __device__ __forceinline__ void wait() const {}
-  __device__ __forceinline__ int first_query() const { return 0; }
   __device__ __forceinline__ void add_its_queries(Fragments<Tile, Tile::kCols>&,
-                                                  Fragments<Tile, Tile::kCols>&, Operand<Tile>&, int,
-                                                  const typename Tile::T*, const typename Tile::T*) const {}
+                                                  Fragments<Tile, Tile::kCols>&,
+                                                  const QueryTile<Tile>&) const {}
 };
 
 template <class Tile>

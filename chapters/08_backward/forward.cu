@@ -22,7 +22,7 @@ struct ForwardSizes {
   static constexpr std::array kTypes = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 };
 
-/// Calls f with the tiles of an element type and a head dimension: f(Tile()).
+/// Calls f(Tile()) with the tiles for an element type and a head dimension.
 template <class F>
 void with_tiles(DType dtype, std::int64_t head_dim, F f) {
   with_compiled<ForwardSizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {

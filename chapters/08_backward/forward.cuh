@@ -1,5 +1,5 @@
 /// @file
-/// The forward pass that the backward pass begins with: the last kernels of chapters 05 and 07.
+/// The forward pass, which runs before the backward pass: the last kernels of chapters 05 and 07.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,8 +18,8 @@ std::vector<TensorSpec> workspace(const AttentionShape& shape);
 /// Bytes of q, k, v, o and lse.
 Traffic traffic(const AttentionShape& shape);
 
-/// Enqueues chapter 05's `register_tiled` in fp32, chapter 07's `final` in 16 bits, with the tiles of head_dim 32, 64
-/// and 128.
+/// Enqueues chapter 05's `register_tiled` for fp32, or chapter 07's `final` for 16 bits. Both are compiled for head_dim
+/// 32, 64 and 128.
 /// @throws CudaError
 void launch(const AttentionBackward::Args& args, cudaStream_t stream);
 

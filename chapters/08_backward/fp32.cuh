@@ -1,15 +1,15 @@
 /// @file
-/// The gradients of attention in fp32, with P computed again and never in HBM; and delta, which both element types need.
+/// The gradients of attention in fp32, with P recomputed and never stored in HBM; and delta, for both element types.
 ///
 /// Q, O, dO and dQ are [batch, heads, seq_q, head_dim], K, V, dK and dV [batch, kv_heads, seq_k, head_dim], LSE and delta
-/// [batch, heads, seq_q]. Any lengths >= 1 and any kv_heads that divides heads. A row that sees no key has the
+/// [batch, heads, seq_q]. Any lengths >= 1 and any kv_heads that divides heads. A row that sees no key has
 /// gradient 0.
 ///
 /// With S = scale * Q K^T, for each element, and delta = rowsum(dO * O), the D of Dao et al. 2022, appendix B.2:
 ///   P = exp(S - LSE)    dP = dO V^T    dS = P * (dP - delta)
 ///   dV = P^T dO         dK = scale * dS^T Q         dQ = scale * dS K
 ///
-/// query_gradients.cuh and tensor_cores.cuh have the same on tensor cores. What the kernels ask of HBM: chapter.cu.
+/// query_gradients.cuh and tensor_cores.cuh do the same on tensor cores. chapter.cu has the formulas of the traffic.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,13 +26,13 @@ namespace fa::ch08 {
 
 // --- before the gradients ------------------------------------------------------------------------------------
 
-/// Neighbouring elements that one instruction loads.
+/// Adjacent elements that one instruction loads.
 template <class T, int kCount>
 struct alignas(kCount * sizeof(T)) Pack {
   T x[kCount];
 };
 
-/// delta = rowsum(dO * O): what all elements of a row of dP have in common with the row's softmax.
+/// delta = rowsum(dO * O): the per-row term that the softmax gradient subtracts from dP (`delta` in FlashAttention).
 ///
 ///   grid    ceil(batch * heads * seq_q / kRowsOfBlock)      one warp per row
 ///   block   32 * kRowsOfBlock
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) compute_delta(Backward<T> a
   const size_t at = row * kHeadDim + threadIdx.x % 32 * kCount;
   const auto o = *reinterpret_cast<const Pack<T, kCount>*>(a.o + at);
   const auto d_o = *reinterpret_cast<const Pack<T, kCount>*>(a.d_o + at);
-  // EXERCISE 1: Make `sum` the dot product of the row's O and dO. This lane has kCount elements of each.
+  // EXERCISE 1: Compute `sum`, the dot product of the row's O and dO. This lane has kCount elements of each.
   float sum = 0.0f;
   for (int i = 0; i < kCount; ++i) sum += float(o.x[i]) * float(d_o.x[i]);
   sum = warp_reduce(sum, Sum());
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) compute_delta(Backward<T> a
   if (threadIdx.x % 32 == 0) a.delta[row] = sum;
 }
 
-/// Zeros, 16 bytes for each thread. @param count  of float4s
+/// Writes zeros, 16 bytes per thread. @param count  number of float4s
 __global__ void __launch_bounds__(256) fill_with_zeros(float* x, size_t count) {
   const size_t n = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (n < count) store_float4(x + 4 * n, {0.0f, 0.0f, 0.0f, 0.0f});
@@ -80,7 +80,7 @@ struct SharedTiles {
   }
 };
 
-/// The first 64 rows of a matrix, times `factor`. Those that do not exist become zeros.
+/// Loads 64 rows of a matrix, times `factor`. Rows that do not exist become zeros.
 template <class Tile>
 __device__ __forceinline__ void load_rows(float* s, const float* g, int rows, float factor = 1.0f) {
   for (int n = threadIdx.x; n < Tile::Br * Tile::kHeadDim / 4; n += Tile::kThreads) {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void load_rows(float* s, const float* g, int rows, fl
   }
 }
 
-/// Q, dO, LSE and delta of a query tile. @param head  counts through all batches
+/// Loads Q, dO, LSE and delta of a query tile. @param head  counted over all batches
 template <class Tile>
 __device__ __forceinline__ void load_queries(const SharedTiles<Tile>& s, const Backward<float>& a, int head,
                                              int first_query) {
@@ -107,7 +107,7 @@ __device__ __forceinline__ void load_queries(const SharedTiles<Tile>& s, const B
   }
 }
 
-/// P and dS of a query tile and a key tile: [kRows, kCols] of this thread.
+/// P and dS of a query tile and a key tile: this thread's [kRows, kCols].
 template <class Tile>
 __device__ __forceinline__ void p_and_ds(float (&rP)[Tile::kRows][Tile::kCols],
                                          float (&rdS)[Tile::kRows][Tile::kCols], const SharedTiles<Tile>& s,
@@ -120,10 +120,10 @@ __device__ __forceinline__ void p_and_ds(float (&rP)[Tile::kRows][Tile::kCols],
     const int visible = query < a.seq_q ? a.visible_keys(query) - first_key : 0;
     const float lse = s.lse[row], delta = s.delta[row];
     for (int c = 0; c < Tile::kCols; ++c) {
-      // EXERCISE 2: rP[r][c] is a scaled score. Make it P, and 0 where the query does not see the key.
+      // EXERCISE 2: rP[r][c] is a scaled score. Turn it into P, or into 0 if the query does not see the key.
       rP[r][c] = my.strided_col(c) < visible ? __expf(rP[r][c] - lse) : 0.0f;
       // END 2
-      // EXERCISE 3: rdS[r][c] is dP. Make it dS.
+      // EXERCISE 3: rdS[r][c] is dP. Turn it into dS.
       rdS[r][c] = rP[r][c] * (rdS[r][c] - delta);
       // END 3
     }
@@ -139,9 +139,9 @@ __device__ __forceinline__ void store_p(float* sP, const float (&rP)[Tile::kRows
   }
 }
 
-// --- dQ by query tiles -------------------------------------------------------------------------------
+// --- dQ: one block per query tile --------------------------------------------------------------------
 
-/// dQ of a query tile, which stays on the chip while the block walks through the keys that it sees.
+/// dQ of a query tile, which stays on the chip while the block loops over the keys that the tile sees.
 ///
 ///   grid    batch * heads * ceil(seq_q / Br)
 ///   block   Tile::kThreads
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
   const int tiles = (a.seq_q + Br - 1) / Br;
   const int head = blockIdx.x / tiles;
-  const int first_query = (tiles - 1 - int(blockIdx.x % tiles)) * Br;  // under a mask, the longest come first
+  const int first_query = (tiles - 1 - int(blockIdx.x % tiles)) * Br;  // under a mask, the longest first
   const int keys = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
   const size_t first_row = size_t(a.kv_head(head)) * a.seq_k;  // of K and V
   const ThreadPart<Tile> my;
@@ -164,13 +164,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
   for (int first_key = 0; first_key < keys; first_key += Bc) {
     load_rows<Tile>(s.k, a.k + (first_row + first_key) * d, keys - first_key);
     load_rows<Tile>(s.v, a.v + (first_row + first_key) * d, keys - first_key);
-    __syncthreads();  // the key tile is loaded, and the query tile
+    __syncthreads();  // the key tile and the query tile are loaded
     float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
     p_and_ds(rP, rdS, s, a, first_query, first_key);
     store_p<Tile>(s.p, rdS);
     __syncthreads();  // dS is stored
     multiply_nn<Tile>(rdQ, s.p, s.k);
-    __syncthreads();  // no warp reads the key tile any more, nor dS
+    __syncthreads();  // no warp reads the key tile or dS any more
   }
 
   for (int r = 0; r < Tile::kRows; ++r) {
@@ -185,42 +185,42 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
   }
 }
 
-// --- dK and dV by key tiles --------------------------------------------------------------------------
+// --- dK and dV: one block per key tile ---------------------------------------------------------------
 
-/// The query tiles that see a key tile: those of heads [head, end_head), each from first_query on.
+/// The query tiles that see a key tile: of heads [head, end_head), in each head from first_query on.
 struct QueryRange {
   int head, end_head, first_query;
 };
 template <class Tile>
 __device__ __forceinline__ QueryRange queries_that_see(const Backward<float>& a, int kv_head, int first_key) {
   constexpr int Br = Tile::Br;
-  // EXERCISE 4: Find how many query heads share the block's keys, and where the first query tile begins that sees one.
+  // EXERCISE 4: Compute how many query heads share the block's keys, and where the first query tile that sees one begins.
   const int group = a.heads / a.kv_heads;
   const int begin = max(0, a.first_query(first_key)) / Br * Br;
   // END 4
   return {kv_head * group, (kv_head + 1) * group, begin};
 }
 
-/// dV += P^T dO and dK += scale * dS^T Q, for the query tile in shared memory. P and then dS of the block are in s.p.
+/// dV += P^T dO and dK += scale * dS^T Q, for the query tile in shared memory. s.p holds P first, dS later.
 template <class Tile>
 __device__ __forceinline__ void add_dv_and_dk(float (&rdV)[Tile::kRows][Tile::kDims],
                                               float (&rdK)[Tile::kRows][Tile::kDims],
                                               const SharedTiles<Tile>& s,
                                               const float (&rP)[Tile::kRows][Tile::kCols],
                                               const float (&rdS)[Tile::kRows][Tile::kCols]) {
-  // EXERCISE 5: Add P^T dO to rdV, and dS^T Q to rdK. There is room for P or dS in s.p, for one at a time.
+  // EXERCISE 5: Add P^T dO to rdV, and dS^T Q to rdK. s.p has room for only one of P and dS at a time.
   store_p<Tile>(s.p, rP);
   __syncthreads();  // P is stored
   multiply_tn<Tile>(rdV, s.p, s.d_o);
   __syncthreads();  // no warp reads P any more
   store_p<Tile>(s.p, rdS);
   __syncthreads();  // dS is stored
-  // Q is scaled, and so dK will be.
+  // Q is already scaled, so dK is too.
   multiply_tn<Tile>(rdK, s.p, s.q);
   // END 5
 }
 
-/// Stores the rows of dK and dV that exist. @param first_row  of the key tile, in all of K
+/// Stores the rows of dK and dV that exist. @param first_row  first row of the key tile, in K
 template <class Tile>
 __device__ __forceinline__ void store_dk_and_dv(const ThreadPart<Tile>& my, const Backward<float>& a,
                                                 size_t first_row, int first_key,
@@ -238,7 +238,7 @@ __device__ __forceinline__ void store_dk_and_dv(const ThreadPart<Tile>& my, cons
   }
 }
 
-/// dK and dV of a key tile, which stays on the chip while the block walks through the query tiles of all heads that share
+/// dK and dV of a key tile, which stays on the chip while the block loops over the query tiles of all heads that share
 /// it.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
@@ -262,9 +262,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
   const QueryRange range = queries_that_see<Tile>(a, kv_head, first_key);
   for (int head = range.head; head < range.end_head; ++head) {
     for (int first_query = range.first_query; first_query < a.seq_q; first_query += Br) {
-      __syncthreads();  // no warp reads the previous query tile any more, nor dS
+      __syncthreads();  // no warp reads the previous query tile or dS any more
       load_queries(s, a, head, first_query);
-      __syncthreads();  // the query tile is loaded, and the key tile
+      __syncthreads();  // the query tile and the key tile are loaded
       float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
       p_and_ds(rP, rdS, s, a, first_query, first_key);
       add_dv_and_dk(rdV, rdK, s, rP, rdS);
@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
   store_dk_and_dv(my, a, first_row, first_key, rdK, rdV);
 }
 
-// --- dQ as well: atomic additions --------------------------------------------------------------------
+// --- dQ in the same kernel, by atomic additions ------------------------------------------------------
 
 /// dQ += scale * dS K, for the queries that exist. dS is in s.p.
 template <class Tile>
@@ -291,11 +291,11 @@ __device__ __forceinline__ void add_dq(const ThreadPart<Tile>& my, const Backwar
   // END 6
 }
 
-/// dK and dV as in key_gradients(); and dQ += scale * dS K, since dS is at hand. Several blocks add to the same rows of
-/// dQ, in an order that differs from run to run.
+/// dK and dV as in key_gradients(); and dQ += scale * dS K, since dS is already there. Several blocks add to the same
+/// rows of dQ, in an order that differs from run to run.
 ///
 ///   grid, block, shared   as key_gradients()
-///   HBM     as key_gradients(), and adds to dQ each time that it reads Q
+///   HBM     as key_gradients(), and adds to dQ each time it reads Q
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) fused_gradients(Backward<float> a) {
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
@@ -312,9 +312,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) fused_grad
   const QueryRange range = queries_that_see<Tile>(a, kv_head, first_key);
   for (int head = range.head; head < range.end_head; ++head) {
     for (int first_query = range.first_query; first_query < a.seq_q; first_query += Br) {
-      __syncthreads();  // no warp reads the previous query tile any more, nor dS
+      __syncthreads();  // no warp reads the previous query tile or dS any more
       load_queries(s, a, head, first_query);
-      __syncthreads();  // the query tile is loaded, and the key tile
+      __syncthreads();  // the query tile and the key tile are loaded
       float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
       p_and_ds(rP, rdS, s, a, first_query, first_key);
       add_dv_and_dk(rdV, rdK, s, rP, rdS);

@@ -1,6 +1,6 @@
 /// @file
-/// The three kinds of products of the backward pass in fp32: which thread computes what of each, and from which rows and
-/// columns in shared memory.
+/// The three kinds of products of the backward pass in fp32: what each thread computes, and which rows and columns it
+/// reads from shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,8 +9,8 @@
 
 namespace fa::ch08 {
 
-/// How the fp32 kernels cut the problem. The threads of a block form a grid of 16 rows. Each has a part of every
-/// product: of S and dP, of dK and dV, of dQ.
+/// Tile sizes of the fp32 kernels. The threads of a block form a grid with 16 rows. Each of them computes part of every
+/// product: S and dP, dK and dV, dQ.
 template <int kHeadDimension>
 struct Fp32Tiles {
   static constexpr int kHeadDim = kHeadDimension;
@@ -20,18 +20,19 @@ struct Fp32Tiles {
   static constexpr int kBlocksPerSm = 256 / kThreads;
   static constexpr int kRowThreads = 16;
   static constexpr int kColThreads = kThreads / kRowThreads;
-  static constexpr int kRows = Br / kRowThreads;  ///< of a thread, also of dK and dV: Br = Bc
+  static constexpr int kRows = Br / kRowThreads;  ///< of a thread; for dK and dV too, since Br = Bc
   static constexpr int kCols = Bc / kColThreads;
   static constexpr int kDims = kHeadDim / kColThreads;  ///< columns of dQ, dK, dV
-  // The float4s of four rows that a warp loads at once are in different banks; P is stored in 4 x 8 single numbers.
-  static constexpr int kStride = kHeadDim + 4;  ///< of Q, dO, K and V
-  static constexpr int kPStride = Bc + 8;       ///< of P and dS
+  // With these strides, the float4s that a warp loads from several rows at once are in different banks, and so are the
+  // 4 x 8 floats of P that it stores at once.
+  static constexpr int kStride = kHeadDim + 4;  ///< of a row of Q, dO, K or V
+  static constexpr int kPStride = Bc + 8;       ///< of a row of P or dS
   static constexpr int kSharedBytes = int(sizeof(float)) * (2 * (Br + Bc) * kStride + Br * kPStride + 2 * Br);
   static_assert(Br == Bc);
 };
 
-/// A thread's part of the products. A warp is 4 x 8 threads of the grid: lane ^ 1 has the same row, lane ^ 2 the same
-/// column, so that 16 lanes load their float4s in one wavefront (chapter 05).
+/// A thread's part of the products. A warp covers 4 x 8 threads of the grid: lane ^ 1 has the same row, lane ^ 2 the
+/// same column, so that one wavefront loads the float4s of 16 lanes (chapter 05).
 template <class Tile>
 struct ThreadPart {
   int row, col;  ///< of the thread in the grid
@@ -42,11 +43,12 @@ struct ThreadPart {
     row = warp / kWarpsInRow * 4 + lane / 2 % 4;
     col = warp % kWarpsInRow * 8 + lane % 2 + lane / 8 * 2;
   }
-  /// The thread's row or column i where the product runs along the rows of its operand: every kRowThreads-th.
+  /// Row or column i of this thread if the product reads its operand along the rows: every kRowThreads-th row, or every
+  /// kColThreads-th column.
   __device__ __forceinline__ int strided_row(int i) const { return row + i * Tile::kRowThreads; }
   __device__ __forceinline__ int strided_col(int i) const { return col + i * Tile::kColThreads; }
-  /// Where it runs down the columns: the first of four adjacent ones, a float4, to
-  /// which i belongs.
+  /// If the product reads its operand down the columns, a thread has groups of four adjacent ones, each a float4. This is
+  /// the first of the group that i belongs to.
   __device__ __forceinline__ int adjacent_row(int i) const { return 4 * (row + i / 4 * Tile::kRowThreads); }
   __device__ __forceinline__ int adjacent_col(int i) const { return 4 * (col + i / 4 * Tile::kColThreads); }
 };
@@ -56,7 +58,7 @@ __device__ __forceinline__ void load_four(float (&r)[4], const float* s) {
   r[0] = x.x, r[1] = x.y, r[2] = x.z, r[3] = x.w;
 }
 
-/// C = A B^T, [kRows, kCols] of it: S = Q K^T and dP = dO V^T. Both operands are read along their rows.
+/// C = A B^T, this thread's [kRows, kCols]: S = Q K^T and dP = dO V^T. Reads both operands along their rows.
 template <class Tile>
 __device__ __forceinline__ void multiply_nt(float (&rC)[Tile::kRows][Tile::kCols], const float* sA,
                                             const float* sB) {
@@ -77,7 +79,8 @@ __device__ __forceinline__ void multiply_nt(float (&rC)[Tile::kRows][Tile::kCols
   }
 }
 
-/// C += A^T B, [kRows, kDims] of it: dV += P^T dO and dK += dS^T Q. Both are read down their columns: outer products.
+/// C += A^T B, this thread's [kRows, kDims]: dV += P^T dO and dK += dS^T Q. Reads both operands down their columns, as
+/// a sum of outer products.
 template <class Tile>
 __device__ __forceinline__ void multiply_tn(float (&rC)[Tile::kRows][Tile::kDims], const float* sA,
                                             const float* sB) {
@@ -97,7 +100,7 @@ __device__ __forceinline__ void multiply_tn(float (&rC)[Tile::kRows][Tile::kDims
   }
 }
 
-/// C += A B, [kRows, kDims] of it: dQ += dS K. A is read along its rows, B down its columns.
+/// C += A B, this thread's [kRows, kDims]: dQ += dS K. Reads A along its rows and B down its columns.
 template <class Tile>
 __device__ __forceinline__ void multiply_nn(float (&rC)[Tile::kRows][Tile::kDims], const float* sA,
                                             const float* sB) {

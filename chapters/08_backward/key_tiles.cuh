@@ -1,6 +1,6 @@
 /// @file
-/// How the tensor-core kernels by key tiles cut the problem: sizes, what a warp has of the key tile, and which query tiles
-/// its block walks through.
+/// The tensor-core kernels with one block per key tile: their sizes, each warp's part of the key tile, and the query
+/// tiles over which the block loops.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,11 +13,12 @@
 
 namespace fa::ch08 {
 
-/// What the three kernels have in common.
+/// The sizes that the three kernels share.
 ///
-/// A warp has 32 keys, for the sake of shared memory: what it loads of Q and dO feeds two rows of fragments. At head_dim
-/// 128 its parts of dK and dV would fill all registers. There two warps have the same keys: each has half the queries of
-/// S and dP, half the columns of dK and dV, and needs the other one's P and dS (exchange.cuh).
+/// A warp has 32 keys, which halves its loads from shared memory: each fragment of Q or dO feeds two rows of fragments.
+/// At head_dim 128 its part of dK and dV would take 256 registers per thread, more than there are. So two warps share the
+/// same keys: each computes S and dP for half of the queries, owns half of the columns of dK and dV, and needs the P and
+/// dS of the other (exchange.cuh).
 ///
 /// @tparam kStagesOfQueries  tiles of Q and dO in shared memory
 template <class Element, int kHeadDimension, int kStagesOfQueries>
@@ -28,18 +29,18 @@ struct MmaKeyTiles {
   static constexpr int Br = 64;                                 ///< queries of a step
   static constexpr int Bc = 128;                                ///< keys of a block
   static constexpr int kWarpRows = 32;                          ///< keys of a warp
-  static constexpr int kWarpsPerKeys = kHeadDim <= 64 ? 1 : 2;  ///< that have the same keys
+  static constexpr int kWarpsPerKeys = kHeadDim <= 64 ? 1 : 2;  ///< warps that share their keys
   static constexpr int kWarps = Bc / kWarpRows * kWarpsPerKeys;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kBlocksPerSm = 8 / kWarps;
-  static constexpr int kRowFragments = kWarpRows / 16;    ///< of a warp, from top to bottom
-  static constexpr int kScoreCols = 32;                   ///< queries whose S and dP are in registers
+  static constexpr int kRowFragments = kWarpRows / 16;    ///< rows of fragments of a warp
+  static constexpr int kScoreCols = 32;                   ///< queries whose S and dP a warp holds at a time
   static constexpr int kCols = kHeadDim / kWarpsPerKeys;  ///< columns of dK and dV of a warp
-  static constexpr int kScoreSteps = Br / kScoreCols / kWarpsPerKeys;  ///< of a warp, for a query tile
+  static constexpr int kScoreSteps = Br / kScoreCols / kWarpsPerKeys;  ///< rounds of a warp per query tile
   static constexpr int kStages = kStagesOfQueries;
   static constexpr int kKeyTile = Bc * kHeadDim, kQueryTile = Br * kHeadDim;  ///< elements
 
-  // P^T and dS^T in shared memory, [Bc, Br], if any warp reads another one's.
+  // P^T and dS^T in shared memory, [Bc, Br], if a warp reads those of another.
   using PRows = Swizzled<Br>;
   static constexpr int kPTile = (kWarpsPerKeys - 1) * Bc * Br;  ///< elements
   static constexpr int bytes(int ds_tile) {
@@ -56,39 +57,43 @@ struct KeyGradientTiles : MmaKeyTiles<T, d, 2> {
   static constexpr int kSharedBytes = Base::bytes(kDsTile);
 };
 
-/// dK, dV and parts of dQ: `mma_fused_gradients`, with one stage, and `mma_pipelined_gradients`, with two.
-/// @tparam SumsOfDq  how the parts of dQ are added up (dq_sums.cuh)
+/// dK, dV and contributions to dQ: `mma_fused_gradients`, with one stage, and `mma_pipelined_gradients`, with two.
+/// @tparam SumsOfDq  how the contributions to dQ are added (dq_sums.cuh)
 template <class T, int d, int kStagesOfQueries, class SumsOfDq>
 struct FusedTiles : MmaKeyTiles<T, d, kStagesOfQueries> {
   using Base = MmaKeyTiles<T, d, kStagesOfQueries>;
   using Sums = SumsOfDq;
-  static constexpr int kDsTile = Base::Bc * Base::Br;  ///< for dQ, all warps'
+  static constexpr int kDsTile = Base::Bc * Base::Br;  ///< of all warps, for dQ
   static constexpr int kSharedBytes = Base::bytes(kDsTile);
-  // The warps' parts of dQ, [Br, kHeadDim]: 32 columns each.
+  // How the warps divide dQ, [Br, kHeadDim]: 32 columns each.
   static constexpr int kColWarps = d / 32;
   static constexpr int kDqRowFragments = Base::Br / 16 * kColWarps / Base::kWarps;
 };
 
-/// The key tile of a block, and what this warp has of it.
+/// The key tile of a block, and this warp's part of it.
 template <class Tile>
 struct KeyBlock {
   int kv_head, first_key;
   size_t first_row;  ///< of K, V, dK and dV
-  int warp_key;      ///< the warp's first, in the tile
-  int part;          ///< of the queries in a step, and of the columns of dK and dV: 0 .. kWarpsPerKeys - 1
+  int warp_key;      ///< the warp's first key, in the tile
+  int part;          ///< which of kWarpsPerKeys parts of a step's queries, and of the columns of dK and dV
 
   __device__ __forceinline__ explicit KeyBlock(const Backward<typename Tile::T>& a) {
     const int key_tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
     kv_head = blockIdx.x / key_tiles, first_key = blockIdx.x % key_tiles * Tile::Bc;
-    // From one lane for all: now the compiler knows that it is the same in all, and keeps addresses in uniform registers.
+    // Broadcast by lane 0: now the compiler knows that all lanes have the same value, and uses uniform registers.
     const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);
     warp_key = warp / Tile::kWarpsPerKeys * Tile::kWarpRows;
     part = warp % Tile::kWarpsPerKeys;
     first_row = size_t(kv_head) * a.seq_k + first_key;
   }
+  /// The first query of the warp's round n, counted in the query tile.
+  __device__ __forceinline__ int query(int n) const {
+    return (n * Tile::kWarpsPerKeys + part) * Tile::kScoreCols;
+  }
 };
 
-/// A walk through the query tiles of all heads that share a key tile, in each head from the first that sees it.
+/// Iterates over the query tiles of all heads that share a key tile, in each head from the first tile that sees it.
 template <class Tile>
 struct QueryWalk {
   int head, tile;  ///< the current ones
@@ -103,6 +108,10 @@ struct QueryWalk {
   }
   __device__ __forceinline__ bool done() const { return head >= end_head; }
   __device__ __forceinline__ int first_query() const { return tile * Tile::Br; }
+  /// The sums of dQ of the current query tile.
+  __device__ __forceinline__ float* sums_of_dq(const Backward<typename Tile::T>& a) const {
+    return a.dq_sum + (size_t(head) * end_tile + tile) * Tile::kQueryTile;
+  }
   __device__ __forceinline__ void next() {
     if (++tile == end_tile) {
       tile = first_tile;

@@ -20,7 +20,15 @@ using Fragments = float[Tile::kRowFragments][kCols / 8][4];
 template <class Tile>
 using Operand = std::uint32_t[Tile::kRowFragments][Tile::kScoreCols / 16][4];
 
-/// C = A B^T, for kScoreCols rows of B: S^T = K Q^T and dP^T = V dO^T. A row of B is a column of its operand.
+/// C += A B for 16 columns of B, whose four registers ldmatrix has loaded. @param rC  two adjacent fragments
+template <class T>
+__device__ __forceinline__ void mma_16_columns(float (*rC)[4], const std::uint32_t (&a)[4],
+                                               const std::uint32_t (&b)[4]) {
+  mma<T>(rC[0], a, {b[0], b[1]});
+  mma<T>(rC[1], a, {b[2], b[3]});
+}
+
+/// C = A B^T, for kScoreCols rows of B: S^T = K Q^T and dP^T = V dO^T. Each row of B is a column of the operand.
 /// @param sA  the warp's rows
 template <class Tile>
 __device__ __forceinline__ void mma_nt(Fragments<Tile, Tile::kScoreCols>& rC, const typename Tile::T* sA,
@@ -48,16 +56,13 @@ __device__ __forceinline__ void mma_nt(Fragments<Tile, Tile::kScoreCols>& rC, co
       std::uint32_t b[4];
       ldmatrix(b, sB + Rows::advance(at_b, 16 * ni, 16 * step));
 #pragma unroll
-      for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
-        mma<T>(rC[mi][2 * ni], a[mi], {b[0], b[1]});
-        mma<T>(rC[mi][2 * ni + 1], a[mi], {b[2], b[3]});
-      }
+      for (int mi = 0; mi < Tile::kRowFragments; ++mi) mma_16_columns<T>(rC[mi] + 2 * ni, a[mi], b);
     }
   }
 }
 
-/// C += A B, for kScoreCols rows of B: dV += P^T dO, dK += dS^T Q, dQ += dS K. A row of B is a row of its operand.
-/// @param sB  the first of the warp's columns
+/// C += A B, for kScoreCols rows of B: dV += P^T dO, dK += dS^T Q, dQ += dS K. Each row of B is a row of the operand.
+/// @param sB  at the first of the warp's columns
 template <class Tile>
 __device__ __forceinline__ void mma_nn(Fragments<Tile, Tile::kCols>& rC, const Operand<Tile>& rA,
                                        const typename Tile::T* sB) {
@@ -72,15 +77,12 @@ __device__ __forceinline__ void mma_nn(Fragments<Tile, Tile::kCols>& rC, const O
       std::uint32_t b[4];
       ldmatrix_transposed(b, sB + Rows::advance(at, 16 * step, 16 * ni));
 #pragma unroll
-      for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
-        mma<T>(rC[mi][2 * ni], rA[mi][step], {b[0], b[1]});
-        mma<T>(rC[mi][2 * ni + 1], rA[mi][step], {b[2], b[3]});
-      }
+      for (int mi = 0; mi < Tile::kRowFragments; ++mi) mma_16_columns<T>(rC[mi] + 2 * ni, rA[mi][step], b);
     }
   }
 }
 
-/// Two fragments C side by side are one fragment A (chapter 06).
+/// Rounds C to 16 bits. Two adjacent fragments C are one fragment A (chapter 06).
 template <class Tile>
 __device__ __forceinline__ void to_operand(Operand<Tile>& rA, const Fragments<Tile, Tile::kScoreCols>& rC) {
 #pragma unroll
@@ -97,7 +99,7 @@ __device__ __forceinline__ void to_operand(Operand<Tile>& rA, const Fragments<Ti
 }
 
 /// Stores the warp's part of P^T or dS^T, [Bc, Br].
-/// @param s  element (first key of the warp, 0)     @param query  the first
+/// @param s  at element (first key of the warp, 0)     @param query  the first query
 template <class Tile>
 __device__ __forceinline__ void store_operand(typename Tile::T* s, int query, const Operand<Tile>& rA) {
 #pragma unroll
@@ -106,7 +108,7 @@ __device__ __forceinline__ void store_operand(typename Tile::T* s, int query, co
     for (int step = 0; step < Tile::kScoreCols / 16; ++step) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const Coord at = element_of_a(threadIdx.x % 32, 2 * i);  // and the element to the right of it
+        const Coord at = element_of_a(threadIdx.x % 32, 2 * i);  // and the element to its right
         *reinterpret_cast<std::uint32_t*>(
             s + Tile::PRows::offset(16 * mi + at.row, query + 16 * step + at.col)) = rA[mi][step][i];
       }

@@ -4,8 +4,8 @@
 #   ./learn profile 08 --variant mma_pipelined --heads 3 --seq-q 1000 --head-dim 128 --dtype bf16
 # ./profile.sh --help has the options; ./learn profile builds what is missing.
 #
-# What to look at: the forward pass, D and the gradients, each with a line; the sectors of atomic additions, which
-# fill a quarter of theirs in fp32_fused and all of them in mma_fused; tensor instructions, five products or seven.
+# What to look at: one line each for the forward pass, D and the gradients; the sectors of atomic additions, of which
+# fp32_fused uses a quarter and mma_fused all; the tensor instructions of five products or seven.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"

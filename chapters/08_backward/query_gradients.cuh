@@ -1,7 +1,7 @@
 /// @file
-/// dQ on tensor cores, by query tiles: 16 bits in, products summed in fp32. The simplest of the tensor-core kernels.
+/// dQ on tensor cores, one block per query tile: 16-bit inputs, fp32 sums. The simplest of the tensor-core kernels.
 ///
-/// Shapes and formulas as in fp32.cuh.
+/// Shapes and formulas are those of fp32.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@
 
 namespace fa::ch08 {
 
-/// How `mma_query_gradients` cuts the problem.
+/// Tile sizes of `mma_query_gradients`.
 template <class Element, int kHeadDimension>
 struct MmaQueryTiles {
   using T = Element;
@@ -30,7 +30,7 @@ struct MmaQueryTiles {
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kBlocksPerSm = 2;
   static constexpr int kWarpRows = Br / kWarps;         ///< queries of a warp
-  static constexpr int kRowFragments = kWarpRows / 16;  ///< of a warp, from top to bottom
+  static constexpr int kRowFragments = kWarpRows / 16;  ///< rows of fragments of a warp
   static constexpr int kScoreCols = 32;                 ///< keys whose S and dP are in registers
   static constexpr int kCols = kHeadDim;                ///< columns of dQ of a warp
   static constexpr int kStages = 2;                     ///< tiles of K and V in shared memory
@@ -38,9 +38,9 @@ struct MmaQueryTiles {
   static constexpr int kSharedBytes = int(sizeof(T)) * (2 * kQueryTile + kStages * 2 * kKeyTile);
 };
 
-/// dS from S and dP, which overwrites dP, for the warp's queries and kScoreCols keys. Queries are rows.
+/// Overwrites dP with dS, for the warp's queries and kScoreCols keys. Queries are rows.
 /// @param lse     of rows lane / 4 + 8 * row, times log2 e     @param delta  of the same rows
-/// @param factor  scale * log2 e                               @param key    the first, counted from first_key
+/// @param factor  scale * log2 e                               @param key    the first key, counted from first_key
 template <class Tile>
 __device__ __forceinline__ void ds_of_queries(Fragments<Tile, Tile::kScoreCols>& rdS,
                                               const Fragments<Tile, Tile::kScoreCols>& rS,
@@ -49,7 +49,7 @@ __device__ __forceinline__ void ds_of_queries(Fragments<Tile, Tile::kScoreCols>&
                                               const Attention<typename Tile::T>& a, float factor, int lane,
                                               int first_query, int first_key, int key) {
   const bool masked =
-      first_key + key + Tile::kScoreCols > a.visible_keys(first_query);  // which sees the fewest keys
+      first_key + key + Tile::kScoreCols > a.visible_keys(first_query);  // it sees the fewest keys
 #pragma unroll
   for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
     const int seen = a.visible_keys(first_query + 8 * row + lane / 4) - first_key - key - lane % 4 * 2;
@@ -66,11 +66,12 @@ __device__ __forceinline__ void ds_of_queries(Fragments<Tile, Tile::kScoreCols>&
   }
 }
 
-/// dQ of a query tile, which stays on the chip while the block walks through the keys. Queries are rows, so dS is an
-/// operand A for dS K as it is, and no warp needs another one's. The next key tile is in flight while this one is in use.
+/// dQ of a query tile, which stays on the chip while the block loops over the keys. Queries are rows, so the registers
+/// of dS already form operand A of dS K, and no warp needs another warp's dS. The next key tile is prefetched while the
+/// current one is in use.
 ///
 ///   grid    batch * heads * ceil(seq_q / Br)
-///   block   Tile::kThreads: a warp for kWarpRows queries
+///   block   Tile::kThreads: one warp per kWarpRows queries
 ///   shared  Tile::kSharedBytes: Q and dO, kStages tiles of K and V
 ///   HBM     reads Q, dO, LSE and delta once, and the keys and values that the tile's last query sees; writes dQ
 template <class Tile>
@@ -78,11 +79,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_query_gradients(Backward<typename Tile::T> a) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc, kScoreCols = Tile::kScoreCols;
-  constexpr int kLaneRows = 2 * Tile::kRowFragments;  // rows of which a lane has elements: lane / 4 + 8 * row
+  constexpr int kLaneRows = 2 * Tile::kRowFragments;  // rows in which a lane has elements: lane / 4 + 8 * row
   const int query_tiles = (a.seq_q + Br - 1) / Br;
   const int head = blockIdx.x / query_tiles;
   const int first_query =
-      (query_tiles - 1 - int(blockIdx.x % query_tiles)) * Br;  // under a mask, the longest first
+      (query_tiles - 1 - int(blockIdx.x % query_tiles)) * Br;  // under a mask, the longest blocks first
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * Tile::kWarpRows;
   const int warp_query = first_query + warp_row;
   const size_t first = size_t(head) * a.seq_q + first_query;   // row of Q, dO and dQ
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
   for (int first_key = 0; first_key < keys; first_key += Bc) {
     cp_async_wait<0>();
-    __syncthreads();  // the key tile has landed; and no warp reads the previous one any more
+    __syncthreads();  // the key tile has landed, and no warp still reads the previous one
     if (first_key + Bc < keys) {
       load_keys(first_key + Bc, 1 - stage);
       cp_async_commit();
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stage = 1 - stage;
   }
   cp_async_wait<0>();
-  __syncthreads();  // where there is no key at all, the copies of Q have landed now
+  __syncthreads();  // for rows without any key: the loop has not waited for Q, whose buffer is reused now
   store_rows<Tile>(a.dq + (first + warp_row) * d, sQ + warp_row * d, rdQ, a.scale, a.seq_q - warp_query);
 }
 

@@ -1,5 +1,5 @@
 /// @file
-/// Rows on their way between HBM and shared memory, for the tensor-core kernels; and the tiles of a block there.
+/// Moves rows between HBM and shared memory for the tensor-core kernels, and places the tiles of a block there.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,10 +15,10 @@
 
 namespace fa::ch08 {
 
-/// Starts the copies of the first kRows rows of a matrix. Those that do not exist become zeros.
+/// Starts copying the first kRows rows of a matrix. Rows that do not exist become zeros.
 template <class Tile, int kRows>
 __device__ __forceinline__ void copy_rows_async(typename Tile::T* s, const typename Tile::T* g, int rows) {
-  constexpr int kChunk = 8, kStep = Tile::kThreads * kChunk / Tile::kHeadDim;  // elements of 16 bytes, rows
+  constexpr int kChunk = 8, kStep = Tile::kThreads * kChunk / Tile::kHeadDim;  // elements in 16 bytes; rows
   const int first = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
 #pragma unroll
   for (int row = first; row < first + kRows; row += kStep) {
@@ -28,8 +28,8 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::T* s, const typen
   }
 }
 
-/// Rounds a warp's part of rows to 16 bits and stores those that exist: through shared memory, 16 bytes at a time.
-/// @param g, s  the first of the warp's columns; in shared memory they are no longer in use
+/// Rounds a warp's part of a tile to 16 bits and stores the rows that exist, 16 bytes at a time via shared memory.
+/// @param g, s  at the first of the warp's columns; overwrites what is in s
 template <class Tile>
 __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T* s,
                                            const Fragments<Tile, Tile::kCols>& rC, float factor, int rows) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T
       *to = pack<typename Tile::T>(factor * pair[0], factor * pair[1]);
     }
   }
-  __syncwarp();  // all rows of the warp are there
+  __syncwarp();  // the warp has stored all its rows
   for (int at = lane * kChunk; at < Tile::kWarpRows * kCols; at += 32 * kChunk) {
     const int row = at / kCols, col = at % kCols;
     if (row < rows) {
@@ -55,7 +55,15 @@ __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T
   }
 }
 
-/// What a block by key tiles has in shared memory.
+/// A query tile in shared memory.
+template <class Tile>
+struct QueryTile {
+  const typename Tile::T *q, *d_o;  ///< [Br, kHeadDim]
+  const float *lse, *delta;         ///< [Br]
+  int first_query;                  ///< of the tile, in its head
+};
+
+/// The shared memory of a block that owns a key tile.
 template <class Tile>
 struct KeyTileMemory {
   using T = typename Tile::T;
@@ -73,6 +81,11 @@ struct KeyTileMemory {
     ds = p + Tile::kPTile;
     lse = reinterpret_cast<float*>(ds + Tile::kDsTile);
     delta = lse + Tile::kStages * Tile::Br;
+  }
+  /// The query tile in a stage.
+  __device__ __forceinline__ QueryTile<Tile> query_tile(int stage, int first_query) const {
+    return {q + stage * Tile::kQueryTile, d_o + stage * Tile::kQueryTile, lse + stage * Tile::Br,
+            delta + stage * Tile::Br, first_query};
   }
   /// Starts the copies of K and V.
   __device__ __forceinline__ void load_keys(const Backward<T>& a, size_t first_row, int rows) const {
@@ -96,7 +109,7 @@ struct KeyTileMemory {
   }
 };
 
-/// Stores the warp's part of dK and dV: K and V are no longer in use, and their place takes it.
+/// Stores the warp's part of dK and dV by way of the buffers of K and V, which are no longer in use.
 template <class Tile>
 __device__ __forceinline__ void store_dk_and_dv(const Backward<typename Tile::T>& a,
                                                 const KeyTileMemory<Tile>& s, const KeyBlock<Tile>& block,

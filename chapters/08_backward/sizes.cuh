@@ -1,5 +1,5 @@
 /// @file
-/// What the gradients are compiled for.
+/// The head dimensions and element types for which the gradients are compiled.
 #pragma once
 
 #include <array>

@@ -1,12 +1,12 @@
 /// @file
-/// The gradients of attention on tensor cores by key tiles: 16 bits in, products summed in fp32.
+/// The gradients of attention on tensor cores, one block per key tile: 16-bit inputs, fp32 sums.
 ///
-/// Shapes and formulas as in fp32.cuh. query_gradients.cuh has dQ by query tiles, which is simpler: read it first.
+/// Shapes and formulas are those of fp32.cuh. Read query_gradients.cuh first: it is simpler.
 ///
-/// A block has a key tile, and its warps split the keys. They compute S^T = K Q^T and dP^T = V dO^T, not S and dP: then
-/// P^T and dS^T are already where an operand A has to be for dV = P^T dO and dK = dS^T Q. No element of them moves.
+/// A block owns a key tile, and its warps split the keys. They compute S^T = K Q^T and dP^T = V dO^T instead of S and
+/// dP. The registers of P^T and dS^T then already form operand A of dV = P^T dO and dK = dS^T Q: no element moves.
 ///
-/// A key that is hidden from some of the queries that a warp computes scores for has weight 0 there. If its value is NaN
+/// A warp computes scores for some queries that do not see its keys, and gives them weight 0. If V of such a key is NaN
 /// or infinite, 0 times that is NaN.
 #pragma once
 
@@ -28,8 +28,8 @@ namespace fa::ch08 {
 
 // --- P and dS ------------------------------------------------------------------------------------------------
 
-/// P^T, which overwrites S^T, for the warp's keys and kScoreCols queries. Queries are columns.
-/// @param sLse  of the first query     @param first_key  of the warp
+/// Overwrites S^T with P^T, for the warp's keys and kScoreCols queries. Queries are columns.
+/// @param sLse  LSE of the first query     @param first_key  first key of the warp
 template <class Tile>
 __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>& rS, const float* sLse,
                                               const Attention<typename Tile::T>& a, int first_query,
@@ -38,7 +38,7 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>&
   const float factor = a.scale * kLog2e;
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
-    // EXERCISE 7: rS[mi][ni] holds products q.k. Make them P, for all mi. A row is a key, a column is a query.
+    // EXERCISE 7: rS[mi][ni] holds products q.k. Turn them into P, for all mi. A row is a key, a column is a query.
     const float2 lse = *reinterpret_cast<const float2*>(sLse + 8 * ni + lane % 4 * 2);
 #pragma unroll
     for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
@@ -58,15 +58,15 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>&
       const int seen = a.visible_keys(first_query + 8 * ni + lane % 4 * 2 + odd) - first_key - lane / 4;
 #pragma unroll
       for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
-        // Also where LSE is -inf, and P infinite.
+        // This also covers LSE = -inf, where P is infinite.
         if (8 * row >= seen) row_pair(rS[row / 2][ni], row % 2)[odd] = 0.0f;
       }
     }
   }
 }
 
-/// dS^T = P^T * (dP^T - delta), which overwrites dP^T, for the same keys and queries.
-/// @param sDelta  of the first query
+/// Overwrites dP^T with dS^T = P^T * (dP^T - delta), for the same keys and queries.
+/// @param sDelta  delta of the first query
 template <class Tile>
 __device__ __forceinline__ void ds_from_dp(Fragments<Tile, Tile::kScoreCols>& rdS,
                                            const Fragments<Tile, Tile::kScoreCols>& rP, const float* sDelta) {
@@ -83,91 +83,91 @@ __device__ __forceinline__ void ds_from_dp(Fragments<Tile, Tile::kScoreCols>& rd
   }
 }
 
-/// P^T and dS^T of the warp's keys and kScoreCols queries: in fp32, and rounded, as operands. The partner gets P^T.
-/// @param query  the first, counted from the tile's first_query
+/// P^T and dS^T of the warp's keys and kScoreCols queries, rounded, as operands A. Also passes P^T to the partner.
+/// @param query  the first of them, counted from tile.first_query
 template <class Tile>
-__device__ __forceinline__ void p_and_ds(Fragments<Tile, Tile::kScoreCols>& rP,
-                                         Fragments<Tile, Tile::kScoreCols>& rdS, Operand<Tile>& p,
-                                         Operand<Tile>& ds, const KeyTileMemory<Tile>& s,
+__device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds, const KeyTileMemory<Tile>& s,
                                          const KeyBlock<Tile>& block, const PartnerOf<Tile>& partner,
-                                         const Backward<typename Tile::T>& a, int stage, int query,
-                                         int first_query) {
+                                         const Backward<typename Tile::T>& a, const QueryTile<Tile>& tile,
+                                         int query) {
   constexpr int d = Tile::kHeadDim;
-  // EXERCISE 8: Compute S^T, P^T in rP and rounded in p, and dP^T in rdS.
-  mma_nt<Tile>(rP, s.k + block.warp_key * d, s.q + stage * Tile::kQueryTile + query * d);
-  probabilities<Tile>(rP, s.lse + stage * Tile::Br + query, a, first_query + query,
-                      block.first_key + block.warp_key);
+  Fragments<Tile, Tile::kScoreCols> rP, rdS;
+  // EXERCISE 8: Compute S^T, then P^T in rP and, rounded, in p; and dP^T in rdS.
+  mma_nt<Tile>(rP, s.k + block.warp_key * d, tile.q + query * d);
+  probabilities<Tile>(rP, tile.lse + query, a, tile.first_query + query, block.first_key + block.warp_key);
   to_operand<Tile>(p, rP);
-  mma_nt<Tile>(rdS, s.v + block.warp_key * d, s.d_o + stage * Tile::kQueryTile + query * d);
+  mma_nt<Tile>(rdS, s.v + block.warp_key * d, tile.d_o + query * d);
   // END 8
   partner.pass_p(query, p);
-  ds_from_dp<Tile>(rdS, rP, s.delta + stage * Tile::Br + query);
+  ds_from_dp<Tile>(rdS, rP, tile.delta + query);
   to_operand<Tile>(ds, rdS);
+}
+
+/// dV += P^T dO and dK += dS^T Q, for the same queries and the warp's columns.
+template <class Tile>
+__device__ __forceinline__ void add_dv_and_dk(Fragments<Tile, Tile::kCols>& rdV,
+                                              Fragments<Tile, Tile::kCols>& rdK, const Operand<Tile>& p,
+                                              const Operand<Tile>& ds, const KeyBlock<Tile>& block,
+                                              const QueryTile<Tile>& tile, int query) {
+  const int at = query * Tile::kHeadDim + block.part * Tile::kCols;
+  mma_nn<Tile>(rdV, p, tile.d_o + at);
+  mma_nn<Tile>(rdK, ds, tile.q + at);
 }
 
 // --- dK and dV -----------------------------------------------------------------------------------------------
 
-/// dK and dV of a key tile, which stays on the chip. The block walks through the query tiles of all heads that share it,
-/// and loads the next one while it uses this one.
+/// dK and dV of a key tile, which stays on the chip. The block loops over the query tiles of all heads that share it,
+/// and prefetches the next one while it uses the current one.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
-///   block   Tile::kThreads: kWarpsPerKeys warps for kWarpRows keys
+///   block   Tile::kThreads: kWarpsPerKeys warps per kWarpRows keys
 ///   shared  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; P^T and dS^T if warps exchange them
 ///   HBM     reads K and V once; Q, dO, LSE and delta for each key tile, from the first query tile that sees it on;
 ///           writes dK and dV
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_key_gradients(Backward<typename Tile::T> a) {
-  using T = typename Tile::T;
-  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols;
   const KeyBlock<Tile> block(a);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
-  QueryWalk<Tile> walk(a, block);  // one tile ahead, in the loop
+  QueryWalk<Tile> walk(a, block);  // in the loop it is one tile ahead
   const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk.head, walk.first_query()); };
-  const auto next_tile = [&] { walk.next(); };
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
   load_queries(0);
   cp_async_commit();
 
-  Fragments<Tile, kCols> rdK = {}, rdV = {};
+  Fragments<Tile, Tile::kCols> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
   while (!walk.done()) {
     cp_async_wait<0>();
-    __syncthreads();  // the query tile has landed; and no warp reads the previous one any more, nor P and dS
-    const int first_query = walk.first_query();
-    next_tile();
+    __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
+    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
+    walk.next();
     if (!walk.done()) {
       load_queries(1 - stage);
       cp_async_commit();
     }
-    const T *q = s.q + stage * Tile::kQueryTile, *d_o = s.d_o + stage * Tile::kQueryTile;
 #pragma unroll 1
     for (int n = 0; n < Tile::kScoreSteps; ++n) {
-      const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
-      Fragments<Tile, Tile::kScoreCols> rP, rdS;
+      const int query = block.query(n);
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, stage, query, first_query);
+      p_and_ds(p, ds, s, block, partner, a, tile, query);
       partner.pass_ds(query, ds);
-      mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
-      mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
+      add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
-    partner.wait();  // for its P and dS
-    const int query = partner.first_query();
-    Operand<Tile> other;
-    partner.add_its_queries(rdV, rdK, other, query, q + query * d + block.part * kCols,
-                            d_o + query * d + block.part * kCols);
+    partner.wait();  // until its P and dS are stored
+    partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
   }
-  __syncthreads();  // no warp reads K any more
+  __syncthreads();  // no warp reads K and V any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
 // --- and dQ, by atomic additions -----------------------------------------------------------------------------
 
-/// dQ += dS K for the key tile, without the scale: this warp's rows and 32 columns, into the sums of the query tile. The
+/// Adds dS K of the key tile, without the scale, to the sums of the query tile: this warp's rows and 32 columns. The
 /// product sums over the keys of all warps, so it reads dS^T from shared memory, where each warp has stored its part.
 /// Queries that do not exist have dS = 0.
 /// @param sdS  dS^T, [Bc, Br]
@@ -178,8 +178,8 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
   using PRows = typename Tile::PRows;
   const int lane = threadIdx.x % 32;
   const Coord part = element_of_dq<Tile>(0, 0, 0), corner = element_of_c(lane, 0);
-  // EXERCISE 9: Which row of 16 x 16 elements does the lane name to ldmatrix_transposed: of dS^T for A, of K for B?
-  // A's registers are its quarters down, then right: those of dS^T right, then down.
+  // EXERCISE 9: Which row of a 16 x 16 tile must the lane pass to ldmatrix_transposed: of dS^T for A, of K for B?
+  // A's registers hold its quarters down first, then right. In dS^T these quarters are right first, then down.
   const Coord from_a = row_for_b(lane), from_b = row_for_a(lane);
   // END 9
   const int at_a = PRows::advance(PRows::offset(from_a.row, from_a.col), 0, part.row - corner.row);
@@ -198,8 +198,7 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
       ldmatrix_transposed(b, sK + Rows::advance(at_b, 16 * step, 16 * ni));
 #pragma unroll
       for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
-        mma<T>(rdQ[mi][2 * ni], a[mi], {b[0], b[1]});
-        mma<T>(rdQ[mi][2 * ni + 1], a[mi], {b[2], b[3]});
+        mma_16_columns<T>(rdQ[mi] + 2 * ni, a[mi], b);
       }
     }
   }
@@ -210,16 +209,14 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
   }
 }
 
-/// dK and dV as in mma_key_gradients(), with one query tile in shared memory; and this key tile's part of dQ.
+/// dK and dV as in mma_key_gradients(), with one query tile in shared memory; and this key tile's contribution to dQ.
 ///
 ///   grid, block   as mma_key_gradients()
 ///   shared  Tile::kSharedBytes: K and V; Q, dO, LSE and delta; dS^T, and P^T if warps exchange it
-///   HBM     as mma_key_gradients(), and adds a whole tile to dq_sum each time that it reads one of Q
+///   HBM     as mma_key_gradients(), and adds a whole tile to dq_sum for each tile of Q that it reads
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_fused_gradients(Backward<typename Tile::T> a) {
-  using T = typename Tile::T;
-  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols;
   const KeyBlock<Tile> block(a);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
@@ -228,94 +225,79 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
   cp_async_commit();
 
-  Fragments<Tile, kCols> rdK = {}, rdV = {};
+  Fragments<Tile, Tile::kCols> rdK = {}, rdV = {};
 #pragma unroll 1
   while (!walk.done()) {
-    __syncthreads();  // no warp reads the previous query tile any more, nor P and dS
+    __syncthreads();  // no warp reads the previous query tile, P or dS any more
     s.load_queries(0, a, walk.head, walk.first_query());
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed
-    const int first_query = walk.first_query();
-    float* sums = a.dq_sum + (size_t(walk.head) * walk.end_tile + walk.tile) * Tile::kQueryTile;
+    const QueryTile<Tile> tile = s.query_tile(0, walk.first_query());
+    float* sums = walk.sums_of_dq(a);
     walk.next();
-    const T *q = s.q, *d_o = s.d_o;
 #pragma unroll 1
     for (int n = 0; n < Tile::kScoreSteps; ++n) {
-      const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
-      Fragments<Tile, Tile::kScoreCols> rP, rdS;
+      const int query = block.query(n);
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, 0, query, first_query);
+      p_and_ds(p, ds, s, block, partner, a, tile, query);
       store_operand<Tile>(s.ds + block.warp_key * Tile::Br, query, ds);
-      mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
-      mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
+      add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
-    __syncthreads();  // dS of all warps is stored, and P
+    __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums, s.ds, s.k);
-    const int query = partner.first_query();
-    Operand<Tile> other;
-    partner.add_its_queries(rdV, rdK, other, query, q + query * d + block.part * kCols,
-                            d_o + query * d + block.part * kCols);
+    partner.add_its_queries(rdV, rdK, tile);
   }
-  __syncthreads();  // no warp reads K any more
+  __syncthreads();  // no warp reads K and V any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
-/// mma_fused_gradients() with two query tiles in shared memory: the next one is in flight while this one is in use, and a
-/// step has one barrier less.
+/// mma_fused_gradients() with two query tiles in shared memory: the next one is prefetched while the current one is in
+/// use, and a step has one fewer barrier.
 ///
-///   grid, block, shared, HBM   as mma_fused_gradients(); two tiles of Q, dO, LSE and delta
+///   grid, block, shared, HBM   as mma_fused_gradients(), with two tiles of Q, dO, LSE and delta
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_pipelined_gradients(Backward<typename Tile::T> a) {
-  using T = typename Tile::T;
-  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols;
   const KeyBlock<Tile> block(a);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
-  QueryWalk<Tile> walk(a, block);  // one tile ahead, in the loop
+  QueryWalk<Tile> walk(a, block);  // in the loop it is one tile ahead
   const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk.head, walk.first_query()); };
-  const auto next_tile = [&] { walk.next(); };
   s.load_keys(a, block.first_row, a.seq_k - block.first_key);
   load_queries(0);
   cp_async_commit();
 
-  Fragments<Tile, kCols> rdK = {}, rdV = {};
+  Fragments<Tile, Tile::kCols> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
   while (!walk.done()) {
-    // EXERCISE 10: Wait for the tile that `walk` is at: make its first_query and sums. Start the next one's copies.
+    // EXERCISE 10: Wait for the tile that `walk` is at, and define its `tile` and `sums`. Start copying the next one.
     cp_async_wait<0>();
-    __syncthreads();  // the query tile has landed; and no warp reads the previous one any more, nor P and dS
-    const int first_query = walk.first_query();
-    float* sums = a.dq_sum + (size_t(walk.head) * walk.end_tile + walk.tile) * Tile::kQueryTile;
-    next_tile();
+    __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
+    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
+    float* sums = walk.sums_of_dq(a);
+    walk.next();
     if (!walk.done()) {
       load_queries(1 - stage);
       cp_async_commit();
     }
     // END 10
-    const T *q = s.q + stage * Tile::kQueryTile, *d_o = s.d_o + stage * Tile::kQueryTile;
 #pragma unroll 1
     for (int n = 0; n < Tile::kScoreSteps; ++n) {
-      const int query = (n * Tile::kWarpsPerKeys + block.part) * Tile::kScoreCols;
-      Fragments<Tile, Tile::kScoreCols> rP, rdS;
+      const int query = block.query(n);
       Operand<Tile> p, ds;
-      p_and_ds(rP, rdS, p, ds, s, block, partner, a, stage, query, first_query);
+      p_and_ds(p, ds, s, block, partner, a, tile, query);
       store_operand<Tile>(s.ds + block.warp_key * Tile::Br, query, ds);
-      mma_nn<Tile>(rdV, p, d_o + query * d + block.part * kCols);
-      mma_nn<Tile>(rdK, ds, q + query * d + block.part * kCols);
+      add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
-    __syncthreads();  // dS of all warps is stored, and P
+    __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums, s.ds, s.k);
-    const int query = partner.first_query();
-    Operand<Tile> other;
-    partner.add_its_queries(rdV, rdK, other, query, q + query * d + block.part * kCols,
-                            d_o + query * d + block.part * kCols);
+    partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
   }
-  __syncthreads();  // no warp reads K any more
+  __syncthreads();  // no warp reads K and V any more
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 

@@ -14,7 +14,8 @@ VariantResult run_variant_on(const char* variant, const Shape& shape) {
                                random_inputs<AttentionForward>(shape, Init::kNormal, 14));
 }
 
-// Tc visits of every query tile, each with Q and O read and O written, the first without O to read.
+// Every query tile is processed Tc times. Each time Q and O are read and O is written, except that the first time
+// there is no O to read.
 TEST(TiledV1, BytesOfQAndOFallAsTheKeyTileGrows) {
   const Shape shape{.heads = 2, .kv_heads = 2, .seq_q = 64, .seq_k = 256, .head_dim = 64};
   const std::int64_t once = 2 * 64 * 64 * 4;
@@ -25,15 +26,15 @@ TEST(TiledV1, BytesOfQAndOFallAsTheKeyTileGrows) {
                                     {"bc_128", 128},
                                     {"bc_max", 256}}) {
     const auto tensors = run_variant_on(variant, shape).predicted.tensors;
-    const std::int64_t visits = 256 / Bc;
-    EXPECT_EQ(tensors.at("q").read_bytes, visits * once) << variant;
-    EXPECT_EQ(tensors.at("o").read_bytes, (visits - 1) * once) << variant;
-    EXPECT_EQ(tensors.at("o").write_bytes, visits * once) << variant;
+    const std::int64_t passes = 256 / Bc;
+    EXPECT_EQ(tensors.at("q").read_bytes, passes * once) << variant;
+    EXPECT_EQ(tensors.at("o").read_bytes, (passes - 1) * once) << variant;
+    EXPECT_EQ(tensors.at("o").write_bytes, passes * once) << variant;
     EXPECT_EQ(tensors.at("k").read_bytes, 2 * 256 * 64 * 4) << variant;
   }
 }
 
-// 32 rows of 32 tiles, a multiple of every Br: of the Tc * Tc pairs of tiles, Tc * (Tc + 1) / 2 are visited.
+// 8 x 8 tiles of 32 x 32: of the Tc * Tc pairs of tiles, Tc * (Tc + 1) / 2 are processed.
 TEST(TiledV1, ACausalMaskSkipsTilesWithoutAVisiblePair) {
   Shape shape{.seq_q = 256, .seq_k = 256, .head_dim = 32};
   const std::int64_t all = run_variant_on("cooperative", shape).predicted.tensors.at("q").read_bytes;

@@ -1,6 +1,6 @@
 """The drawings of chapter 08 show what its kernels do.
 
-python3 -m tests.docs.test_backward BUILD_DIR contains bin/fragment_maps, which prints the maps.
+python3 -m tests.docs.test_backward BUILD_DIR: its bin/fragment_maps prints the maps.
 """
 
 import sys
@@ -31,7 +31,7 @@ class Operands(unittest.TestCase):
             wanted = {place for r in range(4) for place in needs[lane, r]}
             self.assertEqual(len(own), 8)
             self.assertLess(len(own & wanted), 8)
-        self.assertIn("needs none for dQ", backward.two_operands())
+        self.assertIn("needs none of the 8 elements", backward.two_operands())
 
 
 class Owners(unittest.TestCase):
@@ -43,6 +43,49 @@ class Owners(unittest.TestCase):
         self.assertEqual(backward.first_query_tile(128, 320, 320, 64, True), 2)
         self.assertEqual(backward.first_query_tile(128, 100, 320, 64, True), 0)
         self.assertEqual(backward.first_query_tile(128, 320, 320, 64, False), 0)
+
+
+class KeyTile(unittest.TestCase):
+    def test_the_sizes_are_the_kernels(self):
+        sizes = (CHAPTER / "key_tiles.cuh").read_text()
+        for name, value in (
+            ("Bc", backward.KEYS),
+            ("Br", backward.QUERIES),
+            ("kWarpRows", backward.WARP_KEYS),
+            ("kScoreCols", backward.SCORE_COLS),
+        ):
+            self.assertRegex(sizes, rf"int {name} = {value};")
+        self.assertIn("kWarpsPerKeys = kHeadDim <= 64 ? 1 : 2;", sizes)
+        self.assertIn("kWarps = Bc / kWarpRows * kWarpsPerKeys;", sizes)
+        self.assertIn(f"kColWarps = d / {backward.DQ_COLS};", sizes)
+
+    def test_the_warps_have_what_they_have_in_the_kernels(self):
+        sizes = (CHAPTER / "key_tiles.cuh").read_text()
+        self.assertIn("warp_key = warp / Tile::kWarpsPerKeys * Tile::kWarpRows;", sizes)
+        self.assertIn("part = warp % Tile::kWarpsPerKeys;", sizes)
+        sources = sizes + (CHAPTER / "tensor_cores.cuh").read_text()
+        query = r"\(n \* Tile::kWarpsPerKeys \+ (block\.)?part\) \* Tile::kScoreCols;"
+        self.assertRegex(sources, query)
+        sums = (CHAPTER / "dq_sums.cuh").read_text()
+        row = "warp / Tile::kColWarps * Tile::kDqRowFragments * 16 + "
+        self.assertIn(row, sums)
+        self.assertIn("warp % Tile::kColWarps * 32 + ", sums)
+
+    def test_every_element_has_one_warp(self):
+        for d in (32, 64, 128):
+            for shares, rows, cols in (
+                (backward.shares_of_scores(d), backward.KEYS, backward.QUERIES),
+                (backward.shares_of_keys(d), backward.KEYS, d),
+                (backward.shares_of_dq(d), backward.QUERIES, d),
+            ):
+                elements = [
+                    (row, col)
+                    for share in shares
+                    for row in range(share.row, share.row + share.rows)
+                    for col in range(share.col, share.col + share.cols)
+                ]
+                self.assertEqual(len(elements), rows * cols, d)
+                self.assertEqual(len(set(elements)), rows * cols, d)
 
 
 class Drawings(unittest.TestCase):

@@ -1,6 +1,6 @@
 """The drawings of chapter 06 show the maps that kernels use.
 
-python3 -m tests.docs.test_fragments BUILD_DIR contains bin/fragment_maps, which prints these maps.
+python3 -m tests.docs.test_fragments BUILD_DIR: its bin/fragment_maps prints these maps.
 """
 
 import sys

@@ -8,7 +8,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from tools.docs import drawings, lessons
+from tools.docs import drawings, lessons, measured
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = """\
@@ -349,6 +349,12 @@ class Output(InATree):
         self.refuse("onchip: build/sim/bin/ch01_x", "does not count")
 
 
+class Learn(InATree):
+    def test_what_it_refuses(self):
+        self.refuse("learn: test", "must be learn: run [NN..]")
+        self.refuse("learn: run 99", "99")
+
+
 class Race(InATree):
     """With a program that prints which barrier to skip, and for which variant."""
 
@@ -505,6 +511,31 @@ class Summaries(InATree):
         self.assertIn("| [1,2,8,64] | 2.000 + 6.000 | 4.000 + 12.000 | 2.00 |", text)
         self.refuse("results: gpu.json passes final final else", "both passes of else")
 
+    def test_each_chapter_by_the_first_file_that_timed_its_kernel(self):
+        timings = [[], []]
+        for number, (folder, _, _, (variant, peer)) in enumerate(measured.CHAPTERS):
+            problem = {"head_dim": 64, "causal": False, "seq": 8}
+            problem |= {"batch": 1, "heads": 1}
+            problem["dtype"] = "bf16" if peer == "flash (FA2)" else "fp32"
+            if peer == "torch.softmax":
+                problem = {"rows": 4, "cols": 8}
+            ours = problem | {"chapter": folder, "variant": variant, "median_ms": 2.0}
+            theirs = problem | {"chapter": None, "variant": peer, "median_ms": 3.0}
+            timings[number == 3] += [ours, theirs]
+            timings[1] += [ours, theirs | {"median_ms": 8.0}]
+        for name, of_file in zip("ab", timings, strict=True):
+            data = {"device": "H", "timings": of_file}
+            self.write(f"docs/results/{name}.json", json.dumps(data))
+        for folder, *_ in measured.CHAPTERS:
+            self.write(f"chapters/01_x/chapters/{folder}/README.md", "")
+        text = self.fill("results: a.json+b.json chapters")
+        self.assertIn("| `on_chip` | 1.50 x PyTorch |", text)
+        self.assertIn("| `bc_max` | 4.00 x PyTorch |", text)
+        self.assertIn("| `final` | 1.50 x FA2 |", text)
+        self.refuse(
+            "results: a.json chapters", "no timings of both bc_max and memory-efficient"
+        )
+
     def read_results(self) -> dict:
         path = self.root / "docs" / "results" / "gpu.json"
         return json.loads(path.read_text(encoding="utf-8"))
@@ -560,6 +591,52 @@ class Drawings(InATree):
         self.assertIn("the rows of warp 0: 32 sectors", drawings.mappings())
         self.assertEqual(drawings.mappings().count("A warp: 4 sectors"), 2)
 
+    def test_the_lanes_of_the_butterfly_have_what_the_drawing_says(self):
+        values, used = [3, 1, 4, 1, 5, 9, 2, 6], 0
+        for mask, now in drawings.butterfly_steps(values):
+            used |= mask
+            for lane, value in enumerate(now):
+                group = [v for i, v in enumerate(values) if i & ~used == lane & ~used]
+                self.assertEqual(value, max(group), (mask, lane))
+        self.assertEqual(used, 7)
+        self.assertEqual(set(now), {9})
+
+    def test_rows_of_seven_columns_begin_at_every_place_of_sixteen_bytes(self):
+        drawing = drawings.lead()
+        for lead in range(4):
+            self.assertEqual(drawing.count(f">lead = {lead}<"), 1)
+
+    def test_a_causal_mask_is_aligned_to_the_last_key(self):
+        for seq_q, seq_k in ((4, 4), (3, 6), (6, 4)):
+            for query in range(seq_q):
+                seen = [j for j in range(seq_k) if j <= query + seq_k - seq_q]
+                self.assertEqual(drawings.keys_seen(query, seq_q, seq_k), len(seen))
+        drawing = drawings.causal()
+        self.assertEqual(drawing.count("sees none"), 2)
+        seen_pairs = 10 + 15 + 10  # the legend is one more box
+        self.assertEqual(drawing.count(f'fill="{drawings.WARPS[2]}"'), seen_pairs + 1)
+
+    def test_lanes_own_the_blocks_that_the_kernel_gives_them(self):
+        kernel = (ROOT / "chapters/05_loop_swapped_v2/outer_products.cuh").read_text()
+        for line in (
+            "row_lane = lane / 2 % Tile::kRowLanes;",
+            "col_lane = lane % 2 + lane / (2 * Tile::kRowLanes) * 2;",
+            "return 4 * (lane + i / 4 * kLanes) + i % 4;",
+        ):
+            self.assertIn(line, kernel)
+        of = {lane: drawings.rows_and_keys(lane) for lane in range(32)}
+        for lane, (rows, keys) in of.items():
+            row_lane, col_lane = lane // 2 % 4, lane % 2 + lane // 8 * 2
+            self.assertEqual(drawings.lane_at(row_lane, col_lane), lane)
+            self.assertEqual(
+                rows, [4 * (row_lane + i // 4 * 4) + i % 4 for i in range(8)]
+            )
+            self.assertEqual(
+                keys, [4 * (col_lane + i // 4 * 8) + i % 4 for i in range(8)]
+            )
+            self.assertEqual(of[lane ^ 1][0], rows)
+            self.assertEqual(of[lane ^ 2][1], keys)
+
     def test_the_pipeline_is_that_of_the_kernel(self):
         kernel = (ROOT / "chapters/07_multi_stage/kernel.cuh").read_text()
         self.assertIn("cp_async_wait<kStages - 2>();", kernel)
@@ -583,6 +660,28 @@ class Drawings(InATree):
         for _, pending, unfinished in flights.waits:
             self.assertEqual(pending, max(stages - 2, 0))
             self.assertLessEqual(unfinished, pending)
+
+    def test_the_ring_is_that_of_the_kernel(self):
+        for stages in (2, 3, 4):
+            for tiles in (1, 2, 5, 9):
+                found = drawings.rounds(stages, tiles)
+                self.assertEqual([now.tile for now in found], list(range(tiles)))
+                self.check_rounds(found, stages, tiles)
+
+    def check_rounds(self, found, stages, tiles):
+        """Each wait covers the round's own tile and no other; a copy never goes where a tile is still to be used."""
+        flights = drawings.staged(stages, tiles, 1.5)
+        stage_of = {int(name): int(stage) for name, stage, _, _ in flights.copies}
+        for now in found:
+            waited_for = now.groups[: len(now.groups) - now.pending]
+            self.assertEqual(now.pending, stages - 2)
+            self.assertEqual(waited_for[-1], str(now.tile))
+            self.assertEqual(now.held[stage_of[now.tile]], now.tile)
+            held = [tile for tile in now.held if tile is not None]
+            last = min(now.tile + stages, tiles)
+            self.assertEqual(sorted(held), list(range(now.tile, last)))
+            if now.starts is not None:
+                self.assertEqual(now.held[stage_of[now.starts]], now.starts)
 
     def test_split_kv_uses_what_has_landed(self):
         flights = drawings.split(6, 1.0)

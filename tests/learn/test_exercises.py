@@ -231,7 +231,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` must be a list of strings": but(
                 '["Add.", "x + x"]', "''"
             ),
-            f"{first}: `hint` is unknown: the keys are number, hints, stub, only, wrong": but(
+            f"{first}: `hint` is unknown: the keys are number, hints, stub, only, variant, wrong": but(
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but(
@@ -489,12 +489,44 @@ class SeveralFilesTest(InAChapter):
         [defect] = found.result["defects"]
         solved = "the solution of another exercise"
         self.assertEqual(defect["message"], f"{solved} and more.cuh:6 and math.cuh:7")
-        files, inputs = bench.try_files.call_args.args
+        files, inputs, variant = bench.try_files.call_args.args
+        self.assertIsNone(variant)
         self.assertEqual(list(files), ["kernel.cuh", "more.cuh"])
         self.assertEqual(inputs, self.exercise.inputs)
         [found] = checking._try_alone(bench_that_finds(at), self.exercise, copy, 1)
         message = found.result["defects"][0]["message"]
         self.assertEqual(message, f"kernel.cuh:5 and {solved} and math.cuh:7")
+
+    def judged(self, wrong_on: set[str | None]) -> tuple[checking.Verdict, list]:
+        """Exercise 1 has an answer, the others are blank; trials of these variants fail, and all of blanks."""
+        self.write("exercises.toml", SHEET.replace("= 1\n", '= 1\nvariant = "b"\n'))
+        copy = self.exercise.copy_with({1: ("  return 1;",)})
+        calls = []
+
+        def try_files(files, inputs, variant):
+            answered = "return 1;" in files["kernel.cuh"]
+            calls.append((answered, variant))
+            wrong = variant in wrong_on if answered else True
+            race = {"kind": "race", "message": "kernel.cuh:3", "count": 1}
+            return [attempt(defects=[race] if wrong else [])]
+
+        bench = mock.Mock(try_files=try_files, solution=mock.Mock(return_value=[]))
+        return checking.judge(bench, self.exercise, copy), calls
+
+    def test_one_variant_is_enough_where_it_is_wrong(self):
+        verdict, calls = self.judged({"b", None})
+        self.assertEqual((verdict.exercise, calls), (1, [(True, "b")]))
+
+    def test_what_one_variant_does_not_show_is_looked_for_in_all(self):
+        verdict, calls = self.judged({None})
+        self.assertEqual(verdict.exercise, 1)
+        self.assertEqual(calls[:1], [(True, "b")])
+        self.assertIn((True, None), calls)
+
+    def test_a_blank_is_named_when_the_answers_before_it_are_right(self):
+        verdict, _ = self.judged(set())
+        self.assertEqual(verdict.exercise, 2)
+        self.assertEqual(verdict.exercises[1], checking.RIGHT)
 
     def test_a_finding_quotes_the_file_that_it_names(self):
         self.run_command(start, "01")
@@ -528,8 +560,51 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(found, "a different number of lines")
 
 
+class QuickTrial(unittest.TestCase):
+    """What is compiled and run to find the faulty exercise quickly."""
+
+    CHAPTER = """\
+      .variants = {
+          Step{.name = "a", .summary = "} , {", .sum = [](int x) { return f(x, 1); }},
+          step<A, B>("b", "of \\"a\\", (b", launch<A, B>),
+          step<B>("c", "last"),
+      }};
+}
+"""
+
+    def test_one_variant_is_left(self):
+        for name, left in (
+            (
+                "a",
+                'Step{.name = "a", .summary = "} , {", .sum = [](int x) { return f(x, 1); }}',
+            ),
+            ("b", 'step<A, B>("b", "of \\"a\\", (b", launch<A, B>)'),
+            ("c", 'step<B>("c", "last")'),
+        ):
+            text = trials.with_one_variant(self.CHAPTER, name)
+            head, _, rest = text.partition(".variants = {")
+            self.assertEqual(head, "      ")
+            self.assertEqual(rest.split("}};")[0].strip(), left)
+            self.assertTrue(rest.endswith("}};\n}\n"))
+        with self.assertRaisesRegex(console.LearnError, "has no variant d"):
+            trials.with_one_variant(self.CHAPTER, "d")
+
+    def test_inputs_of_the_size_that_most_have(self):
+        lines = ["--head-dim 32", "--rows 1", "--rows 2", "--dtype bf16"]
+        self.assertEqual(trials.most_alike(lines), ["--rows 1", "--rows 2"])
+        self.assertEqual(trials.most_alike(["--rows 3"]), ["--rows 3"])
+
+
 class ChaptersTest(unittest.TestCase):
     """The exercises of this repository."""
+
+    def test_the_variant_of_each_exercise_is_one_of_the_chapters(self):
+        for exercise in self.each():
+            source = (exercise.chapter.path / "chapter.cu").read_text()
+            for region in exercise.regions:
+                variant = exercise.variant_of(region.number)
+                self.assertIsNotNone(variant, (exercise.chapter.name, region.number))
+                self.assertIn(variant, trials.with_one_variant(source, variant))
 
     def each(self) -> Iterator[exercises.Exercise]:
         for chapter in project.chapters():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import NamedTuple
 
-from .drawings import RESULTS, WARPS, Svg
+from .drawings import ON_COLOUR, RESULTS, WARPS, Svg
 from .fragment_maps import LANES, element_of, row_for
 from .fragments import HIGH, MINE, WIDE, _cells, _numbers
 
@@ -48,11 +49,11 @@ def loaded_transposed(rows: str) -> dict[tuple[int, int], list[tuple[int, int]]]
 
 
 def two_operands() -> str:
-    """Which lane holds which element of dS^T after computing it, and which lane needs which for dQ."""
+    """Which lane holds which element of dS^T after computing it, and which lane needs it for dQ."""
     svg, top, left = Svg(), 62, 30
     panels = (
-        ("who has it: dK = dS^T Q", "rows of A: keys. In registers", held_after_s()),
-        ("who needs it: dQ = dS K", "rows of A: queries", needed_for_dq()),
+        ("held: A of dK = dS^T Q", "rows of A are keys; in registers", held_after_s()),
+        ("needed: A of dQ = dS K", "rows of A are queries", needed_for_dq()),
     )
     for number, (name, text, places) in enumerate(panels):
         x = left + number * (16 * WIDE + 84)
@@ -75,31 +76,35 @@ def two_operands() -> str:
     svg.text(
         left,
         y,
-        f"16 keys down, 16 queries to the right. The number is the lane, the colour the register of A. Of its 8 elements lane {MINE}",
+        "16 keys down, 16 queries across. A number is a lane, a colour is a register of A.",
         11,
     )
-    text = f"needs {both or 'none'} for dQ: dS goes through shared memory, and ldmatrix.trans distributes it as on the right."
-    svg.text(left, y + 16, text, 11)
+    lines = (
+        f"For dQ, lane {MINE} needs {both or 'none'} of the 8 elements that it holds. So dS goes through",
+        "shared memory, and ldmatrix.trans loads it as on the right.",
+    )
+    for number, text in enumerate(lines, 1):
+        svg.text(left, y + 16 * number, text, 11)
     svg.width = max(svg.width, left + 640)
     return svg.render("dS as an operand of dK and of dQ")
 
 
 def first_query_tile(key: int, seq_q: int, seq_k: int, Br: int, causal: bool) -> int:
-    """The first query tile that the block with this first key reads, as in queries_that_see()."""
+    """The first query tile that a block reads if this is its first key: as in queries_that_see()."""
     first = key - seq_k + seq_q if causal else 0
     return max(0, first) // Br
 
 
 def owners() -> str:
-    """Pairs of a query tile and a key tile under a causal mask: those that a block of each kind sums."""
+    """Pairs of a query tile and a key tile under a causal mask: which pairs a block of each kind processes."""
     tiles, cell, gap, top = 5, 38, 120, 76
     length, size = tiles * 64, 64
     svg = Svg()
     chosen = 1  # the key tile or query tile that stays
     for number, (name, text) in enumerate(
         (
-            ("by key tiles: dK and dV", "K and V stay; Q, dO, LSE and D pass through"),
-            ("by query tiles: dQ", "Q and dO stay; K and V pass through"),
+            ("a block per key tile: dK, dV", "K, V stay; Q, dO, LSE, D stream through"),
+            ("a block per query tile: dQ", "Q and dO stay; K and V stream through"),
         )
     ):
         left = 60 + number * (tiles * cell + gap)
@@ -129,12 +134,120 @@ def owners() -> str:
     y = top + tiles * cell + 18
     svg.box(30, y - 9, 10, 10, WARPS[2], 0.6)
     svg.text(
-        46, y, "the pairs of tiles of one block. Its sums stay in registers.", 11
+        46, y, "the pairs that one block processes; its sums stay in registers", 11
     )  # fmt: skip
-    text = "Each green pair on the left also contributes to dQ of its query tile, to which other blocks add as well."
+    text = "On the left, each green pair also adds to dQ of its query tile, and so do other blocks."
     svg.text(30, y + 18, text, 11)
     svg.width = max(svg.width, 660)
-    return svg.render("Which pairs of tiles a block sums")
+    return svg.render("Which pairs of tiles a block processes")
+
+
+# The constants of chapter 08's key_tiles.cuh. A test compares them with the source.
+KEYS, QUERIES = 128, 64  # Bc and Br: of a block, and of a step
+WARP_KEYS, SCORE_COLS = 32, 32  # kWarpRows and kScoreCols
+DQ_COLS = 32  # columns of dQ of a warp
+
+
+class Share(NamedTuple):
+    """What one warp has of a matrix. For S and dP also when: in which round of the step."""
+
+    warp: int
+    round: int
+    row: int
+    col: int
+    rows: int
+    cols: int
+
+
+def warps_per_keys(d: int) -> int:
+    return 1 if d <= 64 else 2
+
+
+def shares_of_scores(d: int) -> list[Share]:
+    """S^T and dP^T, [KEYS, QUERIES]: as `query` in the kernels."""
+    sharing = warps_per_keys(d)
+    return [
+        Share(
+            warp,
+            n,
+            warp // sharing * WARP_KEYS,
+            (n * sharing + warp % sharing) * SCORE_COLS,
+            WARP_KEYS,
+            SCORE_COLS,
+        )
+        for warp in range(KEYS // WARP_KEYS * sharing)
+        for n in range(QUERIES // SCORE_COLS // sharing)
+    ]
+
+
+def shares_of_keys(d: int) -> list[Share]:
+    """dK and dV, [KEYS, d]: as `warp_key` and `part` of KeyBlock."""
+    sharing = warps_per_keys(d)
+    cols = d // sharing
+    return [
+        Share(
+            warp, 0, warp // sharing * WARP_KEYS, warp % sharing * cols, WARP_KEYS, cols
+        )
+        for warp in range(KEYS // WARP_KEYS * sharing)
+    ]
+
+
+def shares_of_dq(d: int) -> list[Share]:
+    """dQ, [QUERIES, d]: as element_of_dq()."""
+    warps = KEYS // WARP_KEYS * warps_per_keys(d)
+    col_warps = d // DQ_COLS
+    rows = QUERIES * col_warps // warps
+    return [
+        Share(
+            warp, 0, warp // col_warps * rows, warp % col_warps * DQ_COLS, rows, DQ_COLS
+        )
+        for warp in range(warps)
+    ]
+
+
+def key_tile() -> str:
+    """How the warps of a block divide a step: S and dP, dK and dV, dQ, for two head dimensions."""
+    svg, scale, left = Svg(), 1.25, 40
+    places = (left, left + 160, left + 400)  # of the three matrices
+    for number, d in enumerate((64, 128)):
+        sharing = warps_per_keys(d)
+        top = 58 + number * 250
+        warps = KEYS // WARP_KEYS * sharing
+        svg.text(0, top - 42, f"head_dim {d}: {warps} warps", 12, bold=True)
+        for x, name, shares, across, down in (
+            (places[0], "1. S^T, dP^T", shares_of_scores(d), QUERIES, KEYS),
+            (places[1], "2. dK and dV", shares_of_keys(d), d, KEYS),
+            (places[2], "3. dQ", shares_of_dq(d), d, QUERIES),
+        ):
+            svg.text(x, top - 22, name, 11, bold=True)
+            what = "queries" if x == places[0] else "columns"
+            middle = x + across * scale / 2
+            svg.text(middle, top - 6, f"{across} {what}", 10, "middle")
+            rows = "queries" if x == places[2] else "keys"
+            svg.text(x - 6, top + 12, str(down), 10, "end")
+            svg.text(x - 6, top + 24, rows, 10, "end")
+            for share in shares:
+                # Warps that share keys have one colour, in two shades.
+                second = share.warp % sharing == 1
+                colour = WARPS[share.warp // sharing]
+                at = (x + share.col * scale, top + share.row * scale)
+                size = (share.cols * scale, share.rows * scale)
+                svg.box(*at, *size, colour, 0.9 if second else 0.2)
+                middle, y = at[0] + size[0] / 2, at[1] + size[1] / 2 + 3
+                text, ink = str(share.warp), ON_COLOUR * second
+                svg.text(middle, y, text, 10, "middle", second, ink)
+                if x == places[0] and sharing == 1:
+                    svg.text(middle, y + 12, f"round {share.round}", 8, "middle")
+    y = 58 + 250 + KEYS * scale + 22
+    lines = (
+        "A number is a warp. Warps of one colour have the same keys in 1 and 2.",
+        "1. A warp computes 32 x 32 scores per round: two rounds at head_dim 64, one at 128.",
+        "2. These sums stay in registers for all steps.",
+        "3. Only in the fused kernels: each warp adds its part to dQ in HBM once per step.",
+    )
+    for number, text in enumerate(lines):
+        svg.text(0, y + 16 * number, text, 11)
+    return svg.render("How the warps of a block divide a step")
 
 
 def training() -> str:
@@ -142,7 +255,7 @@ def training() -> str:
     data = json.loads((RESULTS / "attention_training.json").read_text())
     width, height, left, top = 420, 190, 52, 34
     curves = {"float64": data["reference"]} | data["variants"]
-    curves["float64, dQ and dK with the scale twice"] = data["wrong"]
+    curves["float64, scale applied twice to dQ and dK"] = data["wrong"]
     highest, lowest = 0.65, 0.2
     svg = Svg()
     svg.text(0, 14, "loss", 12, bold=True)
@@ -163,7 +276,7 @@ def training() -> str:
     svg.text(left + width, top + height + 28, "steps", 10, "end")
     for number, (name, curve) in enumerate(curves.items()):
         colour = WARPS[number]
-        # float64 as a line; the kernels as a mark at every 16th step, at different steps for each.
+        # float64 is a line; each kernel has a mark at every 16th step, at steps of its own.
         if name.startswith("float64"):
             points = " ".join(
                 f"{x:.1f},{y:.1f}" for x, y in map(at, range(len(curve)), curve)
@@ -184,5 +297,6 @@ def training() -> str:
 DRAWINGS: dict[str, Callable[[], str]] = {
     "two_operands": two_operands,
     "owners": owners,
+    "key_tile": key_tile,
     "training": training,
 }

@@ -70,15 +70,15 @@ def fragments() -> str:
     svg = Svg()
     left, top = 30, 34
     right, below = left + 16 * WIDE + 56, top + 16 * HIGH + 46
-    svg.text(right, 12, "B: 16 x 8, two in a register", 12, bold=True)
+    svg.text(right, 12, "B: 16 x 8, two per register", 12, bold=True)
     _fragment(svg, right, top, "b", 16, 8)
-    svg.text(left, below - 22, "A: 16 x 16, two in a register", 12, bold=True)
+    svg.text(left, below - 22, "A: 16 x 16, two per register", 12, bold=True)
     _fragment(svg, left, below, "a", 16, 16)
     svg.text(right, below - 22, "C: 16 x 8, fp32", 12, bold=True)
     _fragment(svg, right, below, "c", 16, 8)
     y = top + 30
     svg.text(left, y, "Each number is a lane.", 11)
-    svg.text(left, y + 16, f"Lane {MINE} is highlighted: 8 elements of A,", 11)
+    svg.text(left, y + 16, f"Lane {MINE} is highlighted: it has 8 elements of A,", 11)
     svg.text(left, y + 32, "4 of B and 4 of C.", 11)
     _legend(svg, left, y + 60, ["register 0", "register 1"])
     for number in (2, 3):
@@ -87,7 +87,7 @@ def fragments() -> str:
         svg.text(x + 15, y + 78, f"register {number}", 11)
     svg.text(left, y + 104, "A and C have registers 0 to 3, B has 0 and 1.", 11)
     svg.text(left, y + 130, "C += A B: the rows of C are those of A, its columns", 11)
-    svg.text(left, y + 146, "are those of B; each sum has 16 products.", 11)
+    svg.text(left, y + 146, "are those of B, and each sum gets 16 products.", 11)
     svg.width = max(svg.width, right + 190)  # texts do not count
     return svg.render("The fragments of mma.m16n8k16")
 
@@ -104,7 +104,7 @@ def _addresses(svg, x, y, rows):
 
 
 def ldmatrix() -> str:
-    """ldmatrix.x4 for A and for B: which lane supplies which address, and which lane receives what."""
+    """ldmatrix.x4 for A and for B: which lane supplies which address, and which receives what."""
     svg = Svg()
     left, right = 24, 24 + 16 * WIDE + 60
     y = 50
@@ -112,10 +112,12 @@ def ldmatrix() -> str:
         ("row_for_a", "Q for A", "rows: queries"),
         ("row_for_b", "K for B", "rows: keys"),
     ):
-        svg.text(left, y - 32, f"{name}: the lane of each address", 12, bold=True)
+        svg.text(
+            left, y - 32, f"{name}: which lane supplies the address", 12, bold=True
+        )
         svg.text(left, y - 17, f"{what}, columns: of the head", 11)
         _addresses(svg, left, y, rows)
-        svg.text(right, y - 32, "the lane that receives", 12, bold=True)
+        svg.text(right, y - 32, "which lane receives the elements", 12, bold=True)
         svg.text(right, y - 17, "colour: the register", 11)
         _pairs(svg, right, y, loaded(rows))
         svg.text(right - 32, y + 8 * HIGH + 4, "→", 18, "middle")
@@ -127,13 +129,13 @@ def ldmatrix() -> str:
 
 
 def transposed() -> str:
-    """One 8 x 8 matrix, as distributed by ldmatrix and by ldmatrix.trans."""
+    """One matrix of 8 x 8, as ldmatrix and as ldmatrix.trans deliver it."""
     svg, top = Svg(), 62
     for number, name in enumerate(("ldmatrix", "ldmatrix.trans")):
         x = 80 + number * (8 * WIDE + 190)
         svg.text(x, 12, name, 12, bold=True)
         how = ("two elements of a row", "two elements of a column")[number]
-        svg.text(x, 28, f"a register: {how}", 11)
+        svg.text(x, 28, f"each register holds {how}", 11)
         _numbers(svg, x, top, 0, 8)
         for lane in LANES:
             if number == 0:
@@ -146,14 +148,14 @@ def transposed() -> str:
             y = top + row * HIGH + 12
             svg.text(x - 6, y, f"address: lane {row}", 8.5, "end")
     y = top + 8 * HIGH + 20
-    note = "Rows are rows of V in shared memory: keys. Columns are of the head. The number is the lane that receives."
+    note = "Rows: keys, as V lies in shared memory. Columns: of the head. Number: the lane that receives the element."
     svg.text(0, y, note, 11)
-    svg.width = max(svg.width, 610)  # texts do not count
-    return svg.render("An 8 x 8 matrix, plain and transposed")
+    svg.width = max(svg.width, 660)  # texts do not count
+    return svg.render("A matrix of 8 x 8, plain and transposed")
 
 
 def c_is_a() -> str:
-    """Two C fragments of S are an A fragment of P."""
+    """Two fragments C of S are one fragment A of P."""
     svg, top, left = Svg(), 50, 24
     element = element_of("c")
     svg.text(left, 12, "S, two C fragments", 12, bold=True)
@@ -166,7 +168,7 @@ def c_is_a() -> str:
                 colour = WARPS[2 * half + i // 2]
                 _cells(svg, x, top, element(lane, i), str(lane), colour, lane == MINE)
     right = left + 16 * WIDE + 84
-    svg.text(right, 12, "P, an A fragment", 12, bold=True)
+    svg.text(right, 12, "P, one fragment A", 12, bold=True)
     svg.text(right, 30, "16 keys", 11)
     svg.text(right - 32, top + 8 * HIGH + 4, "→", 18, "middle")
     _fragment(svg, right, top, "a", 16, 16)
@@ -177,7 +179,7 @@ def c_is_a() -> str:
         text = f"registers {2 * pair} and {2 * pair + 1} of the {('first', 'second')[half]} C"
         svg.text(left + 16, y, f"{text}: register {register} of A", 11)
         y += 16
-    svg.text(left, y + 6, "The numbers are lanes, and none changes.", 11)
+    svg.text(left, y + 6, "The numbers are lanes. None of them changes.", 11)
     return svg.render("C of S is A of P V")
 
 
@@ -202,8 +204,8 @@ def repeats() -> str:
         svg.text(left - 6, y, f"warp {warp}", 10, "end")
     x, y = left, top + 8 * high + 20
     for line in (
-        "Down: more warps. Br = 8 warps x 16 rows. Each warp runs the same code on other queries.",
-        "Right: more registers. Bc = 8 fragments x 8 keys. Each fragment gives each lane 4 more sums.",
+        "Down: more warps. Br = 8 warps x 16 rows. Each warp has its own queries and runs the same code.",
+        "Right: more registers. Bc = 8 fragments x 8 keys. Each fragment adds 4 sums to every lane.",
     ):
         svg.text(x, y, line, 11)
         y += 16
@@ -211,7 +213,7 @@ def repeats() -> str:
 
 
 def banks() -> str:
-    """Which banks hold the chunks of eight rows, in the three layouts, for d = 64."""
+    """In which banks the chunks of eight rows are, for the three layouts of d = 64."""
     cols, chunk = 64, 2
     svg, cell, top = Svg(), 25, 66
     for number, name in enumerate(("RowMajor", "Padded", "Swizzled")):

@@ -27,8 +27,8 @@ KIND and ARGUMENTS are one of
     onchip: COMMAND [beside FILE PLAN HEAD_DIM]
         what each variant demands of shared memory and tensor cores, from the same JSON; with `beside`, also the
         measured speed of the variants without a mask, as with tflops below
-    learn: run
-        the table of `./learn run`, for all chapters on the bundled input, on the simulator
+    learn: run [NN..]
+        the table of `./learn run`, for all or these chapters, on the bundled input, on the simulator
     race: CHAPTER[/FILE] N [VARIANT]
         the simulator's report when it skips the N-th __syncthreads() of FILE (default kernel.cuh), for all variants
         or for one
@@ -45,7 +45,7 @@ KIND and ARGUMENTS are one of
     results: FILE counters CHAPTER N
     results: FILE agreement
     results: FILE standing
-    results: FILE chapters
+    results: FILE[+FILE..] chapters
     results: FILE passes FORWARD BACKWARD PEER
         the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts of the
         simulator and of Nsight Compute for a chapter's variants on the N-th of its problems, or for all variants on all
@@ -76,6 +76,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..learn import project, regions, sheet
+from ..learn.console import LearnError
 from ..report import results
 from ..report import table as learn_table
 from . import (
@@ -394,17 +395,27 @@ def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
-    if arguments != "run":
-        raise BlockError("must be learn: run")
+    command, *numbers = arguments.split()
+    if command != "run":
+        raise BlockError("must be learn: run [NN..]")
+    try:
+        chosen = project.select(numbers)
+    except LearnError as error:
+        raise BlockError(str(error)) from None
     runs = []
-    for chapter in project.chapters():
+    for chapter in chosen:
         inputs = [str(w) for option in chapter.inputs().items() for w in option]
         for dtype in chapter.dtypes():
             command = f"{SIM}/bin/{chapter.executable} --variant all"
             command += f" --dtype {dtype}" if dtype else ""
             runs.append(json_of(tree, command, *inputs))
     text = learn_table.render(results.read(runs), lambda text, style: text)
-    lines = ["$ ./learn run", "...", *text.splitlines(), learn_table.HOW_TO_READ]
+    lines = [
+        f"$ ./learn {arguments}",
+        "...",
+        *text.splitlines(),
+        learn_table.HOW_TO_READ,
+    ]
     return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))
 
 
@@ -498,11 +509,15 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement,"
             " standing, chapters, passes, soak and sanitizer: see the top of tools/docs/lessons.py"
         )
-    path = tree.root / "docs" / "results" / file
+    folder = tree.root / "docs" / "results"
     try:
-        return Made(show(json.loads(path.read_text(encoding="utf-8")), *match.groups()))
-    except FileNotFoundError:
-        return Made(NOT_MEASURED.format(file))
+        data = [
+            json.loads((folder / name).read_text(encoding="utf-8"))
+            for name in file.split("+")
+        ]
+        return Made(show(*data, *match.groups()))
+    except FileNotFoundError as error:
+        return Made(NOT_MEASURED.format(Path(error.filename).name))
     except (ValueError, KeyError, TypeError) as error:
         raise BlockError(
             f"docs/results/{file} has a different format: {error!r}"

@@ -348,7 +348,7 @@ WALK_STYLE = """<style>
 
 
 def swap() -> str:
-    """Which tiles stay on the chip and which pass through, in chapters 04 and 05. Animated; numbers are the order."""
+    """What stays on the chip and what streams past, in chapters 04 and 05. Numbers give the order; it is animated."""
     cell, top = 44, 62
     steps = TILES * TILES + 2
     share = 100 / steps
@@ -391,12 +391,12 @@ def swap() -> str:
                 )
     bottom = top + TILES * cell + 16
     svg.text(76, bottom, "K, V stay on the chip for a column;", 11)
-    svg.text(76, bottom + 15, "O comes and goes at every visit", 11)
+    svg.text(76, bottom + 15, "O is loaded and stored at every step", 11)
     right = 76 + TILES * cell + 130
-    svg.text(right, bottom, "Q, O stay on the chip for a row,", 11)
-    svg.text(right, bottom + 15, "and leave once; only K, V pass through", 11)
+    svg.text(right, bottom, "Q, O stay on the chip for a row;", 11)
+    svg.text(right, bottom + 15, "O is stored once, K, V stream past", 11)
     svg.width = right + TILES * cell + 24
-    return svg.render("The order in which chapters 04 and 05 visit the tiles")
+    return svg.render("The order in which chapters 04 and 05 process the tiles")
 
 
 DRAWINGS: dict[str, Callable[[], str]] = {

@@ -150,8 +150,12 @@ def _try_alone(
     exercise: Exercise,
     copy: dict[str, str],
     keep: int | None,
+    quick: bool = False,
 ) -> list[trials.Attempt]:
-    """Tries one answer, with solutions in place everywhere else. Results name the lines of the learner's copy."""
+    """Tries one answer, with solutions in place everywhere else. Results name the lines of the learner's copy.
+
+    @param quick  only one variant, and inputs of one size: this compiles a fraction of the kernels
+    """
     folder = project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, folder, keep)
     names = "|".join(map(re.escape, copy))
@@ -160,7 +164,10 @@ def _try_alone(
         line = alone.lines[found[1]][int(found[2]) - 1]
         return f"{found[1]}:{line}" if line else "the solution of another exercise"
 
-    attempts = bench.try_files(alone.texts, exercise.inputs_of(keep))
+    inputs, variant = exercise.inputs_of(keep), None
+    if quick:
+        inputs, variant = trials.most_alike(inputs), exercise.variant_of(keep)
+    attempts = bench.try_files(alone.texts, inputs, variant)
     for attempt in attempts:
         for defect in (attempt.result or {}).get("defects", []):
             defect["message"] = re.sub(
@@ -207,24 +214,29 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
     first_blank = next((n for n in states if states[n] == BLANK), None)
     tried = [n for n in states if states[n] == UNKNOWN or n == first_blank]
 
-    def try_alone(number: int) -> list[trials.Attempt] | None:
+    def try_alone(number: int, quick: bool) -> list[trials.Attempt] | None:
         try:
-            return _try_alone(bench, exercise, copy, number)
+            return _try_alone(bench, exercise, copy, number, quick)
         except trials.CompileError:
             return None  # it needs something that another exercise defines
 
-    with ThreadPoolExecutor(machine.cores()) as pool:
-        outcomes = dict(zip(tried, pool.map(try_alone, tried), strict=True))
-    for number, attempts in outcomes.items():
-        finding = (
-            diagnosis.explain(attempts, limits, solution)
-            if attempts is not None
-            else None
-        )
-        if attempts is not None and states[number] != BLANK:
-            states[number] = WRONG if finding else RIGHT
-        if finding and verdict.exercise is None:
-            verdict.exercise, verdict.finding = number, finding
+    # A quick pass first. Answers that pass it are tested again in full before a blank, which is wrong, is blamed.
+    for quick in (True, False):
+        numbers = [n for n in tried if states[n] != BLANK or not quick]
+        quickly = [quick or states[n] == BLANK for n in numbers]
+        with ThreadPoolExecutor(machine.cores()) as pool:
+            attempts_at = pool.map(try_alone, numbers, quickly)
+            outcomes = dict(zip(numbers, attempts_at, strict=True))
+        for number, attempts in outcomes.items():
+            if attempts is None:
+                continue
+            finding = diagnosis.explain(attempts, limits, solution)
+            if states[number] != BLANK:
+                states[number] = WRONG if finding else RIGHT
+            if finding and verdict.exercise is None:
+                verdict.exercise, verdict.finding = number, finding
+        if verdict.finding:
+            break
     return verdict
 
 

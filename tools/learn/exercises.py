@@ -141,6 +141,10 @@ class Exercise:
         """The command lines that an answer to one exercise is tested with."""
         return self.sheet.inputs_of(number) if number else self.inputs
 
+    def variant_of(self, number: int | None) -> str | None:
+        """The variant on which an answer to one exercise is tried first."""
+        return self.sheet.variant_of(number) if number else None
+
     @property
     def limits(self) -> list[str]:
         """What an answer must not have more of than the solution: "sectors", "conflicts"."""

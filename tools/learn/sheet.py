@@ -34,6 +34,7 @@ OF_EXERCISE = {
     "hints": STRINGS,
     "stub": STRING,
     "only?": STRING,
+    "variant?": STRING,
     "wrong?": TABLES,
 }
 OF_WRONG = dict.fromkeys(("name", "from", "to", "caught_by", "says"), STRING)
@@ -125,6 +126,10 @@ class Sheet:
         """The inputs of one exercise: all, or those that contain its `only`."""
         only = self.table["exercise"][number - 1].get("only", "")
         return [line for line in self.inputs if only in line]
+
+    def variant_of(self, number: int) -> str | None:
+        """The variant on which an answer is tried first."""
+        return self.table["exercise"][number - 1].get("variant")
 
     @property
     def limits(self) -> list[str]:

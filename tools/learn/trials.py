@@ -193,6 +193,41 @@ def sizes_of(inputs: Iterable[str]) -> list[str]:
     return [f"-DFA_HEAD_DIMS={','.join(head_dims)}", f"-DFA_DTYPES={','.join(types)}"]
 
 
+def most_alike(inputs: Iterable[str]) -> list[str]:
+    """The command lines with the element type and the head dimension that most of them have."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for line in inputs:
+        groups.setdefault(tuple(sizes_of([line])), []).append(line)
+    return max(groups.values(), key=len)
+
+
+# Between the brackets of `.variants = {`: strings, brackets and the commas between variants.
+PIECES = re.compile(r'"(?:\\.|[^"\\])*"|[{(\[]|[})\]]|,')
+
+
+def with_one_variant(source: str, name: str) -> str:
+    """The text of a chapter.cu whose list of variants has one left: the compiler then drops the other kernels.
+
+    A variant is an element of the list, and its first string is its name.
+    """
+    begin = source.index(".variants = {") + len(".variants = {")
+    depth, start, found = 0, begin, None
+    for piece in PIECES.finditer(source, begin):
+        text = piece[0]
+        depth += (text in "{([") - (text in "})]")
+        ends = depth < 0 or (text == "," and depth == 0)
+        strings = re.findall(r'"([^"]*)"', source[start : piece.start()])
+        if ends and strings:  # no string: a comma between template arguments
+            if strings[0] == name:
+                found = source[start : piece.start()]
+            start = piece.end()
+        if depth < 0:
+            break
+    if found is None:
+        raise LearnError(f"chapter.cu has no variant {name}: see exercises.toml", 1)
+    return f"{source[:begin]}{found}{source[piece.start() :]}"
+
+
 class Workbench:
     """Builds a chapter's program with changed files, as ninja would, and runs it.
 
@@ -235,17 +270,26 @@ class Workbench:
                 yield library.read_bytes()
 
     def program(
-        self, files: Mapping[str, str], folder: Path, inputs: Iterable[str]
+        self,
+        files: Mapping[str, str],
+        folder: Path,
+        inputs: Iterable[str],
+        variant: str | None = None,
     ) -> Path:
         """Builds the chapter in an empty folder, for the sizes in these inputs. CompileError if that fails.
 
-        @param files  texts by name: "kernel.cuh"
+        @param files    texts by name: "kernel.cuh"
+        @param variant  the only variant to build; None: all of them
         """
         source = self._chapter.path
         for path in self._files:
             shutil.copy(path, folder)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
+        if variant:
+            chapter = folder / "chapter.cu"
+            text = with_one_variant(chapter.read_text(encoding="utf-8"), variant)
+            chapter.write_text(text, encoding="utf-8")
 
         words = [
             word.replace(str(source), str(folder))
@@ -274,16 +318,22 @@ class Workbench:
         """The attempts of the chapter's own program."""
         return _run_once(self._build / "bin" / self._chapter.executable, inputs)
 
-    def try_files(self, files: Mapping[str, str], inputs: list[str]) -> list[Attempt]:
+    def try_files(
+        self, files: Mapping[str, str], inputs: list[str], variant: str | None = None
+    ) -> list[Attempt]:
         """Builds the chapter with these files, as program() does, and runs it. CompileError if the build fails."""
         texts = [part for name in sorted(files) for part in (name, files[name])]
-        parts = [self._environment, *texts, *inputs]
+        parts = [self._environment, *texts, *inputs, variant or "all"]
         key = digest(map(str.encode, parts))
         with self._locks[key]:
-            return self._try(files, inputs, key)
+            return self._try(files, inputs, variant, key)
 
     def _try(
-        self, files: Mapping[str, str], inputs: list[str], key: str
+        self,
+        files: Mapping[str, str],
+        inputs: list[str],
+        variant: str | None,
+        key: str,
     ) -> list[Attempt]:
         kept = self._build / "trials" / f"{key}.json"
         try:
@@ -292,7 +342,8 @@ class Workbench:
         except (OSError, ValueError, TypeError):
             pass
         with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
-            attempts = run(self.program(files, Path(name), inputs), inputs)
+            program = self.program(files, Path(name), inputs, variant)
+            attempts = run(program, inputs)
         if not any(attempt.ended == HANGS for attempt in attempts):
             kept.parent.mkdir(exist_ok=True)
             part = kept.with_suffix(f".{os.getpid()}")
