@@ -1,11 +1,11 @@
 #!/bin/sh
-# A case of a GoogleTest program, unless it has passed before with what it follows from now.
+# Runs a case of a GoogleTest program, unless it has already passed and nothing that it depends on has changed.
 #
 #   case.sh FOLDER PROGRAM [OPTION...]
 #
-# FOLDER/state holds a hash of that, which tests/unchanged.py has written, later than the program itself; FOLDER/CASE holds
-# the hash with which the case has passed. In shell, since there
-# are a thousand cases. What one that does not end has printed is in FOLDER/CASE.out.
+# FOLDER/state contains a hash of these dependencies, written by tests/unchanged.py after the program was built;
+# FOLDER/CASE contains the hash with which the case has passed. This is a shell script because there are a thousand
+# cases. The output of a case that does not end is in FOLDER/CASE.out.
 folder=$1
 shift
 case $2 in

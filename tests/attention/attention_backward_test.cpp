@@ -57,7 +57,7 @@ TEST(AttentionBackwardReference, IsTheDerivativeOfTheForwardPass) {
   expect_differences({.seq_q = 3, .seq_k = 5, .head_dim = 4});
   expect_differences(
       {.batch = 2, .heads = 2, .kv_heads = 2, .seq_q = 4, .seq_k = 3, .head_dim = 2, .scale = 0.8});
-  expect_differences({.seq_q = 66, .seq_k = 70, .head_dim = 1});  // more than a block of either
+  expect_differences({.seq_q = 66, .seq_k = 70, .head_dim = 1});  // more than one block of either
 }
 
 TEST(AttentionBackwardReference, KeysAndValuesCollectFromAllHeadsThatShareThem) {
@@ -125,7 +125,7 @@ TEST(AttentionBackward, NamesItsTensorsAfterThoseOfTheForwardPass) {
   EXPECT_EQ(AttentionBackward::flops({.seq_q = 3, .seq_k = 5, .head_dim = 7}), 10.0 * 3 * 5 * 7);
 }
 
-/// Whether the ends of a problem, computed by themselves, are what the whole has there.
+/// Checks that the ends of a problem, computed on their own, equal those of the whole.
 template <class P>
 void expect_ends(const AttentionShape& shape, std::int64_t batch, std::int64_t heads) {
   const Excerpt<AttentionShape> ends = P::ends(shape);

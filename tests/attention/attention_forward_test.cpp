@@ -17,7 +17,7 @@ using Shape = AttentionForward::Shape;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// Attention by its definition, one query at a time.
+/// Attention computed from its definition, one query at a time.
 Reference by_definition(const Shape& shape, const TensorMap& inputs) {
   const auto at = [&](const char* name, std::int64_t batch, std::int64_t head, std::int64_t row,
                       std::int64_t d) {
@@ -139,7 +139,7 @@ TEST(AttentionReference, NaNAndInfinityReachTheQueriesThatSeeThem) {
   EXPECT_EQ(nan_rows("k", 2, kNaN), "0011");
   EXPECT_EQ(nan_rows("k", 2, float(kInf)), "0011");
   EXPECT_EQ(nan_rows("k", 2, -float(kInf)), "0000");  // a logit of -inf: probability 0
-  EXPECT_EQ(nan_rows("v", 3, kNaN), "000o");          // no logit knows of V
+  EXPECT_EQ(nan_rows("v", 3, kNaN), "000o");          // logits do not depend on V
 }
 
 TEST(AttentionReference, OnlyMinusInfinityIsLikeNoKey) {

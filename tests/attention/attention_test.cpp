@@ -20,7 +20,7 @@ Tensor random(const char* name, std::vector<std::int64_t> shape) {
   return random_tensor({.name = name, .shape = std::move(shape)}, Init::kNormal, 7);
 }
 
-/// The logits by the definition, one element at a time.
+/// The logits computed from the definition, one element at a time.
 void expect_logits(const AttentionShape& shape) {
   const Tensor q = random("q", {shape.batch, shape.heads, shape.seq_q, shape.head_dim});
   const Tensor k = random("k", {shape.batch, shape.kv_heads, shape.seq_k, shape.head_dim});
@@ -97,7 +97,7 @@ TEST(AttentionShape, RefusesWhatCannotBeComputed) {
   EXPECT_NE(refuse({.scale = HUGE_VAL}), std::nullopt);
 }
 
-/// How a query tile and a key tile meet, by the definition of the mask.
+/// Which query tiles and key tiles meet, by the definition of the mask.
 void expect_tiles(const AttentionShape& shape, std::int64_t Br, std::int64_t Bc) {
   const auto sees = [&](std::int64_t query, std::int64_t key) {
     return !shape.causal || key <= query + shape.seq_k - shape.seq_q;

@@ -81,7 +81,7 @@ TEST_F(StandardAttention, ReadsTheRestOfAVeryLongRowAgain) {
   for (const std::int64_t keys : {12288, 12300, 12301}) {
     const Shape shape{.seq_q = 2, .seq_k = keys, .head_dim = 8, .causal = true};
     expect_right(shape);
-    const std::int64_t pack = keys % 4 == 0 ? 4 : 1;  // the first query sees one key less
+    const std::int64_t pack = keys % 4 == 0 ? 4 : 1;  // the first query sees one key fewer
     const std::int64_t seen = keys + (keys - 1 + pack - 1) / pack * pack;
     EXPECT_EQ(standard_attention::traffic(shape).tensors.at("s").read_bytes,
               4 * (seen + std::max<std::int64_t>(0, seen - 2 * 12288)));

@@ -1,5 +1,5 @@
 /// @file
-/// Times tiled_attention on the simulator with all checks on, and checks what it computed. Prints one line of JSON.
+/// Times tiled_attention on the simulator with all checks on, and checks its result. Prints one line of JSON.
 #include <cuda_runtime.h>
 #include <sys/resource.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr double kTolerance = 1e-5;  // largest absolute error; O is of the order of 1
 
-/// Uniform in [-scale, scale). Multiples of 2^-23, so that bench_simulator.py makes the same numbers exactly.
+/// Uniform in [-scale, scale). Multiples of 2^-23, so that bench_simulator.py generates exactly the same numbers.
 std::vector<float> make_input(std::uint32_t seed, float scale) {
   std::vector<float> result(kElements);
   for (float& value : result) {
@@ -59,7 +59,7 @@ std::vector<double> reference(const std::vector<float>& q, const std::vector<flo
   return o;
 }
 
-/// Seconds that all threads of this process have been running.
+/// The CPU time of all threads of this process, in seconds.
 double cpu_seconds() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -115,8 +115,8 @@ int run(int repeats, const std::string& output) {
     if (!file.flush()) throw std::runtime_error("--output " + output + ": cannot be written");
   }
 
-  // Every access of this kernel is one of a whole warp, and none to shared memory meets a bank conflict. So a
-  // wavefront, as a global request, is one access of 32 threads.
+  // Every access of this kernel is by a whole warp, and none to shared memory has a bank conflict. So a wavefront,
+  // like a global request, is one access of 32 threads.
   const gpusim::GlobalCounters global = report.total();
   const gpusim::SharedCounters& shared = report.shared;
   const std::int64_t warp_accesses = global.read_requests + global.write_requests +

@@ -11,15 +11,15 @@ namespace fa::bench {
 ///   shared  28.6 KiB
 ///   HBM     reads Q once, K and V kSeq / kBr times; writes O once
 ///
-/// Kept statement by statement as in tiled_attention.cl, so that both do the same accesses in the same order.
+/// Has the same statements as tiled_attention.cl, so that both make the same accesses in the same order.
 __global__ void __launch_bounds__(kThreads)
     tiled_attention(const float* __restrict__ gQ, const float* __restrict__ gK, const float* __restrict__ gV,
                     float* __restrict__ gO, int seq, float scale) {
   __shared__ float sQ[kBr][kHeadDim];
-  __shared__ float sK[kBc][kHeadDim + 1];  // padded: lanes read a column of it
+  __shared__ float sK[kBc][kHeadDim + 1];  // padded, because lanes read a column of it
   __shared__ float sV[kBc][kHeadDim];
-  __shared__ float sS[kBr][kBc + 1];  // padded: so does the softmax
-  __shared__ float sFactor[kBr];      // what the rows of O are multiplied by
+  __shared__ float sS[kBr][kBc + 1];  // padded, because the softmax does so too
+  __shared__ float sFactor[kBr];      // the factors for the rows of O
 
   constexpr int kRows = kBr / (kThreads / 32);  // of a warp
   const int thread = threadIdx.x;
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
   float l = 0.0f;
 
   for (int key_tile = 0; key_tile < seq; key_tile += kBc) {
-    __syncthreads();  // nobody reads the previous tile any more
+    __syncthreads();  // no warp still reads the previous tile
     const int first_key = head + key_tile * kHeadDim;
     for (int e = thread; e < kBc * kHeadDim; e += kThreads) {
       sK[e / kHeadDim][e % kHeadDim] = gK[first_key + e];

@@ -16,7 +16,7 @@ constexpr float kScale = 0.125f;  ///< 1 / sqrt(kHeadDim)
 
 constexpr std::int64_t kElements = std::int64_t(kHeads) * kSeq * kHeadDim;  ///< of Q, K, V and O each
 
-/// How often a thread reads or writes a float of global or shared memory, in all.
+/// How often threads read or write a float of global or shared memory, in total.
 constexpr std::int64_t memory_accesses() {
   constexpr std::int64_t tile = kBc * kHeadDim;
   constexpr std::int64_t load_keys_values = 2 * 2 * tile;

@@ -1,5 +1,5 @@
-// Every variant of a chapter on the backward pass, on every kind of shape and input: gradients right, no defects, and
-// exactly the bytes of its formula.
+// Tests every variant of a chapter on the backward pass with every kind of shape and input: right gradients, no defects,
+// and exactly the bytes of its formula.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::string text(const Shape& shape) {
 
 class BackwardVariant : public testing::TestWithParam<std::string> {
  protected:
-  /// The element types that the variant takes.
+  /// The element types that the variant supports.
   static std::vector<DType> dtypes() {
     std::vector<DType> accepted;
     for (const auto& variant : chapter_of<AttentionBackward>(chapter()).variants) {
@@ -47,7 +47,7 @@ class BackwardVariant : public testing::TestWithParam<std::string> {
   static VariantResult run_on(const Shape& shape, const TensorMap& inputs) {
     return run<AttentionBackward>(chapter(), GetParam(), shape, inputs);
   }
-  /// In the first of the element types.
+  /// The same in the first of these element types.
   static void expect_right(Shape shape, Init init = Init::kNormal, std::uint64_t seed = 1) {
     shape.dtype = dtypes().front();
     EXPECT_EQ(run_on(shape, random_inputs<AttentionBackward>(shape, init, seed)).complaint(), "")
@@ -80,7 +80,7 @@ TEST_P(BackwardVariant, IsRightUnderACausalMask) {
   }
 }
 
-// The mask is aligned at the last query and the last key.
+// The mask is aligned to the last query and the last key.
 TEST_P(BackwardVariant, IsRightUnderACausalMaskOfUnequalLengths) {
   for (const auto& [queries, keys] : {std::pair{1, 70}, {5, 133}, {65, 200}, {63, 64}}) {
     expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 32, .causal = true});
@@ -110,7 +110,7 @@ TEST_P(BackwardVariant, IsRightForSeveralBatchesAndHeads) {
       {.batch = 2, .heads = 3, .kv_heads = 3, .seq_q = 70, .seq_k = 70, .head_dim = 32, .causal = true});
 }
 
-// dK and dV collect from all query heads that share them.
+// dK and dV sum over all query heads that share them.
 TEST_P(BackwardVariant, IsRightForGroupedQueries) {
   expect_right({.batch = 2, .heads = 6, .kv_heads = 2, .seq_q = 33, .seq_k = 37, .head_dim = 32});
   expect_right({.heads = 4, .kv_heads = 1, .seq_q = 70, .seq_k = 140, .head_dim = 32, .causal = true});
@@ -168,7 +168,7 @@ TEST_P(BackwardVariant, PassesNaNOnToTheGradientOfItsQueryAndOfNoOther) {
   }
 }
 
-// What a variant was not compiled for it refuses in so many words; what it does not refuse it computes.
+// A variant refuses, with a message, what it was not compiled for, and computes everything else.
 TEST_P(BackwardVariant, IsRightOrRefuses) {
   const auto expect_right_or = [&](const std::string& refusal, const Shape& shape) {
     try {

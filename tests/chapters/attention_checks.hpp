@@ -1,5 +1,5 @@
 /// @file
-/// What the tests of several attention chapters share.
+/// Helpers for the tests of several attention chapters.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ inline TensorMap real_inputs(const AttentionShape& shape,
   return inputs;
 }
 
-/// What rounding to the type of the shape costs standard attention, which has S and P in HBM.
+/// The error of standard attention, which has S and P in HBM, from rounding to the type of the shape.
 inline Check standard(const AttentionShape& shape, const TensorMap& inputs) {
   const Variant<AttentionForward> variant{.name = "standard",
                                           .summary = "",

@@ -1,4 +1,4 @@
-// Every variant of a chapter on the forward pass, on every kind of shape and input: O and LSE right, no defects,
+// Tests every variant of a chapter on the forward pass with every kind of shape and input: right O and LSE, no defects,
 // and exactly the bytes of its formula. Linked once with each of these chapters.
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class AttentionVariant : public testing::TestWithParam<std::string> {
     }
     return false;
   }
-  /// The shape in the first element type that the variant takes. These tests are about lengths, masks and heads.
+  /// The shape in the first element type that the variant supports. These tests are about lengths, masks and heads.
   static Shape in_its_type(Shape shape) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       shape.dtype = dtype;
@@ -71,7 +71,8 @@ TEST_P(AttentionVariant, IsRightForEveryHeadDimension) {
   for (const std::int64_t head_dim : {32, 64, 128, 256}) {
     for (const bool causal : {false, true}) {
       const Shape shape = in_its_type({.seq_q = 34, .seq_k = 70, .head_dim = head_dim, .causal = causal});
-      if (head_dim <= 64 || takes(shape)) expect_right(shape);  // some are not compiled for the larger
+      if (head_dim <= 64 || takes(shape))
+        expect_right(shape);  // some variants are not compiled for larger ones
     }
   }
 }
@@ -82,7 +83,7 @@ TEST_P(AttentionVariant, IsRightUnderACausalMask) {
   }
 }
 
-// The mask is aligned at the last query and the last key.
+// The mask is aligned to the last query and the last key.
 TEST_P(AttentionVariant, IsRightUnderACausalMaskOfUnequalLengths) {
   for (const auto& [queries, keys] : {std::pair{1, 70}, {5, 133}, {65, 100}, {63, 64}}) {
     expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 32, .causal = true});
@@ -161,7 +162,7 @@ TEST_P(AttentionVariant, PassesNaNOnToItsQueryAndNoOther) {
   }
 }
 
-// What a variant was not compiled for it refuses in so many words; what it does not refuse it computes.
+// A variant refuses, with a message, what it was not compiled for, and computes everything else.
 TEST_P(AttentionVariant, IsRightOrRefuses) {
   const auto expect_right_or = [&](const std::string& refusal, const Shape& shape) {
     try {

@@ -1,4 +1,4 @@
-// What the lesson of chapter 01 claims.
+// Tests the claims of lesson 01.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the lesson of chapter 02 claims.
+// Tests the claims of lesson 02.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ TEST(OnlineSoftmax, TwoPassesMoveThreeUnitsAndOnChipTwo) {
   EXPECT_EQ(run_variant_on("on_chip", shape).predicted.bytes(), 2 * unit);
 }
 
-// A row that does not fit is read again, in part at most: never more than the two reads of `online`.
+// If a row does not fit, at most part of it is read again: never more than the two reads of `online`.
 TEST(OnlineSoftmax, OnChipReadsVeryLongRowsAgain) {
   const std::int64_t cols = 131072;
   const VariantResult result = run_variant_on("on_chip", {2, cols});

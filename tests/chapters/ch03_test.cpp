@@ -1,4 +1,4 @@
-// What the lesson of chapter 03 claims.
+// Tests the claims of lesson 03.
 
 #include <gtest/gtest.h>
 

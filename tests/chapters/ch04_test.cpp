@@ -1,4 +1,4 @@
-// What the lesson of chapter 04 claims.
+// Tests the claims of lesson 04.
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST(TiledV1, LoadingTogetherSavesSectorsAndPaddingSavesConflicts) {
   const VariantResult together = run_variant_on("cooperative", shape);
   if (!alone.counted) GTEST_SKIP() << "sectors are counted on the simulator";
   EXPECT_EQ(alone.counted->traffic.bytes(), together.counted->traffic.bytes());
-  // All but m, l and LSE, which a warp moves 32 at a time in both.
+  // Everything except m, l and LSE, which a warp moves 32 at a time in both variants.
   const std::int64_t statistics = 4 * together.predicted.tensors.at("lse").write_bytes / 32;
   EXPECT_EQ(alone.counted->read_sectors - statistics, 8 * (together.counted->read_sectors - statistics));
   EXPECT_EQ(together.counted->shared.conflicts(), 0);

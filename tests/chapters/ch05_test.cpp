@@ -1,4 +1,4 @@
-// What the lesson of chapter 05 claims.
+// Tests the claims of lesson 05.
 
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(LoopSwappedV2, WarpsThatShareRowsNeedMoreBarriersAndShuffles) {
   EXPECT_EQ(keys.counted->shuffles, Tr * warps * Br * 5 * (Tc + 1));
 }
 
-// A multiply-add of a warp needs so many wavefronts from shared memory; more than 1/4 leave arithmetic idle.
+// The wavefronts of shared memory per multiply-add of a warp; more than 1/4 leave the arithmetic units idle.
 TEST(LoopSwappedV2, OuterProductsNeedFewerWavefronts) {
   const Shape shape{.seq_q = 256, .seq_k = 256, .head_dim = 64};
   const std::int64_t multiply_adds = 2 * 256 * 256 * 64 / 32;
@@ -68,12 +68,12 @@ TEST(LoopSwappedV2, OuterProductsNeedFewerWavefronts) {
     EXPECT_EQ(16 * result.counted->shared.load_wavefronts, sixteenths * multiply_adds) << variant;
     EXPECT_EQ(result.counted->shared.conflicts(), 0) << variant;
   }
-  // One line more for each slice of 32: the one that is prefetched at its end and not used.
+  // One more line for each slice of 32: the one that is prefetched at its end and not used.
   const VariantResult prefetched = run_variant_on("register_tiled", shape);
   EXPECT_EQ(16 * 32 * prefetched.counted->shared.load_wavefronts, 2 * 33 * multiply_adds);
 }
 
-// A slice is a step: 4 for each of 4 key tiles. One barrier more before the first.
+// Each slice is a step: 4 for each of 4 key tiles. One more barrier before the first.
 TEST(LoopSwappedV2, PrefetchingTakesOneBarrierForASliceInsteadOfTwo) {
   const Shape shape{.seq_q = 256, .seq_k = 256, .head_dim = 64};
   const VariantResult in_turn = run_variant_on("large_tiles", shape);

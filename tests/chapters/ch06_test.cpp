@@ -1,4 +1,4 @@
-// What the lesson of chapter 06 claims.
+// Tests the claims of lesson 06.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ VariantResult run_variant_on(const char* variant, const Shape& shape, Init init 
                                random_inputs<AttentionForward>(shape, init, 16));
 }
 
-// Around the edges of tiles, which are larger than the shapes that every variant of all chapters is tested on.
+// Lengths around the edges of tiles, which are larger than the shapes that all variants are tested with.
 TEST(TensorCoreMma, IsRightAroundTheEdgesOfItsTiles) {
   for (const auto& [queries, keys] :
        {std::pair{128, 64}, {127, 65}, {129, 128}, {257, 63}, {16, 192}, {17, 191}, {300, 129}}) {
@@ -37,7 +37,7 @@ TEST(TensorCoreMma, IsRightAroundTheEdgesOfItsTiles) {
   }
 }
 
-/// Key tiles that a block works on, over all blocks of a head.
+/// The key tiles that all blocks of a head process together.
 std::int64_t key_tiles(const Shape& shape) {
   std::int64_t tiles = 0;
   for (std::int64_t first = 0; first < shape.seq_q; first += kBr) {
@@ -68,8 +68,8 @@ TEST(TensorCoreMma, CountsTheTensorInstructionsOfItsTiles) {
 }
 
 TEST(TensorCoreMma, LayoutsOfSharedMemoryDecideOverBankConflicts) {
-  // Rows of 128 bytes or more: every row of an 8 x 8 matrix begins at the same bank, 8 wavefronts where one would do.
-  // Rows of 64 bytes: every second one.
+  // Rows of 128 bytes or more: every row of an 8 x 8 matrix begins at the same bank, so 8 wavefronts instead of one.
+  // Rows of 64 bytes: every second row does.
   for (const auto& [d, times] : {std::pair{32, 4}, {64, 8}, {128, 8}}) {
     const Shape shape{.seq_q = 128, .seq_k = 128, .head_dim = d, .dtype = DType::kBFloat16};
     const VariantResult plain = run_variant_on("mma", shape);

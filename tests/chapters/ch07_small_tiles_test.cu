@@ -1,4 +1,4 @@
-// The tiles that chapter 07 takes for head_dim 256 where a block may not have 192 KiB of shared memory.
+// The tiles that chapter 07 uses for head_dim 256 if a block cannot have 192 KiB of shared memory.
 
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the lesson of chapter 07 claims.
+// Tests the claims of lesson 07.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using Shape = AttentionForward::Shape;
 
-/// What the policies of choices.cuh come to, for head_dim 64.
+/// The tile sizes that follow from the policies of choices.cuh, for head_dim 64.
 struct Tiles {
   const char* variant;
   int warps, warp_rows, Bc, slice, stages, barriers_per_tile;
@@ -40,7 +40,7 @@ VariantResult run_variant_on(const char* variant, const Shape& shape, Init init 
 
 std::int64_t ceil_div(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
 
-// Around the edges of tiles, which are larger than the shapes that every variant of all chapters is tested on.
+// Lengths around the edges of tiles, which are larger than the shapes that all variants are tested with.
 TEST(MultiStage, IsRightAroundTheEdgesOfItsTiles) {
   for (const auto& [queries, keys] :
        {std::pair{128, 64}, {127, 65}, {129, 128}, {257, 63}, {33, 384}, {17, 191}, {260, 129}}) {
@@ -55,7 +55,7 @@ TEST(MultiStage, IsRightAroundTheEdgesOfItsTiles) {
   }
 }
 
-// Five and more key tiles, for every head dimension and type: each place in shared memory is used again.
+// Five and more key tiles, for every head dimension and type: each stage in shared memory is reused.
 TEST(MultiStage, FinalIsRightForEveryHeadDimensionAndType) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     for (const auto& [d, keys] : {std::pair{32, 650}, {64, 650}, {128, 330}, {256, 170}}) {
@@ -67,7 +67,7 @@ TEST(MultiStage, FinalIsRightForEveryHeadDimensionAndType) {
   }
 }
 
-// A warp with rows visits slices of keys as far as its last row sees them, or all tiles of its block.
+// A warp with rows processes slices of keys up to the last one that its last row sees, or all tiles of its block.
 TEST(MultiStage, CountsTheTensorInstructionsOfItsTiles) {
   for (const Tiles& tile : kTiles) {
     for (const auto& [queries, keys, causal] :
@@ -97,7 +97,7 @@ TEST(MultiStage, CountsTheTensorInstructionsOfItsTiles) {
   }
 }
 
-// One for Q, one before O takes its place, and for each key tile.
+// One for Q, one before O replaces it, and those of each key tile.
 TEST(MultiStage, TakesOneBarrierForATileIfAnotherIsOnItsWay) {
   const Shape shape{.seq_q = 256, .seq_k = 384, .head_dim = 64, .dtype = DType::kBFloat16};
   for (const Tiles& tile : kTiles) {
@@ -134,7 +134,7 @@ TEST(MultiStage, StoresOInWholeSectors) {
   EXPECT_EQ(result.counted->write_sectors, 2 * (200 * 64 * 2 / 32 + 200 / 8));
 }
 
-/// Keys whose scores grow from each to the next by `growth`, in powers of 2, for all queries alike.
+/// Keys whose scores grow by `growth` from one to the next, in powers of 2, equally for all queries.
 TensorMap growing(const Shape& shape, double growth) {
   TensorMap inputs = random_inputs<AttentionForward>(shape, Init::kNormal, 18);
   const std::size_t d = std::size_t(shape.head_dim);
@@ -146,7 +146,7 @@ TensorMap growing(const Shape& shape, double growth) {
   return inputs;
 }
 
-// Keys come backwards: with a negative growth, the maximum grows from slice to slice.
+// Keys are processed backwards: with a negative growth, the maximum grows from slice to slice.
 TEST(MultiStage, LeavesTheMaximumAsItIsWhileItGrowsLittle) {
   const Shape shape{.seq_q = 32, .seq_k = 256, .head_dim = 64, .dtype = DType::kFloat16};
   const auto reductions = [&](double growth) {

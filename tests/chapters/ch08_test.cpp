@@ -1,4 +1,4 @@
-// What chapter 08 claims.
+// Tests the claims of lesson 08.
 
 #include <gtest/gtest.h>
 
@@ -148,7 +148,7 @@ TEST(Backward, IsNotLessExactThanStandardBackwardByAFactorOfTwo) {
   }
 }
 
-// Only where logits are large may standard backward be as wrong as it says.
+// Only if logits are large may the standard backward pass have the error that it declares.
 TEST(Backward, StandardBackwardDeclaresItsRoundingOnlyOfLargeLogits) {
   Shape shape{.seq_q = 100, .seq_k = 150, .head_dim = 128, .dtype = DType::kBFloat16};
   const VariantResult normal = run_variant_on("standard", shape);

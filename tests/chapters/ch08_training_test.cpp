@@ -1,4 +1,4 @@
-// A small attention layer learns with the gradients of chapter 08, step by step as it would in float64.
+// Trains a small attention layer with the gradients of chapter 08; each step must match the same training in float64.
 //
 //   FA_TRAINING_JSON=docs/results/attention_training.json build/sim/bin/test_ch08_backward --gtest_filter='Training.*'
 //
@@ -212,7 +212,7 @@ Tamper times(const std::vector<std::string>& names, double factor) {
   };
 }
 
-/// Six digits behind the point.
+/// Six digits after the decimal point.
 std::vector<double> rounded(std::vector<double> losses) {
   for (double& loss : losses) loss = std::round(loss * 1e6) / 1e6;
   return losses;
@@ -236,7 +236,7 @@ TEST(Training, FollowsFloat64) {
   }
 }
 
-// The curves part if a gradient is wrong. In float64, where nothing else is.
+// The curves diverge if a gradient is wrong. In float64, so that nothing else is wrong.
 TEST(Training, DoesNotFollowIfAGradientIsWrong) {
   InFloat64 reference;
   const double scale = kShape.logit_scale();

@@ -1,4 +1,4 @@
-// Which head of K and V, and how many keys: on the host, where every index can be tried.
+// The head of K and V for a query, and the number of keys: on the host, where every index can be tested.
 
 #include "device/attention.cuh"
 

@@ -1,4 +1,4 @@
-// Launching kernels: arguments, shared memory, and what a refusal says.
+// Launching kernels: arguments, shared memory, and the messages of refusals.
 
 #include "device/launch.cuh"
 

@@ -1,4 +1,4 @@
-// Arithmetic at the edge of what fp32 holds.
+// Arithmetic at the limits of fp32.
 
 #include "device/math.cuh"
 

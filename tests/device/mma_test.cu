@@ -1,4 +1,4 @@
-// ldmatrix, mma and what turns one's result into the other's operand, on the GPU and on the simulator alike.
+// ldmatrix, mma, and the conversion of results into operands, both on the GPU and on the simulator.
 
 #include "device/tensor_core.cuh"
 
@@ -20,7 +20,7 @@ namespace mma_test {
 
 // ---- ldmatrix -------------------------------------------------------------------------------------------
 
-/// Loads kMatrices matrices of 8 x 8, stored one after the other; out[lane * kMatrices + m] is what the lane got.
+/// Loads kMatrices matrices of 8 x 8, stored one after the other; out[lane * kMatrices + m] is what the lane received.
 template <int kMatrices, bool kTransposed>
 __global__ void load(const std::uint16_t* in, std::uint32_t* out) {
   __shared__ __align__(16) std::uint16_t sMatrices[4 * 64];
@@ -250,7 +250,7 @@ TYPED_TEST(Mma, TakesFragmentsThatLdmatrixLoaded) {
 }
 
 TYPED_TEST(Mma, TakesItsOwnResultAsOperandA) {
-  // One element of 1 in each row of A: the product is rows of B, which 16 bits hold.
+  // Each row of A contains a single 1, so the product consists of rows of B, which are exact in 16 bits.
   Matrix a(16 * 16);
   for (std::size_t i = 0; i < 16; ++i) a[i * 16 + (5 * i + 3) % 16] = 1.0f;
   const Matrix b = numbered(16 * 16);

@@ -1,4 +1,4 @@
-// Reductions over warps and blocks, for sums, maxima and a type of the test's own.
+// Reductions over warps and blocks, for sums, maxima and a type defined here.
 
 #include "device/reduce.cuh"
 
@@ -53,7 +53,7 @@ __global__ void best_of_block(const float* in, int* out) {
   out[thread] = block_reduce(mine, better, sPartial).thread;
 }
 
-/// Two reductions of one kernel, with the barrier that the contract asks for.
+/// Two reductions in one kernel, with the barrier that the contract requires.
 __global__ void range_of_block(const float* in, float* out) {
   __shared__ float sPartial[2];
   const float high = block_reduce(in[threadIdx.x], Max(), sPartial);
@@ -62,14 +62,14 @@ __global__ void range_of_block(const float* in, float* out) {
   out[threadIdx.x] = high - low;
 }
 
-/// Small integers in no order: their sums are exact, so that a sum may be compared with ==.
+/// Small integers in no particular order: their sums are exact, so they can be compared with ==.
 std::vector<float> numbers(std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = float(i * 37 % 101) - 50.0f;
   return values;
 }
 
-/// What every thread should have: op over each group of `group` neighbours.
+/// The expected result of every thread: op over each group of `group` neighbours.
 template <class Op>
 std::vector<float> reduced(const std::vector<float>& in, std::size_t group, Op op) {
   std::vector<float> out(in.size());

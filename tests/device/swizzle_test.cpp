@@ -1,4 +1,4 @@
-// Layouts of tiles in shared memory: every element has a place of its own, and ldmatrix meets no bank twice.
+// Layouts of tiles in shared memory: every element has its own place, and ldmatrix has no bank conflicts.
 
 #include "device/swizzle.cuh"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRows = 64;
 
-/// The most rows of an 8 x 8 matrix that begin in the same 16 of the 128 bytes which the banks hold.
+/// The most rows of an 8 x 8 matrix that begin in the same 16 of the 128 bytes that the banks span.
 template <class Layout, int kCols>
 int worst_conflict() {
   int worst = 0;
@@ -41,7 +41,7 @@ void expect_a_place_for_each_element() {
   EXPECT_LT(*places.rbegin(), kRows * Layout::kStride);
 }
 
-/// advance() from where a lane begins to the same place of another 16 x 16 block.
+/// advance() from the first element of a lane to the same element of another 16 x 16 block.
 template <class Layout, int kCols>
 void expect_advance() {
   for (int row = 0; row < 16; ++row) {

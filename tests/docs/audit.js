@@ -1,10 +1,10 @@
-// What a page is like for those who read it: headings, pictures, contrast, width. Gives a list of complaints.
+// Checks how readable a page is: headings, pictures, contrast, width. Returns a list of complaints.
 (async () => {
   const found = [];
   const visible = (element) => element.checkVisibility() && element.getClientRects().length > 0;
   const start = (element) => element.textContent.trim().replace(/\s+/g, " ").slice(0, 40);
 
-  // Headings: one <h1>, and no level left out.
+  // Headings: exactly one <h1>, and no level skipped.
   const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(visible);
   let level = 0;
   for (const heading of headings) {
@@ -21,7 +21,7 @@
     await image.decode().catch(() => found.push(`picture is not shown: ${image.src}`));
   }
   for (const svg of document.querySelectorAll("svg[role=img]")) {
-    if (svg.closest(".MathJax_SVG")) continue;  // which has the formula as MathML beside it
+    if (svg.closest(".MathJax_SVG")) continue;  // a formula, which also has MathML
     if (!svg.getAttribute("aria-label")) found.push("a drawing without aria-label");
   }
   if (!document.documentElement.lang) found.push("no language");
@@ -29,7 +29,7 @@
     found.push(`formula: ${start(wrong)}`);
   }
 
-  // Width: nothing sticks out but what scrolls by itself.
+  // Width: nothing overflows except what scrolls on its own.
   const root = document.scrollingElement;
   for (const box of [root, document.querySelector("#doc-content")].filter(Boolean)) {
     if (box.scrollWidth <= box.clientWidth + 1) continue;
@@ -47,7 +47,7 @@
     found.push(`wider than the window by ${box.scrollWidth - box.clientWidth}: ${names.join("; ")}`);
   }
 
-  // Beside the menu only the contents scroll.
+  // Next to the menu, only the contents scroll.
   if (document.querySelector("#doc-content") && innerWidth >= 768 && root.scrollHeight > innerHeight + 1) {
     found.push(`taller than the window by ${root.scrollHeight - innerHeight}`);
   }
@@ -69,7 +69,7 @@
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const canvas = dark && getComputedStyle(document.documentElement).colorScheme.includes("dark")
     ? [18, 18, 18, 1] : [255, 255, 255, 1];
-  // What is drawn before a text of a drawing, and where that is, lies under it.
+  // Whatever a drawing draws before a text, and at its position, lies under it.
   const drawnUnder = (text) => {
     const layers = [];
     const svg = text.closest("svg");

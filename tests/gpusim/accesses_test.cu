@@ -1,6 +1,6 @@
 /// @file
-/// One line of code, and the exact warp instructions that the simulator sees for it: the compiler decides where
-/// its hooks stand, and all counts rest on that.
+/// Lines of code, and the exact warp instructions that the simulator sees for each: the compiler decides where it
+/// puts the hooks, and all counts depend on that.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Accesses = std::vector<std::string>;
 
-/// Which lanes, if not all of the block: " lanes 0-15".
+/// The lanes, if not all of the block: " lanes 0-15".
 std::string lanes_text(std::uint32_t lanes, unsigned threads) {
   if (lanes == (threads == 32 ? ~0u : (1u << threads) - 1)) return "";
   std::string text = " lanes";
@@ -37,8 +37,8 @@ std::string lanes_text(std::uint32_t lanes, unsigned threads) {
   return text;
 }
 
-/// Runs a kernel on one warp (or part of it) with buffers of zeros for its parameters x, y and z, and tells what it
-/// does to memory: "read 4 x+0". The offset is that of the lowest lane, in bytes; in shared memory it counts from
+/// Runs a kernel on one warp (or part of it) with buffers of zeros for its parameters x, y and z, and returns its
+/// memory accesses: "read 4 x+0". The offset is that of the lowest lane, in bytes; in shared memory it counts from
 /// the lowest address in use.
 template <class... Params>
 Accesses accesses_of(void (*kernel)(Params*...), unsigned threads = 32) {
@@ -105,7 +105,7 @@ __global__ void copy(const T* x, T* y) {
   y[threadIdx.x] = x[threadIdx.x];
 }
 
-/// One read and one write of each part, in either order: of a struct the compiler announces the write first.
+/// One read and one write of each part, in either order: for a struct, the compiler announces the write first.
 template <class T>
 void expect_copied_in_parts_of(std::size_t part) {
   Accesses actual = accesses_of(copy<T>);
@@ -235,7 +235,7 @@ __global__ void either_or_by_name(const float4* x, float4* y) {
   y[threadIdx.x] = v;
 }
 
-// Two forms in which the simulator differs from nvcc, which stores 16 bytes once. The README says so.
+// Two cases in which the simulator differs from nvcc, which stores 16 bytes at once. The README mentions them.
 TEST(Accesses, KnownDifferences) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_EQ(accesses_of(braces), (Accesses{"write 4 x+0", "write 4 x+4", "write 4 x+8", "write 4 x+12"}));
@@ -418,7 +418,7 @@ __global__ void local_array(const float* x, float* y) {
   float r[8];
   for (int i = 0; i < 8; ++i) r[i] = x[i * 32 + threadIdx.x];
   float sum = 0;
-  for (int i = 0; i < 8; ++i) sum += r[(3 * i + threadIdx.x) % 8];  // an index that only the run knows
+  for (int i = 0; i < 8; ++i) sum += r[(3 * i + threadIdx.x) % 8];  // an index known only at run time
   y[threadIdx.x] = sum;
 }
 __device__ float sum_by_pointer(const float* values, int count) {

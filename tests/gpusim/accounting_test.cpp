@@ -1,5 +1,5 @@
 /// @file
-/// What a library routine does on the host, counted and checked like a kernel.
+/// The accesses of a library routine on the host, counted and checked like those of a kernel.
 #include "simulator.hpp"
 
 namespace gpusim_test {

@@ -16,10 +16,10 @@ using gpusim::DefectKind;
 constexpr int kThreads = 64;
 constexpr int kTiles = 6;
 
-/// What may be wrong with the pipeline below.
+/// The possible mistakes in the pipeline below.
 struct Right {
   static constexpr bool kWaits = true;
-  static constexpr int kPending = 1;            ///< groups that may be under way while a tile is used
+  static constexpr int kPending = 1;            ///< groups that may be in flight while a tile is used
   static constexpr bool kBarrierBefore = true;  ///< between the wait and the use
   static constexpr bool kBarrierAfter = true;   ///< between the use and the copy that overwrites it
 };
@@ -36,7 +36,7 @@ struct NoBarrierAfter : Right {
   static constexpr bool kBarrierAfter = false;
 };
 
-/// out[tile * kThreads + i] = in[tile * kThreads + kThreads - 1 - i], a tile at a time, the next one under way.
+/// out[tile * kThreads + i] = in[tile * kThreads + kThreads - 1 - i], a tile at a time, with the next one in flight.
 template <class Plan>
 __global__ void pipeline(const float* in, float* out) {
   __shared__ float tiles[2][kThreads];
@@ -162,7 +162,7 @@ __global__ void zero_filled(const float* in, float4* out, int valid) {
 
 TEST(AsyncCopies, ZeroFill) {
   for (int valid : {0, 1, 2, 3, 4, 63, 64, 127, 128}) {
-    // Nothing is read behind the valid part: the allocation ends there.
+    // Nothing is read after the valid part, where the allocation ends.
     const Buffer<float> in("in", numbers(std::max(valid, 1)));
     const Buffer<float4> out("out", 32);
     const gpusim::Report report = run({1, 32}, zero_filled, in.get(), out.get(), valid);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kFloats = 4096;  // more than any pattern reaches
 
-/// What one warp instruction costs.
+/// The cost of one warp instruction.
 struct Wavefronts {
   std::int64_t taken, ideal;
   bool operator==(const Wavefronts&) const = default;
@@ -22,7 +22,7 @@ std::ostream& operator<<(std::ostream& out, const Wavefronts& w) {
   return out << w.taken << " wavefronts, ideal " << w.ideal;
 }
 
-/// Fills the memory without a conflict, then makes the one access that is measured.
+/// Fills the memory without conflicts, then makes the one access to measure.
 template <class T, class Index>
 __global__ void load(float* out, Index index, unsigned lanes) {
   for (int i = int(threadIdx.x); i < kFloats; i += 32) smem[i] = 0.0f;
@@ -108,7 +108,7 @@ TEST(Banks, Quads) {
   EXPECT_EQ(load_cost<float4>([](int) { return 5; }), (Wavefronts{2, 2}));
 }
 
-/// Rows of 128 bytes whose eight pieces of 16 bytes change places with the row number.
+/// Rows of 128 bytes whose eight 16-byte chunks are permuted depending on the row number.
 TEST(Banks, Swizzled) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const auto piece = [](int row, int column) { return row * 8 + (column ^ (row % 8)); };
@@ -166,7 +166,7 @@ __global__ void shifting(float* out, int first, int step, int count) {
   out[threadIdx.x] = sum;
 }
 
-// A pattern that moves through memory is looked at once; it has to be looked at again when it changes.
+// A pattern that moves through memory is analysed once, but must be analysed again when it changes.
 TEST(Banks, PatternsThatMove) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 32);

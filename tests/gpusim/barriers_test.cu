@@ -117,7 +117,7 @@ TEST(Barriers, CountAndOr) {
 
 // ---- GPUSIM_SKIP_BARRIER ----------------------------------------------------------------------------------------
 
-/// Passes values on to the next thread. Inlined in each place that calls it.
+/// Passes values on to the next thread. Inlined at each call.
 __device__ __forceinline__ int next(int* sValue, int value) {
   sValue[threadIdx.x] = value;
   __syncthreads();  // skip: helper
@@ -135,7 +135,7 @@ __global__ void passes_twice(int* out) {
 /// The rest of the test in a process that is told to skip a barrier of this file.
 class SkippedBarriers : public testing::Test {
  protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }  // a process that starts anew
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }  // a process of its own
   void TearDown() override { unsetenv("GPUSIM_SKIP_BARRIER"); }
   static void skip(const std::string& folder, const std::string& tag) {
     const std::string name = folder + "barriers_test.cu:" + std::to_string(line_of(tag));

@@ -1,5 +1,5 @@
 /// @file
-/// Accesses in a header, for the test that their caller is named.
+/// Accesses in a header, to test that reports name their caller.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
 /// @file
-/// The simulator's cuBLAS against loops, in column-major order as cuBLAS has it.
+/// Compares the simulator's cuBLAS with loops, in column-major order like cuBLAS.
 #include <cublas_v2.h>
 
 #include <Eigen/Core>
@@ -22,7 +22,7 @@ class Cublas : public testing::Test {
   cublasHandle_t handle = nullptr;
 };
 
-/// The arguments of a GEMM but for the data.
+/// The arguments of a GEMM except the data.
 struct Gemm {
   cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
   int m, n, k, lda, ldb, ldc;
@@ -47,7 +47,7 @@ struct Gemm {
   }
 };
 
-/// C by its definition; -1 where there is no element of it.
+/// C computed from its definition; -1 in the gaps between its elements.
 template <class T>
 std::vector<float> expected(const Gemm& g, const std::vector<T>& a, const std::vector<T>& b,
                             std::size_t size) {

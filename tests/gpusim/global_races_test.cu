@@ -180,7 +180,7 @@ TEST(GlobalRaces, LanesOfAWarpNeedOneToo) {
   EXPECT_TRUE(is_clean(run({1, 32}, warp_through_global<true>, data.get(), out.get())));
 }
 
-// A word that is contended for inside a block is found whether or not other blocks use it as well.
+// A race over a word inside a block is found whether or not other blocks use the word as well.
 __global__ void all_threads_add(int* total) {
   total[0] += 1;  // all add
 }
@@ -189,7 +189,7 @@ TEST(GlobalRaces, InsideAndBetweenBlocksAtOnce) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const auto total = Buffer<int>::zeros("total", 1);
   const int line = line_of("all add");
-  // In a warp all lanes read, then each writes: 31 meet an earlier write, 32 a read by another lane.
+  // In a warp, all lanes read, then each writes: 31 conflict with an earlier write, 32 with a read by another lane.
   const gpusim::Report one = run({1, 32}, all_threads_add, total.get());
   EXPECT_EQ(told(one), (Defects{{DefectKind::kRace, {line, line}, 63}}));
   const gpusim::Report five = run({5, 32}, all_threads_add, total.get());

@@ -1,5 +1,5 @@
 /// @file
-/// The simulator's half and bfloat16 against Eigen's types and against a table of all their values.
+/// Compares the simulator's half and bfloat16 with Eigen's types and with a table of all their values.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ bool is_nan(std::uint16_t bits) {
   return (bits & ~kSign) > kInfinity<F>;
 }
 
-/// The values of the patterns 0 ... infinity, by the definition of the format. Infinity stands as the power
+/// The values of the patterns 0 ... infinity, by the definition of the format. Infinity appears as the power
 /// of two that would follow the largest number: that is what rounding compares with.
 template <class F>
 const std::vector<double>& values() {
@@ -91,7 +91,7 @@ double value_of(std::uint16_t bits) {
   return (bits & kSign) != 0 ? -value : value;
 }
 
-/// The pattern nearest to a value, ties to even, by search: shares nothing with the code under test.
+/// The pattern nearest to a value, ties to even, found by search, independently of the code under test.
 template <class F>
 std::uint16_t nearest(long double value) {
   if (std::isnan(value)) return kCanonicalNaN;
@@ -106,7 +106,7 @@ std::uint16_t nearest(long double value) {
   return sign | std::uint16_t(below_bits + (up ? 1 : 0));
 }
 
-/// Patterns that between them meet every exponent and many fractions: the ends of every range and a stride.
+/// Patterns that together cover every exponent and many fractions: the ends of every range and a stride.
 template <class F>
 std::vector<std::uint16_t> sample(int stride) {
   std::vector<std::uint16_t> result;
@@ -188,7 +188,7 @@ TYPED_TEST(Float16Test, MidpointsRoundToEvenAndTheirNeighboursAway) {
     ASSERT_EQ(F::bits(F::from_float(-midpoint)), even | kSign) << std::hex << i;
     ASSERT_EQ(F::bits(F::from_float(-std::nextafter(midpoint, 0.0f))), low | kSign) << std::hex << i;
     ASSERT_EQ(F::bits(F::from_float(-std::nextafter(midpoint, infinity))), high | kSign) << std::hex << i;
-    // Nearer to the midpoint than any float: a conversion that goes through float would call it a tie.
+    // Nearer to the midpoint than any float: a conversion through float would treat it as a tie.
     const double exact = midpoint;
     ASSERT_EQ(F::bits(F::from_double(exact)), even) << std::hex << i;
     ASSERT_EQ(F::bits(F::from_double(std::nextafter(exact, 0.0))), low) << std::hex << i;
@@ -400,7 +400,7 @@ TYPED_TEST(Float16Test, FromIntegersRoundsOnce) {
     mismatches.compare<F>(F::bits(Scalar(int(value))), nearest<F>(int(value)), int(value));
     mismatches.compare<F>(F::bits(Scalar(short(value))), nearest<F>(short(value)), short(value));
   }
-  // One above and one below every tie: a double cannot hold these, the rounding must know of them
+  // One above and one below every tie: a double cannot hold these, but the rounding must respect them
   // nonetheless.
   for (int exponent = F::kFractionBits + 2; exponent < 64; ++exponent) {
     const std::uint64_t unit = std::uint64_t(1) << (exponent - F::kFractionBits);
@@ -418,7 +418,7 @@ TYPED_TEST(Float16Test, LayoutIsThatOfTheDevice) {
   using Pair = typename TypeParam::Pair;
   static_assert(sizeof(Scalar) == 2 && alignof(Scalar) == 2);
   static_assert(sizeof(Pair) == 4 && alignof(Pair) == 4);
-  // Shared memory holds arrays of them: no constructor may run, and a copy is a copy of bytes.
+  // Shared memory contains arrays of them: no constructor may run, and a copy must be a copy of bytes.
   static_assert(std::is_trivially_default_constructible_v<Scalar> && std::is_trivially_copyable_v<Scalar>);
   static_assert(std::is_trivially_default_constructible_v<Pair> && std::is_trivially_copyable_v<Pair>);
   static_assert(std::is_standard_layout_v<Scalar> && std::is_standard_layout_v<Pair>);

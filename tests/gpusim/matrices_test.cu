@@ -1,6 +1,6 @@
 /// @file
-/// ldmatrix and mma: what they cost, what is checked, and lanes that do not come. What they compute is tested with
-/// the functions that kernels call, in tests/device/mma_test.cu.
+/// ldmatrix and mma: their cost, their checks, and missing lanes. Their results are tested in
+/// tests/device/mma_test.cu, through the functions that kernels call.
 #include <gpusim_ptx.h>
 
 #include <cstdint>
@@ -109,7 +109,7 @@ TEST(LdmatrixTest, OrdersNothing) {
   EXPECT_TRUE(says(report, "Race reported between"));
 }
 
-// ---- lanes that do not come ----------------------------------------------------------------------------------
+// ---- missing lanes -------------------------------------------------------------------------------------------
 
 enum class Absence { kNone, kEnded, kSkips, kElsewhere };
 

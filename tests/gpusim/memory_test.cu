@@ -1,5 +1,5 @@
 /// @file
-/// Accesses that no memory can answer: outside an allocation, misaligned, never written.
+/// Invalid accesses: outside an allocation, misaligned, or to memory that was never written.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -55,7 +55,7 @@ TEST(OutOfBounds, WritePastTheEnd) {
 
 TEST(OutOfBounds, EveryThreadOfEveryWarpThatComesSoFarIsCounted) {
   const Buffer<float> out("out", 64);
-  // A block is given up after the warp that has gone wrong: 32 threads of each of 3 blocks.
+  // A block is abandoned after the faulty warp: 32 threads of each of 3 blocks.
   const gpusim::Report report = run({3, 128}, write_at, out.get(), 64);
   EXPECT_EQ(told(report), (Defects{{DefectKind::kOutOfBounds, {line_of("oob: write")}, 96}}));
 }

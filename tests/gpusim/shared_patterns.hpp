@@ -1,4 +1,4 @@
-// Patterns in which a warp reads shared memory: the simulator's bank model is compared with an H100 on them.
+// Patterns of shared-memory reads by a warp, on which the simulator's bank model is compared with an H100.
 #pragma once
 
 namespace gpusim_test {

@@ -1,5 +1,5 @@
 /// @file
-/// Races in shared memory: between warps, within a warp, and what cures them.
+/// Races in shared memory: between warps, within a warp, and what prevents them.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -102,7 +102,7 @@ TEST(SharedRaces, TheSameValueFromAllThreadsIsARaceNonetheless) {
   EXPECT_EQ(told(report), (Defects{{DefectKind::kRace, {line, line}, 63}}));
 }
 
-// The readers of a word are remembered beyond the last one.
+// The simulator remembers more than the last reader of a word.
 __global__ void reader_before_the_last(float* out) {
   __shared__ float tile;
   if (threadIdx.x == 0) tile = 1.0f;
@@ -132,7 +132,7 @@ TEST(SharedRaces, AVectorCountsOncePerWord) {
             (Defects{{DefectKind::kRace, {line_of("vector: write"), line_of("vector: read")}, 4 * 32}}));
 }
 
-// ---- the barrier is the block's, and each block has its own memory -------------------------------------------
+// ---- a barrier is for its block, and each block has its own memory -------------------------------------------
 
 __global__ void reverse(const float* in, float* out) {
   __shared__ float tile[256];
@@ -183,7 +183,7 @@ __device__ void synchronize() {
   if (kSync == Sync::kBlock) __syncthreads();
 }
 
-/// Every lane reads what the lane whose number differs in one bit has written.
+/// Every lane reads what was written by the lane whose number differs in one bit.
 template <Sync kSync>
 __global__ void exchange(float* out, int bit) {
   __shared__ float tile[32];
@@ -192,7 +192,7 @@ __global__ void exchange(float* out, int bit) {
   out[threadIdx.x] = tile[threadIdx.x ^ unsigned(bit)];  // lanes: read
 }
 
-/// Lanes take turns: the first of two reads what the second has not yet written, unless they meet in between.
+/// Lanes take turns: the first of two reads what the second has not yet written, unless they synchronise in between.
 Defects lanes_race(std::int64_t count, std::int64_t uninitialized = 0) {
   Defects defects = {{DefectKind::kRace, {line_of("lanes: write"), line_of("lanes: read")}, count}};
   if (uninitialized > 0) {
@@ -224,7 +224,7 @@ TEST(SharedRaces, ABarrierOfPartOfAWarpHoldsForThatPart) {
       << "half without one";
 }
 
-/// What lane 0 has written reaches lane 31 through barriers of two lanes each, if they are in the right order.
+/// The write of lane 0 becomes visible to lane 31 through barriers of two lanes each, if these are in the right order.
 template <bool kInOrder>
 __global__ void chain_of_pairs(int* out) {
   __shared__ int value;
@@ -248,7 +248,7 @@ TEST(SharedRaces, PartialBarriersReachOn) {
   EXPECT_EQ(told(wrong)[0], (Told{DefectKind::kRace, {line_of("chain: write"), line_of("chain: read")}, 1}));
 }
 
-/// A partial barrier before the access says nothing about what comes after it.
+/// A partial barrier before an access does not order what comes after it.
 __global__ void barrier_too_early(float* out) {
   __shared__ float tile;
   if (threadIdx.x == 0) tile = 1.0f;
@@ -349,7 +349,7 @@ TEST(SharedRaces, AWordThatOverlapsTheHalfOfAnother) {
                                    {DefectKind::kUninitializedRead, {line_of("parts: read")}, 32}}));
 }
 
-/// Floats, then halves in the same memory: the state of a word is not stuck with the smaller size.
+/// Floats and halves in the same memory: the state of a word does not keep the smaller size.
 __global__ void reused_memory(float* out) {
   __shared__ float tile[32];
   __half* halves = reinterpret_cast<__half*>(tile);

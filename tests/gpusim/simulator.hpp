@@ -1,6 +1,6 @@
 /// @file
-/// What the simulator's tests share: device buffers with names, a launch that returns its report, and defects in
-/// a form that can be compared.
+/// Helpers for the simulator's tests: device buffers with names, a launch that returns its report, and defects in
+/// a comparable form.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,7 +24,7 @@ namespace gpusim_test {
 template <class T>
 class Buffer {
  public:
-  /// Nothing is written to it.
+  /// A buffer that is never written.
   Buffer(const std::string& name, std::size_t count) : count_(count) {
     if (cudaMalloc(&data_, count * sizeof(T)) != cudaSuccess) throw std::bad_alloc();
     gpusim::name_allocation(data_, name);
@@ -32,7 +32,7 @@ class Buffer {
   Buffer(const std::string& name, const std::vector<T>& values) : Buffer(name, values.size()) {
     cudaMemcpy(data_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice);
   }
-  /// All bytes zero.
+  /// A buffer of zero bytes.
   static Buffer zeros(const std::string& name, std::size_t count) {
     Buffer buffer(name, count);
     cudaMemset(buffer.data_, 0, count * sizeof(T));
@@ -63,7 +63,7 @@ struct Launch {
   std::size_t dynamic_shared_bytes = 0;
 };
 
-/// Runs a kernel. @return what the runtime answers
+/// Runs a kernel. @return the result of the runtime
 template <class... Params, class... Args>
 cudaError_t try_run(const Launch& launch, void (*kernel)(Params...), Args&&... args) {
   cudaLaunchConfig_t config = {};
@@ -73,7 +73,7 @@ cudaError_t try_run(const Launch& launch, void (*kernel)(Params...), Args&&... a
   return cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
 }
 
-/// Runs a kernel. @return what it did, and nothing of what was done before
+/// Runs a kernel. @return the report of this kernel only
 template <class... Params, class... Args>
 gpusim::Report run(const Launch& launch, void (*kernel)(Params...), Args&&... args) {
   gpusim::take_report();
@@ -82,7 +82,7 @@ gpusim::Report run(const Launch& launch, void (*kernel)(Params...), Args&&... ar
   return gpusim::take_report();
 }
 
-/// A defect without its prose: what, at which lines of the test, in the order in which they are named, how often.
+/// A defect without its text: kind, lines of the test in the order of the report, and count.
 struct Told {
   gpusim::DefectKind kind;
   std::vector<int> lines;
@@ -96,7 +96,7 @@ inline std::ostream& operator<<(std::ostream& out, const Told& told) {
   return out << ", " << told.count << " times";
 }
 
-/// The numbers behind "file:" in a message, for the file that asks.
+/// The numbers after "file:" in a message, for the calling file.
 inline std::vector<int> lines_of(const std::string& message, const std::string& path) {
   const std::string file = path.substr(path.rfind('/') + 1) + ":";
   std::vector<int> lines;
@@ -106,7 +106,7 @@ inline std::vector<int> lines_of(const std::string& message, const std::string& 
   return lines;
 }
 
-/// The number of the line that ends with the comment "// <tag>", in the file that asks.
+/// The number of the line that ends with the comment "// <tag>", in the calling file.
 inline int line_of(const std::string& tag, const char* test = __builtin_FILE()) {
   std::ifstream file(test);
   std::string line;
@@ -126,7 +126,7 @@ inline std::vector<Told> told(const gpusim::Report& report, const char* test = _
 
 using Defects = std::vector<Told>;
 
-/// Do the words stand in the report?
+/// Whether the report contains the words.
 inline testing::AssertionResult says(const gpusim::Report& report, const std::string& words) {
   const std::string text = gpusim::format_defects(report);
   if (text.find(words) != std::string::npos) return testing::AssertionSuccess();

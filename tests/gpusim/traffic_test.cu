@@ -1,5 +1,5 @@
 /// @file
-/// Requests, sectors and bytes of global memory, and what makes one warp instruction of what 32 threads do.
+/// Requests, sectors and bytes of global memory, and how accesses of 32 threads become one warp instruction.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace gpusim_test {
 namespace {
 
-/// Counts of one kind of access, as they ought to be: instruction after instruction, each with its addresses.
+/// The expected counts of one kind of access, computed instruction by instruction from the addresses.
 class Expected {
  public:
   /// A warp instruction by the lanes for which `address` is not negative: an offset in bytes, `size` of them.
@@ -65,7 +65,7 @@ __global__ void gather(const T* x, const int* index, T* y) {
   y[threadIdx.x] = x[index[threadIdx.x]];
 }
 
-/// What reading x[index(lane)] costs, against the expectation from addresses alone.
+/// The cost of reading x[index(lane)], compared with the expectation from the addresses alone.
 template <class T, class Index>
 Expected gathered(Index index, unsigned threads = 32) {
   std::vector<int> indices;
@@ -172,7 +172,7 @@ TEST(Traffic, OneInstructionOverTwoAllocations) {
   const gpusim::Report report = run({1, 32}, from_two, a.get(), b.get(), out.get());
   EXPECT_EQ(reads(report, "a"), counted(1, 1, 32));
   EXPECT_EQ(reads(report, "b"), counted(1, 3, 96));
-  // For the next time the pattern is known, and the lanes must still be told apart.
+  // The next time, the pattern is known, and the lanes must still be distinguished.
   const gpusim::Report turned = run({1, 32}, from_two, b.get(), a.get(), out.get());
   EXPECT_EQ(reads(turned, "b"), counted(1, 1, 32));
   EXPECT_EQ(reads(turned, "a"), counted(1, 3, 96));
@@ -280,7 +280,7 @@ TEST(Divergence, LoopsOfUnevenLength) {
   check_uneven_trips(0, 0);
 }
 
-// Far more accesses than are kept at a time.
+// Far more accesses than are kept at once.
 TEST(Divergence, LongLoopsOfUnevenLength) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   check_uneven_trips(5000, 0);
@@ -291,7 +291,7 @@ TEST(Divergence, LongLoopsOfUnevenLength) {
   check_uneven_trips(600, 7);
 }
 
-/// Passes over a triangle, as three loops: what a thread per row of a causal mask does.
+/// Three loops over a triangle, as in a thread per row with a causal mask.
 __global__ void triangle(const float* x, float* y, int rows, int columns) {
   const int row = int(blockIdx.x * blockDim.x + threadIdx.x);
   if (row >= rows) return;
@@ -325,7 +325,7 @@ TEST(Divergence, AThreadForEachRowOfATriangle) {
   EXPECT_EQ(writes(report, "y"), written);
 }
 
-/// In every iteration other lanes take part.
+/// Different lanes take part in every iteration.
 __global__ void skipping(const float* x, float* y, int trips) {
   float sum = 0;
   for (int i = 0; i < trips; ++i) {
@@ -450,7 +450,7 @@ TEST(Divergence, FunctionsWithLoops) {
   EXPECT_EQ(reads(run({1, 32}, calls_in_a_loop, x.get(), y.get(), kRounds), "x"), expected);
 }
 
-/// Between two synchronisations nothing is forgotten, across them nothing is mixed up.
+/// Between two synchronisations, nothing is forgotten; across them, nothing is mixed up.
 __global__ void rounds_with_barriers(const float* x, float* y, int rounds) {
   float sum = 0;
   for (int r = 0; r < rounds; ++r) {
@@ -471,7 +471,7 @@ TEST(Divergence, SynchronisationsInBetween) {
             counted(20 * 9, 20 * (8 + 3), 20 * (8 * 4 + 96)));
 }
 
-/// Groups of lanes that do different work for long, and then meet.
+/// Groups of lanes that do different work for a long time and then meet.
 __global__ void specialised(const float* x, const float* z, float* y, int trips) {
   float sum = 0;
   if (threadIdx.x < 10) {

@@ -1,5 +1,5 @@
 /// @file
-/// What the threads of a warp do together - shuffles, votes, reductions - and the shapes of blocks and grids.
+/// Operations of a whole warp (shuffles, votes, reductions), and the shapes of blocks and grids.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -49,7 +49,7 @@ __global__ void shuffle(const T* in, T* out, unsigned mask, int argument, int wi
   out[lane] = result;
 }
 
-/// The lane whose value a lane gets, in the words of the CUDA programming guide.
+/// The lane whose value a lane gets, according to the CUDA programming guide.
 int source_lane(Shuffle kind, int lane, int argument, int width) {
   const int segment = lane / width * width;  // each subsection behaves as a warp of its own
   const int in_segment = lane % width;
@@ -118,7 +118,7 @@ TEST(Shuffles, EveryType) {
   check_shuffle<__half, Shuffle::kXor>(kFull, {4});
 }
 
-/// Two halves of a warp, each with its own mask, its own values, in branches of their own.
+/// Two halves of a warp, each with its own mask, values and branch.
 __global__ void two_groups(int* out) {
   int v = int(threadIdx.x);
   if (threadIdx.x < 16) {

@@ -1,4 +1,4 @@
-// The simulator's bank model against wavefronts that Nsight Compute counted on a GPU.
+// Compares the simulator's bank model with wavefronts that Nsight Compute counted on a GPU.
 
 #include <gtest/gtest.h>
 

@@ -25,7 +25,7 @@ void upload(void* to, const std::vector<double>& values) {
   FA_CUDA_CHECK(cudaMemcpy(to, narrow.data(), narrow.size() * sizeof(float), cudaMemcpyHostToDevice));
 }
 
-/// What the reference of P says, in fp32.
+/// The reference of P, in fp32.
 template <class P>
 void compute_by_reference(const AttentionForward::Args& args, cudaStream_t) {
   const AttentionShape shape{.batch = args.batch,
@@ -51,7 +51,7 @@ void compute(const AttentionForward::Args& args, cudaStream_t stream) {
   compute_by_reference<AttentionForward>(args, stream);
 }
 
-/// Needs a matrix of logits, and leaves what comes out of `compute` as it is.
+/// Needs a matrix of logits, and returns the result of `compute` unchanged.
 void fill_workspace(const AttentionForward::Args& args, cudaStream_t stream) {
   const std::vector<double> logits(std::size_t(args.seq_q) * std::size_t(args.seq_k), 1.0);
   upload(args.buffer<float>("s"), logits);
@@ -94,7 +94,7 @@ Tensor random(std::vector<std::int64_t> shape) {
   return random_tensor({.name = "t", .shape = std::move(shape)}, Init::kNormal, 1);
 }
 
-// ---- what needs no device
+// ---- without a device
 
 class AttentionRefusal : public RefusalTest {
  protected:
@@ -216,7 +216,7 @@ TEST(AttentionCommandLine, HelpFitsOneHundredColumnsAndHasEveryOption) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 
-// ---- what needs one
+// ---- with a device
 
 class AttentionProgram : public ::testing::Test {
  protected:
@@ -330,7 +330,7 @@ TEST_F(AttentionProgram, ReadsFilesAndWritesOAndLse) {
   EXPECT_FALSE(problem.contains("init"));
   AttentionShape shape{
       .batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 5, .seq_k = 7, .head_dim = 32, .causal = true};
-  shape.scale = float(shape.logit_scale());  // as a kernel gets it
+  shape.scale = float(shape.logit_scale());  // as a kernel receives it
   const Reference reference = AttentionForward::reference(shape, {{"q", q}, {"k", k}, {"v", v}});
   const Tensor o = read_npy(folder_ / "out/o.npy", {{"", 2}, {"", 4}, {"", 5}, {"", 32}});
   const Tensor lse = read_npy(folder_ / "out/lse.npy", {{"", 2}, {"", 4}, {"", 5}});
@@ -361,7 +361,7 @@ TEST_F(AttentionProgram, TheBackwardPassReadsTheGradientOfOAndWritesThoseOfItsIn
   const Outcome outcome = run_chapter(chapter, arguments);
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   AttentionShape shape{.heads = 4, .kv_heads = 2, .seq_q = 5, .seq_k = 7, .head_dim = 32};
-  shape.scale = float(shape.logit_scale());  // as a kernel gets it
+  shape.scale = float(shape.logit_scale());  // as a kernel receives it
   const Reference expected = AttentionBackward::reference(shape, {{"q", q}, {"k", k}, {"v", v}, {"do", q}});
   const Tensor dk = read_npy(folder_ / "out/dk.npy", {{"", 1}, {"", 2}, {"", 7}, {"", 32}});
   EXPECT_EQ(dk.data, std::vector<float>(expected.at("dk").begin(), expected.at("dk").end()));

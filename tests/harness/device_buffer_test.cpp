@@ -69,7 +69,7 @@ TEST_F(Buffer, GuardsTellOfWritesOutsideOfIt) {
 
 TEST_F(Buffer, TooMuchIsADeviceError) {
   EXPECT_THROW(DeviceBuffer("x", std::size_t(1) << 50), DeviceError);
-  const DeviceBuffer buffer("x", 4);  // the failure before does not stick
+  const DeviceBuffer buffer("x", 4);  // the earlier failure has no effect
   EXPECT_NE(buffer.get(), nullptr);
 }
 

@@ -11,7 +11,7 @@
 namespace fa {
 namespace {
 
-/// Softmax by the reference. @param spoil  changes y before it is copied to the device
+/// Softmax, computed with the reference. @param spoil  changes y before it is copied to the device
 template <class Spoil>
 void compute(const Softmax::Args& args, Spoil spoil) {
   const std::size_t elements = std::size_t(args.rows) * std::size_t(args.cols);

@@ -20,7 +20,7 @@ std::string bytes_of(const std::vector<float>& values) {
   return bytes;
 }
 
-/// A file of format version `major`.0, its header padded as NumPy pads it.
+/// A file of format version `major`.0, with its header padded as in NumPy.
 std::string npy(std::string header, const std::string& data, int major = 1) {
   const std::size_t before = major == 1 ? 10 : 12;
   while ((before + header.size() + 1) % 64 != 0) header += ' ';
@@ -63,7 +63,7 @@ class Npy : public ::testing::Test {
     return "it was read";
   }
 
-  /// The refusal of a well-formed file with another header, and the same data.
+  /// The refusal of a well-formed file with a different header and the same data.
   std::string refusal_of_header(const std::string& header) { return refusal(npy(header, kData)); }
 
   TemporaryFolder folder_;

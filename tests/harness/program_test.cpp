@@ -26,7 +26,7 @@ Tensor random(std::vector<std::int64_t> shape) {
   return random_tensor({.name = "t", .shape = std::move(shape)}, Init::kNormal, 1);
 }
 
-// ---- what needs no device
+// ---- without a device
 
 class Refusal : public RefusalTest {
  protected:
@@ -162,7 +162,7 @@ TEST(CommandLine, WithoutADeviceExitsWith3) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(folder.entries(), 0);
   }
-  EXPECT_EQ(run({"--rows", "0"}).status, 2);  // a mistake in the arguments is said first
+  EXPECT_EQ(run({"--rows", "0"}).status, 2);  // a mistake in the arguments is reported first
 }
 
 TEST(CommandLine, HelpFitsOneHundredColumnsAndHasEveryOption) {
@@ -195,7 +195,7 @@ TEST(CommandLine, ListNamesTheVariants) {
             "  right     as it should be\n");
 }
 
-// ---- what needs one
+// ---- with a device
 
 class Program : public ::testing::Test {
  protected:
@@ -203,7 +203,7 @@ class Program : public ::testing::Test {
     if (const auto reason = backend::why_unusable()) GTEST_SKIP() << *reason;
   }
 
-  /// The JSON of a run, which must print nothing else. @param status  the expected exit status
+  /// The JSON of a run, which must not print anything else. @param status  the expected exit status
   static nlohmann::json json_of(std::vector<std::string> arguments, int status = 0) {
     arguments.insert(arguments.end(), {"--json", "-"});
     const Outcome outcome = run(arguments);

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A variant of the simulator with every number as long as it gets.
+/// A variant on the simulator, with every number as long as possible.
 VariantResult counted(const std::string& name) {
   VariantResult result{.name = name};
   result.check.emplace().tensors["y"] = {
@@ -33,7 +33,7 @@ VariantResult counted(const std::string& name) {
   return result;
 }
 
-/// A variant of a GPU.
+/// A variant on a GPU.
 VariantResult timed(const std::string& name) {
   VariantResult result{.name = name};
   result.check.emplace().tensors["y"] = {

@@ -1,5 +1,5 @@
 /// @file
-/// A chapter's program, run by a test as from a shell.
+/// Runs a chapter's program in a test as from a shell.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class RefusalTest : public ::testing::Test {
     EXPECT_EQ(folder_.entries(), entries);
   }
 
-  /// The same where the library words the line: it must be one, and name the option.
+  /// The same if the library writes the message: it must be one line that names the option.
   void expect_mention(const std::vector<std::string>& arguments, const std::string& option) {
     const Outcome outcome = run_chapter(chapter_, arguments);
     EXPECT_EQ(outcome.status, 2);

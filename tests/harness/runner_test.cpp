@@ -56,7 +56,7 @@ TEST_F(Runner, WhatIsNotWrittenIsNaN) {
 
 TEST_F(Runner, BuffersArePoisonedForEveryRun) {
   EXPECT_TRUE(run("right").ok());
-  EXPECT_FALSE(run("forgets").ok());  // not saved by what the run before left in the memory
+  EXPECT_FALSE(run("forgets").ok());  // not hidden by what the previous run left in memory
 }
 
 TEST_F(Runner, KnownFailureIsOkAndStillNotPassed) {

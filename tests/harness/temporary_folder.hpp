@@ -12,7 +12,7 @@
 
 namespace fa {
 
-/// An empty folder, removed with all it holds when the test ends.
+/// An empty folder, removed with its contents when the test ends.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -30,7 +30,7 @@ class TemporaryFolder {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
   const std::filesystem::path& path() const { return path_; }
 
-  /// How many files and folders it holds, hidden ones included.
+  /// The number of files and folders in it, including hidden ones.
   std::ptrdiff_t entries() const { return std::distance(std::filesystem::directory_iterator(path_), {}); }
 
  private:
@@ -43,7 +43,7 @@ inline std::string contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Makes a file of these bytes.
+/// Creates a file with these bytes.
 inline void create(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }

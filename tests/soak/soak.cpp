@@ -1,6 +1,6 @@
-// Random problems for a chapter on attention, one after another: each is run by a random variant that takes it, and
-// checked against float64. Outputs and workspace are NaN before. On a GPU every tensor lies between guards, which must
-// stay as they are; on the simulator every access is checked. A variant that promises the same bits runs twice.
+// Random problems for a chapter on attention, one after another: a random variant that supports the problem runs it, and
+// the result is checked against float64. Outputs and workspace start as NaN. On a GPU, every tensor is between guards,
+// which must not change; on the simulator, every access is checked. A variant that promises identical bits runs twice.
 //
 //   build/cuda/bin/soak_ch07_multi_stage --problems 3000 --seed 1
 //
@@ -34,12 +34,12 @@ namespace {
 using fa::AttentionShape;
 
 constexpr std::size_t kGuard = 1024;  // bytes
-constexpr int kMostFailures = 10;     // then it gives up
+constexpr int kMostFailures = 10;     // give up after this many
 
 struct Random {
   std::mt19937_64 bits;
 
-  /// 1 .. most, each as likely.
+  /// 1 .. most, with equal probability.
   std::int64_t up_to(std::int64_t most) { return 1 + std::int64_t(bits() % std::uint64_t(most)); }
   bool one_in(std::int64_t n) { return up_to(n) == 1; }
   double uniform(double low, double high) { return low + (high - low) * double(bits() >> 11) * 0x1p-53; }
@@ -51,14 +51,14 @@ struct Problem {
   std::uint64_t seed;
 };
 
-/// Half of all lengths are short, where most of the edges are.
+/// Half of all lengths are short, because short lengths have most of the edge cases.
 std::int64_t random_length(Random& random, std::int64_t most) {
   return random.up_to(random.one_in(2) ? most : std::max<std::int64_t>(1, most / 8));
 }
 
 Problem random_problem(Random& random, std::int64_t longest) {
   constexpr std::int64_t kHeadDims[] = {32, 64, 128, 256};
-  const bool small = longest < 100;  // the simulator takes its time: few heads, and seldom wide ones
+  const bool small = longest < 100;  // the simulator is slow: few heads, and seldom wide ones
   const std::int64_t kv_heads = random.up_to(2);
   const std::int64_t head_dim = kHeadDims[std::min(random.up_to(4), small ? random.up_to(4) : 4) - 1];
   const fa::Init init = random.one_in(4)   ? fa::Init::kOutliers
@@ -74,7 +74,7 @@ Problem random_problem(Random& random, std::int64_t longest) {
                             .dtype = fa::DType(random.up_to(3) - 1)},
                   .init = init,
                   .seed = random.bits() % 1'000'000};
-  // Outliers bring logits near +-80 with the default scale: more would say how fp32 rounds, not how kernels err.
+  // With the default scale, outliers give logits near +-80: beyond that, errors are those of fp32, not of kernels.
   if (random.one_in(3)) {
     const double most = init == fa::Init::kOutliers ? 1 : 3;
     problem.shape.scale = random.uniform(0.01, most) * problem.shape.logit_scale();
@@ -93,7 +93,7 @@ std::string command_line(const std::string& chapter, const std::string& variant,
       fa::name_of(problem.init), problem.seed);
 }
 
-/// What the problems were, counted.
+/// Counts of the kinds of problems.
 struct Coverage {
   std::map<std::string, int> variants, dtypes, head_dims, inits;
   int causal = 0, grouped = 0, rows_without_keys = 0, own_scale = 0, repeated = 0, cancelled = 0;
@@ -127,7 +127,7 @@ struct Coverage {
   }
 };
 
-/// How near the worst output came to its tolerance: 1 is at it.
+/// The largest error as a fraction of its tolerance.
 double worst_of_tolerance(const fa::Check& check) {
   double worst = 0;
   for (const auto& [name, tensor] : check.tensors) worst = std::max(worst, tensor.error() / tensor.tolerance);
@@ -146,8 +146,8 @@ double norm(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
-/// Norms of dQ and dK without cancellation: |dP| + |D| in the place of dP - D, and all else positive as well. Rounding
-/// errs by a part of these, however little is left of the gradients themselves.
+/// Norms of dQ and dK without cancellation: |dP| + |D| instead of dP - D, with everything else positive too. Rounding
+/// errors are a fraction of these norms, however small the gradients themselves are.
 std::map<std::string, double> norms_without_cancellation(const AttentionShape& s,
                                                          const fa::TensorMap& inputs) {
   const auto rounded = [&](const char* name) { return fa::rounded_to(s.dtype, inputs.at(name).data); };
@@ -184,8 +184,8 @@ std::map<std::string, double> norms_without_cancellation(const AttentionShape& s
   return {{"dq", norm(dq)}, {"dk", norm(dk)}};
 }
 
-/// What is wrong with a result, or nothing. Gradients may err by their tolerance of what they would be without
-/// cancellation: where softmax has nearly chosen one key, dP - D is what rounding left of two equal numbers.
+/// What is wrong with a result, or nothing. The tolerance of gradients is relative to their norms without cancellation:
+/// where softmax has nearly chosen one key, dP - D is only the rounding error of two equal numbers.
 template <fa::Problem P>
 std::string complaint_of(const fa::VariantResult& result, const Problem& problem, const fa::TensorMap& inputs,
                          const fa::Reference& reference, int& cancelled) {
@@ -209,7 +209,7 @@ std::string complaint_of(const fa::VariantResult& result, const Problem& problem
 template <fa::Problem P>
 int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::int64_t longest,
          const std::string& json_file) {
-  const bool guarded = fa::backend::name() != "sim";  // there, they would hide what it sees
+  const bool guarded = fa::backend::name() != "sim";  // on the simulator, guards would hide what it detects
   const std::size_t guard = guarded ? kGuard : 0;
   Random random{std::mt19937_64(seed)};
   Coverage coverage;
@@ -230,7 +230,7 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
     std::string complaint = complaint_of<P>(result, problem, inputs, reference, coverage.cancelled);
     if (complaint.empty() && variant.repeatable) {
       const fa::VariantResult again = fa::run_variant<P>(variant, problem.shape, inputs, nullptr, guard);
-      if (!same_bits(result.outputs, again.outputs)) complaint = "a second run gave other bits";
+      if (!same_bits(result.outputs, again.outputs)) complaint = "a second run gave different bits";
       ++coverage.repeated;
     }
     if (!complaint.empty()) {
@@ -238,7 +238,7 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
       ++failures;
       continue;
     }
-    if (!result.ok()) continue;  // but for cancellation
+    if (!result.ok()) continue;  // right except for cancellation
     if (const double near = worst_of_tolerance(*result.check); near > worst) {
       worst = near;
       worst_problem = command_line(chapter.name, variant.name, problem);
