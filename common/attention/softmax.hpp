@@ -18,9 +18,9 @@ namespace fa {
 
 /// y[r, c] = exp(x[r, c]) / sum_j exp(x[r, j]).
 ///
-/// A row of -inf only gives zeros; a row that holds a NaN (or +inf) gives NaN throughout.
+/// A row that contains only -inf gives zeros; a row that contains NaN or +inf gives NaN throughout.
 ///
-/// Every problem of the tutorial has the members of this class; the harness is written against them
+/// Every problem of the tutorial has the members of this class, which the harness uses
 /// (concept fa::Problem in attention/problem.hpp).
 struct Softmax {
   /// x and y are [rows, cols], fp32.
@@ -29,7 +29,7 @@ struct Softmax {
     std::int64_t cols = 1;
   };
 
-  /// What a kernel launch is given. Pointers to device memory.
+  /// The arguments of a kernel launch. Pointers to device memory.
   struct Args {
     const float* x;
     float* y;
@@ -39,7 +39,7 @@ struct Softmax {
 
   static constexpr std::string_view kName = "softmax";
 
-  /// Nothing if the shape can be computed, else what is wrong, naming the option: "--rows is 0: must be ..".
+  /// Nothing if the shape can be computed, otherwise what is wrong, naming the option: "--rows is 0: must be ..".
   static std::optional<std::string> refuse(const Shape& shape);
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
@@ -56,14 +56,14 @@ struct Softmax {
   /// The first and the last 256 rows.
   static Excerpt<Shape> ends(const Shape& shape);
 
-  /// Largest relative L2 error that an fp32 kernel may have in each output: 1e-6, and more for rows of more than
-  /// 100 columns, so that a thread may add up a whole row.
+  /// The largest relative L2 error of an fp32 kernel in each output: 1e-6, and more for rows of more than 100
+  /// columns, so that a thread may sum a whole row.
   static Tolerances tolerances(const Shape& shape);
 
   /// Floating-point operations that the TFLOP/s column counts; 0: the problem is bound by bytes, show none.
   static double flops(const Shape& shape);
 
-  /// {"rows", n}, {"cols", n}: the shape as the JSON report shows it.
+  /// {"rows", n}, {"cols", n}: the shape for the JSON report.
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape);
 };
 

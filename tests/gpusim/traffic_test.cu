@@ -267,7 +267,7 @@ void check_uneven_trips(int first, int per_lane) {
     expected.instruction([&](int lane) { return i < first + lane * per_lane ? 4 * (32 * i + lane) : -1; });
   }
   EXPECT_EQ(reads(report, "x"), expected);
-  EXPECT_EQ(reads(report, "z"), counted(1, 4, 128)) << "the lanes meet behind the loop";
+  EXPECT_EQ(reads(report, "z"), counted(1, 4, 128)) << "the lanes meet after the loop";
   EXPECT_EQ(writes(report, "y"), counted(1, 4, 128));
 }
 

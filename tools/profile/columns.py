@@ -81,7 +81,7 @@ BYTES = (
     Column(("sectors x 32", "at L1"), lambda v: in_bytes(l1_sectors(v)), size, True),
     Column(("sectors x 32", "at L2"), lambda v: in_bytes(l2_sectors(v)), size, True),
     Column(("bytes", "at DRAM"), dram_bytes, size, True),
-    Column(("L1 beside", "simulator"), difference_of, signed_percent, True),
+    Column(("L1 vs.", "simulator"), difference_of, signed_percent, True),
 )
 
 

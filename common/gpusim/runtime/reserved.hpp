@@ -38,7 +38,7 @@ class Reserved {
   T* data() const { return data_; }
   T& operator[](std::size_t i) const { return data_[i]; }
 
-  /// Makes the objects [first, first + count) zero again, and gives back the memory behind them.
+  /// Makes the objects [first, first + count) zero again, and releases their memory.
   void clear(std::size_t first, std::size_t count) const {
     constexpr std::uintptr_t kPage = 4096;
     auto* begin = reinterpret_cast<std::byte*>(data_ + first);

@@ -57,7 +57,7 @@ GPUSIM_INLINE bool __hleu(GPUSIM_HALF a, GPUSIM_HALF b) { return !__hgt(a, b); }
 GPUSIM_INLINE bool __hgtu(GPUSIM_HALF a, GPUSIM_HALF b) { return !__hle(a, b); }
 GPUSIM_INLINE bool __hgeu(GPUSIM_HALF a, GPUSIM_HALF b) { return !__hlt(a, b); }
 
-/// 1 for +inf, -1 for -inf, else 0.
+/// 1 for +inf, -1 for -inf, otherwise 0.
 GPUSIM_INLINE int __hisinf(GPUSIM_HALF a) {
   const unsigned short bits = GPUSIM_BITS(a);
   return bits == GPUSIM_FORMAT::kInfinity ? 1 : bits == (GPUSIM_FORMAT::kInfinity | 0x8000) ? -1 : 0;
@@ -106,7 +106,7 @@ GPUSIM_INLINE GPUSIM_PAIR __hmin2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
   return GPUSIM_PAIR(__hmin(a.x, b.x), __hmin(a.y, b.y));
 }
 
-// 1.0 where the comparison holds, else 0.0.
+// 1.0 where the comparison holds, 0.0 elsewhere.
 GPUSIM_INLINE GPUSIM_PAIR __heq2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
   return GPUSIM_PAIR(__heq(a.x, b.x), __heq(a.y, b.y));
 }
