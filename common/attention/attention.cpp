@@ -52,8 +52,7 @@ std::int64_t AttentionShape::keys_of_query_tiles(std::int64_t Br) const {
 
 std::int64_t AttentionShape::queries_of_key_tile(std::int64_t first_key, std::int64_t Br) const {
   if (!causal) return seq_q;
-  const std::int64_t blind =
-      std::max<std::int64_t>(0, first_key - (seq_k - seq_q));  // see no key of the tile
+  const std::int64_t blind = std::max<std::int64_t>(0, first_key - (seq_k - seq_q));  // queries that see none
   return seq_q - blind / Br * Br;
 }
 

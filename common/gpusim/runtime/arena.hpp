@@ -75,8 +75,7 @@ class Arena {
   Reserved<std::uint8_t> init_;
   GridRaces grid_races_;
   std::vector<Allocation> allocations_;
-  std::map<std::uintptr_t, std::size_t>
-      free_;  ///< below top_: address and number of bytes; no two are adjacent
+  std::map<std::uintptr_t, std::size_t> free_;  ///< below top_: address and bytes; no two are adjacent
 };
 
 }  // namespace gpusim

@@ -183,9 +183,8 @@ class BlockRunner {
 
   /// The state of a word of shared memory, in a byte: a bit for each of its bytes that has been written, ...
   static constexpr std::uint8_t kWritten = 0x0f;
-  static constexpr std::uint8_t kUsable =
-      0x10;  ///< the whole word is of one variable, which the launch may use
-  static constexpr std::uint8_t kLast = 0x20;  ///< the last word of that variable
+  static constexpr std::uint8_t kUsable = 0x10;  ///< all of one variable, which the launch may use
+  static constexpr std::uint8_t kLast = 0x20;    ///< the last word of that variable
 
   /// The states of all words that an aligned access of this size touches, as one number.
   template <std::size_t kSize>

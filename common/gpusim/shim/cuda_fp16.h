@@ -143,9 +143,7 @@ template <class Format>
 GPUSIM_INLINE std::uint16_t larger(std::uint16_t a, std::uint16_t b) {
   if (is_nan<Format>(a)) return is_nan<Format>(b) ? kNaN : b;
   if (is_nan<Format>(b) || rank(a) > rank(b)) return a;
-  return rank(a) < rank(b)
-             ? b
-             : std::uint16_t(a & b);  // equal values: the patterns differ at most in the sign of zero
+  return rank(a) < rank(b) ? b : std::uint16_t(a & b);  // if equal, they differ at most in the sign of 0
 }
 
 /// The smaller value, -0 rather than +0, a number rather than a NaN.
