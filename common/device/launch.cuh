@@ -36,6 +36,16 @@ inline std::size_t shared_bytes_limit() {
   return std::size_t(bytes);
 }
 
+/// The compute capability of the device, times ten: 75 for a T4, 90 for an H100.
+/// @throws CudaError  if there is no device
+inline int compute_capability() {
+  int device = 0, major = 0, minor = 0;
+  FA_CUDA_CHECK(cudaGetDevice(&device));
+  FA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  FA_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return 10 * major + minor;
+}
+
 /// Enqueues `kernel<<<grid, block, shared_bytes, stream>>>(args...)` and checks the launch.
 ///
 /// cudaLaunchKernelEx is a form of launch that a plain C++ compiler can read too. A block may have more than

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,9 @@ struct OpCounters {
   std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0, mma = 0;
 };
 
-enum class DefectKind { kRace, kOutOfBounds, kMisaligned, kUninitializedRead, kBarrierDivergence };
+enum class DefectKind { kRace, kOutOfBounds, kMisaligned, kUninitializedRead, kBarrierDivergence, kUnsupported };
 
-/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence".
+/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported".
 const char* name_of(DefectKind kind);
 
 /// One defect: all hazards between the same pair of source lines.
@@ -74,6 +75,10 @@ void name_allocation(const void* pointer, const std::string& name);
 
 /// Makes reads of these bytes a defect until something writes them.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
+
+/// Why GPUSIM_DEVICE names no device that can be emulated; nothing if it does, or is not set. A program that does not
+/// ask ends with this message and status 2 when it uses the device.
+std::optional<std::string> why_no_device();
 
 // For library routines that the simulator computes on the host instead of in a kernel.
 

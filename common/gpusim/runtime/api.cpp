@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "gpusim/runtime/arena.hpp"
-#include "gpusim/runtime/dynamic_shared.hpp"
+#include "gpusim/runtime/emulated.hpp"
 
 using gpusim::Arena;
 
@@ -95,24 +95,25 @@ cudaError_t cudaSetDevice(int device) { return result(device == 0 ? cudaSuccess 
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   if (device != 0) return result(cudaErrorInvalidDevice);
+  const gpusim::EmulatedDevice& emulated = gpusim::emulated_device();
   *p = {};
-  std::snprintf(p->name, sizeof p->name, "gpusim");
+  std::snprintf(p->name, sizeof p->name, "%s", emulated.name);
   p->totalGlobalMem = Arena::instance().capacity();
   p->sharedMemPerBlock = kDefaultDynamicShared;
-  p->sharedMemPerBlockOptin = gpusim::kMaxDynamicShared;
-  p->sharedMemPerMultiprocessor = 228 * 1024;
+  p->sharedMemPerBlockOptin = emulated.shared_bytes_per_block();
+  p->sharedMemPerMultiprocessor = std::size_t(emulated.shared_kib_per_multiprocessor) * 1024;
   p->regsPerBlock = p->regsPerMultiprocessor = 65536;
   p->warpSize = 32;
   p->maxThreadsPerBlock = 1024;
-  p->maxThreadsPerMultiProcessor = 2048;
+  p->maxThreadsPerMultiProcessor = emulated.threads_per_multiprocessor;
   const int block[3] = {1024, 1024, 64};
   const int grid[3] = {2147483647, 65535, 65535};
   std::memcpy(p->maxThreadsDim, block, sizeof block);
   std::memcpy(p->maxGridSize, grid, sizeof grid);
-  p->major = 8;
-  p->minor = 0;
-  p->multiProcessorCount = 132;
-  p->l2CacheSize = 50 << 20;
+  p->major = emulated.compute_capability / 10;
+  p->minor = emulated.compute_capability % 10;
+  p->multiProcessorCount = emulated.multiprocessors;
+  p->l2CacheSize = emulated.l2_mib << 20;
   return cudaSuccess;
 }
 
@@ -232,7 +233,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  if (value < 0 || value > gpusim::kMaxDynamicShared) return result(cudaErrorInvalidValue);
+  if (value < 0 || std::size_t(value) > gpusim::emulated_device().shared_bytes_per_block())
+    return result(cudaErrorInvalidValue);
   dynamic_shared_limits()[kernel] = std::size_t(value);
   return cudaSuccess;
 }
@@ -251,6 +253,11 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   const std::size_t allowed = limit == dynamic_shared_limits().end() ? kDefaultDynamicShared : limit->second;
   if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared))
     return result(cudaErrorInvalidValue);
-  run({{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, config.dynamicSmemBytes, body, arguments});
-  return cudaSuccess;
+  const std::size_t static_bytes =
+      run({{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, config.dynamicSmemBytes, body, arguments});
+  // Only the run shows which static variables a kernel has. A device refuses the launch instead.
+  const bool has_limit = limit != dynamic_shared_limits().end();
+  const std::size_t most = has_limit ? emulated_device().shared_bytes_per_block() : kDefaultDynamicShared;
+  const std::size_t dynamic = std::max(has_limit ? limit->second : 0, config.dynamicSmemBytes);
+  return result(static_bytes + dynamic <= most ? cudaSuccess : cudaErrorInvalidValue);
 }

@@ -11,6 +11,7 @@
 #include <new>
 #include <vector>
 
+#include "gpusim/runtime/emulated.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
@@ -30,6 +31,7 @@ BlockRunner::BlockRunner()
     : arena_(Arena::instance()),
       arena_base_(arena_.base()),
       arena_bytes_(arena_.size()),
+      compute_capability_(emulated_device().compute_capability),
       shared_base_(tls_block()),
       shared_bytes_(tls_layout().bytes),
       shared_shadow_(shared_bytes_ / 4 + 4),

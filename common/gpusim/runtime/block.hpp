@@ -109,6 +109,12 @@ class BlockRunner {
                   const void* pc);
   void copy_commit();
   void copy_wait(int pending);
+  /// Ends the thread if the emulated device does not have an instruction.
+  /// @param since  the first compute capability that has it: 80 for 8.0
+  void require(int since, const char* instruction, const void* pc) {
+    if (compute_capability_ < since) [[unlikely]]
+      lacks(since, instruction, pc);
+  }
 
  private:
   enum class State : std::uint8_t { kReady, kWarpSync, kBlockSync, kDone };
@@ -230,17 +236,21 @@ class BlockRunner {
   void check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   [[noreturn]] void trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
                          AccessKind access, const void* pc);
+  /// Ends the thread; its block is abandoned.
+  [[noreturn]] void stop();
   void found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc);
   void fill(Example& example, int thread, Space space, std::uintptr_t address) const;
   std::string place_of(Space space, std::uintptr_t address) const;
   StaticVariable* variable_at(std::size_t offset);
 
   // block_calls.cpp
+  [[noreturn]] void lacks(int since, const char* instruction, const void* pc);
   void land(std::vector<AsyncCopy>& group);
 
   Arena& arena_;
   const std::uintptr_t arena_base_;
   const std::size_t arena_bytes_;
+  const int compute_capability_;
 
   // The block that runs.
   std::uint64_t linear_ = 0;

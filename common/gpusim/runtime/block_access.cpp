@@ -139,6 +139,10 @@ void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std
     const OutsideKernel outside;
     if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
   }
+  stop();
+}
+
+void BlockRunner::stop() {
   trapped_ = true;
   current_->open_group.clear();
   current_->groups.clear();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,22 @@ void BlockRunner::read_matrix_row(const void* row, const void* pc) {
          AccessKind::kRead, pc);
   }
   access<AccessKind::kRead, kRow>(row, pc);
+}
+
+void BlockRunner::lacks(int since, const char* instruction, const void* pc) {
+  const FindingKey key{.kind = DefectKind::kUnsupported, .pc = reinterpret_cast<std::uintptr_t>(pc)};
+  {
+    const OutsideKernel outside;
+    if (Example* e = tally.findings.add(key, linear_)) {
+      fill(*e, current_->linear, Space::kShared, shared_base_);
+      const auto number = [](int capability) {
+        return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+      };
+      e->detail = std::string(instruction) + " needs compute capability " + number(since) +
+                  ", this device has " + number(compute_capability_);
+    }
+  }
+  stop();
 }
 
 void BlockRunner::copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,

@@ -92,6 +92,9 @@ std::string describe_one(const FindingKey& key, const Example& e, const std::str
       out << "Barrier error detected. " << e.detail << " reached " << line;
       if (key.rival_pc != 0) out << ", the others are at " << rival_line;
       break;
+    case DefectKind::kUnsupported:
+      out << "Illegal instruction at " << line << who << "\n    " << e.detail;
+      break;
   }
   return out.str();
 }

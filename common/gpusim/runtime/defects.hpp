@@ -49,7 +49,7 @@ struct Example {
   Dim3 grid, block_dim;
   std::uintptr_t address = 0;  ///< global: the address
   std::string place;           ///< its position in words: `byte 192 of "partials"`
-  std::string detail;          ///< divergence: the whole first line
+  std::string detail;          ///< divergence: the whole first line; unsupported: the second
 };
 
 /// All findings since the last report.

@@ -46,7 +46,7 @@ class Pool {
     for (std::thread& t : threads_) t.join();
   }
 
-  void run(const device::Launch& launch) {
+  std::size_t run(const device::Launch& launch) {
     const std::uint64_t blocks = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     std::unique_lock lock(mutex_);
     if (std::uint64_t(next_number_) + blocks > 0xffffffffu) {
@@ -57,6 +57,7 @@ class Pool {
     launch_ = &launch;
     blocks_ = blocks;
     next_block_ = 0;
+    static_bytes_ = 0;
     busy_ = int(threads_.size());
     ++generation_;
     wake_.notify_all();
@@ -64,6 +65,7 @@ class Pool {
     Session::instance().settle_grid_races(launch, next_number_);
     next_number_ += std::uint32_t(blocks);
     launch_ = nullptr;
+    return static_bytes_;
   }
 
  private:
@@ -78,17 +80,19 @@ class Pool {
       const device::Launch& launch = *launch_;
       lock.unlock();
       std::uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed);
+      std::size_t static_bytes = 0;
       if (block < blocks_) {
         if (!runner) runner = std::make_unique<BlockRunner>();
         runner->begin_launch(launch);
         for (; block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
           runner->run(launch, block, next_number_ + std::uint32_t(block));
         }
-        runner->tally.shared.bytes_per_block =
-            std::int64_t(launch.dynamic_shared_bytes + runner->static_shared_bytes());
+        static_bytes = runner->static_shared_bytes();
+        runner->tally.shared.bytes_per_block = std::int64_t(launch.dynamic_shared_bytes + static_bytes);
         Session::instance().absorb(runner->tally);
       }
       lock.lock();
+      static_bytes_ = std::max(static_bytes_, static_bytes);
       if (--busy_ == 0) done_.notify_one();
     }
   }
@@ -102,6 +106,7 @@ class Pool {
   std::uint32_t next_number_ = 1;
   const device::Launch* launch_ = nullptr;
   std::uint64_t blocks_ = 0;
+  std::size_t static_bytes_ = 0;  ///< of static shared variables that a block of this launch has used
   std::atomic<std::uint64_t> next_block_{0};
 };
 
@@ -211,7 +216,9 @@ void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t
   current_runner->warp_rendezvous(~0u, WarpOp::kMatrixLoad, &operand, &resolve_load_matrices, GPUSIM_CALLER);
 }
 
-void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c) {
+void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c,
+                  int since) {
+  current_runner->require(since, "mma", GPUSIM_CALLER);
   MmaOperand operand{type, d, a, b, c};
   current_runner->warp_rendezvous(~0u, WarpOp::kMma, &operand, &resolve_mma, GPUSIM_CALLER);
 }
@@ -259,19 +266,20 @@ std::uint64_t atomic_cas(std::uint64_t* address, std::uint64_t expected, std::ui
 }
 
 void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes) {
+  current_runner->require(80, "cp.async", GPUSIM_CALLER);
   current_runner->copy_async(shared, global, bytes, source_bytes, GPUSIM_CALLER);
 }
 void copy_commit() { current_runner->copy_commit(); }
 void copy_wait(int pending) { current_runner->copy_wait(pending); }
 
-void run(const Launch& launch) {
+std::size_t run(const Launch& launch) {
   if (tls_layout().variables.empty()) {
     throw std::runtime_error(
         "gpusim: the executable is stripped of the symbols that identify shared variables");
   }
   static Pool pool;
   Session::instance().count_launch();
-  pool.run(launch);
+  return pool.run(launch);
 }
 
 }  // namespace device

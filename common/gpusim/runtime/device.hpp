@@ -56,7 +56,10 @@ void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t
 /// The PTX manual says which lane holds which element. The 16 products are summed in double, in the order of k, then c
 /// is added and the result is rounded to fp32 once. A GPU also rounds intermediate results.
 enum class MmaType : std::uint8_t { kFloat16, kBFloat16 };
-void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c);
+///
+/// @param since  the first compute capability that has the instruction which this is or is a part of: 80 for 8.0
+void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c,
+                  int since = 80);
 
 /// cp.async: copies `bytes` (4, 8 or 16); the first `source_bytes` are read, the rest become zeros.
 /// Nothing reaches shared memory before the wait.
@@ -65,13 +68,14 @@ void copy_commit();
 /// Waits until at most `pending` of this thread's groups are unfinished.
 void copy_wait(int pending);
 
-/// A kernel launch: runs body(arguments) for each thread of the grid and returns when all are done.
+/// A kernel launch: body(arguments) for each thread of the grid.
 struct Launch {
   Index grid, block;
   std::size_t dynamic_shared_bytes;
   void (*body)(const void* arguments);
   const void* arguments;
 };
-void run(const Launch& launch);
+/// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at most
+std::size_t run(const Launch& launch);
 
 }  // namespace gpusim::device

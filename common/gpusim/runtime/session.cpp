@@ -38,6 +38,7 @@ const char* name_of(DefectKind kind) {
     case DefectKind::kMisaligned: return "misaligned";
     case DefectKind::kUninitializedRead: return "uninitialized_read";
     case DefectKind::kBarrierDivergence: return "barrier_divergence";
+    case DefectKind::kUnsupported: return "unsupported";
   }
   return "?";
 }

@@ -47,8 +47,9 @@ enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
 };
 
-/// What the simulator claims to be: a device of compute capability 8.0 with the sizes of an H100, so that a
-/// kernel that asks for the number of multiprocessors makes the same grid everywhere.
+/// What the simulator claims to be: the device that GPUSIM_DEVICE names. By default this is a device of compute capability
+/// 8.0 with the sizes of an H100, so that a kernel that asks for the number of multiprocessors makes the same grid
+/// everywhere.
 struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;

@@ -107,8 +107,9 @@ GPUSIM_INLINE void mma_sync(fragment<accumulator, 16, 16, 16, float>& d,
   std::uint32_t rA[4], rB[4];
   __builtin_memcpy(rA, a.x, sizeof rA);
   __builtin_memcpy(rB, b.x, sizeof rB);
-  gpusim::device::mma_m16n8k16(kType, d.x, rA, rB, c.x);
-  gpusim::device::mma_m16n8k16(kType, d.x + 4, rA, rB + 2, c.x + 4);
+  constexpr int kSince = std::is_same_v<T, __half> ? 70 : 80;
+  gpusim::device::mma_m16n8k16(kType, d.x, rA, rB, c.x, kSince);
+  gpusim::device::mma_m16n8k16(kType, d.x + 4, rA, rB + 2, c.x + 4, kSince);
 }
 
 }  // namespace nvcuda::wmma
