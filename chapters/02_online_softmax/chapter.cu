@@ -71,11 +71,9 @@ struct OnChipPlan {
 
 /// The first kernel that can hold a row of `cols` columns. If none can, the last one: it reads part of x twice.
 OnChipPlan plan_on_chip(std::int64_t cols) {
-  int device = 0, shared_limit = 0;
-  FA_CUDA_CHECK(cudaGetDevice(&device));
-  FA_CUDA_CHECK(cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  const std::int64_t most_shared =
-      shared_limit / std::int64_t(1024 * sizeof(float4));  // in each of 1024 threads
+  constexpr std::int64_t kOfWarps = 1024 / 32 * sizeof(MaxSum);  // the block's warps exchange these
+  const std::int64_t most_shared = (std::int64_t(shared_bytes_limit()) - kOfWarps) /
+                                   std::int64_t(1024 * sizeof(float4));  // in each of 1024 threads
 
   // A row of ragged length may start at the last column of a float4 and end at the first of another.
   const std::int64_t float4s = cols % 4 == 0 ? cols / 4 : (cols + 6) / 4;

@@ -111,23 +111,22 @@ std::vector<TensorSpec> statistics_of_rows(const Shape& shape) {
           {.name = "l", .shape = {shape.batch, shape.heads, shape.seq_q}}};
 }
 
-std::optional<std::string> refuse_shape(const Shape& shape,
-                                        const std::function<Tiles(std::int64_t)>& tiles_for) {
-  if (const auto reason = refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32})) return reason;
-  const std::size_t needed = tiles_for(shape.head_dim).shared_bytes, limit = shared_bytes_limit();
-  if (needed <= limit) return std::nullopt;
-  return "--head-dim is " + std::to_string(shape.head_dim) + ": a block needs " + std::to_string(needed) +
-         " bytes of shared memory, and this device has " + std::to_string(limit);
+std::optional<std::string> refuse_shape(const Shape& shape) {
+  return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 
-/// A variant whose tiles depend on the head dimension and determine its traffic and what it refuses.
+/// A variant whose tiles depend on the head dimension and determine its traffic and its shared memory.
 Step step(const char* name, const char* summary, void (*launch)(const Args&, cudaStream_t),
           const std::function<Tiles(std::int64_t)>& tiles_for) {
   return Step{.name = name,
               .summary = summary,
               .launch = launch,
               .traffic = [=](const Shape& shape) { return traffic_of(shape, tiles_for(shape.head_dim)); },
-              .refuse = [=](const Shape& shape) { return refuse_shape(shape, tiles_for); },
+              .refuse = refuse_shape,
+              .needs =
+                  [=](const Shape& shape) {
+                    return DeviceNeeds{.shared_bytes = tiles_for(shape.head_dim).shared_bytes};
+                  },
               .workspace = statistics_of_rows};
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "attention/dispatch.cuh"
 #include "device/launch.cuh"
@@ -30,33 +31,52 @@ template <int d>
 using LargeOuterProducts = RegisterTiles<LargeTiles<d>, 1>;
 template <int d>
 using RegisterTiled = RegisterTiles<LargeTiles<d>, 2>;
+template <int d>
+using SmallRegisterTiled = RegisterTiles<SmallTiles<d>, 2>;
 
 std::optional<std::string> refuse_shape(const Shape& shape) {
   return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 
+/// Calls f(Tile<head_dim>()), or f(Smaller<head_dim>()) on a device whose shared memory is too small for that.
+template <template <int> class Tile, template <int> class Smaller, class F>
+auto with_tiles(std::int64_t head_dim, F f) {
+  return with_head_dim(head_dim, [&](auto d) {
+    return with_tiles_that_fit<Tile<d>, Smaller<d>>(
+        [&]<class Fitting>(std::type_identity<Fitting>) { return f(Fitting()); });
+  });
+}
+
 /// A variant with one block per query tile of each head of each batch.
 ///
+/// @tparam Smaller   the policy for devices whose shared memory is too small for Tile
 /// @param kernel_of  takes a policy by value, returns its kernel
-template <template <int> class Tile, class KernelOf>
+template <template <int> class Tile, template <int> class Smaller = Tile, class KernelOf>
 Step step(const char* name, const char* summary, KernelOf kernel_of) {
   return Step{.name = name,
               .summary = summary,
               .launch =
                   [kernel_of](const Args& a, cudaStream_t stream) {
-                    with_head_dim(a.head_dim, [&](auto d) {
-                      using Policy = Tile<d>;
+                    with_tiles<Tile, Smaller>(a.head_dim, [&](auto policy) {
+                      using Policy = decltype(policy);
                       const unsigned tiles = unsigned((a.seq_q - 1) / Policy::Br + 1);
-                      launch(kernel_of(Policy()), tiles * unsigned(a.batch) * unsigned(a.heads),
-                             Policy::kThreads, sizeof(float) * Policy::kFloats, stream, a.as<float>());
+                      launch(kernel_of(policy), tiles * unsigned(a.batch) * unsigned(a.heads),
+                             Policy::kThreads, shared_bytes_of<Policy>(), stream, a.as<float>());
                     });
                   },
               .traffic =
                   [](const Shape& shape) {
-                    return with_head_dim(shape.head_dim,
-                                         [&](auto d) { return attention_traffic(shape, Tile<d>::Br); });
+                    return with_tiles<Tile, Smaller>(shape.head_dim, [&](auto policy) {
+                      return attention_traffic(shape, decltype(policy)::Br);
+                    });
                   },
-              .refuse = refuse_shape};
+              .refuse = refuse_shape,
+              .needs =
+                  [](const Shape& shape) {
+                    return with_tiles<Tile, Smaller>(shape.head_dim, [](auto policy) {
+                      return DeviceNeeds{.shared_bytes = shared_bytes_of<decltype(policy)>()};
+                    });
+                  }};
 }
 
 }  // namespace
@@ -75,8 +95,9 @@ AnyChapter describe_chapter() {
                               [](auto tile) { return outer_products_attention<decltype(tile)>; }),
           step<LargeOuterProducts>("large_tiles", "128 queries per tile, so K and V are read less often",
                                    [](auto tile) { return outer_products_attention<decltype(tile)>; }),
-          step<RegisterTiled>("register_tiled", "prefetches the next slice and line while the lanes multiply",
-                              [](auto tile) { return register_tiled_attention<decltype(tile)>; }),
+          step<RegisterTiled, SmallRegisterTiled>(
+              "register_tiled", "prefetches the next slice and line while the lanes multiply",
+              [](auto tile) { return register_tiled_attention<decltype(tile)>; }),
       }};
 }
 

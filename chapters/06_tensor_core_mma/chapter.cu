@@ -62,7 +62,16 @@ Step step(const char* name, const char* summary) {
                   [](const Shape& shape) {
                     return attention_traffic(shape, Choice::template Tile<__nv_bfloat16, 64>::Br);
                   },
-              .refuse = refuse_unless_compiled<Choice>};
+              .refuse = refuse_unless_compiled<Choice>,
+              .needs =
+                  [](const Shape& shape) {
+                    DeviceNeeds needs{.compute_capability = 80};
+                    with_compiled<Choice>(
+                        shape.dtype, shape.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+                          needs.shared_bytes = Choice::template Tile<T, d>::kSharedBytes;
+                        });
+                    return needs;
+                  }};
 }
 
 }  // namespace

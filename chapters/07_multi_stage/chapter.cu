@@ -53,11 +53,12 @@ using TwoRowsOfMma = typename Ladder<d>::TwoRowsOfMma;
 /// device has enough shared memory for it, these are the tiles of `WhereItFits`.
 template <class T, class Choices, int d, class F>
 auto with_tiles(F f) {
+  using Tiles = MultiStageTiles<T, d, Choices>;
   if constexpr (requires { typename Choices::WhereItFits; }) {
-    using Large = MultiStageTiles<T, d, typename Choices::WhereItFits>;
-    if (Large::kSharedBytes <= shared_bytes_limit()) return f(std::type_identity<Large>());
+    return with_tiles_that_fit<MultiStageTiles<T, d, typename Choices::WhereItFits>, Tiles>(f);
+  } else {
+    return f(std::type_identity<Tiles>());
   }
-  return f(std::type_identity<MultiStageTiles<T, d, Choices>>());
 }
 
 template <template <class> class Kernel, template <int> class Choices, class Sizes>
@@ -84,7 +85,15 @@ Step step(const char* name, const char* summary) {
                   [&]<class Tile>(std::type_identity<Tile>) { return attention_traffic(shape, Tile::Br); });
             });
           },
-      .refuse = refuse_unless_compiled<Sizes>};
+      .refuse = refuse_unless_compiled<Sizes>,
+      .needs =
+          [](const Shape& shape) {
+            return with_head_dim(shape.head_dim, [](auto d) {
+              return with_tiles<__nv_bfloat16, Choices<d>, d>([]<class Tile>(std::type_identity<Tile>) {
+                return DeviceNeeds{.shared_bytes = Tile::kSharedBytes, .compute_capability = 80};
+              });
+            });
+          }};
 }
 
 }  // namespace

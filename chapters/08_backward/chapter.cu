@@ -65,13 +65,64 @@ void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
   launch(fill_with_zeros, blocks_for(count / 4, 256), 256, 0, stream, x, count / 4);
 }
 
+// --- the tiles of each variant, large, and small for devices with less shared memory --------------------
+
+template <class T, int d>
+using LargeFp32 = Fp32Tiles<d>;
+template <class T, int d>
+using SmallFp32 = SmallFp32Tiles<d>;
+
+template <class T, int d>
+using LargeKeys = KeyGradientTiles<T, d>;
+template <class T, int d>
+using SmallKeys = std::conditional_t<(d > 64), SmallKeyGradientTiles<T, d>, LargeKeys<T, d>>;
+
+template <class T, int d>
+using LargeFused = FusedTiles<T, d, 1, ElementSums>;
+template <class T, int d>
+using SmallFused = std::conditional_t<(d > 64), SmallFusedTiles<T, d, 1, ElementSums>, LargeFused<T, d>>;
+
+template <class T, int d>
+using LargePipelined = FusedTiles<T, d, 2, Float4Sums>;
+template <class T, int d>
+using SmallPipelined =
+    std::conditional_t<(d > 64), SmallFusedTiles<T, d, 2, Float4Sums>, LargePipelined<T, d>>;
+
+/// Calls f with the tiles that fit, passed as a type in std::type_identity.
+template <class Sizes, template <class, int> class Large, template <class, int> class Small, class F>
+void with_tiles(DType dtype, std::int64_t head_dim, F f) {
+  with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    with_tiles_that_fit<Large<T, d>, Small<T, d>>(f);
+  });
+}
+
+/// What the host must know about tiles.
+struct TileSizes {
+  std::int64_t Br = 0, Bc = 0;
+  std::size_t shared_bytes = 0;  ///< of a block
+};
+template <class Sizes, template <class, int> class Large, template <class, int> class Small>
+TileSizes tiles_for(const Shape& shape) {
+  TileSizes sizes;
+  with_tiles<Sizes, Large, Small>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    sizes = {.Br = Tile::Br, .Bc = Tile::Bc, .shared_bytes = shared_bytes_of<Tile>()};
+  });
+  return sizes;
+}
+TileSizes fp32_tiles(const Shape& shape) { return tiles_for<Fp32Sizes, LargeFp32, SmallFp32>(shape); }
+TileSizes key_tiles(const Shape& shape) { return tiles_for<MmaSizes, LargeKeys, SmallKeys>(shape); }
+TileSizes query_tiles(const Shape& shape) { return tiles_for<MmaSizes, MmaQueryTiles, MmaQueryTiles>(shape); }
+TileSizes fused_tiles(const Shape& shape) { return tiles_for<MmaSizes, LargeFused, SmallFused>(shape); }
+TileSizes pipelined_tiles(const Shape& shape) {
+  return tiles_for<MmaSizes, LargePipelined, SmallPipelined>(shape);
+}
+
 // --- fp32 ---------------------------------------------------------------------------------------------
 
 void launch_fp32_two_kernels(const Args& a, cudaStream_t stream) {
   const Backward<float> b = backward_of<float>(a);
-  with_compiled<Fp32Sizes>(a.dtype, a.head_dim, [&](auto, auto dim) {
-    using Tile = Fp32Tiles<decltype(dim)::value>;
-    launch_delta<float, dim>(b, stream);
+  with_tiles<Fp32Sizes, LargeFp32, SmallFp32>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    launch_delta<float, Tile::kHeadDim>(b, stream);
     launch(key_gradients<Tile>, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads,
            Tile::kSharedBytes, stream, b);
     launch(query_gradients<Tile>, tiles_of(a.seq_q, Tile::Br, a.batch * a.heads), Tile::kThreads,
@@ -82,10 +133,9 @@ void launch_fp32_two_kernels(const Args& a, cudaStream_t stream) {
 void launch_fp32_fused(const Args& a, cudaStream_t stream) {
   Backward<float> b = backward_of<float>(a);
   b.dq_sum = b.dq;
-  with_compiled<Fp32Sizes>(a.dtype, a.head_dim, [&](auto, auto dim) {
-    using Tile = Fp32Tiles<decltype(dim)::value>;
-    launch_delta<float, dim>(b, stream);
-    launch_zeros(b.dq, std::size_t(a.batch) * std::size_t(a.heads) * std::size_t(a.seq_q) * dim, stream);
+  with_tiles<Fp32Sizes, LargeFp32, SmallFp32>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    launch_delta<float, Tile::kHeadDim>(b, stream);
+    launch_zeros(b.dq, std::size_t(a.batch) * a.heads * a.seq_q * Tile::kHeadDim, stream);
     launch(fused_gradients<Tile>, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads,
            Tile::kSharedBytes, stream, b);
   });
@@ -94,11 +144,11 @@ void launch_fp32_fused(const Args& a, cudaStream_t stream) {
 // --- 16 bits ------------------------------------------------------------------------------------------
 
 void launch_mma_deterministic(const Args& a, cudaStream_t stream) {
-  with_compiled<MmaSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto dim) {
-    using Keys = KeyGradientTiles<T, decltype(dim)::value>;
-    using Queries = MmaQueryTiles<T, decltype(dim)::value>;
+  with_tiles<MmaSizes, LargeKeys, SmallKeys>(a.dtype, a.head_dim, [&]<class Keys>(std::type_identity<Keys>) {
+    using T = typename Keys::T;
+    using Queries = MmaQueryTiles<T, Keys::kHeadDim>;
     const Backward<T> b = backward_of<T>(a);
-    launch_delta<T, dim>(b, stream);
+    launch_delta<T, Keys::kHeadDim>(b, stream);
     launch(mma_key_gradients<Keys>, tiles_of(a.seq_k, Keys::Bc, a.batch * a.kv_heads), Keys::kThreads,
            Keys::kSharedBytes, stream, b);
     launch(mma_query_gradients<Queries>, tiles_of(a.seq_q, Queries::Br, a.batch * a.heads), Queries::kThreads,
@@ -120,17 +170,17 @@ void launch_fused(void (*kernel)(Backward<typename Tile::T>), const Args& a, cud
 }
 
 void launch_mma_fused(const Args& a, cudaStream_t stream) {
-  with_compiled<MmaSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto dim) {
-    using Tile = FusedTiles<T, decltype(dim)::value, 1, ElementSums>;
-    launch_fused<Tile>(mma_fused_gradients<Tile>, a, stream);
-  });
+  with_tiles<MmaSizes, LargeFused, SmallFused>(a.dtype, a.head_dim,
+                                               [&]<class Tile>(std::type_identity<Tile>) {
+                                                 launch_fused<Tile>(mma_fused_gradients<Tile>, a, stream);
+                                               });
 }
 
 void launch_mma_pipelined(const Args& a, cudaStream_t stream) {
-  with_compiled<MmaSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto dim) {
-    using Tile = FusedTiles<T, decltype(dim)::value, 2, Float4Sums>;
-    launch_fused<Tile>(mma_pipelined_gradients<Tile>, a, stream);
-  });
+  with_tiles<MmaSizes, LargePipelined, SmallPipelined>(
+      a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+        launch_fused<Tile>(mma_pipelined_gradients<Tile>, a, stream);
+      });
 }
 
 // --- HBM traffic --------------------------------------------------------------------------------------
@@ -168,51 +218,53 @@ void add_query_tiles(Traffic& to, const Shape& shape, std::int64_t Br) {
   add(to, "dq", {.write_bytes = q * row});
 }
 
-using Fp32Sample = Fp32Tiles<64>;  // Br and Bc are the same for every head dimension
-
 Traffic fp32_two_kernels_traffic(const Shape& shape) {
-  Traffic traffic = shared_traffic(shape, Fp32Sample::Br, Fp32Sample::Bc);
-  add_query_tiles(traffic, shape, Fp32Sample::Br);
+  const TileSizes tiles = fp32_tiles(shape);
+  Traffic traffic = shared_traffic(shape, tiles.Br, tiles.Bc);
+  add_query_tiles(traffic, shape, tiles.Br);
   return traffic;
 }
 
 Traffic fp32_fused_traffic(const Shape& shape) {
-  Traffic traffic = shared_traffic(shape, Fp32Sample::Br, Fp32Sample::Bc);
+  const TileSizes tiles = fp32_tiles(shape);
+  Traffic traffic = shared_traffic(shape, tiles.Br, tiles.Bc);
   const std::int64_t row = shape.batch * shape.heads * shape.head_dim * kFloat;  // of all heads
-  const std::int64_t added = row * shape.queries_of_key_tiles(Fp32Sample::Br, Fp32Sample::Bc);
+  const std::int64_t added = row * shape.queries_of_key_tiles(tiles.Br, tiles.Bc);
   add(traffic, "dq", {.read_bytes = added, .write_bytes = row * shape.seq_q + added});
   return traffic;
 }
 
-using MmaSample = MmaKeyTiles<__half, 64, 1>;  // likewise
-
 Traffic mma_deterministic_traffic(const Shape& shape) {
-  Traffic traffic = shared_traffic(shape, MmaSample::Br, MmaSample::Bc);
-  add_query_tiles(traffic, shape, MmaQueryTiles<__half, 64>::Br);
+  const TileSizes tiles = key_tiles(shape);
+  Traffic traffic = shared_traffic(shape, tiles.Br, tiles.Bc);
+  add_query_tiles(traffic, shape, query_tiles(shape).Br);
   return traffic;
 }
 
 /// Rows of the sums of dQ, over all heads. Every head has whole query tiles.
-std::int64_t rows_of_sums(const Shape& shape) {
-  return shape.batch * shape.heads * ((shape.seq_q - 1) / MmaSample::Br + 1) * MmaSample::Br;
+std::int64_t rows_of_sums(const Shape& shape, const TileSizes& tiles) {
+  return shape.batch * shape.heads * ((shape.seq_q - 1) / tiles.Br + 1) * tiles.Br;
 }
 
 /// Rows that the key tiles of all heads add to the sums of dQ. They add whole query tiles, so every key tile also adds
 /// the rows of the last query tile that do not exist.
-std::int64_t rows_added(const Shape& shape) {
+std::int64_t rows_added(const Shape& shape, const TileSizes& tiles) {
   const std::int64_t heads = shape.batch * shape.heads;
-  const std::int64_t key_tiles = (shape.seq_k - 1) / MmaSample::Bc + 1;
-  return heads * shape.queries_of_key_tiles(MmaSample::Br, MmaSample::Bc) +
-         key_tiles * (rows_of_sums(shape) - heads * shape.seq_q);
+  const std::int64_t key_tiles = (shape.seq_k - 1) / tiles.Bc + 1;
+  return heads * shape.queries_of_key_tiles(tiles.Br, tiles.Bc) +
+         key_tiles * (rows_of_sums(shape, tiles) - heads * shape.seq_q);
 }
 
+/// @tparam kTiles  fused_tiles or pipelined_tiles
+template <TileSizes (*kTiles)(const Shape&)>
 Traffic mma_fused_traffic(const Shape& shape) {
-  Traffic traffic = shared_traffic(shape, MmaSample::Br, MmaSample::Bc);
+  const TileSizes tiles = kTiles(shape);
+  Traffic traffic = shared_traffic(shape, tiles.Br, tiles.Bc);
   const std::int64_t heads = shape.batch * shape.heads, q = heads * shape.seq_q;
-  const std::int64_t added = rows_added(shape);
+  const std::int64_t added = rows_added(shape, tiles);
   const std::int64_t row = shape.head_dim * kFloat;
   add(traffic, "dq_sum",
-      {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape) + added) * row});
+      {.read_bytes = (added + q) * row, .write_bytes = (rows_of_sums(shape, tiles) + added) * row});
   add(traffic, "dq", {.write_bytes = q * shape.head_dim * std::int64_t(size_of(shape.dtype))});
   return traffic;
 }
@@ -245,10 +297,22 @@ std::vector<TensorSpec> own_workspace(const Shape& shape) {
   return specs;
 }
 
+template <TileSizes (*kTiles)(const Shape&)>
 std::vector<TensorSpec> workspace_with_sums(const Shape& shape) {
   std::vector<TensorSpec> specs = own_workspace(shape);
-  specs.push_back({.name = "dq_sum", .shape = {rows_of_sums(shape), shape.head_dim}});
+  specs.push_back({.name = "dq_sum", .shape = {rows_of_sums(shape, kTiles(shape)), shape.head_dim}});
   return specs;
+}
+
+DeviceNeeds needs_of_fp32(const Shape& shape) {
+  return {.shared_bytes = std::max(forward::shared_bytes(shape), fp32_tiles(shape).shared_bytes)};
+}
+
+/// @tparam kTiles  of each kernel
+template <TileSizes (*... kTiles)(const Shape&)>
+DeviceNeeds needs_of_mma(const Shape& shape) {
+  return {.shared_bytes = std::max({forward::shared_bytes(shape), kTiles(shape).shared_bytes...}),
+          .compute_capability = 80};
 }
 
 }  // namespace
@@ -270,6 +334,7 @@ AnyChapter describe_chapter() {
                .launch = launch_fp32_two_kernels,
                .traffic = fp32_two_kernels_traffic,
                .refuse = refuse_unless_compiled<Fp32Sizes>,
+               .needs = needs_of_fp32,
                .before = forward::launch,
                .workspace = own_workspace},
           Step{.name = "fp32_fused",
@@ -277,30 +342,34 @@ AnyChapter describe_chapter() {
                .launch = launch_fp32_fused,
                .traffic = fp32_fused_traffic,
                .refuse = refuse_unless_compiled<Fp32Sizes>,
+               .needs = needs_of_fp32,
                .before = forward::launch,
                .repeatable = false,
                .workspace = own_workspace},
           Step{.name = "mma_fused",
                .summary = "tensor cores: S and dP transposed, P and dS in registers",
                .launch = launch_mma_fused,
-               .traffic = mma_fused_traffic,
+               .traffic = mma_fused_traffic<fused_tiles>,
                .refuse = refuse_unless_compiled<MmaSizes>,
+               .needs = needs_of_mma<fused_tiles>,
                .before = forward::launch,
                .repeatable = false,
-               .workspace = workspace_with_sums},
+               .workspace = workspace_with_sums<fused_tiles>},
           Step{.name = "mma_pipelined",
                .summary = "prefetches the next Q and dO while the current ones are in use",
                .launch = launch_mma_pipelined,
-               .traffic = mma_fused_traffic,
+               .traffic = mma_fused_traffic<pipelined_tiles>,
                .refuse = refuse_unless_compiled<MmaSizes>,
+               .needs = needs_of_mma<pipelined_tiles>,
                .before = forward::launch,
                .repeatable = false,
-               .workspace = workspace_with_sums},
+               .workspace = workspace_with_sums<pipelined_tiles>},
           Step{.name = "mma_deterministic",
                .summary = "dQ in a kernel of its own: seven products, no atomic additions",
                .launch = launch_mma_deterministic,
                .traffic = mma_deterministic_traffic,
                .refuse = refuse_unless_compiled<MmaSizes>,
+               .needs = needs_of_mma<key_tiles, query_tiles>,
                .before = forward::launch,
                .workspace = own_workspace},
       }};

@@ -1,4 +1,5 @@
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -16,6 +17,8 @@ using namespace ch07;
 
 template <int d>
 using Fp32Tiles = RegisterTiles<LargeTiles<d>, 2>;
+template <int d>
+using SmallFp32Tiles = RegisterTiles<SmallTiles<d>, 2>;
 
 struct ForwardSizes {
   static constexpr std::array kHeadDims = {32, 64, 128};
@@ -27,7 +30,8 @@ template <class F>
 void with_tiles(DType dtype, std::int64_t head_dim, F f) {
   with_compiled<ForwardSizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     if constexpr (std::is_same_v<T, float>) {
-      f(Fp32Tiles<d>());
+      with_tiles_that_fit<Fp32Tiles<d>, SmallFp32Tiles<d>>(
+          [&]<class Tile>(std::type_identity<Tile>) { f(Tile()); });
     } else {
       f(MultiStageTiles<T, d>());
     }
@@ -61,6 +65,12 @@ Traffic forward::traffic(const AttentionShape& shape) {
   std::int64_t Br = 0;
   with_tiles(shape.dtype, shape.head_dim, [&](auto tile) { Br = decltype(tile)::Br; });
   return attention_traffic(shape, Br);
+}
+
+std::size_t forward::shared_bytes(const AttentionShape& shape) {
+  std::size_t bytes = 0;
+  with_tiles(shape.dtype, shape.head_dim, [&](auto tile) { bytes = shared_bytes_of<decltype(tile)>(); });
+  return bytes;
 }
 
 void forward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {

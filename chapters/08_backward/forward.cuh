@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <vector>
 
 #include "attention/attention_backward.hpp"
@@ -17,6 +18,9 @@ std::vector<TensorSpec> workspace(const AttentionShape& shape);
 
 /// Bytes of q, k, v, o and lse.
 Traffic traffic(const AttentionShape& shape);
+
+/// Shared memory per block, in bytes.
+std::size_t shared_bytes(const AttentionShape& shape);
 
 /// Enqueues chapter 05's `register_tiled` for fp32, or chapter 07's `final` for 16 bits. Both are compiled for head_dim
 /// 32, 64 and 128.

@@ -80,7 +80,7 @@ struct SharedTiles {
   }
 };
 
-/// Loads 64 rows of a matrix, times `factor`. Rows that do not exist become zeros.
+/// Loads Br = Bc rows of a matrix, times `factor`. Rows that do not exist become zeros.
 template <class Tile>
 __device__ __forceinline__ void load_rows(float* s, const float* g, int rows, float factor = 1.0f) {
   for (int n = threadIdx.x; n < Tile::Br * Tile::kHeadDim / 4; n += Tile::kThreads) {

@@ -9,17 +9,17 @@
 
 namespace fa::ch08 {
 
-/// Tile sizes of the fp32 kernels. The threads of a block form a grid with 16 rows. Each of them computes part of every
-/// product: S and dP, dK and dV, dQ.
-template <int kHeadDimension>
-struct Fp32Tiles {
+/// Tile sizes of the fp32 kernels. The threads of a block form a grid with one row for each 4 rows of a tile. Each of them
+/// computes part of every product: S and dP, dK and dV, dQ.
+template <int kHeadDimension, int kRowsOfTile>
+struct SquareTiles {
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = 64;  ///< queries
-  static constexpr int Bc = 64;  ///< keys
-  static constexpr int kThreads = kHeadDim <= 64 ? 128 : 256;
+  static constexpr int Br = kRowsOfTile;  ///< queries
+  static constexpr int Bc = kRowsOfTile;  ///< keys
+  static constexpr int kRowThreads = Br / 4;
+  static constexpr int kColThreads = kHeadDim <= 64 ? 8 : 16;
+  static constexpr int kThreads = kRowThreads * kColThreads;
   static constexpr int kBlocksPerSm = 256 / kThreads;
-  static constexpr int kRowThreads = 16;
-  static constexpr int kColThreads = kThreads / kRowThreads;
   static constexpr int kRows = Br / kRowThreads;  ///< of a thread; for dK and dV too, since Br = Bc
   static constexpr int kCols = Bc / kColThreads;
   static constexpr int kDims = kHeadDim / kColThreads;  ///< columns of dQ, dK, dV
@@ -30,6 +30,11 @@ struct Fp32Tiles {
   static constexpr int kSharedBytes = int(sizeof(float)) * (2 * (Br + Bc) * kStride + Br * kPStride + 2 * Br);
   static_assert(Br == Bc);
 };
+template <int kHeadDimension>
+struct Fp32Tiles : SquareTiles<kHeadDimension, 64> {};
+/// For devices whose shared memory is too small for those.
+template <int kHeadDimension>
+struct SmallFp32Tiles : SquareTiles<kHeadDimension, 32> {};
 
 /// A thread's part of the products. A warp covers 4 x 8 threads of the grid: lane ^ 1 has the same row, lane ^ 2 the
 /// same column, so that one wavefront loads the float4s of 16 lanes (chapter 05).

@@ -21,20 +21,21 @@ namespace fa::ch08 {
 /// dS of the other (exchange.cuh).
 ///
 /// @tparam kStagesOfQueries  tiles of Q and dO in shared memory
-template <class Element, int kHeadDimension, int kStagesOfQueries>
+/// @tparam kQueries, kKeys   Br and Bc
+template <class Element, int kHeadDimension, int kStagesOfQueries, int kQueries = 64, int kKeys = 128>
 struct MmaKeyTiles {
   using T = Element;
   using Rows = Swizzled<kHeadDimension>;
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = 64;                                 ///< queries of a step
-  static constexpr int Bc = 128;                                ///< keys of a block
+  static constexpr int Br = kQueries;                           ///< queries of a step
+  static constexpr int Bc = kKeys;                              ///< keys of a block
   static constexpr int kWarpRows = 32;                          ///< keys of a warp
   static constexpr int kWarpsPerKeys = kHeadDim <= 64 ? 1 : 2;  ///< warps that share their keys
   static constexpr int kWarps = Bc / kWarpRows * kWarpsPerKeys;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kBlocksPerSm = 8 / kWarps;
   static constexpr int kRowFragments = kWarpRows / 16;    ///< rows of fragments of a warp
-  static constexpr int kScoreCols = 32;                   ///< queries whose S and dP a warp holds at a time
+  static constexpr int kScoreCols = Br / 2;               ///< queries whose S and dP a warp holds at a time
   static constexpr int kCols = kHeadDim / kWarpsPerKeys;  ///< columns of dK and dV of a warp
   static constexpr int kScoreSteps = Br / kScoreCols / kWarpsPerKeys;  ///< rounds of a warp per query tile
   static constexpr int kStages = kStagesOfQueries;
@@ -50,25 +51,33 @@ struct MmaKeyTiles {
 };
 
 /// dK and dV: `mma_key_gradients`.
-template <class T, int d>
-struct KeyGradientTiles : MmaKeyTiles<T, d, 2> {
-  using Base = MmaKeyTiles<T, d, 2>;
+template <class Base>
+struct WithDsForPartner : Base {
   static constexpr int kDsTile = Base::kPTile;  ///< for the other warp with the same keys
   static constexpr int kSharedBytes = Base::bytes(kDsTile);
 };
+template <class T, int d>
+struct KeyGradientTiles : WithDsForPartner<MmaKeyTiles<T, d, 2>> {};
 
 /// dK, dV and contributions to dQ: `mma_fused_gradients`, with one stage, and `mma_pipelined_gradients`, with two.
 /// @tparam SumsOfDq  how the contributions to dQ are added (dq_sums.cuh)
-template <class T, int d, int kStagesOfQueries, class SumsOfDq>
-struct FusedTiles : MmaKeyTiles<T, d, kStagesOfQueries> {
-  using Base = MmaKeyTiles<T, d, kStagesOfQueries>;
+template <class Base, class SumsOfDq>
+struct WithDsForDq : Base {
   using Sums = SumsOfDq;
   static constexpr int kDsTile = Base::Bc * Base::Br;  ///< of all warps, for dQ
   static constexpr int kSharedBytes = Base::bytes(kDsTile);
   // How the warps divide dQ, [Br, kHeadDim]: 32 columns each.
-  static constexpr int kColWarps = d / 32;
+  static constexpr int kColWarps = Base::kHeadDim / 32;
   static constexpr int kDqRowFragments = Base::Br / 16 * kColWarps / Base::kWarps;
 };
+template <class T, int d, int kStagesOfQueries, class SumsOfDq>
+struct FusedTiles : WithDsForDq<MmaKeyTiles<T, d, kStagesOfQueries>, SumsOfDq> {};
+
+// For devices on which a block has 99 KiB of shared memory: half of the queries and half of the keys.
+template <class T, int d>
+struct SmallKeyGradientTiles : WithDsForPartner<MmaKeyTiles<T, d, 2, 32, 64>> {};
+template <class T, int d, int kStagesOfQueries, class SumsOfDq>
+struct SmallFusedTiles : WithDsForDq<MmaKeyTiles<T, d, kStagesOfQueries, 32, 64>, SumsOfDq> {};
 
 /// The key tile of a block, and this warp's part of it.
 template <class Tile>

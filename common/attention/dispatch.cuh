@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -15,6 +16,7 @@
 
 #include "attention/attention.hpp"
 #include "attention/tensor.hpp"
+#include "device/launch.cuh"
 
 namespace fa {
 
@@ -98,6 +100,24 @@ void with_compiled(DType dtype, std::int64_t head_dim, F f) {
       }
     });
   });
+}
+
+/// The shared memory of a block with these tiles, in bytes: `kSharedBytes`, or `kFloats` floats.
+template <class Tiles>
+constexpr std::size_t shared_bytes_of() {
+  if constexpr (requires { Tiles::kSharedBytes; }) {
+    return std::size_t(Tiles::kSharedBytes);
+  } else {
+    return sizeof(float) * std::size_t(Tiles::kFloats);
+  }
+}
+
+/// Calls f(std::type_identity<Large>()), or f(std::type_identity<Small>()) on a device whose shared memory is too small
+/// for the large tiles.
+template <class Large, class Small, class F>
+auto with_tiles_that_fit(F f) {
+  if (shared_bytes_of<Large>() <= shared_bytes_limit()) return f(std::type_identity<Large>());
+  return f(std::type_identity<Small>());
 }
 
 /// Nothing if a variant is compiled for the shape, otherwise what would be valid.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -33,12 +34,20 @@ class TypedRun final : public ChapterRun {
     if (skip) std::erase_if(chosen, [&](std::size_t index) { return refuses_type(index); });
     if (chosen.empty()) chosen = variants;
     if (const auto reason = refusal(chosen, given_.shape)) throw UsageError(*reason);
+    skipped_.clear();
+    for (const std::size_t index : chosen) {
+      if (auto lacking = what_device_lacks<P>(chapter_.variants[index], given_.shape)) {
+        if (!skip) throw UsageError(cannot_run(index, lacking->reason));
+        skipped_.emplace(index, std::move(*lacking));
+      }
+    }
     workspace_bytes_ = 0;
     for (const std::size_t index : chosen) {  // workspaces are allocated one at a time
+      if (skipped_.contains(index)) continue;
       const std::size_t bytes = total_bytes(workspace_of(chapter_.variants[index], given_.shape));
       workspace_bytes_ = std::max(workspace_bytes_, bytes);
     }
-    checked_ = checked;
+    checked_ = skipped_.size() < chosen.size() ? checked : Checked::kNothing;
     require_host_memory(given_.options, host_bytes());
     return chosen;
   }
@@ -76,6 +85,9 @@ class TypedRun final : public ChapterRun {
 
   VariantResult run(std::size_t index, int bench_repeats, double copy_gb_per_s) override {
     const Variant<P>& variant = chapter_.variants[index];
+    if (const auto found = skipped_.find(index); found != skipped_.end()) {
+      return {.name = variant.name, .skipped = found->second};
+    }
     const Reference* const reference = checked_ == Checked::kAll ? &reference_ : nullptr;
     VariantResult result = run_variant<P>(variant, given_.shape, inputs_, reference);
     if (checked_ == Checked::kEnds && !result.failure) {
@@ -95,6 +107,10 @@ class TypedRun final : public ChapterRun {
     return variant.refuse && variant.refuse(given_.shape).value_or("").starts_with("--dtype ");
   }
 
+  std::string cannot_run(std::size_t index, const std::string& reason) const {
+    return fmt::format("--variant {} cannot run this: {}", chapter_.variants[index].name, reason);
+  }
+
   /// The reason given by the first variant that cannot run a shape.
   std::optional<std::string> refusal(const std::vector<std::size_t>& variants,
                                      const typename P::Shape& shape) const {
@@ -102,7 +118,7 @@ class TypedRun final : public ChapterRun {
       const Variant<P>& variant = chapter_.variants[index];
       if (!variant.refuse) continue;
       if (const auto reason = variant.refuse(shape)) {
-        return fmt::format("--variant {} cannot run this: {}", variant.name, *reason);
+        return cannot_run(index, *reason);
       }
     }
     return std::nullopt;
@@ -127,7 +143,8 @@ class TypedRun final : public ChapterRun {
   const Chapter<P>& chapter_;
   ProblemOptions<P> options_;
   GivenProblem<P> given_;
-  std::size_t workspace_bytes_ = 0;  ///< the largest of the variants that will run
+  std::map<std::size_t, Skip> skipped_;  ///< by index: the variants for which the device lacks something
+  std::size_t workspace_bytes_ = 0;      ///< the largest of the variants that will run
   Checked checked_ = Checked::kAll;
   TensorMap inputs_;
   Excerpt<typename P::Shape> ends_;  ///< only if nothing else is checked

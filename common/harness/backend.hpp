@@ -22,7 +22,10 @@ std::string_view name();
 /// The reason why no kernel can run here, and what to do about it; nothing if kernels can run.
 std::optional<std::string> why_unusable();
 
-/// The device as reports show it: "NVIDIA H100 80GB HBM3", "simulator".
+/// Why a variable of the environment that chooses the device is unusable; nothing if there is none, or it is fine.
+std::optional<std::string> bad_setting();
+
+/// The device as reports show it: "NVIDIA H100 80GB HBM3", "simulator", "simulator (Tesla T4)".
 std::string device_name();
 
 /// Whether a failed call means that the device or the driver is unusable, rather than that a kernel is wrong.

@@ -67,6 +67,8 @@ std::optional<std::string> why_unusable() {
          " (the preset sim needs no GPU: cmake --preset sim)";
 }
 
+std::optional<std::string> bad_setting() { return std::nullopt; }
+
 std::string device_name() { return properties().name; }
 
 bool is_device_missing(cudaError_t error) {

@@ -10,7 +10,14 @@ std::string_view name() { return "sim"; }
 
 std::optional<std::string> why_unusable() { return std::nullopt; }
 
-std::string device_name() { return "simulator"; }
+std::optional<std::string> bad_setting() { return gpusim::why_no_device(); }
+
+std::string device_name() {
+  cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, 0);
+  const std::string emulated = properties.name;
+  return emulated == "gpusim" ? "simulator" : "simulator (" + emulated + ")";
+}
 
 bool is_device_missing(cudaError_t /*error*/) { return false; }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +18,12 @@
 #include "attention/traffic.hpp"
 
 namespace fa {
+
+/// What kernels need from a device.
+struct DeviceNeeds {
+  std::size_t shared_bytes = 0;  ///< of the block that needs the most, static and dynamic
+  int compute_capability = 0;    ///< 80 for 8.0
+};
 
 /// One kernel of a chapter. @tparam P  the problem it solves (fa::Softmax, fa::AttentionForward, ...)
 template <class P>
@@ -32,6 +39,10 @@ struct Variant {
 
   /// Why this variant cannot run a shape, naming the option and a valid value; empty if it can.
   std::function<std::optional<std::string>(const typename P::Shape&)> refuse{};  // `= {}` crashes g++ 12 here
+
+  /// What the kernels need from the device for a shape that `refuse` accepts; empty if every device has it. The harness
+  /// refuses to run the variant on other devices.
+  std::function<DeviceNeeds(const typename P::Shape&)> needs{};
 
   /// Enqueues what the kernels depend on: for a backward pass, the forward pass. It runs before `launch`; its bytes
   /// are counted, but it is not timed.

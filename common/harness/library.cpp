@@ -58,9 +58,7 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const fa::AttentionShape
                                std::map<std::string, void*> buffers) {
   auto bound = std::make_unique<Bound>(Bound{.chapter = fa::describe_chapter()});
   const fa::Variant<P>& variant = variant_of<P>(bound->chapter, name);
-  if (variant.refuse) {
-    if (const auto reason = variant.refuse(shape)) throw std::invalid_argument(*reason);
-  }
+  if (const auto reason = fa::why_refused<P>(variant, shape)) throw std::invalid_argument(*reason);
   for (const fa::TensorSpec& spec : fa::workspace_of(variant, shape)) {
     bound->workspace.emplace_back(spec.name, spec.bytes());
     buffers[spec.name] = bound->workspace.back().get();

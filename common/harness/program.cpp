@@ -61,6 +61,7 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
     return kAllWell;
   }
 
+  if (const auto reason = backend::bad_setting()) throw UsageError(*reason);
   // Everything that can be refused is refused here, and only the last step writes anything.
   const std::vector<std::size_t> variants =
       run->prepare(options.variants, options.all_variants, options.checked);
@@ -87,8 +88,10 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
   }
   if (json_to_file) write_file(*options.json, [&](std::ostream& file) { file << to_json(report) << '\n'; });
   if (folder) {
-    for (const auto& [name, tensor] : report.variants.back().outputs) {
-      write_npy(folder->path() / (name + ".npy"), tensor);
+    const auto last = std::find_if(report.variants.rbegin(), report.variants.rend(),
+                                   [](const VariantResult& result) { return !result.skipped; });
+    if (last != report.variants.rend()) {
+      for (const auto& [name, tensor] : last->outputs) write_npy(folder->path() / (name + ".npy"), tensor);
     }
   }
   return report.ok() ? kAllWell : kWrong;

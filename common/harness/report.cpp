@@ -31,6 +31,7 @@ std::string_view name_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::kOk: return "ok";
     case Verdict::kFailsAsDeclared: return "declared";
+    case Verdict::kSkipped: return "skipped";
     case Verdict::kTrafficDiffers: return "TRAFFIC";
     case Verdict::kWrong: return "WRONG";
     case Verdict::kDefects: return "DEFECTS";
@@ -86,7 +87,9 @@ const std::vector<Column>& columns() {
          return r.workspace_bytes > 0 ? Cell(bytes_cell(std::int64_t(r.workspace_bytes))) : std::nullopt;
        }},
       {"HBM bytes", "predicted",
-       [](const VariantResult& r) { return Cell(bytes_cell(r.predicted.bytes())); }},
+       [](const VariantResult& r) {
+         return r.skipped ? std::nullopt : Cell(bytes_cell(r.predicted.bytes()));
+       }},
       {"HBM bytes", "counted",
        [](const VariantResult& r) {
          return r.counted ? Cell(bytes_cell(r.counted->traffic.bytes())) : std::nullopt;
@@ -157,6 +160,7 @@ void print_table(std::ostream& out, const std::vector<VariantResult>& variants) 
                                           : fmt::format("{:>{}}", column.cells[row], column.width);
     }
     line.erase(line.find_last_not_of(' ') + 1);
+    if (line.empty()) continue;  // no column has a first line of heading
     out << line << '\n';
   }
 }
@@ -170,6 +174,22 @@ void print_remarks(std::ostream& out, const VariantResult& result) {
   for (const auto& [name, check] : result.check->tensors) {
     if (!check.passed) fmt::print(out, "  {}\n", describe_wrong(name, check));
   }
+}
+
+/// Writes which variants were skipped, one line for each reason.
+void print_skipped(std::ostream& out, const std::vector<VariantResult>& variants) {
+  std::vector<std::pair<std::string, std::string>> names_by_reason;
+  for (const VariantResult& result : variants) {
+    if (!result.skipped) continue;
+    const auto same = std::find_if(names_by_reason.begin(), names_by_reason.end(),
+                                   [&](const auto& known) { return known.first == result.skipped->reason; });
+    if (same == names_by_reason.end()) {
+      names_by_reason.emplace_back(result.skipped->reason, result.name);
+    } else {
+      same->second += ", " + result.name;
+    }
+  }
+  for (const auto& [reason, names] : names_by_reason) fmt::print(out, "skipped: {}: {}\n", names, reason);
 }
 
 void print_defects(std::ostream& out, const VariantResult& result) {
@@ -264,6 +284,11 @@ Json to_json(const Traffic& traffic) {
 
 Json to_json(const VariantResult& result) {
   Json json = {{"name", result.name}};
+  if (result.skipped) {
+    json["skipped"] = {{"reason", result.skipped->reason},
+                       {"device_too_old", result.skipped->device_too_old}};
+    return json;
+  }
   if (result.failure) json["failure"] = *result.failure;
   json["workspace_bytes"] = result.workspace_bytes;
   if (result.check) json["check"] = to_json(*result.check, result.known_failure);
@@ -319,6 +344,7 @@ void print(std::ostream& out, const Report& report) {
     if (std::exchange(first, false)) out << '\n';
     print_remarks(out, result);
   }
+  print_skipped(out, report.variants);
   for (const VariantResult& result : report.variants) print_defects(out, result);
 }
 

@@ -50,6 +50,7 @@ std::optional<double> Counters::sector_efficiency() const {
 }
 
 Verdict VariantResult::verdict() const {
+  if (skipped) return Verdict::kSkipped;
   if (failure) return Verdict::kDidNotRun;
   if (!defects.empty()) return Verdict::kDefects;
   const bool wrong = check && !check->passed();

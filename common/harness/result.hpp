@@ -60,12 +60,19 @@ struct BenchResult {
   std::optional<double> tflops = std::nullopt;  ///< if the problem counts operations
 };
 
+/// Why a variant did not run: what this device lacks.
+struct Skip {
+  std::string reason;           ///< "a block needs 131072 bytes of shared memory, this device has 101376"
+  bool device_too_old = false;  ///< rather than too small
+};
+
 /// The verdict on a variant, from best to worst; complaints() gives the details.
-enum class Verdict { kOk, kFailsAsDeclared, kTrafficDiffers, kWrong, kDefects, kDidNotRun };
+enum class Verdict { kOk, kFailsAsDeclared, kSkipped, kTrafficDiffers, kWrong, kDefects, kDidNotRun };
 
 /// The results of one run of one variant. Values that a backend cannot determine are absent.
 struct VariantResult {
   std::string name;
+  std::optional<Skip> skipped = std::nullopt;         ///< if so, nothing else is known
   std::optional<std::string> failure = std::nullopt;  ///< why the kernel did not finish
   std::optional<Check> check = std::nullopt;          ///< absent with --no-check
   std::optional<std::string> known_failure =
@@ -77,12 +84,12 @@ struct VariantResult {
   std::optional<BenchResult> bench = std::nullopt;
   TensorMap outputs = {};  ///< empty if the kernel did not finish
 
-  /// The first of these that applies: did not run, has defects, wrong, traffic differs, fails as declared,
+  /// The first of these that applies: skipped, did not run, has defects, wrong, traffic differs, fails as declared,
   /// ok.
   Verdict verdict() const;
 
   /// Whether nothing is wrong except what was declared, so that the exit status does not become 1.
-  bool ok() const { return verdict() == Verdict::kOk || verdict() == Verdict::kFailsAsDeclared; }
+  bool ok() const { return verdict() <= Verdict::kSkipped; }
 
   /// What is wrong apart from defects, in one sentence each, without the variant's name: why the kernel did not
   /// run, a wrong element of each wrong output, and both numbers for each tensor whose bytes differ from the

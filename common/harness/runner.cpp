@@ -1,11 +1,28 @@
 #include "harness/runner.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 
 #include "device/launch.cuh"
 
 namespace fa {
+
+std::optional<Skip> what_device_lacks(const DeviceNeeds& needs) {
+  if (backend::why_unusable()) return std::nullopt;
+  const auto number = [](int capability) { return fmt::format("{}.{}", capability / 10, capability % 10); };
+  if (const int capability = compute_capability(); capability < needs.compute_capability) {
+    return Skip{.reason = fmt::format("needs compute capability {}, this device has {}",
+                                      number(needs.compute_capability), number(capability)),
+                .device_too_old = true};
+  }
+  if (const std::size_t limit = shared_bytes_limit(); limit < needs.shared_bytes) {
+    return Skip{.reason = fmt::format("a block needs {} bytes of shared memory, this device has {}",
+                                      needs.shared_bytes, limit)};
+  }
+  return std::nullopt;
+}
 
 void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result) {
   backend::take_observation();  // discard what happened before this variant

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -63,18 +64,35 @@ void check_variant(const Variant<P>& variant, const typename P::Shape& shape, co
   if (variant.known_failure) result.known_failure = variant.known_failure(shape, inputs);
 }
 
+/// What the device lacks that kernels need; nothing if it has everything, or if there is no usable device.
+std::optional<Skip> what_device_lacks(const DeviceNeeds& needs);
+
+/// The same for a shape that the variant accepts.
+template <Problem P>
+std::optional<Skip> what_device_lacks(const Variant<P>& variant, const typename P::Shape& shape) {
+  return variant.needs ? what_device_lacks(variant.needs(shape)) : std::nullopt;
+}
+
+/// Why a variant cannot run a shape on this device; nothing if it can.
+template <Problem P>
+std::optional<std::string> why_refused(const Variant<P>& variant, const typename P::Shape& shape) {
+  if (variant.refuse) {
+    if (auto reason = variant.refuse(shape)) return reason;
+  }
+  const std::optional<Skip> skip = what_device_lacks<P>(variant, shape);
+  return skip ? std::optional(skip->reason) : std::nullopt;
+}
+
 /// Runs one variant once.
 ///
 /// @param reference  the expected outputs; null: they are not checked
 /// @param guard  bytes around each tensor that must not change: for a GPU, where nothing else detects such writes
-/// @throws UsageError  if the variant refuses the shape
+/// @throws UsageError  if the variant refuses the shape, or the device lacks something
 /// @throws DeviceError  if the device is not usable or does not have enough memory
 template <Problem P>
 VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                           const Reference* reference, std::size_t guard = 0) {
-  if (variant.refuse) {
-    if (const auto reason = variant.refuse(shape)) throw UsageError(*reason);
-  }
+  if (const auto reason = why_refused<P>(variant, shape)) throw UsageError(*reason);
   const std::vector<TensorSpec> workspace = workspace_of(variant, shape);
   VariantResult result{
       .name = variant.name, .workspace_bytes = total_bytes(workspace), .predicted = variant.traffic(shape)};
