@@ -7,7 +7,7 @@ from collections import Counter
 from html import escape
 
 from . import plots
-from .results import DECLARED, FAIL, OK, UNCHECKED, Chapter, Row
+from .results import DECLARED, FAIL, OK, SKIPPED, UNCHECKED, Chapter, Row, skipped
 from .table import HOW_TO_READ, cells
 
 STYLE = r"""
@@ -39,6 +39,7 @@ h3 { font-size: 1rem; margin: 0; }
 p { margin: .25rem 0; }
 .muted, figcaption { color: var(--muted); font-size: .875rem; }
 .ok { color: var(--ok); } .FAIL { color: var(--bad); } .declared { color: var(--warn); }
+.skipped { color: var(--muted); }
 .verdicts { font-weight: 600; }
 .plots { display: grid; gap: 1rem; margin-top: .75rem;
          grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
@@ -80,6 +81,7 @@ VERDICT_WORDS = {
     OK: "ok",
     FAIL: "FAIL",
     DECLARED: "declared to fail",
+    SKIPPED: "skipped on this device",
     UNCHECKED: "not checked",
 }
 HEADINGS = (
@@ -139,6 +141,16 @@ def _verdicts(rows: list[Row]) -> str:
     return f'<p class="verdicts">{", ".join(parts)}</p>'
 
 
+def _skipped(chapters: list[Chapter]) -> list[str]:
+    lines = [f"{names} skipped: {why}" for names, why in skipped(chapters)]
+    lines += [
+        f"{chapter.name} ran on the simulator: {chapter.too_old}"
+        for chapter in chapters
+        if chapter.too_old
+    ]
+    return [f'<p class="muted">{escape(line)}</p>' for line in lines]
+
+
 def _declared(rows: list[Row]) -> list[str]:
     return [
         f'<p class="muted"><span class="{DECLARED}">{row.number} {escape(row.variant)}</span> '
@@ -189,6 +201,7 @@ def render(chapters: list[Chapter], when: datetime.datetime) -> str:
             f"<h2>{word} {numbers}: {escape(first.problem)}</h2>",
             f'<p class="muted">{escape(first.backend)} backend, {escape(first.device)}</p>',
             _verdicts(rows),
+            *_skipped(group),
             *_declared(rows),
             *_defects(rows),
             '<div class="plots">',

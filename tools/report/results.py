@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-OK, FAIL, DECLARED, UNCHECKED = "ok", "FAIL", "declared", "-"
+OK, FAIL, DECLARED, SKIPPED, UNCHECKED = "ok", "FAIL", "declared", "skipped", "-"
 SECTOR_BYTES = 32
 
 
@@ -97,8 +97,9 @@ class Row:
     shared: Shared | None
     defects: list[dict] | None  # None where the backend does not look for any
     workspace_bytes: int = 0  # of tensors in HBM that are neither input nor output
-    verdict: str = UNCHECKED  # or OK, FAIL, DECLARED
+    verdict: str = UNCHECKED  # or OK, FAIL, DECLARED, SKIPPED
     time: Time | None = None  # where there was a GPU
+    skipped: str | None = None  # what the device lacks to run it
     ratio: float | None = (
         None  # counted bytes divided by those of the variant before it
     )
@@ -133,6 +134,7 @@ class Chapter:
     device: str
     problem: str  # "softmax, rows 3072, cols 256"
     rows: list[Row]
+    too_old: str | None = None  # why the GPU of this run left it to the simulator
 
 
 def _number(value: float | str | None) -> float:
@@ -186,6 +188,8 @@ def _time(variant: dict) -> Time | None:
 
 def _verdict(row: Row, check: dict | None) -> str:
     """The verdict that the chapter's exit status expresses: a declared failure does not count."""
+    if row.skipped:
+        return SKIPPED
     if row.failure or row.defects or row.formula_misses:
         return FAIL
     if not check:
@@ -209,6 +213,7 @@ def _row(chapter: str, variant: dict) -> Row:
         defects=variant.get("defects"),
         workspace_bytes=variant.get("workspace_bytes", 0),
         time=_time(variant),
+        skipped=(variant.get("skipped") or {}).get("reason"),
     )
     row.verdict = _verdict(row, check)
     return row
@@ -247,13 +252,31 @@ def read(runs: list[dict]) -> list[Chapter]:
         for row in rows:
             if before and before[0] == problem and row.counted and before[1].counted:
                 row.ratio = row.counted.bytes / (before[1].counted.bytes or math.nan)
-            before = (problem, row)
+            if not row.skipped:
+                before = (problem, row)
         chapters.append(
             Chapter(
-                name, run["backend"], run.get("device", ""), _describe(problem), rows
+                name,
+                run["backend"],
+                run.get("device", ""),
+                _describe(problem),
+                rows,
+                run.get("too_old"),
             )
         )
     return chapters
+
+
+def skipped(chapters: list[Chapter]) -> list[tuple[str, str]]:
+    """What was skipped, and why: [("07 stages_2, stages_3", "a block needs .."), ..]."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for row in (row for chapter in chapters for row in chapter.rows):
+        if row.skipped:
+            names.setdefault((row.number, row.skipped), []).append(row.variant)
+    return [
+        (f"{number} {', '.join(dict.fromkeys(variants))}", reason)
+        for (number, reason), variants in names.items()
+    ]
 
 
 def human(count: float, unit: str = "") -> str:

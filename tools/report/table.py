@@ -5,7 +5,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 
-from .results import DECLARED, FAIL, OK, Chapter, Row, human, scientific
+from .results import (
+    DECLARED,
+    FAIL,
+    OK,
+    SKIPPED,
+    Chapter,
+    Row,
+    human,
+    scientific,
+    skipped,
+)
 
 WIDTH = 100
 HOW_TO_READ = "counted = predicted: the formula holds. ratio < 1: fewer bytes than the variant above."
@@ -26,7 +36,7 @@ COLUMNS: tuple[Column, ...] = (
     ("", "verdict", "<"),
 )
 WORKSPACE = 2  # this column is omitted if no variant has a workspace
-VERDICT_STYLES = {OK: "green", FAIL: "red", DECLARED: "yellow"}
+VERDICT_STYLES = {OK: "green", FAIL: "red", DECLARED: "yellow", SKIPPED: "dim"}
 INDENT = "   "
 LONGEST_NAME = 15  # with every other cell at its longest, the line is 100 columns wide
 
@@ -66,8 +76,13 @@ def _line(texts: list[str], widths: list[int], columns: list[Column]) -> str:
 
 
 def _notes(chapters: list[Chapter]) -> list[str]:
-    """What the cells have no room for: why a failure is declared, where a formula is wrong."""
-    notes = []
+    """What the cells have no room for: why a variant was skipped, why a failure is declared, where a formula is wrong."""
+    notes = [f"skipped: {names}: {why}" for names, why in skipped(chapters)]
+    notes += [
+        f"{chapter.name} ran on the simulator: {chapter.too_old}"
+        for chapter in chapters
+        if chapter.too_old
+    ]
     for row in (row for chapter in chapters for row in chapter.rows):
         if row.failure:
             notes.append(f"{row.number} {row.variant} did not run: {row.failure}")

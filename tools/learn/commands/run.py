@@ -82,18 +82,23 @@ def check_run_arguments(
 
 
 def run_chapter(
-    console: Console, chapter: project.Chapter, dtype: str, preset: str, folder: Path
+    console: Console,
+    chapter: project.Chapter,
+    dtype: str,
+    preset: str,
+    folder: Path,
+    variants: str = "all",
 ) -> tuple[int, dict | None]:
-    """Runs all variants of a chapter that support an element type. Returns the exit status, and the JSON if any."""
+    """Runs the variants of a chapter that support an element type. Returns the exit status, and the JSON if any."""
     program = project.executable(chapter, preset)
     if not project.built(chapter, preset):
         raise LearnError(
             f"{project.shown(program)} is missing: the build did not produce it", 1
         )
-    result = folder / f"{chapter.name}{dtype}.json"
+    result = folder / f"{chapter.name}{dtype}.{preset}.json"
 
     def command(name_of: Callable[[Path], str]) -> list[str]:
-        words = [name_of(program), "--variant", "all"]
+        words = [name_of(program), "--variant", variants]
         words += ["--dtype", dtype] if dtype else []
         for option, path in chapter.inputs().items():
             words += [option, name_of(path)]
@@ -122,6 +127,33 @@ def run_chapter(
     if status != 0 or not data:
         console.say(text)
     return status if status > 0 else int(status < 0 or not data), data
+
+
+def too_new(data: dict) -> dict[str, str]:
+    """The variants that need a newer GPU, with the program's reason."""
+    skipped = {v["name"]: v["skipped"] for v in data["variants"] if "skipped" in v}
+    return {name: s["reason"] for name, s in skipped.items() if s["device_too_old"]}
+
+
+def run_on_simulator(
+    console: Console,
+    chapter: project.Chapter,
+    dtype: str,
+    data: dict,
+    folder: Path,
+) -> tuple[int, list[dict]]:
+    """Runs on the simulator what the GPU is too old for. Returns the exit status, and the JSON of both runs."""
+    missing = too_new(data)
+    console.say(f"   too new for this GPU: {', '.join(missing)}")
+    setup.build(console, "sim", [chapter.executable])
+    status, simulated = run_chapter(
+        console, chapter, dtype, "sim", folder, ",".join(missing)
+    )
+    kept = [v for v in data["variants"] if v["name"] not in missing]
+    runs = [data | {"variants": kept}] if kept else []
+    if simulated:
+        runs.append(simulated | {"too_old": next(iter(missing.values()))})
+    return status, runs
 
 
 def make_report(runs: list[dict], folder: Path) -> str | None:
@@ -166,7 +198,13 @@ def main(console: Console, args: argparse.Namespace) -> int:
             for dtype in chapter.dtypes():
                 status, data = run_chapter(console, chapter, dtype, preset, Path(name))
                 statuses.append((status, chapter))
-                runs += [data] if data else []
+                more = [data] if data else []
+                if data and data["backend"] == "cuda" and too_new(data):
+                    status, more = run_on_simulator(
+                        console, chapter, dtype, data, Path(name)
+                    )
+                    statuses.append((status, chapter))
+                runs += more
         if runs:
             console.say()
             console.say(table.render(results.read(runs), console.paint))
