@@ -64,23 +64,45 @@ void launch_cooperative(const Args& a, cudaStream_t stream) {
 
 constexpr int kAsManyAsFit = std::numeric_limits<int>::max();
 
-/// A key tile of `wanted` keys, or of as many as fit into shared memory (the paper's M), but of at least one step.
-Tiles warp_tiles(std::int64_t head_dim, int wanted) {
-  return with_head_dim(head_dim, [wanted](auto d) {
-    using Tile = WarpTiles<d>;
-    const int own = Tile::kWarps * Tile::kFloatsPerWarp;
-    const int fit = (int(shared_bytes_limit() / sizeof(float)) - own) / Tile::kFloatsPerKey;
-    const int steps = std::max(1, std::min(wanted, fit) / Tile::kStepKeys);
-    const int keys = steps * Tile::kStepKeys;
-    return Tiles{Tile::Br, keys, sizeof(float) * (own + keys * Tile::kFloatsPerKey)};
+/// With fewer warps, for devices whose shared memory is too small for those of WarpTiles.
+template <int d>
+struct SmallWarpTiles : WarpTiles<d> {
+  static constexpr int kWarps = 512 / d;
+  static constexpr int kThreads = 32 * kWarps;
+};
+
+/// Floats of shared memory for key tiles of `keys` keys.
+template <class Tile>
+constexpr int floats_for(int keys) {
+  return Tile::kWarps * Tile::kFloatsPerWarp + keys * Tile::kFloatsPerKey;
+}
+
+/// Calls f(Tile()) with the tiles that fit when a key tile has the keys of one step.
+template <class F>
+auto with_warp_tiles(std::int64_t head_dim, F f) {
+  return with_head_dim(head_dim, [&](auto d) {
+    constexpr std::size_t kSmallest = sizeof(float) * floats_for<WarpTiles<d>>(WarpTiles<d>::kStepKeys);
+    return kSmallest <= shared_bytes_limit() ? f(WarpTiles<d>()) : f(SmallWarpTiles<d>());
   });
+}
+
+/// A key tile of `wanted` keys, or of as many as fit into shared memory (the paper's M), but of at least one step.
+template <class Tile>
+Tiles warp_tiles_of(int wanted) {
+  const int fit = (int(shared_bytes_limit() / sizeof(float)) - floats_for<Tile>(0)) / Tile::kFloatsPerKey;
+  const int keys = std::max(1, std::min(wanted, fit) / Tile::kStepKeys) * Tile::kStepKeys;
+  return {Tile::Br, keys, sizeof(float) * floats_for<Tile>(keys)};
+}
+
+Tiles warp_tiles(std::int64_t head_dim, int wanted) {
+  return with_warp_tiles(head_dim, [=](auto tile) { return warp_tiles_of<decltype(tile)>(wanted); });
 }
 
 template <int kWantedKeys>
 void launch_warp_per_rows(const Args& a, cudaStream_t stream) {
-  with_head_dim(a.head_dim, [&](auto d) {
-    using Tile = WarpTiles<d>;
-    const Tiles tiles = warp_tiles(d, kWantedKeys);
+  with_warp_tiles(a.head_dim, [&](auto tile) {
+    using Tile = decltype(tile);
+    const Tiles tiles = warp_tiles_of<Tile>(kWantedKeys);
     launch(warp_per_rows_attention<Tile>, blocks_for(a), Tile::kThreads, tiles.shared_bytes, stream,
            a.as<float>(), a.buffer<float>("m"), a.buffer<float>("l"), tiles.Bc);
   });

@@ -32,11 +32,30 @@ std::string text(const Shape& shape) {
   return words + (shape.causal ? "causal" : "");
 }
 
+/// On a GPU that is too old for every variant, none of the chapter's tests can run.
+class NewEnoughDevice : public testing::Environment {
+  void SetUp() override {
+    std::string reason;
+    for (const Variant<AttentionForward>& variant : chapter_of<AttentionForward>(chapter()).variants) {
+      const auto skip =
+          what_device_lacks<AttentionForward>(variant, {.head_dim = 32, .dtype = DType::kBFloat16});
+      if (!skip || !skip->device_too_old) return;
+      reason = skip->reason;
+    }
+    GTEST_SKIP() << reason;
+  }
+};
+const testing::Environment* const new_enough_device =
+    testing::AddGlobalTestEnvironment(new NewEnoughDevice);  // GoogleTest deletes it
+
 class AttentionVariant : public testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override {
+    if (!takes(in_its_type({.head_dim = 64}))) GTEST_SKIP() << "this device lacks what the variant needs";
+  }
   static bool takes(const Shape& shape) {
     for (const Variant<AttentionForward>& variant : chapter_of<AttentionForward>(chapter()).variants) {
-      if (variant.name == GetParam()) return !variant.refuse || !variant.refuse(shape);
+      if (variant.name == GetParam()) return !why_refused<AttentionForward>(variant, shape);
     }
     return false;
   }

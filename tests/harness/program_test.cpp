@@ -12,6 +12,7 @@
 #include "fake_chapter.hpp"
 #include "harness/backend.hpp"
 #include "harness/npy.hpp"
+#include "harness/runner.hpp"
 #include "run_chapter.hpp"
 #include "temporary_folder.hpp"
 
@@ -318,6 +319,37 @@ TEST_F(Program, WritesTheOutputsOfTheLastVariant) {
 TEST_F(Program, WritesNothingForAVariantThatDidNotRun) {
   EXPECT_EQ(run({"--variant", "refused", "--out", folder_ / "out"}).status, 1);
   EXPECT_EQ(folder_.entries(), 0);
+}
+
+TEST_F(Program, SkipsWhatTheDeviceCannotRunIfAllAreToRun) {
+  Chapter<Softmax> chapter = chapter_of<Softmax>(fake_chapter());
+  Variant<Softmax> huge = chapter.variants.back();
+  huge.name = "huge";
+  huge.needs = [](const Softmax::Shape&) { return DeviceNeeds{.shared_bytes = 1 << 30}; };
+  chapter.variants = {chapter.variants.back(), huge};
+
+  const fs::path out = folder_ / "out";
+  const Outcome all = run_chapter(chapter, {"--variant", "all", "--out", out, "--json", "-"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  const nlohmann::json variants = nlohmann::json::parse(all.out)["variants"];
+  EXPECT_EQ(variants[0]["check"]["passed"], true);
+  EXPECT_EQ(variants[1]["name"], "huge");
+  EXPECT_EQ(variants[1]["skipped"]["device_too_old"], false);
+  EXPECT_TRUE(fs::exists(out / "y.npy"));  // of the last variant that ran
+
+  for (const char* given : {"huge", "right,huge"}) {
+    const Outcome one = run_chapter(chapter, {"--variant", given});
+    EXPECT_EQ(one.status, 2);
+    EXPECT_EQ(one.out, "");
+    EXPECT_EQ(one.err.find(
+                  "error: --variant huge cannot run this: a block needs 1073741824 bytes of shared memory, "),
+              0u)
+        << one.err;
+    EXPECT_EQ(std::count(one.err.begin(), one.err.end(), '\n'), 1);
+  }
+
+  chapter.variants = {huge};
+  EXPECT_EQ(run_chapter(chapter, {"--variant", "all"}).status, 0);
 }
 
 TEST_F(Program, TakesTheLogitsOfQueriesAndKeys) {

@@ -115,6 +115,25 @@ TEST(Table, ShowsARelativeErrorAndSaysWhichOneDecides) {
   EXPECT_EQ(json["variants"][0]["check"]["tensors"]["lse"]["measure"], "max_abs");
 }
 
+TEST(Table, ShowsWhatWasSkippedOneLineForEachReason) {
+  const auto skipped = [](const std::string& name, const std::string& reason) {
+    return VariantResult{.name = name, .skipped = Skip{.reason = reason, .device_too_old = true}};
+  };
+  Report report = report_of(
+      {skipped("a", "too large"), counted("b"), skipped("c", "too large"), skipped("d", "too new")});
+  const std::string text = printed(report);
+  EXPECT_NE(text.find("\nskipped: a, c: too large\nskipped: d: too new\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" skipped\n"), std::string::npos) << text;
+  EXPECT_TRUE(report.ok());
+  EXPECT_EQ(Json::parse(to_json(report))["variants"][0],
+            Json::parse(R"({"name": "a", "skipped": {"reason": "too large", "device_too_old": true}})"));
+
+  report.variants = {skipped("a", "too large")};
+  EXPECT_NE(printed(report).find("\n\nvariant  verdict\na        skipped\n\nskipped: a: too large\n"),
+            std::string::npos)
+      << printed(report);
+}
+
 TEST(Table, NamesAFlagOnlyWhereItIsSet) {
   Report report = report_of({counted("b")});
   report.problem.inputs = {{"causal", true}, {"seed", std::uint64_t(7)}};

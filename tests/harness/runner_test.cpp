@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "device/launch.cuh"
 #include "fake_chapter.hpp"
 #include "harness/backend.hpp"
 
@@ -102,6 +103,21 @@ TEST_F(Runner, PredictedMustEqualCounted) {
 TEST_F(Runner, RefusalOfAVariantIsAUsageError) {
   EXPECT_THROW(run("narrow", {3, 9}), UsageError);
   EXPECT_TRUE(run("narrow", {3, 8}).ok());
+}
+
+TEST_F(Runner, SaysWhatTheDeviceLacks) {
+  const std::size_t limit = shared_bytes_limit();
+  EXPECT_FALSE(what_device_lacks({}));
+  EXPECT_FALSE(what_device_lacks({.shared_bytes = limit, .compute_capability = compute_capability()}));
+  const auto small = what_device_lacks({.shared_bytes = limit + 1});
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->reason, "a block needs " + std::to_string(limit + 1) +
+                               " bytes of shared memory, this device has " + std::to_string(limit));
+  EXPECT_FALSE(small->device_too_old);
+  const auto old = what_device_lacks({.shared_bytes = limit + 1, .compute_capability = 991});
+  ASSERT_TRUE(old);
+  EXPECT_EQ(old->reason.find("needs compute capability 99.1, this device has "), 0u) << old->reason;
+  EXPECT_TRUE(old->device_too_old);
 }
 
 TEST_F(Runner, UnknownVariantIsAnError) { EXPECT_THROW(run("unknown"), std::invalid_argument); }

@@ -1,0 +1,167 @@
+"""Every variant of every chapter on one device that the simulator emulates: it is right, or it says in one line what the
+device lacks.
+
+test_devices.py DEVICE FOLDER     the folder with the chapters' programs
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+DEVICE, PROGRAMS = "", Path()
+SOFTMAX_ROWS = (
+    300,
+    33001,
+)  # columns: some rows fit on the chip only with shared memory
+HEAD_DIMS = (32, 64, 128, 256)
+LACKS = re.compile(
+    r"a block needs \d+ bytes of shared memory, this device has \d+"
+    r"|needs compute capability \d+\.\d, this device has \d+\.\d"
+)
+OWN_REASON = re.compile(
+    r"--(head-dim|dtype) is \w+: (must be one of|this variant takes) "
+)
+
+# What must run on a device because the lessons promise it: chapter, head dimension.
+PROMISED = {
+    "t4": [
+        ("01", 0),
+        ("02", 0),
+        ("03", 64),
+        ("04", 64),
+        ("05", 64),
+        ("05", 128),
+        ("08", 64),
+    ],
+    "a100": [("05", 128), ("06", 128), ("07", 128), ("07", 256), ("08", 128)],
+    "rtx3060": [("05", 128), ("06", 128), ("07", 128), ("07", 256), ("08", 128)],
+}
+PROMISED |= dict.fromkeys(("rtx4090", "rtx5090", "h100"), PROMISED["rtx3060"])
+
+
+def run(
+    program: str, *options: str, device: str | None = None
+) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(PROGRAMS / program), *options],
+        env=os.environ | {"GPUSIM_DEVICE": device or DEVICE},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def problems(program: str) -> Iterator[list[str]]:
+    """Small problems for a chapter, as options."""
+    if program[2:4] in ("01", "02"):
+        for cols in SOFTMAX_ROWS:
+            yield ["--rows", "2", "--cols", str(cols)]
+        return
+    for dtype in ("fp32", "bf16") if program[2:4] == "08" else ("",):
+        for head_dim in HEAD_DIMS:
+            lengths = ["--heads", "1", "--seq-q", "40", "--seq-k", "70", "--causal"]
+            yield [
+                *(["--dtype", dtype] if dtype else []),
+                *["--head-dim", str(head_dim), *lengths],
+            ]
+
+
+def programs() -> list[str]:
+    found = (path.name for path in PROGRAMS.glob("ch[0-9][0-9]_*"))
+    return sorted(name for name in found if not name.endswith("_exercise"))
+
+
+class DeviceTest(unittest.TestCase):
+    def results(self, program: str, options: list[str]) -> list[dict]:
+        """The variants that the program does not refuse for its own reasons."""
+        done = run(program, "--variant", "all", *options, "--json", "-")
+        if done.returncode == 2:  # one of them is not compiled for this head dimension
+            self.assert_refused(done, OWN_REASON)
+            listing = run(program, "--list").stdout.splitlines()[1:]
+            runs = [
+                run(program, "--variant", line.split()[0], *options, "--json", "-")
+                for line in listing
+            ]
+            for refused in (one for one in runs if one.returncode == 2):
+                self.assert_refused(
+                    refused, re.compile(f"{OWN_REASON.pattern}|{LACKS.pattern}")
+                )
+            runs = [one for one in runs if one.returncode != 2]
+        else:
+            runs = [done]
+        variants = []
+        for one in runs:
+            self.assertEqual(one.returncode, 0, one.stdout + one.stderr)
+            variants += json.loads(one.stdout)["variants"]
+        return variants
+
+    def assert_refused(
+        self, done: subprocess.CompletedProcess, reason: re.Pattern
+    ) -> None:
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertRegex(
+            done.stderr, f"^error: --variant \\w+ cannot run this: ({reason.pattern})"
+        )
+
+    def test_every_variant_is_right_or_says_what_is_lacking(self) -> None:
+        self.assertEqual(len(programs()), 8, programs())
+        ran = set()
+        for program in programs():
+            for options in problems(program):
+                with self.subTest(program=program, options=" ".join(options)):
+                    variants = self.results(program, options)
+                    for variant in variants:
+                        if "skipped" in variant:
+                            self.assertRegex(
+                                variant["skipped"]["reason"], f"^({LACKS.pattern})$"
+                            )
+                        else:
+                            self.assertNotIn("failure", variant)
+                            self.assertEqual(variant["defects"], [])
+                    if variants and "skipped" not in variants[-1]:
+                        head_dim = (
+                            options[options.index("--head-dim") + 1]
+                            if "--head-dim" in options
+                            else 0
+                        )
+                        ran.add((program[2:4], int(head_dim)))
+        for promise in PROMISED[DEVICE]:
+            self.assertIn(promise, ran)
+
+    def test_a_skipped_variant_by_itself_is_refused_in_one_line(self) -> None:
+        lacking = run(
+            "ch05_loop_swapped_v2", "--variant", "large_tiles", "--head-dim", "256"
+        )
+        if DEVICE == "h100":
+            self.assertEqual(lacking.returncode, 0, lacking.stderr)
+        else:
+            self.assert_refused(lacking, LACKS)
+
+    def test_reports_name_the_device(self) -> None:
+        device = json.loads(
+            run("ch01_safe_softmax", "--rows", "1", "--json", "-").stdout
+        )["device"]
+        self.assertRegex(
+            device, "^simulator$" if DEVICE == "h100" else r"^simulator \(.+\)$"
+        )
+
+    def test_an_unknown_device_is_refused_with_the_names(self) -> None:
+        done = run("ch07_multi_stage", "--variant", "all", device=f"{DEVICE}x")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        names = "t4, a100, rtx3060, rtx4090, rtx5090 or h100"
+        self.assertEqual(
+            done.stderr, f"error: GPUSIM_DEVICE is {DEVICE}x: must be {names}\n"
+        )
+
+
+if __name__ == "__main__":
+    DEVICE, PROGRAMS = sys.argv[1], Path(sys.argv[2])
+    unittest.main(argv=sys.argv[:1])
