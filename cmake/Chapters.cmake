@@ -19,16 +19,17 @@ if(FA_BACKEND STREQUAL cuda)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# fa_add_chapter([SOURCES <source>...] [KERNELS_OF <NN>...]): for chapters/NN_name/CMakeLists.txt. SOURCES: kernels that
-# chapter.cu does not include. KERNELS_OF: the other chapters whose kernels these sources include, as
-# "NN_name/kernel.cuh". Defines
+# fa_add_chapter([SOURCES <source>...] [KERNELS_OF <NN>...] [ARCHITECTURE <minimum>]): for
+# chapters/NN_name/CMakeLists.txt. SOURCES: kernels that chapter.cu does not include. KERNELS_OF: the other chapters whose
+# kernels these sources include, as "NN_name/kernel.cuh". ARCHITECTURE: 80 if the kernels do not compile for GPUs before
+# sm_80. Defines
 #   chNN_name          the executable
 #   chNN_name_kernels  the part it shares with its test: chapter.cu with the kernels that it includes, and SOURCES
 #   libchNN_name.so    on a GPU, not in `all`: the kernels, for programs with their own tensors (tools/bench)
 # and, if a learner has started the chapter (./learn start NN),
 #   chNN_name_exercise   the same with the files of exercises/NN_name; not in `all`, because errors in it would stop others
 function(fa_add_chapter)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "SOURCES;KERNELS_OF")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "ARCHITECTURE" "SOURCES;KERNELS_OF")
   list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   string(SUBSTRING ${folder} 0 2 number)
@@ -42,6 +43,9 @@ function(fa_add_chapter)
   target_link_libraries(${name}_kernels PUBLIC fa_harness fa_baselines PRIVATE fa_warnings)
   fa_kernels(${name}_kernels chapter.cu ${arg_SOURCES} SHARED ${shared})
   fa_use_precompiled(${name}_kernels fa_chapter_headers)
+  if(arg_ARCHITECTURE)
+    fa_require_architecture(${name}_kernels ${arg_ARCHITECTURE})
+  endif()
 
   add_executable(${name})
   target_link_libraries(${name} PRIVATE ${name}_kernels fa_main)
@@ -73,6 +77,9 @@ function(fa_add_chapter)
     target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness fa_baselines)  # without fa_warnings: blanks leave much unused
     fa_kernels(${name}_exercise_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${shared})
     fa_use_precompiled(${name}_exercise_kernels fa_chapter_headers)
+    if(arg_ARCHITECTURE)
+      fa_require_architecture(${name}_exercise_kernels ${arg_ARCHITECTURE})
+    endif()
     add_executable(${name}_exercise EXCLUDE_FROM_ALL)
     target_link_libraries(${name}_exercise PRIVATE ${name}_exercise_kernels fa_main)
   endif()

@@ -70,7 +70,7 @@ void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
 template <class T, int d>
 using LargeFp32 = Fp32Tiles<d>;
 template <class T, int d>
-using SmallFp32 = SmallFp32Tiles<d>;
+using SmallFp32 = std::conditional_t<(d > 32), SmallFp32Tiles<d>, LargeFp32<T, d>>;
 
 template <class T, int d>
 using LargeKeys = KeyGradientTiles<T, d>;

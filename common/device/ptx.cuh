@@ -57,20 +57,29 @@ __device__ __forceinline__ void ldmatrix(std::uint32_t (&r)[kMatrices], const vo
   }
 }
 
-/// mma: c += a * b, with a 16 x 16, b 16 x 8 and c 16 x 8. All 32 lanes execute it.
+/// mma: c += a * b, with a 16 x 16, b 16 x 8 and c 16 x 8. All 32 lanes execute it. Devices before sm_80 do not have it; a
+/// chapter whose other kernels run on these is compiled for them all the same, and the harness skips the ones that use it.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&c)[4], const std::uint32_t (&a)[4],
                                                  const std::uint32_t (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  __trap();
+#endif
 }
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const std::uint32_t (&a)[4],
                                                   const std::uint32_t (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  __trap();
+#endif
 }
 
 /// 2^x in one instruction, with a relative error of up to 2^-22; results below 2^-126 become 0.
