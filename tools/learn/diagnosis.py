@@ -29,9 +29,7 @@ KINDS = (
     "conflicts",
 )
 
-MOST_SHARED_BYTES = (
-    227 * 1024
-)  # of a block on an H100. The simulator itself does not limit static arrays
+MOST_SHARED_BYTES = 227 * 1024  # of a block on an H100
 
 SIGNALS = {
     "SIGSEGV": "it used an address where there is no memory",
@@ -406,7 +404,7 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
     if kind in DEFECTS:
         return _defect(attempt, kind)
     if kind == "did_not_run":
-        if "failure" in attempt.result:
+        if _shared_bytes(attempt) <= MOST_SHARED_BYTES:
             return finding("did not finish", *attempt.result["failure"].splitlines())
         return finding(
             "a GPU would refuse to launch it",

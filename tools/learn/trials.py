@@ -68,6 +68,7 @@ def _once(
             process = subprocess.Popen(
                 [*command, "--json", str(folder / "result.json")],
                 cwd=folder,
+                env=os.environ | {"GPUSIM_DEVICE": ""},  # the default one
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -96,6 +97,24 @@ def _once(
         return None, f"ended with status {status}: {why}"
 
 
+def _launched(result: dict, report: dict) -> dict | None:
+    """A variant that was skipped has failed if the simulator's device lacks something; on a GPU, it does not count.
+
+    LearnError if the GPU is too old for the chapter.
+    """
+    skip = result.get("skipped")
+    if not skip:
+        return result
+    if report["backend"] == "sim":
+        return {"name": result["name"], "failure": skip["reason"]}
+    if all("skipped" in each for each in report["variants"]):
+        raise LearnError(
+            f"{report['chapter']} cannot run here: {skip['reason']} (--preset sim needs no GPU)",
+            NO_DEVICE,
+        )
+    return None
+
+
 @functools.cache
 def variants_of(program: Path) -> list[str]:
     """The names of a program's variants, in the chapter's order."""
@@ -116,14 +135,16 @@ def run(
         report, ended = _once(program, words, time_limit)
         if report is None:
             return [Attempt(arguments, choice, None, None, ended)]
+        results = [_launched(result, report) for result in report["variants"]]
         return [
             Attempt(arguments, result["name"], result, report.get("tensors"))
-            for result in report["variants"]
+            for result in results
+            if result
         ]
 
     for arguments in inputs:
         found = attempt(arguments, "all")
-        if found[0].ended:  # in which variant?
+        if found and found[0].ended:  # in which variant?
             found = []
             for variant in variants_of(program):
                 found += attempt(arguments, variant)
