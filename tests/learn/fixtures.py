@@ -110,6 +110,11 @@ def online_softmax(backend: str = "sim") -> dict:
     )
 
 
+def skipped(name: str, reason: str, too_old: bool = False) -> dict:
+    """A variant for which the device lacks something."""
+    return {"name": name, "skipped": {"reason": reason, "device_too_old": too_old}}
+
+
 RACE = {
     "kind": "race",
     "message": "Race reported between Write access by thread (5,0,0) at kernel.cuh:48 "

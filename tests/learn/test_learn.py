@@ -237,6 +237,43 @@ class RunTest(LearnTest):
         self.assert_well(self.tree.learn("run", "1", "--preset", "cuda"))
         self.assertIn("--bench", self.tree.calls("ch01_safe_softmax")[0])
 
+    def test_what_was_skipped_is_said_and_is_no_failure(self):
+        run = fixtures.online_softmax()
+        small = "a block needs 131072 bytes of shared memory, this device has 101376"
+        run["variants"][1:3] = [fixtures.skipped(name, small) for name in ("two", "3")]
+        self.tree.set_results(run)
+        done = self.tree.learn("run", "2")
+        self.assert_well(done)
+        self.assertIn(f"* skipped: 02 two, 3: {small}\n", done.stdout)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        self.assertIn(["two", *["-"] * 7, "skipped"], rows)
+        on_chip = next(row for row in rows if row and row[0] == "on_chip")
+        self.assertIn("0.67", on_chip)  # of the bytes of `online`
+
+    def test_what_a_gpu_is_too_old_for_runs_on_the_simulator(self):
+        old = "needs compute capability 8.0, this device has 7.5"
+        partly = fixtures.online_softmax("cuda")
+        partly["variants"][2:] = [
+            fixtures.skipped(name, old, too_old=True)
+            for name in ("block_per_row", "on_chip")
+        ]
+        self.tree.set_results(partly, "cuda")
+        simulated = fixtures.online_softmax()
+        del simulated["variants"][:2]
+        self.tree.set_results(simulated, "sim")
+        file = self.tree.root / "all.json"
+        done = self.tree.learn("run", "2", "--preset", "cuda", "--json", str(file))
+        self.assert_well(done)
+        first, second = self.tree.calls("ch02_online_softmax")
+        self.assertIn("--variant all ", first)
+        self.assertIn("--variant block_per_row,on_chip ", second)
+        self.assertNotIn("--bench", second)
+        self.assertIn("too new for this GPU: block_per_row, on_chip\n", done.stdout)
+        self.assertIn(f"* 02_online_softmax ran on the simulator: {old}\n", done.stdout)
+        gpu, sim = json.loads(file.read_text())
+        self.assertEqual([v["name"] for v in gpu["variants"]], ["online", "vectorized"])
+        self.assertEqual((sim["backend"], sim["too_old"]), ("sim", old))
+
     def test_json_is_the_list_of_what_the_chapters_wrote(self):
         file = self.tree.root / "all.json"
         self.assert_well(self.tree.learn("run", "--json", str(file)))
