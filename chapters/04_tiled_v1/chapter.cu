@@ -88,21 +88,21 @@ auto with_warp_tiles(std::int64_t head_dim, F f) {
 
 /// A key tile of `wanted` keys, or of as many as fit into shared memory (the paper's M), but of at least one step.
 template <class Tile>
-Tiles warp_tiles_of(int wanted) {
+Tiles warp_tiles(int wanted) {
   const int fit = (int(shared_bytes_limit() / sizeof(float)) - floats_for<Tile>(0)) / Tile::kFloatsPerKey;
   const int keys = std::max(1, std::min(wanted, fit) / Tile::kStepKeys) * Tile::kStepKeys;
   return {Tile::Br, keys, sizeof(float) * floats_for<Tile>(keys)};
 }
 
-Tiles warp_tiles(std::int64_t head_dim, int wanted) {
-  return with_warp_tiles(head_dim, [=](auto tile) { return warp_tiles_of<decltype(tile)>(wanted); });
+Tiles warp_tiles_for(std::int64_t head_dim, int wanted) {
+  return with_warp_tiles(head_dim, [=](auto tile) { return warp_tiles<decltype(tile)>(wanted); });
 }
 
 template <int kWantedKeys>
 void launch_warp_per_rows(const Args& a, cudaStream_t stream) {
   with_warp_tiles(a.head_dim, [&](auto tile) {
     using Tile = decltype(tile);
-    const Tiles tiles = warp_tiles_of<Tile>(kWantedKeys);
+    const Tiles tiles = warp_tiles<Tile>(kWantedKeys);
     launch(warp_per_rows_attention<Tile>, blocks_for(a), Tile::kThreads, tiles.shared_bytes, stream,
            a.as<float>(), a.buffer<float>("m"), a.buffer<float>("l"), tiles.Bc);
   });
@@ -156,7 +156,7 @@ Step step(const char* name, const char* summary, void (*launch)(const Args&, cud
 template <int kWantedKeys>
 Step warp_step(const char* name, const char* summary) {
   return step(name, summary, launch_warp_per_rows<kWantedKeys>,
-              [](std::int64_t head_dim) { return warp_tiles(head_dim, kWantedKeys); });
+              [](std::int64_t head_dim) { return warp_tiles_for(head_dim, kWantedKeys); });
 }
 
 }  // namespace
