@@ -49,15 +49,17 @@ class KeyTile(unittest.TestCase):
     def test_the_sizes_are_the_kernels(self):
         sizes = (CHAPTER / "key_tiles.cuh").read_text()
         for name, value in (
-            ("Bc", backward.KEYS),
-            ("Br", backward.QUERIES),
+            ("kKeys", backward.KEYS),
+            ("kQueries", backward.QUERIES),
             ("kWarpRows", backward.WARP_KEYS),
-            ("kScoreCols", backward.SCORE_COLS),
         ):
-            self.assertRegex(sizes, rf"int {name} = {value};")
+            self.assertRegex(sizes, rf"int {name} = {value}[;,>]")
+        for line in ("Bc = kKeys;", "Br = kQueries;", "kScoreCols = Br / 2;"):
+            self.assertIn(f"int {line}", sizes)
+        self.assertEqual(backward.SCORE_COLS, backward.QUERIES / 2)
         self.assertIn("kWarpsPerKeys = kHeadDim <= 64 ? 1 : 2;", sizes)
         self.assertIn("kWarps = Bc / kWarpRows * kWarpsPerKeys;", sizes)
-        self.assertIn(f"kColWarps = d / {backward.DQ_COLS};", sizes)
+        self.assertIn(f"kColWarps = Base::kHeadDim / {backward.DQ_COLS};", sizes)
 
     def test_the_warps_have_what_they_have_in_the_kernels(self):
         sizes = (CHAPTER / "key_tiles.cuh").read_text()
