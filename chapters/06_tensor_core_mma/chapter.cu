@@ -66,10 +66,10 @@ Step step(const char* name, const char* summary) {
               .needs =
                   [](const Shape& shape) {
                     DeviceNeeds needs{.compute_capability = 80};
-                    with_compiled<Choice>(
-                        shape.dtype, shape.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-                          needs.shared_bytes = Choice::template Tile<T, d>::kSharedBytes;
-                        });
+                    with_compiled<Choice>(shape.dtype, shape.head_dim,
+                                          [&]<class T>(std::type_identity<T>, auto d) {
+                                            needs.shared_bytes = Choice::template Tile<T, d>::kSharedBytes;
+                                          });
                     return needs;
                   }};
 }

@@ -41,7 +41,14 @@ struct OpCounters {
   std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0, mma = 0;
 };
 
-enum class DefectKind { kRace, kOutOfBounds, kMisaligned, kUninitializedRead, kBarrierDivergence, kUnsupported };
+enum class DefectKind {
+  kRace,
+  kOutOfBounds,
+  kMisaligned,
+  kUninitializedRead,
+  kBarrierDivergence,
+  kUnsupported
+};
 
 /// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported".
 const char* name_of(DefectKind kind);

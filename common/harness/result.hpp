@@ -41,7 +41,7 @@ struct Counters {
 
 /// A defect in a kernel, found by the backend's checks.
 struct Defect {
-  std::string kind;     ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence, unsupported
+  std::string kind;  ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence, unsupported
   std::string message;  ///< one or more lines
   std::int64_t count = 0;
 };

@@ -39,14 +39,16 @@ class BackwardVariant : public testing::TestWithParam<std::string> {
   /// The element types that the variant supports.
   static std::vector<DType> dtypes() {
     std::vector<DType> accepted;
-    for (const auto& variant : chapter_of<AttentionBackward>(chapter()).variants) {
-      if (variant.name != GetParam()) continue;
-      for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-        const Shape shape{.head_dim = 64, .dtype = dtype};
-        if (!why_refused<AttentionBackward>(variant, shape)) accepted.push_back(dtype);
-      }
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      if (takes({.head_dim = 64, .dtype = dtype})) accepted.push_back(dtype);
     }
     return accepted;
+  }
+  static bool takes(const Shape& shape) {
+    for (const auto& variant : chapter_of<AttentionBackward>(chapter()).variants) {
+      if (variant.name == GetParam()) return !why_refused<AttentionBackward>(variant, shape);
+    }
+    return false;
   }
   static VariantResult run_on(const Shape& shape, const TensorMap& inputs) {
     return run<AttentionBackward>(chapter(), GetParam(), shape, inputs);
@@ -71,6 +73,7 @@ TEST_P(BackwardVariant, IsRightForEveryHeadDimensionAndElementType) {
     for (const std::int64_t head_dim : {32, 64, 128}) {
       for (const bool causal : {false, true}) {
         const Shape shape{.seq_q = 70, .seq_k = 134, .head_dim = head_dim, .causal = causal, .dtype = dtype};
+        if (!takes(shape)) continue;  // this device is too small
         EXPECT_EQ(run_on(shape, random_inputs<AttentionBackward>(shape, Init::kNormal, 7)).complaint(), "")
             << text(shape);
       }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "device/launch.cuh"
 #include "harness/runner.hpp"
 
 namespace fa {
@@ -17,6 +18,7 @@ VariantResult run_variant_on(const char* variant, const Shape& shape) {
 // Every query tile is processed Tc times. Each time Q and O are read and O is written, except that the first time
 // there is no O to read.
 TEST(TiledV1, BytesOfQAndOFallAsTheKeyTileGrows) {
+  if (shared_bytes_limit() < 227 * 1024) GTEST_SKIP() << "the numbers are those of an H100";
   const Shape shape{.heads = 2, .kv_heads = 2, .seq_q = 64, .seq_k = 256, .head_dim = 64};
   const std::int64_t once = 2 * 64 * 64 * 4;
   for (const auto& [variant, Bc] : {std::pair{"thread_per_row", 32},
@@ -58,6 +60,7 @@ TEST(TiledV1, LoadingTogetherSavesSectorsAndPaddingSavesConflicts) {
 }
 
 TEST(TiledV1, WarpsWithTheirOwnRowsMeetOnlyAtKeyTiles) {
+  if (shared_bytes_limit() < 99 * 1024) GTEST_SKIP() << "this device runs fewer warps";
   const Shape shape{.seq_q = 256, .seq_k = 128, .head_dim = 64};
   const VariantResult threads = run_variant_on("cooperative", shape);
   const VariantResult warps = run_variant_on("warp_per_rows", shape);
@@ -76,6 +79,7 @@ TEST(TiledV1, NeedsTwoNumbersForEachRow) {
 
 // A GPU of this kind has a limit of its own; the simulator has that of an H100.
 TEST(TiledV1, TheLargestKeyTileFillsSharedMemory) {
+  if (shared_bytes_limit() < 227 * 1024) GTEST_SKIP() << "the numbers are those of an H100";
   const VariantResult result = run_variant_on("bc_max", {.seq_q = 8, .seq_k = 40, .head_dim = 64});
   if (!result.counted) GTEST_SKIP() << "shared memory is counted on the simulator";
   EXPECT_GT(result.counted->shared.bytes_per_block, 200 * 1024);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "device/launch.cuh"
 #include "harness/runner.hpp"
 
 namespace fa {
@@ -15,6 +16,7 @@ VariantResult run_variant_on(const char* variant, const Shape& shape) {
 }
 
 TEST(LoopSwappedV2, ReadsKAndVOnceForEachQueryTileAndEverythingElseOnce) {
+  if (shared_bytes_limit() < 99 * 1024) GTEST_SKIP() << "this device is too small for large_tiles";
   const Shape shape{.heads = 2, .kv_heads = 1, .seq_q = 256, .seq_k = 100, .head_dim = 64};
   const std::int64_t queries = 2 * 256 * 64 * 4, keys = 2 * 100 * 64 * 4;
   for (const auto& [variant, Br] : {std::pair{"sliced_k", 32},
@@ -35,6 +37,7 @@ TEST(LoopSwappedV2, ReadsKAndVOnceForEachQueryTileAndEverythingElseOnce) {
 
 // Tile i of Tr sees i + 1 of Tr parts of the keys.
 TEST(LoopSwappedV2, ACausalMaskSkipsKeysThatNoRowOfATileSees) {
+  if (shared_bytes_limit() < 99 * 1024) GTEST_SKIP() << "this device is too small for large_tiles";
   Shape shape{.seq_q = 512, .seq_k = 512, .head_dim = 32};
   const std::int64_t all = run_variant_on("register_tiled", shape).predicted.tensors.at("k").read_bytes;
   shape.causal = true;
@@ -59,6 +62,7 @@ TEST(LoopSwappedV2, WarpsThatShareRowsNeedMoreBarriersAndShuffles) {
 
 // The wavefronts of shared memory per multiply-add of a warp; more than 1/4 leave the arithmetic units idle.
 TEST(LoopSwappedV2, OuterProductsNeedFewerWavefronts) {
+  if (shared_bytes_limit() < 99 * 1024) GTEST_SKIP() << "this device is too small for large_tiles";
   const Shape shape{.seq_q = 256, .seq_k = 256, .head_dim = 64};
   const std::int64_t multiply_adds = 2 * 256 * 256 * 64 / 32;
   for (const auto& [variant, sixteenths] :
@@ -75,6 +79,7 @@ TEST(LoopSwappedV2, OuterProductsNeedFewerWavefronts) {
 
 // Each slice is a step: 4 for each of 4 key tiles. One more barrier before the first.
 TEST(LoopSwappedV2, PrefetchingTakesOneBarrierForASliceInsteadOfTwo) {
+  if (shared_bytes_limit() < 99 * 1024) GTEST_SKIP() << "this device is too small for large_tiles";
   const Shape shape{.seq_q = 256, .seq_k = 256, .head_dim = 64};
   const VariantResult in_turn = run_variant_on("large_tiles", shape);
   const VariantResult prefetched = run_variant_on("register_tiled", shape);

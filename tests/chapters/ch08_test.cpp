@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "device/launch.cuh"
 #include "harness/runner.hpp"
 
 namespace fa {
@@ -24,6 +25,7 @@ bool same(const VariantResult& a, const VariantResult& b) {
 }
 
 TEST(Backward, VariantsWithoutAtomicAdditionsRepeatTheirResultToTheBit) {
+  if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   for (const auto& [variant, dtype] :
        {std::pair{"fp32_two_kernels", DType::kFloat32}, {"mma_deterministic", DType::kFloat16}}) {
     const Shape shape{.heads = 4,
@@ -43,6 +45,7 @@ TEST(Backward, VariantsWithoutAtomicAdditionsRepeatTheirResultToTheBit) {
 }
 
 TEST(Backward, FusedVariantsAddToDqOnceForEachKeyTile) {
+  if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   const Shape shape{.heads = 2, .kv_heads = 1, .seq_q = 64, .seq_k = 256, .head_dim = 64};
   const std::int64_t dq = 2 * 64 * 64 * 4;  // bytes of fp32
   const VariantResult fp32 = run_variant_on("fp32_fused", shape);
@@ -88,6 +91,7 @@ std::int64_t mma_of(std::int64_t Br, std::int64_t Bc, std::int64_t d) {
 }
 
 TEST(Backward, FiveProductsOrSeven) {
+  if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   const Shape shape{.seq_q = 256, .seq_k = 256, .head_dim = 64, .dtype = DType::kBFloat16};
   const std::int64_t product = mma_of(256, 256, 64);
   for (const auto& [variant, products] :
@@ -100,6 +104,7 @@ TEST(Backward, FiveProductsOrSeven) {
 }
 
 TEST(Backward, ACausalMaskSkipsTilesThatItHides) {
+  if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   Shape shape{.seq_q = 512, .seq_k = 512, .head_dim = 32, .dtype = DType::kBFloat16};
   const VariantResult all = run_variant_on("mma_fused", shape);
   shape.causal = true;
@@ -113,6 +118,7 @@ TEST(Backward, ACausalMaskSkipsTilesThatItHides) {
 }
 
 TEST(Backward, NoTileMeetsABankConflict) {
+  if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   for (const std::int64_t head_dim : {32, 64, 128}) {
     for (const auto& [variant, dtype] : {std::pair{"mma_fused", DType::kBFloat16},
                                          {"mma_pipelined", DType::kBFloat16},
@@ -133,6 +139,7 @@ TEST(Backward, NoTileMeetsABankConflict) {
 }
 
 TEST(Backward, IsNotLessExactThanStandardBackwardByAFactorOfTwo) {
+  if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     for (const Init init : {Init::kNormal, Init::kUniform, Init::kOutliers}) {
       const Shape shape{.seq_q = 100, .seq_k = 150, .head_dim = 64, .causal = true, .dtype = dtype};
