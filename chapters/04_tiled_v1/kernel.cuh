@@ -70,7 +70,7 @@ struct Update {
 
 /// Lines 11 and 12: the row's new statistics and factors, from its statistics before the tile and those of the tile.
 __device__ __forceinline__ Update update(MaxSum before, MaxSum tile) {
-  // EXERCISE 1: O has been divided by before.l, P V by nothing. Find the factors that turn them into the new O.
+  // EXERCISE 1: O is already divided by before.l, P V is not divided yet. Find the factors that turn them into the new O.
   const MaxSum all = merge(before, tile);
   const float inv_l = inverse_or_zero(all.l);
   return {all, before.l * expf(before.m - all.m) * inv_l, expf(tile.m - all.m) * inv_l};

@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 // --- masked_first: key tiles from the last to the first -------------------------------------------------
 
 /// Two stages or more, and the keys backwards: tiles with hidden keys come first, in a loop of their own. Every row sees
-/// every key of the remaining tiles: the second loop has no mask, and copies whole tiles only.
+/// every key of the remaining tiles: the second loop has no mask. Both loops copy whole tiles only.
 ///
 /// A softmax step takes a slice of a tile, kSlice keys.
 template <class Tile>

@@ -157,11 +157,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       partner.pass_ds(query, ds);
       add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
-    partner.wait();  // until its P and dS are stored
+    partner.wait();  // until its P and dS are stored: a barrier, or nothing without a partner
     partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
   }
-  __syncthreads();  // no warp reads K and V any more
+  __syncthreads();  // no warp reads K and V any more, whose buffers dK and dV pass through
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 

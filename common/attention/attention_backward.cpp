@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "attention/half.hpp"
@@ -24,6 +25,28 @@ struct Backward {
   std::vector<float> q, k, v, d_o;
   std::vector<double> lse;  ///< [batch * heads * seq_q]
   std::vector<double> d;    ///< [batch * heads * seq_q]: rowsum(dO * O)
+  /// [batch * heads * seq_q]: the Euclidean norm of the terms of that sum. It is how far rounding errors of O of a relative
+  /// size of 1 move D, if they are independent.
+  std::vector<double> d_norm;
+
+  Backward(const AttentionShape& problem, const TensorMap& inputs)
+      : shape(problem),
+        q(rounded_to(shape.dtype, inputs.at("q").data)),
+        k(rounded_to(shape.dtype, inputs.at("k").data)),
+        v(rounded_to(shape.dtype, inputs.at("v").data)),
+        d_o(rounded_to(shape.dtype, inputs.at("do").data)) {
+    Reference forward = AttentionForward::reference(shape, inputs);
+    lse = std::move(forward.at("lse"));
+    const std::vector<double>& o = forward.at("o");
+    d.assign(lse.size(), 0.0);
+    d_norm.assign(lse.size(), 0.0);
+    for (std::size_t element = 0; element < o.size(); ++element) {
+      const std::size_t row = element / std::size_t(shape.head_dim);
+      const double term = o[element] * d_o[element];
+      d[row] += term;
+      d_norm[row] = std::hypot(d_norm[row], term);
+    }
+  }
 
   /// Some rows of a tensor with head_dim elements per row.
   Matrix rows(const std::vector<float>& tensor, std::int64_t first, std::int64_t count) const {
@@ -58,6 +81,9 @@ void for_each(std::int64_t count, Body body) {
   });
 }
 
+/// Half a unit in the last place of 1: the largest relative error of one rounding.
+double half_a_unit(DType dtype) { return dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-8; }
+
 constexpr std::int64_t kBlock = 64;  // queries or keys computed together
 
 std::int64_t blocks_of(std::int64_t length) { return (length + kBlock - 1) / kBlock; }
@@ -84,23 +110,12 @@ std::vector<TensorSpec> AttentionBackward::outputs(const Shape& shape) {
 TensorMap AttentionBackward::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
   TensorMap tensors = AttentionForward::random_inputs(shape, init, seed);
   const TensorSpec d_o = inputs(shape).back();
-  tensors.emplace(d_o.name, random_tensor(d_o, init == Init::kOutliers ? Init::kNormal : init, seed));
+  tensors.emplace(d_o.name, random_tensor(d_o, init == Init::kUniform ? init : Init::kNormal, seed));
   return tensors;
 }
 
 Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inputs) {
-  Reference forward = AttentionForward::reference(shape, inputs);
-  Backward b{.shape = shape,
-             .q = rounded_to(shape.dtype, inputs.at("q").data),
-             .k = rounded_to(shape.dtype, inputs.at("k").data),
-             .v = rounded_to(shape.dtype, inputs.at("v").data),
-             .d_o = rounded_to(shape.dtype, inputs.at("do").data),
-             .lse = std::move(forward.at("lse"))};
-  const std::vector<double>& o = forward.at("o");
-  b.d.assign(b.lse.size(), 0.0);
-  for (std::size_t element = 0; element < o.size(); ++element) {
-    b.d[element / std::size_t(shape.head_dim)] += o[element] * b.d_o[element];
-  }
+  const Backward b(shape, inputs);
 
   // Outer loop over queries, inner loop over keys: dQ.
   const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
@@ -148,15 +163,55 @@ Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inpu
 Tolerances AttentionBackward::tolerances(const Shape& shape) {
   // In 16 bits, what standard backward needs on normal inputs: it rounds P, dP, dS and each gradient to half a unit
   // in the last place of 1.
-  constexpr double kFloat16 = 0x1p-11, kBFloat16 = 0x1p-8;
-  double limit = 2e-5;
-  if (shape.dtype == DType::kFloat16) limit = 4 * kFloat16;
-  if (shape.dtype == DType::kBFloat16) limit = 4 * kBFloat16;
+  const double limit = shape.dtype == DType::kFloat32 ? 2e-5 : 4 * half_a_unit(shape.dtype);
   const Tolerance of_each{Measure::kRelL2, limit};
   // With one key, P is 1 whatever Q and K are. dQ and dK are 0; dP - D is only a rounding error, relative to nothing.
   const Tolerance of_zeros{Measure::kMaxAbs, 5 * limit};
   const Tolerance of_dq_and_dk = shape.seq_k == 1 ? of_zeros : of_each;
   return {{"dq", of_dq_and_dk}, {"dk", of_dq_and_dk}, {"dv", of_each}};
+}
+
+Tolerances AttentionBackward::tolerances(const Shape& shape, const TensorMap& inputs,
+                                         const Reference& gradients) {
+  Tolerances limits = tolerances(shape);
+  if (shape.dtype == DType::kFloat32 || shape.seq_k == 1) return limits;
+  // An error e_i of D_i changes dQ_i by -scale * e_i * sum_j P_ij k_j, and dK_j by -scale * sum_i P_ij e_i q_i.
+  const Backward b(shape, inputs);
+  const std::int64_t heads = shape.batch * shape.heads, query_blocks = blocks_of(shape.seq_q);
+  std::vector<double> squares_of_dq(b.lse.size(), 0.0), squares_of_dk(b.lse.size(), 0.0);  // by query
+  for_each(heads * query_blocks, [&](std::int64_t number) {
+    const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
+    const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
+    const std::int64_t first_row = head * shape.seq_q + first_query;
+    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+    Matrix mean_of_k = Matrix::Zero(queries, shape.head_dim);
+    Eigen::VectorXd squares_of_p = Eigen::VectorXd::Zero(queries);
+    const std::int64_t seen = shape.visible_keys(first_query + queries - 1);
+    for (std::int64_t first_key = 0; first_key < seen; first_key += kBlock) {
+      const std::int64_t key_row = shape.kv_head(head) * shape.seq_k + first_key;
+      const std::int64_t keys = std::min(kBlock, seen - first_key);
+      const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
+      const Matrix p = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows).first;
+      mean_of_k.noalias() += p * k_rows;
+      squares_of_p += p.rowwise().squaredNorm();
+    }
+    for (std::int64_t query = 0; query < queries; ++query) {
+      const auto row = std::size_t(first_row + query);
+      const double error = shape.logit_scale() * half_a_unit(shape.dtype) * b.d_norm[row];
+      squares_of_dq[row] = error * error * mean_of_k.row(query).squaredNorm();
+      squares_of_dk[row] = error * error * squares_of_p[query] * q_rows.row(query).squaredNorm();
+    }
+  });
+  const auto widen = [&](const char* name, const std::vector<double>& squares) {
+    const std::vector<double>& gradient = gradients.at(name);
+    const double norm =
+        std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.0));
+    const double error = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+    if (norm > 0) limits.at(name).limit += error / norm;
+  };
+  widen("dq", squares_of_dq);
+  widen("dk", squares_of_dk);
+  return limits;
 }
 
 double AttentionBackward::flops(const Shape& shape) { return 2.5 * AttentionForward::flops(shape); }

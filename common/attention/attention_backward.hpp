@@ -52,6 +52,11 @@ struct AttentionBackward {
   /// Relative L2 error of each gradient: 2e-5 in fp32, more in 16 bits. With a single key, dQ and dK are 0, and their
   /// largest elements are judged instead.
   static Tolerances tolerances(const Shape& shape);
+  /// The limits on these inputs. In 16 bits, those of dQ and dK are wider than tolerances(shape) by what rounding O costs:
+  /// D is computed from the rounded O, and the error of D does not cancel in dP - D. It matters if the rows of V, and
+  /// those of K, have much in common.
+  /// @param gradients  reference(shape, inputs)
+  static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& gradients);
 
   /// Five matrix products, compared with two in the forward pass: 10 * head_dim for each query and each key that it sees.
   static double flops(const Shape& shape);

@@ -60,9 +60,14 @@ std::vector<TensorSpec> AttentionForward::outputs(const Shape& shape) {
 }
 
 TensorMap AttentionForward::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
-  if (init != Init::kOutliers) return random_tensors(inputs(shape), init, seed);
+  if (init == Init::kNormal || init == Init::kUniform) return random_tensors(inputs(shape), init, seed);
   TensorMap tensors = random_tensors(inputs(shape), Init::kNormal, seed);
-  Tensor& k = tensors.at("k");
+  Tensor &k = tensors.at("k"), &v = tensors.at("v");
+  if (init == Init::kOffset) {
+    k = random_tensor({.name = "k", .shape = k.shape}, init, seed);
+    v = random_tensor({.name = "v", .shape = v.shape}, init, seed);
+    return tensors;
+  }
   k = random_tensor({.name = "k", .shape = k.shape}, Init::kOutliers, seed);
   for (float& x : k.data) x *= 0.75f;
   return tensors;

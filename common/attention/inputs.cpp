@@ -60,7 +60,7 @@ float outlier_or_normal(const ElementBits& bits) {
 }  // namespace
 
 std::optional<Init> init_of(std::string_view name) {
-  for (const Init init : {Init::kNormal, Init::kUniform, Init::kOutliers}) {
+  for (const Init init : {Init::kNormal, Init::kUniform, Init::kOutliers, Init::kOffset}) {
     if (name == name_of(init)) return init;
   }
   return std::nullopt;
@@ -68,12 +68,14 @@ std::optional<Init> init_of(std::string_view name) {
 
 Tensor random_tensor(const TensorSpec& spec, Init init, std::uint64_t seed) {
   const std::uint64_t stream = mix(seed ^ hash(spec.name));
+  const std::int64_t columns = spec.shape.empty() ? 1 : spec.shape.back();
   const auto value_of = [&](std::int64_t element) {
     const ElementBits bits(stream, element);
     switch (init) {
       case Init::kNormal: return normal(bits);
       case Init::kUniform: return uniform(bits.word(0));
       case Init::kOutliers: return outlier_or_normal(bits);
+      case Init::kOffset: return normal(bits) + 2 * normal(ElementBits(mix(stream), element % columns));
     }
     return 0.0f;
   };

@@ -16,12 +16,13 @@ enum class Init {
   kNormal,    ///< mean 0, standard deviation 1, within -6 .. 6
   kUniform,   ///< -1 <= x < 1
   kOutliers,  ///< normal, except that one element in 32 is in 90 .. 110 or -110 .. -90: exp(90) overflows fp32
+  kOffset,    ///< normal, plus a constant for each column (of the last axis) of standard deviation 2
 };
 
 /// The values of --init, in the order of the enum.
-constexpr std::string_view kInitNames[] = {"normal", "uniform", "outliers"};
+constexpr std::string_view kInitNames[] = {"normal", "uniform", "outliers", "offset"};
 
-/// "normal", "uniform" or "outliers".
+/// One of kInitNames.
 constexpr std::string_view name_of(Init init) { return kInitNames[int(init)]; }
 
 /// The distribution with that name, or nothing if there is none.
@@ -29,8 +30,8 @@ std::optional<Init> init_of(std::string_view name);
 
 /// A tensor of random numbers, of the shape of `spec`.
 ///
-/// Element i depends only on the seed, the name of the tensor and i: not on the shape, the number of cores or the
-/// machine, because integer arithmetic produces every bit (the normal distribution is the
+/// Element i depends only on the seed, the name of the tensor, i and (with kOffset) its column: not on the other sizes, the
+/// number of cores or the machine, because integer arithmetic produces every bit (the normal distribution is the
 /// sum of twelve uniform ones, which needs neither log() nor cos()).
 Tensor random_tensor(const TensorSpec& spec, Init init, std::uint64_t seed);
 

@@ -32,6 +32,7 @@ namespace fa {
 /// | `reference(shape, in)`    | the outputs in float64                                                    |
 /// | `ends(shape)`             | a part to check alone if the whole reference would take minutes           |
 /// | `tolerances(shape)`       | the largest error of each output                                          |
+/// | `tolerances(shape, in, r)`| optional: on these inputs, looked at only if that is exceeded              |
 /// | `flops(shape)`            | operations that the TFLOP/s column counts; 0 for none                     |
 /// | `describe(shape)`         | the sizes by name, as reports show them                                   |
 template <class P>

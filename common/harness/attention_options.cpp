@@ -70,8 +70,9 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
   add_number(app, "--scale", scale_, "factor for Q K^T (default 1/sqrt(head_dim))")->group(group);
   random_.add_to(app, group,
                  "random numbers to fill the tensors with: standard normal (the\n"
-                 "default), uniform in [-1, 1), or normal with outliers: one\n"
-                 "element of K in 32 is near +-75, and logits reach about +-80");
+                 "default), uniform in [-1, 1), normal with outliers (one element\n"
+                 "of K in 32 is near +-75, and logits reach about +-80), or normal\n"
+                 "with a constant added to each column of K and V (offset)");
   for (const std::string& name : input_names<P>()) {
     add_text(app, "--" + name, files_[name], help_for(name))->option_text("FILE")->group(group);
   }

@@ -13,8 +13,7 @@ void RandomOptions::add_to(CLI::App& app, const std::string& group, const std::s
   add_text(app, "--init", init_, filled_with)
       ->option_text(fmt::format("{}", fmt::join(kInitNames, "|")))
       ->group(group);
-  add_whole_number(app, "--seed", seed_,
-                   "seed of the random numbers, which are the same everywhere (default 0)")
+  add_whole_number(app, "--seed", seed_, "seed of the random numbers, the same everywhere (default 0)")
       ->group(group);
 }
 

@@ -77,7 +77,7 @@ Cell time_cell(const VariantResult& result, double Timing::*ms) {
 const std::vector<Column>& columns() {
   static const std::vector<Column> kColumns = {
       {"", "variant", [](const VariantResult& r) { return Cell(r.name); }, true},
-      {"rel. L2", "error/limit",
+      {"relative", "error/limit",
        [](const VariantResult& r) {
          const TensorCheck* check = worst(r);
          return check ? Cell(scientific(check->rel_l2) + "/" + scientific(check->tolerance)) : std::nullopt;

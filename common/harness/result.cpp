@@ -85,7 +85,7 @@ std::string VariantResult::complaint() const {
 
 std::string describe_wrong(const std::string& tensor, const TensorCheck& check) {
   const std::string error =
-      fmt::format("{} error {}, limit {}", check.measure == Measure::kRelL2 ? "rel. L2" : "largest",
+      fmt::format("{} error {}, limit {}", check.measure == Measure::kRelL2 ? "relative" : "largest",
                   scientific(check.error()), scientific(check.tolerance));
   if (!check.first_wrong) return fmt::format("{} is wrong ({})", tensor, error);
   // Poisoned memory is a NaN with the sign bit set; do not print its sign.

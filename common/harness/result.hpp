@@ -100,7 +100,7 @@ struct VariantResult {
   std::string complaint() const;
 };
 
-/// "y[0, 3] is nan, should be 0.25 (512 of 64000 are wrong; rel. L2 error nan, limit 2e-6)".
+/// "y[0, 3] is nan, should be 0.25 (512 of 64000 are wrong; relative error nan, limit 2e-6)".
 std::string describe_wrong(const std::string& tensor, const TensorCheck& check);
 
 }  // namespace fa

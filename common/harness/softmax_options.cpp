@@ -26,8 +26,9 @@ void ProblemOptions<Softmax>::add_to(CLI::App& app) {
                             fmt::format("columns of x, the length of each sum (default {})", kDefault.cols)));
   random_.add_to(app, group,
                  "random numbers to fill x with: standard normal (the default),\n"
-                 "uniform in [-1, 1), or normal with outliers: one in 32 is near\n"
-                 "+-100, where exp() overflows");
+                 "uniform in [-1, 1), normal with outliers (one in 32 is near +-100,\n"
+                 "where exp() overflows), or with a constant added to each column\n"
+                 "(offset)");
   in_group(add_text(app, "--x", x_,
                     "read x from a .npy file: float32 or float16, C order,\n"
                     "[rows, cols]"))

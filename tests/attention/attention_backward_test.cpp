@@ -114,6 +114,32 @@ TEST(AttentionBackward, WithASingleKeyTheZerosOfDqAndDkAreNotMeasuredRelatively)
   EXPECT_EQ(AttentionBackward::tolerances({.seq_q = 3, .seq_k = 2}).at("dq").measure, Measure::kRelL2);
 }
 
+// What rounding O costs: next to nothing on normal inputs, more where V and K have offsets, and in fp32 nothing.
+TEST(AttentionBackward, LimitsFollowTheCancellationInTheInputs) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
+    const Shape shape{.heads = 2, .kv_heads = 2, .seq_q = 31, .seq_k = 131, .head_dim = 64, .dtype = dtype};
+    const Tolerances general = AttentionBackward::tolerances(shape);
+    for (const Init init : {Init::kNormal, Init::kOffset}) {
+      const TensorMap inputs = AttentionBackward::random_inputs(shape, init, 7);
+      const Tolerances here =
+          AttentionBackward::tolerances(shape, inputs, AttentionBackward::reference(shape, inputs));
+      EXPECT_EQ(here.at("dv").limit, general.at("dv").limit);
+      for (const char* name : {"dq", "dk"}) {
+        const double ratio = here.at(name).limit / general.at(name).limit;
+        if (dtype == DType::kFloat32) {
+          EXPECT_EQ(ratio, 1) << name;
+        } else if (init == Init::kNormal) {
+          EXPECT_GT(ratio, 1) << name;
+          EXPECT_LT(ratio, 1.1) << name;
+        } else {
+          EXPECT_GT(ratio, name == std::string("dq") ? 2 : 1) << name;
+          EXPECT_LT(ratio, 12) << name;
+        }
+      }
+    }
+  }
+}
+
 TEST(AttentionBackward, NamesItsTensorsAfterThoseOfTheForwardPass) {
   const Shape shape{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 3, .seq_k = 5, .head_dim = 8};
   std::string names;

@@ -8,7 +8,7 @@
 namespace fa {
 namespace {
 
-constexpr Init kAll[] = {Init::kNormal, Init::kUniform, Init::kOutliers};
+constexpr Init kAll[] = {Init::kNormal, Init::kUniform, Init::kOutliers, Init::kOffset};
 
 Tensor random(Init init, std::uint64_t seed, std::int64_t elements, const char* name = "x") {
   return random_tensor({.name = name, .shape = {elements}}, init, seed);
@@ -42,6 +42,7 @@ TEST(Inputs, AnElementDoesNotDependOnTheShape) {
     const Tensor few = random(init, 3, 1000);
     const Tensor many = random(init, 3, 100'000);
     EXPECT_TRUE(std::equal(few.data.begin(), few.data.end(), many.data.begin())) << name_of(init);
+    if (init == Init::kOffset) continue;  // has an offset for each column
     EXPECT_EQ(random_tensor({.name = "x", .shape = {10, 100}}, init, 3).data, few.data) << name_of(init);
   }
 }
@@ -84,6 +85,15 @@ TEST(Inputs, OutliersOverflowExp) {
   EXPECT_TRUE(std::isinf(std::exp(90.0f)));
   EXPECT_NEAR(double(high) / double(x.data.size()), 1.0 / 64, 0.001);
   EXPECT_NEAR(double(low) / double(x.data.size()), 1.0 / 64, 0.001);
+}
+
+TEST(Inputs, OffsetsAreTheSameInAColumn) {
+  const Tensor x = random_tensor({.name = "k", .shape = {2, 100, 3}}, Init::kOffset, 5);
+  const Tensor normal = random_tensor({.name = "k", .shape = {2, 100, 3}}, Init::kNormal, 5);
+  for (std::size_t i = 0; i < x.data.size(); ++i) {
+    EXPECT_EQ(x.data[i] - normal.data[i], x.data[i % 3] - normal.data[i % 3]) << i;
+  }
+  EXPECT_NE(x.data[0] - normal.data[0], x.data[1] - normal.data[1]);
 }
 
 TEST(Inputs, NamesOfDistributions) {

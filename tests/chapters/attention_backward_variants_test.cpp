@@ -150,6 +150,13 @@ TEST_P(BackwardVariant, IsRightOnOutliers) {
   expect_right({.seq_q = 70, .seq_k = 70, .head_dim = 32, .causal = true}, Init::kOutliers, 4);
 }
 
+// The rows of K and of V have a constant in common, which has to cancel in dP - D.
+TEST_P(BackwardVariant, IsRightOnOffsets) {
+  expect_right({.heads = 4, .kv_heads = 2, .seq_q = 31, .seq_k = 131, .head_dim = 64, .causal = true},
+               Init::kOffset, 5);
+  expect_right({.seq_q = 100, .seq_k = 70, .head_dim = 32}, Init::kOffset, 6);
+}
+
 // The first tokens of the first heads of the bundled input.
 TEST_P(BackwardVariant, IsRightOnTheRealInput) {
   Shape shape{.heads = 2,

@@ -178,11 +178,11 @@ TEST_F(SkippedBarriers, ABarrierThatNoThreadReachesIsAnError) {
   };
   skip("shared", "skip: helper");  // of no such file
   EXPECT_EXIT(once(), testing::ExitedWithCode(1),
-              "barriers 8\ngpusim: GPUSIM_SKIP_BARRIER=.* no thread came");
+              "barriers 8\ngpusim: GPUSIM_SKIP_BARRIER=.* no thread reached");
   unsetenv("GPUSIM_SKIP_BARRIER");
   skip("", "rounds");  // of another kernel
   EXPECT_EXIT(once(), testing::ExitedWithCode(1),
-              "barriers 8\ngpusim: GPUSIM_SKIP_BARRIER=.* no thread came");
+              "barriers 8\ngpusim: GPUSIM_SKIP_BARRIER=.* no thread reached");
 }
 
 // ---- __syncwarp and what else a warp does together ------------------------------------------------------------

@@ -184,7 +184,7 @@ TEST(Table, SaysWhatIsWrong) {
   const std::string text = printed(report_of({counted("right"), wrong}));
   EXPECT_NE(text.find("nan/2e-6"), std::string::npos) << text;
   EXPECT_NE(text.find(" WRONG\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("\nwrong: y[0, 3] is nan, should be 0.25 (512 of 64000 are wrong; rel. L2 error nan, "
+  EXPECT_NE(text.find("\nwrong: y[0, 3] is nan, should be 0.25 (512 of 64000 are wrong; relative error nan, "
                       "limit 2e-6)\n"),
             std::string::npos)
       << text;
