@@ -19,6 +19,8 @@ namespace {
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
+constexpr std::int64_t kBlock = 64;  // queries or keys computed together
+
 /// The tensors of a problem, and the statistics of each row of scores.
 struct Backward {
   const AttentionShape& shape;
@@ -71,6 +73,20 @@ struct Backward {
     }
     return {std::move(p), std::move(ds)};
   }
+
+  /// Calls body(P, dS, K) for the blocks of keys that these queries see.
+  template <class Body>
+  void for_seen_keys(std::int64_t head, std::int64_t first_query, const Matrix& q_rows,
+                     const Matrix& d_o_rows, Body body) const {
+    const std::int64_t seen = shape.visible_keys(first_query + q_rows.rows() - 1);
+    for (std::int64_t first_key = 0; first_key < seen; first_key += kBlock) {
+      const std::int64_t key_row = shape.kv_head(head) * shape.seq_k + first_key;
+      const std::int64_t keys = std::min(kBlock, seen - first_key);
+      const Matrix k_rows = rows(k, key_row, keys), v_rows = rows(v, key_row, keys);
+      const auto [p, ds] = p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
+      body(p, ds, k_rows);
+    }
+  }
 };
 
 /// Calls body(number) for 0 .. count - 1, on all cores.
@@ -83,8 +99,6 @@ void for_each(std::int64_t count, Body body) {
 
 /// Half a unit in the last place of 1: the largest relative error of one rounding.
 double half_a_unit(DType dtype) { return dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-8; }
-
-constexpr std::int64_t kBlock = 64;  // queries or keys computed together
 
 std::int64_t blocks_of(std::int64_t length) { return (length + kBlock - 1) / kBlock; }
 
@@ -127,14 +141,10 @@ Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inpu
     const std::int64_t first_row = head * shape.seq_q + first_query;
     const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
     Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
-    const std::int64_t seen = shape.visible_keys(first_query + queries - 1);
-    for (std::int64_t first_key = 0; first_key < seen; first_key += kBlock) {
-      const std::int64_t key_row = shape.kv_head(head) * shape.seq_k + first_key;
-      const std::int64_t keys = std::min(kBlock, seen - first_key);
-      const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
-      const Matrix ds = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows).second;
-      dq_rows.noalias() += shape.logit_scale() * (ds * k_rows);
-    }
+    b.for_seen_keys(head, first_query, q_rows, d_o_rows,
+                    [&](const Matrix&, const Matrix& ds, const Matrix& k_rows) {
+                      dq_rows.noalias() += shape.logit_scale() * (ds * k_rows);
+                    });
   });
 
   // Outer loop over keys, inner loop over the queries of all heads that share them: dK and dV.
@@ -186,15 +196,11 @@ Tolerances AttentionBackward::tolerances(const Shape& shape, const TensorMap& in
     const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
     Matrix mean_of_k = Matrix::Zero(queries, shape.head_dim);
     Eigen::VectorXd squares_of_p = Eigen::VectorXd::Zero(queries);
-    const std::int64_t seen = shape.visible_keys(first_query + queries - 1);
-    for (std::int64_t first_key = 0; first_key < seen; first_key += kBlock) {
-      const std::int64_t key_row = shape.kv_head(head) * shape.seq_k + first_key;
-      const std::int64_t keys = std::min(kBlock, seen - first_key);
-      const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
-      const Matrix p = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows).first;
-      mean_of_k.noalias() += p * k_rows;
-      squares_of_p += p.rowwise().squaredNorm();
-    }
+    b.for_seen_keys(head, first_query, q_rows, d_o_rows,
+                    [&](const Matrix& p, const Matrix&, const Matrix& k_rows) {
+                      mean_of_k.noalias() += p * k_rows;
+                      squares_of_p += p.rowwise().squaredNorm();
+                    });
     for (std::int64_t query = 0; query < queries; ++query) {
       const auto row = std::size_t(first_row + query);
       const double error = shape.logit_scale() * half_a_unit(shape.dtype) * b.d_norm[row];
