@@ -65,11 +65,13 @@ inputs = [""]
 
 [[exercise]]
 number = 1
+minutes = 5
 hints = ["Add.", "x + x"]
 stub = "return x;"
 
 [[exercise]]
 number = 2
+minutes = 5
 hints = ["<none>"]
 stub = "return;"
 """
@@ -143,14 +145,14 @@ class InATree(unittest.TestCase):
 
 
 class Code(InATree):
-    def test_a_function_without_its_comment_and_marks(self):
+    def test_a_function_without_its_comment_and_solution(self):
         self.assertEqual(
             self.fill("code: kernel.cuh twice"),
             textwrap.dedent("""\
                 ```cpp
                 template <int kN = 2>
                 __device__ __forceinline__ float twice(float x) {
-                  return kN * x;  // "}" is no end
+                  // EXERCISE 1: Make `2 * x` of x_1.
                 }
                 ```"""),
         )
@@ -164,7 +166,9 @@ class Code(InATree):
         self.assertTrue(
             text.startswith("```cpp\n__global__ void __launch_bounds__"), text
         )
-        self.assertTrue(text.endswith("// second\n  __syncwarp();\n}\n```"), text)
+        self.assertTrue(
+            text.endswith("// second\n  // EXERCISE 2: Nothing.\n}\n```"), text
+        )
 
     def test_types_arrays_and_constants(self):
         self.assertIn("float l() const", self.fill("code: kernel.cuh Pair"))
@@ -196,7 +200,7 @@ class Code(InATree):
 
     def test_a_change_is_found_and_named(self):
         self.fill("code: kernel.cuh twice")
-        self.write("chapters/01_x/kernel.cuh", KERNEL.replace("kN * x", "x * kN"))
+        self.write("chapters/01_x/kernel.cuh", KERNEL.replace("kN = 2", "kN = 3"))
         before = self.lesson.read_text()
         status, out, _ = self.run_main("--check")
         self.assertEqual(status, 1)
@@ -218,22 +222,29 @@ class Code(InATree):
 class Exercises(InATree):
     def test_tasks_and_folded_hints(self):
         text = self.fill("exercises: kernel.cuh")
-        task = "**Exercise 1**, `twice`. Make \\`2 \\* x\\` of x\\_1."
+        task = "**Exercise 1**, `twice`, about 5 minutes. Make \\`2 \\* x\\` of x\\_1."
         self.assertTrue(text.startswith(task), text)
         hints = "<details><summary>Hints</summary>\n\n1. Add.\n2. x + x\n\n</details>"
-        self.assertIn(f"\n\n{hints}\n\n**Exercise 2**, `kernel`. Nothing.\n\n", text)
+        self.assertIn(
+            f"\n\n{hints}\n\n**Exercise 2**, `kernel`, about 5 minutes. Nothing.\n\n",
+            text,
+        )
         self.assertTrue(text.endswith("\n\n1. \\<none\\>\n\n</details>"), text)
 
     def test_each_file_of_several_has_a_block_of_its_own(self):
         more = "int g(int x) {\n  // EXERCISE 3: More.\n  return x;\n  // END 3\n}\n"
-        third = "[[exercise]]\nnumber = 3\nhints = ['!']\nstub = 'return 0;'\n"
+        third = (
+            "[[exercise]]\nnumber = 3\nminutes = 5\nhints = ['!']\nstub = 'return 0;'\n"
+        )
         self.write("chapters/01_x/more.cuh", more)
         self.write(
             "chapters/01_x/exercises.toml",
             f'files = ["kernel.cuh", "more.cuh"]\n{SHEET}{third}',
         )
         text = self.fill("exercises: more.cuh")
-        self.assertTrue(text.startswith("**Exercise 3**, `g`. More.\n\n"), text)
+        self.assertTrue(
+            text.startswith("**Exercise 3**, `g`, about 5 minutes. More.\n\n"), text
+        )
         text = self.fill("exercises: kernel.cuh")
         self.assertIn("**Exercise 2**", text)
         self.assertNotIn("**Exercise 3**", text)
@@ -261,6 +272,42 @@ class Exercises(InATree):
         twice = "  // EXERCISE 1: so\n"
         self.write("chapters/01_x/kernel.cuh", f"int f() {{\n{twice}{twice}}}\n")
         self.refuse("exercises: kernel.cuh", "kernel.cuh:3", "EXERCISE 1 occurs twice")
+
+
+class Solutions(InATree):
+    def test_the_lines_of_a_solution(self):
+        text = self.fill("solution: kernel.cuh 1")
+        self.assertEqual(text, '```cpp\nreturn kN * x;  // "}" is no end\n```')
+
+    def test_some_lines_of_a_solution(self):
+        lines = "  int a = 1;\n  int b = 2;\n  int c = 3;\n"
+        kernel = KERNEL.replace("  __syncwarp();\n", lines)
+        self.write("chapters/01_x/kernel.cuh", kernel)
+        text = self.fill('solution: kernel.cuh 2 from "b =" to "c ="')
+        self.assertEqual(text, "```cpp\nint b = 2;\nint c = 3;\n```")
+
+    def test_what_it_refuses(self):
+        self.refuse("solution: kernel.cuh 3", "kernel.cuh has no exercise 3")
+        self.refuse("solution: kernel.cuh", "must be FILE N")
+        self.refuse("solution: gone.cuh 1", "there is no gone.cuh")
+        self.refuse('solution: kernel.cuh 1 from "x;;"', 'no line with "x;;"')
+
+    def test_the_open_part_of_a_lesson_gives_no_solution_away(self):
+        line = "  y[i] = kScale * first(x, 3);"
+        kernel = KERNEL.replace("  __syncwarp();", f"{line}  // so\n  return x;")
+        self.write("chapters/01_x/kernel.cuh", kernel)
+        fold = f"<details>\n```\n{line}\n```\n</details>\n"
+        self.lesson.write_text(f"# x\n\n{fold}\nreturn x;\n")
+        self.assertEqual(self.run_main("--check"), (0, "", ""))
+        prints = "prints the solution of exercise 2 outside of a fold"
+        for text in (line, "`y[i]=kScale * first(x, 3);` does it", f"> {line} // !"):
+            self.lesson.write_text(f"# x\n\n{fold}\n{text}\n")
+            for options in ([], ["--check"]):
+                status, out, err = self.run_main(*options)
+                self.assertEqual((status, out), (1, ""))
+                self.assertEqual(err, f"chapters/01_x/README.md:9: {prints}\n")
+        self.write("chapters/01_x/kernel.cuh", kernel + f"void f() {{\n{line}\n}}\n")
+        self.assertEqual(self.run_main("--check"), (0, "", ""))  # it is no secret
 
 
 class Output(InATree):

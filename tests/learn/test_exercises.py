@@ -54,6 +54,7 @@ limit_sectors = true
 
 [[exercise]]
 number = 1
+minutes = 5
 hints = ["Add.", "x + x"]
 stub = '''
 if (x)
@@ -70,12 +71,14 @@ says = "wrong"
 
 [[exercise]]
 number = 2
+minutes = 5
 hints = ["Multiply."]
 stub = "return x;"
 """
 THIRD = """
 [[exercise]]
 number = 3
+minutes = 5
 hints = ["Multiply."]
 stub = "return 0;"
 
@@ -231,7 +234,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` must be a list of strings": but(
                 '["Add.", "x + x"]', "''"
             ),
-            f"{first}: `hint` is unknown: the keys are number, hints, stub, only, variant, wrong": but(
+            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong": but(
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but(

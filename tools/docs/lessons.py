@@ -12,11 +12,13 @@ A block is the text between two lines of this form:
 KIND and ARGUMENTS are one of
 
     code: FILE NAME [with comment] [from "TEXT"] [to "TEXT"]
-        a function, struct or array of FILE (in the lesson's folder, or else a path from the root), without the
-        lines that mark exercises; or only the lines from the first that contains one TEXT to the next that
-        contains the other
+        a function, struct or array of FILE (in the lesson's folder, or else a path from the root), with the task
+        of an exercise instead of its solution; or only the lines from the first that contains one TEXT to the
+        next that contains the other
     exercises: FILE
         the exercises in FILE, with the hints from the exercises.toml next to it inside a fold
+    solution: FILE N [from "TEXT"] [to "TEXT"]
+        the solution of exercise N, which is in FILE, or some of its lines; only inside a fold
     output: COMMAND
         COMMAND and its output. It runs in the root and begins with build/sim/bin/
     counters: COMMAND
@@ -58,9 +60,10 @@ KIND and ARGUMENTS are one of
     results: FILE sanitizer
         the findings of tests/soak/sanitize.py
 
-It also checks the relative links and images of the files.
+It also checks the relative links and images of the files, and that a lesson prints no line of a solution outside of
+folds.
 
-Exit status: 1 a block is out of date or a link leads nowhere, 2 a block cannot be made.
+Exit status: 1 a block is out of date, a link leads nowhere or a solution is given away, 2 a block cannot be made.
 """
 
 from __future__ import annotations
@@ -194,6 +197,20 @@ def _line_with(lines: list[str], text: str, first: int, where: str) -> int:
     raise BlockError(f'{where} has no line with "{text}"')
 
 
+def _lines_between(
+    lines: list[str], start: str | None, stop: str | None, where: str
+) -> str:
+    """The lines from the first that contains `start` to the next that contains `stop`; None for all lines.
+
+    If brackets are still open in the last line, the quote continues until they are closed.
+    """
+    first = _line_with(lines, start, 0, where) if start else 0
+    last = _line_with(lines, stop, first, where) if stop else len(lines) - 1
+    while last + 1 < len(lines) and _open_braces(lines[first : last + 1]) > 0:
+        last += 1
+    return textwrap.dedent("\n".join(lines[first : last + 1])).strip("\n")
+
+
 def _open_braces(lines: list[str]) -> int:
     code = code_only("\n".join(lines))
     return code.count("{") - code.count("}")
@@ -202,10 +219,9 @@ def _open_braces(lines: list[str]) -> int:
 def quote(
     source: str, name: str, comment: bool, start: str | None, stop: str | None
 ) -> str:
-    """The lines of one definition, without those that mark exercises.
+    """The lines of one definition, with the tasks of exercises instead of their solutions.
 
-    @param start, stop  texts in the first and in the last line to quote; None for all lines. If brackets are
-                        still open in the last line, the quote continues until they are closed
+    @param start, stop  texts in the first and in the last line to quote; see _lines_between()
     """
     found = [item for item in items_of(source) if item.name == name]
     if len(found) != 1:
@@ -213,12 +229,7 @@ def quote(
         raise BlockError(f"there are {count} definitions of {name}: must be one")
     item = found[0]
     lines = source.splitlines()[item.comment if comment else item.begin : item.end]
-    lines = [line for line in lines if not regions.MARK.match(line)]
-    first = _line_with(lines, start, 0, name) if start else 0
-    last = _line_with(lines, stop, first, name) if stop else len(lines) - 1
-    while last + 1 < len(lines) and _open_braces(lines[first : last + 1]) > 0:
-        last += 1
-    return textwrap.dedent("\n".join(lines[first : last + 1])).strip("\n")
+    return _lines_between(regions.without_solutions(lines), start, stop, name)
 
 
 def fenced(text: str, language: str) -> str:
@@ -250,31 +261,52 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)
 
 
-def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
-    path = find_source(tree, folder, arguments)
-    items = items_of(path.read_text(encoding="utf-8"))
+def exercises_in(tree: Tree, path: Path) -> list[regions.Region]:
+    """The exercises of one of a chapter's files."""
     chapter = sheet.Sheet(path.parent, str(path.parent.relative_to(tree.root)))
     try:
         exercises = [e for e in chapter.regions if e.file == path.name]
     except regions.RegionError as error:
         raise BlockError(str(error)) from None
     if not exercises:
-        raise BlockError(f"{arguments} is not in `files` of {chapter.where}")
+        raise BlockError(f"{path.name} is not in `files` of {chapter.where}")
+    return exercises
+
+
+def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
+    path = find_source(tree, folder, arguments)
+    items = items_of(path.read_text(encoding="utf-8"))
     parts = []
-    for region in exercises:
+    for region in exercises_in(tree, path):
         at = region.begin
         inside = next((i.name for i in items if i.begin <= at < i.end), None)
         where = f"EXERCISE {region.number}"
         if not inside:
             raise BlockError(f"{arguments}:{at + 1}: {where} is in no function")
         parts.append(
-            f"**Exercise {region.number}**, `{inside}`. {escaped(region.task)}"
+            f"**Exercise {region.number}**, `{inside}`, about {region.minutes} minutes. {escaped(region.task)}"
         )
         hints = (f"{n}. {escaped(h)}" for n, h in enumerate(region.hints, 1))
         listed = "\n".join(hints)
         fold = f"<details><summary>Hints</summary>\n\n{listed}\n\n</details>"
         parts.append(fold)
     return Made("\n\n".join(parts))
+
+
+def make_solution(tree: Tree, folder: Path, arguments: str) -> Made:
+    match = re.fullmatch(
+        r'(\S+) (\d+)(?: from "([^"]*)")?(?: to "([^"]*)")?', arguments
+    )
+    if not match:
+        raise BlockError('must be FILE N [from "TEXT"] [to "TEXT"]')
+    file, number, start, stop = match.groups()
+    path = find_source(tree, folder, file)
+    for region in exercises_in(tree, path):
+        if region.number == int(number):
+            lines = [*region.solution]
+            quoted = _lines_between(lines, start, stop, f"the solution of {number}")
+            return Made(fenced(quoted, "cpp"))
+    raise BlockError(f"{file} has no exercise {number}")
 
 
 # --- running programs -----------------------------------------------------------------------------
@@ -529,6 +561,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
 MAKERS = {
     "code": make_code,
     "exercises": make_exercises,
+    "solution": make_solution,
     "output": make_output,
     "counters": make_counters,
     "blocks": make_blocks,
@@ -629,6 +662,38 @@ def broken_links(path: Path, lines: list[str]) -> list[tuple[int, str]]:
     return broken
 
 
+def given_away(path: Path, lines: list[str]) -> list[tuple[int, str]]:
+    """Where the open part of a lesson prints a solution of its chapter: line (from 0) and what it prints.
+
+    A line counts if it has 12 characters or more, without white space and comments, and occurs nowhere else in
+    the files with exercises.
+    """
+    if path.name != "README.md" or not (path.parent / sheet.NAME).is_file():
+        return []
+    chapter = sheet.Sheet(path.parent, path.parent.name)
+
+    def bare(line: str) -> str:
+        return re.sub(r"\s+", "", line.split("//")[0])
+
+    elsewhere = "\n".join(
+        bare(line) for text in chapter.texts.values() for line in regions.outside(text)
+    )
+    secrets = {
+        code: f"the solution of exercise {region.number}"
+        for region in chapter.regions
+        for line in region.solution
+        if len(code := bare(line)) >= 12 and code not in elsewhere
+    }
+    found, depth = [], 0
+    for number, line in enumerate(lines):
+        depth += line.count("<details>")
+        text = re.sub(r"\s+", "", line)
+        if depth == 0:
+            found += [(number, what) for code, what in secrets.items() if code in text]
+        depth -= line.count("</details>")
+    return found
+
+
 @dataclass
 class Findings:
     """The findings: lines that begin with file and line number."""
@@ -636,6 +701,7 @@ class Findings:
     outdated: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+    given_away: list[str] = field(default_factory=list)
 
 
 def process(tree: Tree, path: Path, check: bool, pool: ThreadPoolExecutor) -> Findings:
@@ -676,6 +742,10 @@ def process(tree: Tree, path: Path, check: bool, pool: ThreadPoolExecutor) -> Fi
         path.write_text(new, encoding="utf-8")
     for number, target in broken_links(path, lines):
         findings.links.append(f"{shown}:{number + 1}: there is no {target}")
+    if not findings.errors:
+        for number, what in given_away(path, lines):
+            where = f"{shown}:{number + 1}"
+            findings.given_away.append(f"{where}: prints {what} outside of a fold")
     return findings
 
 
@@ -713,9 +783,9 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     with ThreadPoolExecutor() as pool:
         findings = [process(tree, path, args.check, pool) for path in files]
     errors = [line for f in findings for line in f.errors]
-    links = [line for f in findings for line in f.links]
+    wrong = [line for f in findings for line in f.links + f.given_away]
     outdated = [line for f in findings for line in f.outdated]
-    for line in errors + links:
+    for line in errors + wrong:
         print(line, file=sys.stderr)
     for line in outdated:
         print(line if args.check else line.replace("out of date", "rewritten"))
@@ -723,7 +793,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         print("python3 -m tools.docs.lessons brings them up to date")
     if errors:
         return 2
-    return 1 if links or (args.check and outdated) else 0
+    return 1 if wrong or (args.check and outdated) else 0
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ class Region:
     end: int  # the line after END
     indent: str
     # From exercises.toml:
+    minutes: int = 0  # that a learner is likely to need
     hints: tuple[str, ...] = ()
     stub: tuple[str, ...] = ()
 
@@ -100,6 +101,17 @@ def parse(text: str, file: str, folder: str, first: int = 1) -> list[Region]:
         where = f"{folder}/{file}:{begin + 1}: EXERCISE {start[3]}"
         raise RegionError(f"{where} has no END {start[3]}")
     return found
+
+
+def without_solutions(lines: Iterable[str]) -> list[str]:
+    """Lines of a chapter's file, with the tasks of exercises instead of the solutions."""
+    kept, inside = [], False
+    for line in lines:
+        mark = MARK.match(line)
+        if mark and mark[2] == "EXERCISE" or not (mark or inside):
+            kept.append(line)
+        inside = mark[2] == "EXERCISE" if mark else inside
+    return kept
 
 
 def blank_copy(

@@ -31,6 +31,7 @@ OF_FILE = {
 }
 OF_EXERCISE = {
     "number": NUMBER,
+    "minutes": NUMBER,
     "hints": STRINGS,
     "stub": STRING,
     "only?": STRING,
@@ -172,6 +173,7 @@ class Sheet:
         return [
             dataclasses.replace(
                 region,
+                minutes=entry["minutes"],
                 hints=tuple(entry["hints"]),
                 stub=_indented(entry["stub"], region.indent),
             )
