@@ -7,7 +7,7 @@ from collections import Counter
 from html import escape
 
 from . import plots
-from .results import DECLARED, FAIL, OK, SKIPPED, UNCHECKED, Chapter, Row, skipped
+from .results import DECLARED, FAIL, OK, SKIPPED, UNCHECKED, Chapter, Row, on_simulator, skipped
 from .table import HOW_TO_READ, cells
 
 STYLE = r"""
@@ -143,11 +143,7 @@ def _verdicts(rows: list[Row]) -> str:
 
 def _skipped(chapters: list[Chapter]) -> list[str]:
     lines = [f"{names} skipped: {why}" for names, why in skipped(chapters)]
-    lines += [
-        f"{chapter.name} ran on the simulator: {chapter.too_old}"
-        for chapter in chapters
-        if chapter.too_old
-    ]
+    lines += on_simulator(chapters)
     return [f'<p class="muted">{escape(line)}</p>' for line in lines]
 
 

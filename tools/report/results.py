@@ -279,6 +279,15 @@ def skipped(chapters: list[Chapter]) -> list[tuple[str, str]]:
     ]
 
 
+def on_simulator(chapters: list[Chapter]) -> list[str]:
+    """A sentence for each chapter that the GPU is too old for."""
+    return [
+        f"{chapter.name} ran on the simulator: {chapter.too_old}"
+        for chapter in chapters
+        if chapter.too_old
+    ]
+
+
 def human(count: float, unit: str = "") -> str:
     """27816960 -> "27.8 M": three digits, powers of 1000 (27.8 MB with unit="B").
 

@@ -13,6 +13,7 @@ from .results import (
     Chapter,
     Row,
     human,
+    on_simulator,
     scientific,
     skipped,
 )
@@ -78,11 +79,7 @@ def _line(texts: list[str], widths: list[int], columns: list[Column]) -> str:
 def _notes(chapters: list[Chapter]) -> list[str]:
     """What the cells have no room for: why a variant was skipped, why a failure is declared, where a formula is wrong."""
     notes = [f"skipped: {names}: {why}" for names, why in skipped(chapters)]
-    notes += [
-        f"{chapter.name} ran on the simulator: {chapter.too_old}"
-        for chapter in chapters
-        if chapter.too_old
-    ]
+    notes += on_simulator(chapters)
     for row in (row for chapter in chapters for row in chapter.rows):
         if row.failure:
             notes.append(f"{row.number} {row.variant} did not run: {row.failure}")
