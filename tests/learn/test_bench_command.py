@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import re
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 from unittest import mock
 
+from tools.bench import bench as bench_program
 from tools.bench import plans, summary
 from tools.learn.commands import bench
 from tools.learn.console import LearnError
@@ -49,6 +56,52 @@ class CommandTest(unittest.TestCase):
     def test_file_named_after_the_gpu(self):
         self.assertEqual(bench.short_name("NVIDIA H100 80GB HBM3, 81559 MiB"), "h100")
         self.assertEqual(bench.short_name("Card"), "gpu")
+
+
+class TimingTest(unittest.TestCase):
+    """Chapters' programs, as shell scripts."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.build = Path(folder.name)
+        (self.build / "bin").mkdir()
+
+    def time(self, refusal: str) -> tuple[list[dict], str]:
+        result = {
+            "name": "small",
+            "time_ms": {"median": 2.0, "min": 1.5, "max": 2.5, "repeats": 3},
+            "check": {"passed": True, "tensors": {"o": {"rel_l2": 1e-7}}},
+        }
+        program = self.build / "bin" / "ch04_x"
+        program.write_text(
+            "#!/bin/sh\n"
+            f'case "$*" in *"--variant large"*) echo "{refusal}" >&2; exit 2;; esac\n'
+            f"echo '{json.dumps({'variants': [result]})}'\n"
+        )
+        program.chmod(0o755)
+        point = plans.Point("fp32", 1, 2, 128, 256, False)
+        plan = plans.Plan([point], [("04_x", ["large", "small"])], [])
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            rows = bench_program.time_alone(plan, self.build, 3)
+        return rows, said.getvalue()
+
+    def test_what_the_device_cannot_run_is_skipped_and_named(self):
+        why = "a block needs 84480 bytes of shared memory, this device has 65536"
+        rows, said = self.time(f"error: --variant large cannot run this: {why}")
+        self.assertEqual([row["variant"] for row in rows], ["small"])
+        self.assertIn(f"  skipped: large cannot run this: {why}\n", said)
+
+    def test_any_other_failure_stops(self):
+        with self.assertRaisesRegex(bench_program.Stop, "no device"):
+            self.time("error: no device")
+
+    def test_modules_that_are_imported_late_exist(self):
+        source = Path(bench_program.__file__).read_text()
+        late = re.findall(r"^ +(?:from (\S+) )?import (\w+)$", source, re.MULTILINE)
+        self.assertEqual(set(late), {(".", "attention")})
+        self.assertTrue(Path(bench_program.__file__).with_name("attention.py").exists())
 
 
 class GridTest(unittest.TestCase):

@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOFTMAX = softmax_results.CHAPTERS
 GRID = [name for name in PLANS if "ladder" not in name]  # final variants only
 
+REFUSED = " cannot run this: "  # a chapter's program: the device lacks something
+
 
 class Stop(Exception):
     """The run cannot continue; the text is for the user, the status for the shell."""
@@ -87,10 +89,18 @@ def time_alone(plan: Plan, build: Path, repeat: int) -> list[dict]:
     """The rows of a plan, without the kernels of others."""
     timings = []
     for point in plan.points:
-        rows = []
+        rows, refusals = [], []
         for chapter, variants in plan.ours:
-            rows += program_rows(build, point, chapter, variants, repeat)
+            for variant in variants:
+                try:
+                    rows += program_rows(build, point, chapter, [variant], repeat)
+                except Stop as stop:
+                    if REFUSED not in str(stop):
+                        raise
+                    refusals.append(str(stop).replace("--variant", "skipped:"))
         print(f"{point!s:42} {shown(rows)}", flush=True)
+        for refusal in refusals:
+            print(f"  {refusal}", flush=True)
         timings += rows
     return timings
 
@@ -116,7 +126,7 @@ def time_attention(
                 for row in time_alone(plan, options.build, options.repeat)
             ]
             continue
-        import attention
+        from . import attention
 
         for point in plan.points:
             try:
@@ -157,7 +167,7 @@ def main() -> int:
     )
     versions = {}
     if options.peers:
-        import attention
+        from . import attention
 
         versions = attention.versions()
     timings = time_softmax(chapters, options.peers)
