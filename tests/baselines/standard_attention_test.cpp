@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "harness/runner.hpp"
 
@@ -13,6 +14,27 @@ namespace fa {
 namespace {
 
 using Shape = AttentionShape;
+
+/// Each element type, with and without a mask, on ragged lengths.
+std::vector<Shape> small_shapes() {
+  std::vector<Shape> shapes;
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    for (const bool causal : {false, true}) {
+      for (const auto& [queries, keys] :
+           {std::pair{1, 1}, {64, 64}, {33, 65}, {7, 100}, {100, 7}, {3, 1030}}) {
+        shapes.push_back({.batch = 2,
+                          .heads = 2,
+                          .kv_heads = 2,
+                          .seq_q = queries,
+                          .seq_k = keys,
+                          .head_dim = 32,
+                          .causal = causal,
+                          .dtype = dtype});
+      }
+    }
+  }
+  return shapes;
+}
 
 class StandardAttention : public ::testing::Test {
  protected:
@@ -40,21 +62,7 @@ class StandardAttention : public ::testing::Test {
 };
 
 TEST_F(StandardAttention, IsRightAndMovesTheBytesOfItsFormula) {
-  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
-    for (const bool causal : {false, true}) {
-      for (const auto& [queries, keys] :
-           {std::pair{1, 1}, {64, 64}, {33, 65}, {7, 100}, {100, 7}, {3, 1030}}) {
-        expect_right({.batch = 2,
-                      .heads = 2,
-                      .kv_heads = 2,
-                      .seq_q = queries,
-                      .seq_k = keys,
-                      .head_dim = 32,
-                      .causal = causal,
-                      .dtype = dtype});
-      }
-    }
-  }
+  for (const Shape& shape : small_shapes()) expect_right(shape);
 }
 
 TEST_F(StandardAttention, GroupedQueriesShareKeysAndValues) {
@@ -124,22 +132,9 @@ class StandardBackward : public StandardAttention {
 };
 
 TEST_F(StandardBackward, IsRightAndMovesTheBytesOfItsFormula) {
-  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
-    for (const bool causal : {false, true}) {
-      for (const auto& [queries, keys] :
-           {std::pair{1, 1}, {64, 64}, {33, 65}, {7, 100}, {100, 7}, {3, 1030}}) {
-        const VariantResult result = run({.batch = 2,
-                                          .heads = 2,
-                                          .kv_heads = 2,
-                                          .seq_q = queries,
-                                          .seq_k = keys,
-                                          .head_dim = 32,
-                                          .causal = causal,
-                                          .dtype = dtype});
-        EXPECT_EQ(result.complaint(), "")
-            << queries << " x " << keys << " " << name_of(dtype) << " " << causal;
-      }
-    }
+  for (const Shape& shape : small_shapes()) {
+    EXPECT_EQ(run(shape).complaint(), "")
+        << shape.seq_q << " x " << shape.seq_k << " " << name_of(shape.dtype) << " " << shape.causal;
   }
 }
 

@@ -43,8 +43,8 @@ def prepare(
     return preset
 
 
-def build(console: Console, preset: str, targets: list[str]) -> None:
-    """Configures, and builds the targets, or everything if none is named."""
+def configure(console: Console, preset: str) -> None:
+    """Lets CMake configure the build of a preset."""
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
     command = ["cmake", "--preset", preset]
     status, phase = phases.execute(
@@ -54,6 +54,11 @@ def build(console: Console, preset: str, targets: list[str]) -> None:
         console.say("\n".join(phase.output))
         raise LearnError(f"configuring {preset} failed: CMake says why above", 1)
 
+
+def build(console: Console, preset: str, targets: list[str]) -> None:
+    """Configures, and builds the targets, or everything if none is named."""
+    configure(console, preset)
+    env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
     reader = phases.NinjaReader()
     target = ["--target", *targets] if targets else []
     command = ["cmake", "--build", "--preset", preset, *target]

@@ -7,7 +7,17 @@ from collections import Counter
 from html import escape
 
 from . import plots
-from .results import DECLARED, FAIL, OK, SKIPPED, UNCHECKED, Chapter, Row, on_simulator, skipped
+from .results import (
+    DECLARED,
+    FAIL,
+    OK,
+    SKIPPED,
+    UNCHECKED,
+    Chapter,
+    Row,
+    on_simulator,
+    skipped,
+)
 from .table import HOW_TO_READ, cells
 
 STYLE = r"""

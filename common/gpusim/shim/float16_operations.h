@@ -79,15 +79,13 @@ GPUSIM_INLINE GPUSIM_HALF __hmin_nan(GPUSIM_HALF a, GPUSIM_HALF b) {
 
 // The same on pairs, for each half separately.
 
-GPUSIM_INLINE GPUSIM_PAIR __hadd2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hadd(a.x, b.x), __hadd(a.y, b.y));
-}
-GPUSIM_INLINE GPUSIM_PAIR __hsub2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hsub(a.x, b.x), __hsub(a.y, b.y));
-}
-GPUSIM_INLINE GPUSIM_PAIR __hmul2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hmul(a.x, b.x), __hmul(a.y, b.y));
-}
+#define GPUSIM_ON_HALVES(name, operation)                         \
+  GPUSIM_INLINE GPUSIM_PAIR name(GPUSIM_PAIR a, GPUSIM_PAIR b) {  \
+    return GPUSIM_PAIR(operation(a.x, b.x), operation(a.y, b.y)); \
+  }
+GPUSIM_ON_HALVES(__hadd2, __hadd)
+GPUSIM_ON_HALVES(__hsub2, __hsub)
+GPUSIM_ON_HALVES(__hmul2, __hmul)
 GPUSIM_INLINE GPUSIM_PAIR __h2div(GPUSIM_PAIR a, GPUSIM_PAIR b) {
   return GPUSIM_PAIR(__hdiv(a.x, b.x), __hdiv(a.y, b.y));
 }
@@ -99,42 +97,30 @@ GPUSIM_INLINE GPUSIM_PAIR __hfma2(GPUSIM_PAIR a, GPUSIM_PAIR b, GPUSIM_PAIR c) {
 }
 GPUSIM_INLINE GPUSIM_PAIR __hneg2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__hneg(a.x), __hneg(a.y)); }
 GPUSIM_INLINE GPUSIM_PAIR __habs2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__habs(a.x), __habs(a.y)); }
-GPUSIM_INLINE GPUSIM_PAIR __hmax2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hmax(a.x, b.x), __hmax(a.y, b.y));
-}
-GPUSIM_INLINE GPUSIM_PAIR __hmin2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hmin(a.x, b.x), __hmin(a.y, b.y));
-}
+GPUSIM_ON_HALVES(__hmax2, __hmax)
+GPUSIM_ON_HALVES(__hmin2, __hmin)
 
 // 1.0 where the comparison holds, 0.0 elsewhere.
-GPUSIM_INLINE GPUSIM_PAIR __heq2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__heq(a.x, b.x), __heq(a.y, b.y));
-}
-GPUSIM_INLINE GPUSIM_PAIR __hne2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hne(a.x, b.x), __hne(a.y, b.y));
-}
-GPUSIM_INLINE GPUSIM_PAIR __hlt2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hlt(a.x, b.x), __hlt(a.y, b.y));
-}
-GPUSIM_INLINE GPUSIM_PAIR __hle2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hle(a.x, b.x), __hle(a.y, b.y));
-}
-GPUSIM_INLINE GPUSIM_PAIR __hgt2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hgt(a.x, b.x), __hgt(a.y, b.y));
-}
-GPUSIM_INLINE GPUSIM_PAIR __hge2(GPUSIM_PAIR a, GPUSIM_PAIR b) {
-  return GPUSIM_PAIR(__hge(a.x, b.x), __hge(a.y, b.y));
-}
+GPUSIM_ON_HALVES(__heq2, __heq)
+GPUSIM_ON_HALVES(__hne2, __hne)
+GPUSIM_ON_HALVES(__hlt2, __hlt)
+GPUSIM_ON_HALVES(__hle2, __hle)
+GPUSIM_ON_HALVES(__hgt2, __hgt)
+GPUSIM_ON_HALVES(__hge2, __hge)
 GPUSIM_INLINE GPUSIM_PAIR __hisnan2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__hisnan(a.x), __hisnan(a.y)); }
 
 // True where the comparison holds for both halves.
-GPUSIM_INLINE bool __hbeq2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __heq(a.x, b.x) && __heq(a.y, b.y); }
-GPUSIM_INLINE bool __hbne2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hne(a.x, b.x) && __hne(a.y, b.y); }
-GPUSIM_INLINE bool __hbneu2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hneu(a.x, b.x) && __hneu(a.y, b.y); }
-GPUSIM_INLINE bool __hblt2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hlt(a.x, b.x) && __hlt(a.y, b.y); }
-GPUSIM_INLINE bool __hble2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hle(a.x, b.x) && __hle(a.y, b.y); }
-GPUSIM_INLINE bool __hbgt2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hgt(a.x, b.x) && __hgt(a.y, b.y); }
-GPUSIM_INLINE bool __hbge2(GPUSIM_PAIR a, GPUSIM_PAIR b) { return __hge(a.x, b.x) && __hge(a.y, b.y); }
+#define GPUSIM_IN_BOTH_HALVES(name, comparison)           \
+  GPUSIM_INLINE bool name(GPUSIM_PAIR a, GPUSIM_PAIR b) { \
+    return comparison(a.x, b.x) && comparison(a.y, b.y);  \
+  }
+GPUSIM_IN_BOTH_HALVES(__hbeq2, __heq)
+GPUSIM_IN_BOTH_HALVES(__hbne2, __hne)
+GPUSIM_IN_BOTH_HALVES(__hbneu2, __hneu)
+GPUSIM_IN_BOTH_HALVES(__hblt2, __hlt)
+GPUSIM_IN_BOTH_HALVES(__hble2, __hle)
+GPUSIM_IN_BOTH_HALVES(__hbgt2, __hgt)
+GPUSIM_IN_BOTH_HALVES(__hbge2, __hge)
 
 // Operators.
 
@@ -185,6 +171,8 @@ GPUSIM_INLINE bool operator<=(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { retu
 GPUSIM_INLINE bool operator>(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbgt2(a, b); }
 GPUSIM_INLINE bool operator>=(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbge2(a, b); }
 
+#undef GPUSIM_IN_BOTH_HALVES
+#undef GPUSIM_ON_HALVES
 #undef GPUSIM_BITS
 #undef GPUSIM_FROM_BITS
 #undef GPUSIM_HALF

@@ -27,18 +27,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def configure(console: Console, preset: str) -> Path:
+def configured(console: Console, preset: str) -> Path:
     """A build folder that CMake has configured."""
     build = project.build_folder(preset)
     if not (build / "build.ninja").exists():
-        env = machine.cuda_environment()
-        command = ["cmake", "--preset", preset]
-        status, phase = phases.execute(
-            console, "configure", command, phases.Phase.activity, env=env
-        )
-        if status != 0:
-            console.say("\n".join(phase.output))
-            raise LearnError(f"configuring {preset} failed: CMake says why above", 1)
+        setup.configure(console, preset)
     return build
 
 
@@ -241,7 +234,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     exercise.own_copy()  # LearnError if the chapter is not started
     refuse_json(args.json)
     preset = setup.prepare(console, args)
-    build = configure(console, preset)
+    build = configured(console, preset)
 
     def simulator() -> Path | None:
         if not preset.startswith("cuda"):
@@ -250,7 +243,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
             "wrong on the GPU: looking for the reason with the simulator", "dim"
         )
         try:
-            return configure(console, SIM)
+            return configured(console, SIM)
         except LearnError as error:  # report what the GPU shows
             console.say(f"there is no simulator here: {error}", "yellow")
             return None
