@@ -62,7 +62,7 @@ def build(console: Console, preset: str, targets: list[str]) -> None:
     reader = phases.NinjaReader()
     target = ["--target", *targets] if targets else []
     command = ["cmake", "--build", "--preset", preset, *target]
-    status, phase = phases.execute(console, "build", command, reader, env=env)
+    status, _ = phases.execute(console, "build", command, reader, env=env)
     if status != 0:
         what = reader.failed[0] if reader.failed else preset
         raise LearnError(f"building {what} failed: see the output above", 1)

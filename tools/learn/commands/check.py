@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...report.results import human
-from .. import checking, exercises, machine, phases, project, setup, trials
+from .. import checking, exercises, project, setup, trials
 from ..console import Console, LearnError
 from .run import refuse_json, write_json, write_whole
 from .start import add_chapter
