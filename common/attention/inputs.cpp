@@ -1,6 +1,9 @@
 #include "attention/inputs.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <limits>
 
 #include "attention/parallel.hpp"
 
@@ -57,13 +60,26 @@ float outlier_or_normal(const ElementBits& bits) {
   return (word >> 5) % 2 == 0 ? magnitude : -magnitude;
 }
 
+/// Element (row, column): what kSpecial says of every fourth row.
+float special(std::uint64_t stream, std::int64_t row, std::int64_t column, std::int64_t columns) {
+  const ElementBits bits(stream, row * columns + column);
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  switch (row % 4) {
+    case 1: return bits.word(3) % 4 == 0 ? -kInf : normal(bits);
+    case 2: return -kInf;
+    case 3:
+      if (column != std::int64_t(mix(stream ^ std::uint64_t(row)) % std::uint64_t(columns))) break;
+      return std::numeric_limits<float>::quiet_NaN();
+  }
+  return normal(bits);
+}
+
 }  // namespace
 
 std::optional<Init> init_of(std::string_view name) {
-  for (const Init init : {Init::kNormal, Init::kUniform, Init::kOutliers, Init::kOffset}) {
-    if (name == name_of(init)) return init;
-  }
-  return std::nullopt;
+  const auto* found = std::find(std::begin(kInitNames), std::end(kInitNames), name);
+  if (found == std::end(kInitNames)) return std::nullopt;
+  return Init(found - std::begin(kInitNames));
 }
 
 Tensor random_tensor(const TensorSpec& spec, Init init, std::uint64_t seed) {
@@ -76,6 +92,7 @@ Tensor random_tensor(const TensorSpec& spec, Init init, std::uint64_t seed) {
       case Init::kUniform: return uniform(bits.word(0));
       case Init::kOutliers: return outlier_or_normal(bits);
       case Init::kOffset: return normal(bits) + 2 * normal(ElementBits(mix(stream), element % columns));
+      case Init::kSpecial: return special(stream, element / columns, element % columns, columns);
     }
     return 0.0f;
   };

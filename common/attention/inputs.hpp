@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,10 +18,15 @@ enum class Init {
   kUniform,   ///< -1 <= x < 1
   kOutliers,  ///< normal, except that one element in 32 is in 90 .. 110 or -110 .. -90: exp(90) overflows fp32
   kOffset,    ///< normal, plus a constant for each column (of the last axis) of standard deviation 2
+  kSpecial,  ///< rows of the last axis in turn: normal; one element in four -inf; all -inf; normal with one NaN
 };
 
 /// The values of --init, in the order of the enum.
-constexpr std::string_view kInitNames[] = {"normal", "uniform", "outliers", "offset"};
+constexpr std::string_view kInitNames[] = {"normal", "uniform", "outliers", "offset", "special"};
+
+/// Those whose numbers are all finite.
+constexpr std::span<const std::string_view> kFiniteInitNames(kInitNames, 4);
+static_assert(kFiniteInitNames.back() == "offset");
 
 /// One of kInitNames.
 constexpr std::string_view name_of(Init init) { return kInitNames[int(init)]; }
@@ -30,7 +36,7 @@ std::optional<Init> init_of(std::string_view name);
 
 /// A tensor of random numbers, of the shape of `spec`.
 ///
-/// Element i depends only on the seed, the name of the tensor, i and (with kOffset) its column: not on the other sizes, the
+/// Element i depends only on the seed, the name of the tensor, i and (with kOffset and kSpecial) the length of a row: not on the other sizes, the
 /// number of cores or the machine, because integer arithmetic produces every bit (the normal distribution is the
 /// sum of twelve uniform ones, which needs neither log() nor cos()).
 Tensor random_tensor(const TensorSpec& spec, Init init, std::uint64_t seed);

@@ -36,7 +36,7 @@ class AttentionOptions {
   std::optional<std::string> dtype_;
   bool causal_ = false;
   std::optional<double> scale_;
-  RandomOptions random_;
+  RandomOptions random_{kFiniteInitNames};
   std::map<std::string, std::optional<std::string>> files_;  ///< by the name of the tensor
 };
 

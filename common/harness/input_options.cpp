@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "harness/options.hpp"
 
@@ -11,7 +12,7 @@ namespace fa {
 
 void RandomOptions::add_to(CLI::App& app, const std::string& group, const std::string& filled_with) {
   add_text(app, "--init", init_, filled_with)
-      ->option_text(fmt::format("{}", fmt::join(kInitNames, "|")))
+      ->option_text(fmt::format("{}", fmt::join(names_, "|")))
       ->group(group);
   add_whole_number(app, "--seed", seed_, "seed of the random numbers, the same everywhere (default 0)")
       ->group(group);
@@ -19,8 +20,8 @@ void RandomOptions::add_to(CLI::App& app, const std::string& group, const std::s
 
 Init RandomOptions::init() const {
   const std::string name = init_.value_or(std::string(name_of(Init::kNormal)));
-  if (const std::optional<Init> init = init_of(name)) return *init;
-  throw UsageError(fmt::format("--init '{}': must be one of {}", name, fmt::join(kInitNames, ", ")));
+  if (std::find(names_.begin(), names_.end(), name) != names_.end()) return *init_of(name);
+  throw UsageError(fmt::format("--init '{}': must be one of {}", name, fmt::join(names_, ", ")));
 }
 
 InputSource RandomOptions::source() const {

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,10 +25,13 @@ namespace fa {
 /// --init and --seed.
 class RandomOptions {
  public:
+  /// @param names  the values of --init that the problem has: the first few of kInitNames
+  explicit RandomOptions(std::span<const std::string_view> names) : names_(names) {}
+
   /// @param filled_with  the help for --init: what its values mean for this problem
   void add_to(CLI::App& app, const std::string& group, const std::string& filled_with);
 
-  /// @throws UsageError  if the word is not one of kInitNames
+  /// @throws UsageError  if the word is not one of the names
   Init init() const;
   std::uint64_t seed() const { return seed_.value_or(0); }
 
@@ -37,6 +42,7 @@ class RandomOptions {
   bool has_seed() const { return seed_.has_value(); }
 
  private:
+  std::span<const std::string_view> names_;
   std::optional<std::string> init_;
   std::optional<std::uint64_t> seed_;
 };

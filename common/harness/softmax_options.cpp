@@ -27,8 +27,9 @@ void ProblemOptions<Softmax>::add_to(CLI::App& app) {
   random_.add_to(app, group,
                  "random numbers to fill x with: standard normal (the default),\n"
                  "uniform in [-1, 1), normal with outliers (one in 32 is near +-100,\n"
-                 "where exp() overflows), or with a constant added to each column\n"
-                 "(offset)");
+                 "where exp() overflows), with a constant added to each column\n"
+                 "(offset), or special: rows in turn normal, with one logit in four\n"
+                 "-inf, all -inf, with one NaN");
   in_group(add_text(app, "--x", x_,
                     "read x from a .npy file: float32 or float16, C order,\n"
                     "[rows, cols]"))

@@ -29,7 +29,7 @@ class ProblemOptions<Softmax> {
   void refuse_random_options(const std::string& file) const;
 
   std::optional<std::int64_t> rows_, cols_;
-  RandomOptions random_;
+  RandomOptions random_{kInitNames};
   std::optional<std::string> x_, q_, k_;
   std::optional<double> scale_;
 };

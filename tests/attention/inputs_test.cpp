@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace fa {
 namespace {
@@ -96,8 +97,31 @@ TEST(Inputs, OffsetsAreTheSameInAColumn) {
   EXPECT_NE(x.data[0] - normal.data[0], x.data[1] - normal.data[1]);
 }
 
+TEST(Inputs, SpecialRowsInTurn) {
+  const Tensor x = random_tensor({.name = "x", .shape = {400, 64}}, Init::kSpecial, 5);
+  const Tensor normal = random_tensor({.name = "x", .shape = {400, 64}}, Init::kNormal, 5);
+  int hidden = 0;
+  for (std::size_t row = 0; row < 400; ++row) {
+    int not_numbers = 0;
+    for (std::size_t i = row * 64; i < row * 64 + 64; ++i) {
+      const float value = x.data[i];
+      not_numbers += std::isnan(value);
+      hidden += row % 4 == 1 && std::isinf(value);
+      const bool is_finite = row % 4 != 2 && std::isfinite(value);
+      if (is_finite) {
+        EXPECT_EQ(value, normal.data[i]) << i;
+      } else if (!std::isnan(value)) {
+        EXPECT_EQ(value, -std::numeric_limits<float>::infinity()) << i;
+      }
+    }
+    EXPECT_EQ(not_numbers, row % 4 == 3) << row;
+  }
+  EXPECT_NEAR(hidden, 100 * 64 / 4, 150);
+}
+
 TEST(Inputs, NamesOfDistributions) {
   for (const Init init : kAll) EXPECT_EQ(init_of(name_of(init)), init);
+  EXPECT_EQ(init_of("special"), Init::kSpecial);
   EXPECT_EQ(init_of("gaussian"), std::nullopt);
   EXPECT_EQ(init_of(""), std::nullopt);
 }

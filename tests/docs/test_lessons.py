@@ -222,7 +222,7 @@ class Code(InATree):
 class Exercises(InATree):
     def test_tasks_and_folded_hints(self):
         text = self.fill("exercises: kernel.cuh")
-        task = "**Exercise 1**, `twice`, about 5 minutes. Make \\`2 \\* x\\` of x\\_1."
+        task = "**Exercise 1**, `twice`, about 5 minutes. Make `2 * x` of x\\_1."
         self.assertTrue(text.startswith(task), text)
         hints = "<details><summary>Hints</summary>\n\n1. Add.\n2. x + x\n\n</details>"
         self.assertIn(
@@ -308,6 +308,38 @@ class Solutions(InATree):
                 self.assertEqual(err, f"chapters/01_x/README.md:9: {prints}\n")
         self.write("chapters/01_x/kernel.cuh", kernel + f"void f() {{\n{line}\n}}\n")
         self.assertEqual(self.run_main("--check"), (0, "", ""))  # it is no secret
+
+
+class OpenExercises(InATree):
+    OPEN = """
+[[open]]
+task = "Fewer_sectors."
+minutes = 60
+variant = "mine"
+input = "--rows 4"
+at_most = { sectors = 1000, mma = 3 }
+hints = ["How?"]
+
+[[open.answer]]
+from = "return kN * x;"
+to = "return x + x;"
+"""
+
+    def test_task_table_and_hints(self):
+        self.write("chapters/01_x/exercises.toml", SHEET + self.OPEN)
+        counted = {"read_sectors": 1500, "write_sectors": 7}
+        result = {"traffic": {"counted": counted}, "ops": {"mma": 5}}
+        self.program(json.dumps({"variants": [result]}))
+        text = self.fill("open: build/sim/bin/ch01_x")
+        self.assertTrue(
+            text.startswith("**Open exercise**, about 60 minutes. Fewer\\_")
+        )
+        self.assertIn("`./learn check 01` runs `mine` with `--rows 4`", text)
+        self.assertIn("| sectors | 1,507 | 1,000 |\n| mma instructions | 5 | 3 |", text)
+        self.assertIn("<details><summary>Hints</summary>\n\n1. How?\n", text)
+
+    def test_a_chapter_without_any(self):
+        self.refuse("open: build/sim/bin/ch01_x", "has no open exercise")
 
 
 class Output(InATree):

@@ -3,7 +3,8 @@
     run_mutants.py BUILD_DIR CHAPTER...
 
 For each chapter, on the simulator: the solutions pass; each blank fails; each wrong answer in exercises.toml fails
-with the kind of finding and the words that its entry promises. The copy is that of a learner at this point: exercises
+with the kind of finding and the words that its entry promises; the goal of each open exercise is missed by the
+chapter's kernels and reached by the known answer. The copy is that of a learner at this point: exercises
 before the wrong one are solved, those after it are still blank.
 """
 
@@ -13,7 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.learn import checking, diagnosis, exercises, machine, project, trials
+from tools.learn import (
+    checking,
+    diagnosis,
+    exercises,
+    machine,
+    opens,
+    project,
+    trials,
+)
 
 
 @dataclass
@@ -70,6 +79,29 @@ def lacks(exercise: exercises.Exercise) -> list[str]:
     ]
 
 
+def problem_of_goal(
+    bench: trials.Workbench, exercise: exercises.Exercise, goal: opens.Open
+) -> str:
+    """What is wrong with an open exercise: the chapter's kernels must miss the goal, the known answer must reach it."""
+
+    def outcome(copy: dict[str, str]) -> opens.Outcome:
+        return opens.judge(goal, bench.try_files(copy, [goal.input], goal.variant))
+
+    solved = exercise.copy_with({r.number: r.solution for r in exercise.regions})
+    if outcome(solved).reached:
+        return "the chapter's own kernels reach the goal"
+    answer = exercise.copy_with_answer(goal)
+    attempts = bench.try_files(answer, exercise.inputs)
+    finding = diagnosis.explain(
+        attempts, exercise.limits, bench.solution(tuple(exercise.inputs))
+    )
+    if finding:
+        words = "\n".join((finding.headline, *finding.details))
+        return f"the answer fails: {finding.variant} with {finding.arguments}: {words}"
+    reached = outcome(answer)
+    return "" if reached.reached else "\n".join(reached.lines(goal))
+
+
 def run(build: Path, chapter: project.Chapter) -> int:
     """Prints the results. Returns the number of problems."""
     started = time.monotonic()
@@ -80,6 +112,11 @@ def run(build: Path, chapter: project.Chapter) -> int:
     finding = diagnosis.explain(bench.try_files(solved, exercise.inputs))
     if finding:
         problems.append(f"the solution fails: {finding.variant}: {finding.headline}")
+
+    for at, goal in enumerate(exercise.opens, 1):
+        problem = problem_of_goal(bench, exercise, goal)
+        print(f"{chapter.number} open exercise {at}: {problem or 'can be reached'}")
+        problems += [problem] if problem else []
 
     cases = cases_of(exercise)
     with ThreadPoolExecutor(machine.cores()) as pool:

@@ -130,7 +130,9 @@ TEST_F(AttentionRefusal, TypesAndScales) {
   expect({"--scale", "-1"}, "--scale is -1: must be a finite number above 0");
   expect({"--scale", "inf"}, "--scale is inf: must be a finite number above 0");
   expect({"--scale", "half"}, "--scale 'half': must be a number");
-  expect({"--init", "gauss"}, "--init 'gauss': must be one of normal, uniform, outliers, offset");
+  for (const std::string init : {"gauss", "special"}) {
+    expect({"--init", init}, "--init '" + init + "': must be one of normal, uniform, outliers, offset");
+  }
   expect({"--seed", "-1"}, "--seed '-1': must be a whole number");
   expect_mention({"--causal=maybe"}, "maybe");
   expect_mention({"--rows", "3"}, "--rows");

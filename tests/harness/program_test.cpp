@@ -79,7 +79,7 @@ TEST_F(Refusal, Sizes) {
 }
 
 TEST_F(Refusal, RandomInputs) {
-  expect({"--init", "gauss"}, "--init 'gauss': must be one of normal, uniform, outliers, offset");
+  expect({"--init", "gauss"}, "--init 'gauss': must be one of normal, uniform, outliers, offset, special");
   expect({"--seed", "-1"}, "--seed '-1': must be a whole number");
   expect({"--seed", "18446744073709551616"},
          "--seed 18446744073709551616 is out of range: must be a smaller whole number");

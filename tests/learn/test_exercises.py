@@ -219,7 +219,7 @@ class SheetTest(InAChapter):
 
         sheet, first = "exercises.toml: ", "exercises.toml: exercise 1"
         wrong = f"{first}: wrong answer 1"
-        keys = "inputs, files, limit_sectors, limit_conflicts, exercise"
+        keys = "inputs, files, limit_sectors, limit_conflicts, exercise, open"
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
             f"{sheet}`inputs` must be a list of strings": but('"--rows 1"', "1"),
@@ -731,8 +731,97 @@ class CountersTest(unittest.TestCase):
         self.assertEqual(sum("row_per_warp" in line for line in whole), 1)
         self.assertEqual(sum("row_per_warp" in line for line in parts), 2)
         words = " ".join(parts)
-        for name, _ in check.COUNTERS:
-            self.assertEqual(words.count(name), 1, name)
+        for count in check.COUNTERS:
+            self.assertEqual(words.count(count.words), 1, count.words)
+
+
+OPEN = """
+[[open]]
+task = "Use fewer sectors."
+minutes = 60
+variant = "row_per_warp"
+input = "--rows 4"
+at_most = { sectors = 1_000_000, shuffles = 3 }
+hints = ["How?"]
+
+[[open.answer]]
+from = "return 3 * x;"
+to = "return x + x + x;"
+"""
+
+
+class OpenTest(InAChapter):
+    """Open exercises: what the sheet says, and what is said of an attempt."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("exercises.toml", SHEET + OPEN)
+
+    def test_the_sheet(self):
+        (goal,) = self.exercise.opens
+        self.assertEqual((goal.task, goal.minutes), ("Use fewer sectors.", 60))
+        self.assertEqual(goal.at_most, {"sectors": 1_000_000, "shuffles": 3})
+
+    def test_the_answer_is_put_into_a_solved_copy(self):
+        (goal,) = self.exercise.opens
+        text = self.exercise.copy_with_answer(goal)["kernel.cuh"]
+        self.assertIn("const int y = x + x;", text)
+        self.assertIn("    return x + x + x;\n", text)
+
+    def test_what_the_sheet_refuses(self):
+        first = "exercises.toml: open exercise 1"
+        for old, new, message in (
+            ("sectors =", "sector =", f"{first}: `sector` is no count: must be bytes,"),
+            ("1_000_000", "'few'", f"{first}: `at_most` must be a table of numbers"),
+            ("minutes = 60\n", "", f"{first}: `minutes` is missing"),
+            ('"How?"', "", f"{first} needs `at_most`, `hints` and an `answer`"),
+            ("3 * x;", "4 * x;", f"{first}: edit 1: `from` occurs 0 times in kernel"),
+        ):
+            with self.subTest(message):
+                self.write("exercises.toml", SHEET + OPEN.replace(old, new))
+                with self.assertRaises(regions.RegionError) as caught:
+                    self.exercise.opens  # noqa: B018
+                self.assertIn(message, str(caught.exception))
+
+    def shown(self, result: dict) -> tuple[str, list[dict]]:
+        attempts = [trials.Attempt("--rows 4", "row_per_warp", result, None)]
+        out = io.StringIO()
+        with mock.patch.object(trials, "run", return_value=attempts) as run:
+            data = check.show_goals(console.Console(out), self.exercise, Path("p"))
+        run.assert_called_once_with(Path("p"), ["--rows 4"], variant="row_per_warp")
+        return out.getvalue(), data
+
+    def test_a_goal_that_is_missed(self):
+        result = fixtures.variant("row_per_warp", 3, sectors_per_pass=300_000)
+        said, data = self.shown(result)
+        self.assertEqual(
+            said,
+            "open exercise:  not reached yet. Use fewer sectors.\n"
+            "   row_per_warp has 1200000 sectors, the goal is 1000000 or fewer, with --rows 4\n",
+        )
+        counts = {"sectors": 1_200_000, "shuffles": 0}
+        task = {"task": "Use fewer sectors.", "reached": False, "counts": counts}
+        self.assertEqual(data, [task])
+
+    def test_a_goal_that_is_reached(self):
+        said, data = self.shown(
+            fixtures.variant("row_per_warp", 3, sectors_per_pass=250_000)
+        )
+        self.assertEqual(said, "open exercise:  reached. Use fewer sectors.\n")
+        self.assertTrue(data[0]["reached"])
+
+    def test_few_sectors_do_not_help_wrong_numbers(self):
+        said, data = self.shown(
+            fixtures.variant("row_per_warp", 3, rel_l2=1.0, sectors_per_pass=1)
+        )
+        self.assertIn("not reached yet", said)
+        self.assertIn("row_per_warp: a result is wrong", said)
+        self.assertFalse(data[0]["reached"])
+
+    def test_a_gpu_counts_nothing(self):
+        said, data = self.shown(fixtures.variant("row_per_warp", 3, counters=False))
+        self.assertIn("./learn check 01 --preset sim judges it", said)
+        self.assertEqual(data, [])
 
 
 class DiagnosisTest(unittest.TestCase):

@@ -19,6 +19,8 @@ KIND and ARGUMENTS are one of
         the exercises in FILE, with the hints from the exercises.toml next to it inside a fold
     solution: FILE N [from "TEXT"] [to "TEXT"]
         the solution of exercise N, which is in FILE, or some of its lines; only inside a fold
+    open: PROGRAM
+        the chapter's open exercises, with the counts of its own kernels from the program's JSON
     output: COMMAND
         COMMAND and its output. It runs in the root and begins with build/sim/bin/
     counters: COMMAND
@@ -78,8 +80,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..learn import project, regions, sheet
+from ..learn import opens, project, regions, sheet
 from ..learn.console import LearnError
+from ..learn.counts import COUNTS
 from ..report import results
 from ..report import table as learn_table
 from . import (
@@ -257,8 +260,12 @@ def make_code(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 def escaped(text: str) -> str:
-    """The text, escaped so that nothing in it is Markdown."""
-    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)
+    """The text, escaped so that nothing in it is Markdown except code between backticks."""
+    parts = re.split(r"(`[^`]+`)", text)
+    return "".join(
+        part if at % 2 else re.sub(r"([\\`*_<>\[\]])", r"\\\1", part)
+        for at, part in enumerate(parts)
+    )
 
 
 def exercises_in(tree: Tree, path: Path) -> list[regions.Region]:
@@ -307,6 +314,38 @@ def make_solution(tree: Tree, folder: Path, arguments: str) -> Made:
             quoted = _lines_between(lines, start, stop, f"the solution of {number}")
             return Made(fenced(quoted, "cpp"))
     raise BlockError(f"{file} has no exercise {number}")
+
+
+def _goal_text(number: str, goal: opens.Open, result: dict) -> str:
+    """An open exercise, with the counts of the chapter's own kernel."""
+    rows = "\n".join(
+        f"| {COUNTS[name].words} | {COUNTS[name].of(result):,} | {most:,} |"
+        for name, most in goal.at_most.items()
+    )
+    hints = "\n".join(f"{n}. {escaped(hint)}" for n, hint in enumerate(goal.hints, 1))
+    return (
+        f"**Open exercise**, about {goal.minutes} minutes. {escaped(goal.task)} "
+        f"It has no blank: change the kernels of your copy as you like. Once all exercises are right, "
+        f"`./learn check {number}` runs `{goal.variant}` with `{goal.input}` and compares:\n\n"
+        f"| count | the chapter's kernel | goal, at most |\n| --- | ---: | ---: |\n{rows}\n\n"
+        f"<details><summary>Hints</summary>\n\n{hints}\n\n</details>"
+    )
+
+
+def make_open(tree: Tree, folder: Path, arguments: str) -> Made:
+    chapter = sheet.Sheet(folder, str(folder.relative_to(tree.root)))
+    try:
+        goals = chapter.opens
+    except regions.RegionError as error:
+        raise BlockError(str(error)) from None
+    if not goals:
+        raise BlockError(f"{chapter.where} has no open exercise")
+    parts = []
+    for goal in goals:
+        options = ("--variant", goal.variant, *shlex.split(goal.input))
+        (result,) = json_of(tree, arguments, *options)["variants"]
+        parts.append(_goal_text(folder.name[:2], goal, result))
+    return Made("\n\n".join(parts))
 
 
 # --- running programs -----------------------------------------------------------------------------
@@ -562,6 +601,7 @@ MAKERS = {
     "code": make_code,
     "exercises": make_exercises,
     "solution": make_solution,
+    "open": make_open,
     "output": make_output,
     "counters": make_counters,
     "blocks": make_blocks,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import project, regions, sheet
+from . import opens, project, regions, sheet
 from .console import LearnError
 from .sheet import Mutant
 from .trials import file_hash
@@ -152,6 +152,18 @@ class Exercise:
 
     def mutants(self) -> list[Mutant]:
         return self.sheet.mutants()
+
+    @property
+    def opens(self) -> list[opens.Open]:
+        """The open exercises, which have no region."""
+        return self.sheet.opens
+
+    def copy_with_answer(self, goal: opens.Open) -> dict[str, str]:
+        """A learner's copy with all solutions, and the known answer to an open exercise."""
+        copy = self.copy_with({r.number: r.solution for r in self.regions})
+        for edit in goal.answer:
+            copy[edit.file] = copy[edit.file].replace(edit.old, edit.new)
+        return copy
 
     def source(self, region: regions.Region) -> Path:
         """The chapter's file that marks an exercise."""

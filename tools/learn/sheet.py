@@ -12,7 +12,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import regions
+from . import opens, regions
+from .counts import COUNTS
 from .regions import Region, RegionError
 
 NAME = "exercises.toml"
@@ -20,7 +21,7 @@ DEFAULT_FILES = ["kernel.cuh"]
 LIMITS = ("sectors", "conflicts")
 
 STRING, STRINGS, TABLES = "a string", "a list of strings", "a list of tables"
-NUMBER, SWITCH = "a number", "true or false"
+NUMBER, SWITCH, NUMBERS = "a number", "true or false", "a table of numbers"
 
 # The keys of each table and the types of their values; keys that end with ? are optional.
 OF_FILE = {
@@ -28,6 +29,7 @@ OF_FILE = {
     "files?": STRINGS,
     **{f"limit_{name}?": SWITCH for name in LIMITS},
     "exercise": TABLES,
+    "open?": TABLES,
 }
 OF_EXERCISE = {
     "number": NUMBER,
@@ -39,6 +41,16 @@ OF_EXERCISE = {
     "wrong?": TABLES,
 }
 OF_WRONG = dict.fromkeys(("name", "from", "to", "caught_by", "says"), STRING)
+OF_OPEN = {
+    "task": STRING,
+    "minutes": NUMBER,
+    "variant": STRING,
+    "input": STRING,
+    "at_most": NUMBERS,
+    "hints": STRINGS,
+    "answer": TABLES,
+}
+OF_ANSWER = {"file?": STRING, "from": STRING, "to": STRING}
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,8 @@ def _is(value: object, kind: str) -> bool:
     if kind in (STRINGS, TABLES):
         inner = str if kind == STRINGS else dict
         return isinstance(value, list) and all(isinstance(x, inner) for x in value)
+    if kind == NUMBERS:
+        return isinstance(value, dict) and all(type(x) is int for x in value.values())
     types = {STRING: str, NUMBER: int, SWITCH: bool}
     return type(value) is types[kind]
 
@@ -179,6 +193,36 @@ class Sheet:
             )
             for region, entry in zip(marked, entries, strict=True)
         ]
+
+    @functools.cached_property
+    def opens(self) -> list[opens.Open]:
+        """The open exercises."""
+        return [
+            self._open(entry, f"{self.where}: open exercise {at}")
+            for at, entry in enumerate(self.table.get("open", []), 1)
+        ]
+
+    def _open(self, entry: dict, where: str) -> opens.Open:
+        _check(entry, OF_OPEN, where)
+        if not entry["at_most"] or not entry["hints"] or not entry["answer"]:
+            raise RegionError(f"{where} needs `at_most`, `hints` and an `answer`")
+        for name in entry["at_most"]:
+            if name not in COUNTS:
+                known = ", ".join(COUNTS)
+                raise RegionError(f"{where}: `{name}` is no count: must be {known}")
+        edits = []
+        for at, edit in enumerate(entry["answer"], 1):
+            _check(edit, OF_ANSWER, f"{where}: edit {at}")
+            file = edit.get("file", self.files[0])
+            count = self.texts.get(file, "").count(edit["from"])
+            if count != 1:
+                raise RegionError(
+                    f"{where}: edit {at}: `from` occurs {count} times in {file}; it must occur once"
+                )
+            edits.append(opens.Edit(file, edit["from"], edit["to"]))
+        fields = {key: entry[key] for key in ("task", "minutes", "variant", "input")}
+        hints, limits = tuple(entry["hints"]), entry["at_most"]
+        return opens.Open(**fields, at_most=limits, hints=hints, answer=tuple(edits))
 
     def mutants(self) -> list[Mutant]:
         """The wrong answers."""

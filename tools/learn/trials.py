@@ -125,9 +125,12 @@ def variants_of(program: Path) -> list[str]:
 
 
 def run(
-    program: Path, inputs: Iterable[str], time_limit: float = TIME_LIMIT
+    program: Path,
+    inputs: Iterable[str],
+    time_limit: float = TIME_LIMIT,
+    variant: str = "all",
 ) -> list[Attempt]:
-    """Runs all variants on all inputs, and stops after the first that hangs."""
+    """Runs one or all variants on all inputs, and stops after the first that hangs."""
     attempts: list[Attempt] = []
 
     def attempt(arguments: str, choice: str) -> list[Attempt]:
@@ -143,11 +146,11 @@ def run(
         ]
 
     for arguments in inputs:
-        found = attempt(arguments, "all")
-        if found and found[0].ended:  # in which variant?
+        found = attempt(arguments, variant)
+        if variant == "all" and found and found[0].ended:  # in which variant?
             found = []
-            for variant in variants_of(program):
-                found += attempt(arguments, variant)
+            for name in variants_of(program):
+                found += attempt(arguments, name)
                 if found[-1].ended == HANGS:
                     break
         attempts += found

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...report.results import human
-from .. import checking, exercises, project, setup, trials
+from .. import checking, exercises, opens, project, setup, trials
 from ..console import Console, LearnError
+from ..counts import COUNTS
 from .run import refuse_json, write_json, write_whole
 from .start import add_chapter
 
@@ -37,33 +38,10 @@ def configured(console: Console, preset: str) -> Path:
 
 # --- the output -----------------------------------------------------------------------------------
 
-COUNTERS = (
-    (
-        "HBM bytes",
-        lambda r: sum(r["traffic"]["counted"][f"{d}_bytes"] for d in ("read", "write")),
-    ),
-    (
-        "sectors",
-        lambda r: sum(
-            r["traffic"]["counted"][f"{d}_sectors"] for d in ("read", "write")
-        ),
-    ),
-    (
-        "requests",
-        lambda r: sum(
-            r["traffic"]["counted"][f"{d}_requests"] for d in ("read", "write")
-        ),
-    ),
-    (
-        "bank conflicts",
-        lambda r: sum(
-            r["shared"][f"{d}_wavefronts"] - r["shared"][f"{d}_wavefronts_ideal"]
-            for d in ("load", "store")
-        ),
-    ),
-    ("barriers", lambda r: r["ops"]["barriers"]),
-    ("shuffles", lambda r: r["ops"]["shuffles"]),
-)
+COUNTERS = [
+    COUNTS[name]
+    for name in ("bytes", "sectors", "requests", "conflicts", "barriers", "shuffles")
+]
 
 
 def counters(
@@ -77,13 +55,13 @@ def counters(
         return []
     arguments = own[-1].arguments
     theirs = {a.variant: a.result for a in solution if a.arguments == arguments}
-    table = [("", [name for name, _ in COUNTERS])]
+    table = [("", [count.words for count in COUNTERS])]
     for attempt in own:
         if attempt.arguments != arguments or attempt.variant not in theirs:
             continue
         pairs = [
-            (count(attempt.result), count(theirs[attempt.variant]))
-            for _, count in COUNTERS
+            (count.of(attempt.result), count.of(theirs[attempt.variant]))
+            for count in COUNTERS
         ]
         table.append(
             (attempt.variant, [f"{human(mine)} / {human(his)}" for mine, his in pairs])
@@ -200,6 +178,32 @@ def show_pass(
         )
 
 
+def show_goals(
+    console: Console, exercise: exercises.Exercise, program: Path
+) -> list[dict]:
+    """Runs the open exercises, and prints whether their goals are reached. Returns the data for --json."""
+    data = []
+    for goal in exercise.opens:
+        attempts = trials.run(program, [goal.input], variant=goal.variant)
+        outcome = opens.judge(goal, attempts)
+        if not outcome:
+            console.wrap(
+                f"./learn check {exercise.number} --preset {SIM} judges it",
+                "open exercise:  ",
+            )
+            continue
+        data.append(
+            {"task": goal.task, "reached": outcome.reached, "counts": outcome.counts}
+        )
+        if outcome.reached:
+            console.wrap(f"reached. {goal.task}", "open exercise:  ", style="green")
+            continue
+        console.wrap(f"not reached yet. {goal.task}", "open exercise:  ")
+        for line in outcome.lines(goal):
+            console.wrap(f"{line}, with {goal.input}", "   ")
+    return data
+
+
 def report(
     console: Console,
     build: Path,
@@ -221,6 +225,9 @@ def report(
         solution = trials.run(build / "bin" / exercise.chapter.executable, last)
         lines = counters(verdict.attempts, solution, console.width)
         show_pass(console, exercise, verdict, lines)
+        program = build / "bin" / exercise.target
+        summary["open"] = show_goals(console, exercise, program)
+        write_whole(kept, json.dumps(summary, indent=1) + "\n")
     else:
         show_failure(console, exercise, verdict)
     for path in exercises.edited_chapters():
