@@ -166,6 +166,10 @@ def show_pass(
         "green",
     )
     console.say("\n".join(lines))
+
+
+def show_next(console: Console, exercise: exercises.Exercise) -> None:
+    """Names the next chapter."""
     later = [c for c in project.chapters() if c.number > exercise.number]
     following = next((c for c in later if exercises.Exercise(c).exists), None)
     if following:
@@ -227,6 +231,7 @@ def report(
         show_pass(console, exercise, verdict, lines)
         program = build / "bin" / exercise.target
         summary["open"] = show_goals(console, exercise, program)
+        show_next(console, exercise)
         write_whole(kept, json.dumps(summary, indent=1) + "\n")
     else:
         show_failure(console, exercise, verdict)
