@@ -171,6 +171,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   x += size_t(blockIdx.x) * cols;
   y += size_t(blockIdx.x) * cols;
 
+  // EXERCISE 4: Write the three passes with the columns of the row distributed over the block's four warps.
   // Pass 1: the maximum.
   float m = -FLT_MAX;
   for (int first = 0; first < cols; first += kBlockThreads) m = fmaxf(m, at(x, first + thread, cols));
@@ -182,20 +183,19 @@ __global__ void __launch_bounds__(kBlockThreads)
   // Pass 2: the sum.
   float l = 0.0f;
   for (int first = 0; first < cols; first += kBlockThreads) l += expf(at(x, first + thread, cols) - m);
-  // EXERCISE 4: l is the sum of this thread's columns. Turn it into the sum of the row, in every thread.
   l = warp_sum(l);
   __syncthreads();  // every warp has read the maxima: sPartial may be overwritten
   if (first_lane) sPartial[warp] = l;
   __syncthreads();  // every warp has written its sum
   l = 0.0f;
   for (int other = 0; other < kWarps; ++other) l += sPartial[other];
-  // END 4
 
   // Pass 3: the quotients.
   const float inv_l = inverse_or_zero(l);
   for (int first = 0; first < cols; first += kBlockThreads) {
     if (const int col = first + thread; col < cols) y[col] = expf(x[col] - m) * inv_l;
   }
+  // END 4
 }
 
 }  // namespace fa::ch01
