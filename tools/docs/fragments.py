@@ -205,7 +205,7 @@ def value_quarters() -> str:
         x, mine = right + first[1] // 8 * gap, lane == MINE
         _cells(svg, x, top, first, str(lane), WARPS[register], mine, rows=2)
     y = top + 16 * HIGH + 22
-    _legend(svg, left, y, [f"quarter and v[{n}]" for n in range(4)])
+    _legend(svg, left, y, [f"quarter in v[{n}]" for n in range(4)])
     lines = (
         "The left half of the tile is B for rO[ni]: {v[0], v[1]}. The right half is B for rO[ni + 1]: {v[2], v[3]}.",
         f"Lane {MINE} supplies row {address(MINE)[0]} of the first quarter. It receives keys 2 and 3, 10 and 11 of columns 1 and 9.",
@@ -352,7 +352,7 @@ def _elements(svg, x, y, places: Received, right: Received):
         here, wrong = held.get(place, []), held.get(place) != wanted.get(place)
         text = str(here[0][0]) if len(here) == 1 else f"{len(here)} x" if here else ""
         colour = WARPS[here[0][1]] if len(here) == 1 else GREY if here else "none"
-        mine = not wrong and here[0][0] == MINE
+        mine = len(here) == 1 and here[0][0] == MINE
         _cells(svg, x, y, place, text, colour, mine, wrong=wrong)
 
 
@@ -401,3 +401,36 @@ def compared_layouts(name: str, right: Offset, own: Offset, cols: int) -> str:
     svg.text(15, y + 18, "at another place than in the chapter's layout", 11)
     svg.width = max(svg.width, 520)
     return svg.render(f"{name}: yours and the chapter's")
+
+
+Chunk = list[int] | str | None  # row and column of its source, "zeros", or nothing
+
+
+def compared_copies(name: str, right: list[list[Chunk]], own: list[list[Chunk]]) -> str:
+    """What a learner's copy puts into each chunk of a tile, next to what belongs there."""
+    svg, top, cols = Svg(), 66, 3  # of a chunk's box, in those of an element
+    for number, (whose, chunks) in enumerate(
+        (("as it should be", right), ("yours", own))
+    ):
+        x = 24 + number * (len(right[0]) * cols * WIDE + 40)
+        svg.text(x, 12, f"{name}, {whose}", 12, bold=True)
+        svg.text(x, 28, "row, column of the matrix", 11)
+        for chunk in range(len(right[0])):
+            svg.text(
+                x + (chunk + 0.5) * cols * WIDE, top - 3, str(8 * chunk), 8, "middle"
+            )
+        for row, sources in enumerate(chunks):
+            svg.text(x - 4, top + row * HIGH + 12, str(row), 8, "end")
+            for chunk, source in enumerate(sources):
+                real = isinstance(source, list)
+                text = ", ".join(map(str, source)) if real else source or ""
+                colour = WARPS[0] if real else GREY if source else "none"
+                wrong = source != right[row][chunk]
+                place = row, cols * chunk
+                _cells(svg, x, top, place, text, colour, False, cols=cols, wrong=wrong)
+    y = top + len(right) * HIGH + 22
+    note = "Rows and columns of the tile in shared memory. A box: 8 columns, 16 bytes. Empty: nothing is copied there."
+    svg.text(24, y, note, 11)
+    svg.box(24, y + 9, 10, 10, line=WRONG, thick=1.4)
+    svg.text(39, y + 18, "differs from what belongs there", 11)
+    return svg.render(f"{name}: what is copied where, yours and the chapter's")
