@@ -241,7 +241,7 @@ def printed(exercise: Exercise, copy: Mapping[str, str]) -> Printed:
 
 
 def remarks(exercise: Exercise, copy: Mapping[str, str], number: int) -> list[str]:
-    """What is wrong with the maps of one exercise; nothing if it has none, or if they cannot be printed."""
+    """What is wrong with the maps of one exercise, for `check`; nothing if it has none, or if they cannot be printed."""
     own = [which for which in of(exercise.chapter) if which.exercise == number]
     if not own:
         return []
@@ -249,4 +249,5 @@ def remarks(exercise: Exercise, copy: Mapping[str, str], number: int) -> list[st
         values = printed(exercise, copy)
     except (CompileError, Stopped):
         return []
-    return [problem for which in own if (problem := values.problem(which))]
+    problems = [problem for which in own if (problem := values.problem(which))]
+    return [f"{problem} (./learn look {exercise.number})" for problem in problems]
