@@ -425,6 +425,11 @@ class LookTest(unittest.TestCase):
             ),
             (
                 "08",
+                {"exercise_9": f"{rows}\n  exit(3);"},
+                "they stopped the program: it ended with status 3",
+            ),
+            (
+                "08",
                 {"exercise_9": f'{rows}\n  printf("lane %d", lane);'},
                 "they print something themselves",
             ),

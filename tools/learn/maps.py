@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from . import diagnosis, machine, project, regions
 from .exercises import Exercise
-from .trials import CompileError, run_contained
+from .trials import CompileError, how_it_ended, run_contained
 
 TIME_LIMIT = 5.0  # seconds for a program that takes a hundredth of one
 
@@ -231,8 +230,8 @@ def printed(exercise: Exercise, copy: Mapping[str, str]) -> Printed:
         if status is None:
             raise Stopped("they did not end, and were stopped")
         if status != 0:
-            ended = f"was ended by {signal.Signals(-status).name}"
-            raise Stopped(f"they stopped the program: {diagnosis.reason_of(ended)}")
+            why = diagnosis.reason_of(how_it_ended(status))
+            raise Stopped(f"they stopped the program: {why}")
         try:
             own, right = json.loads((folder / "output").read_bytes()).values()
         except ValueError:

@@ -80,6 +80,13 @@ def run_contained(
                 process.wait()
 
 
+def how_it_ended(status: int) -> str:
+    """The end of "the program ..", from its exit status."""
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with status {status}"
+
+
 def _once(
     program: Path, words: list[str], time_limit: float
 ) -> tuple[dict | None, str | None]:
@@ -98,12 +105,12 @@ def _once(
             pass
         said = _text_of(folder / "output").splitlines()
         if status < 0:
-            return None, f"was ended by {signal.Signals(-status).name}"
+            return None, how_it_ended(status)
         errors = [line for line in said if line.startswith("error: ")] or said[-1:]
         why = errors[0].removeprefix("error: ") if errors else "it said nothing"
         if status == NO_DEVICE:
             raise LearnError(f"{program.name} cannot run here: {why}", NO_DEVICE)
-        return None, f"ended with status {status}: {why}"
+        return None, f"{how_it_ended(status)}: {why}"
 
 
 def _launched(result: dict, report: dict) -> dict | None:

@@ -199,34 +199,33 @@ def draw(folder: Path, chosen: list[maps.Map], values: maps.Printed) -> list[str
 def require_maps(chapter: project.Chapter) -> None:
     """LearnError if the exercises of a chapter have no maps."""
     if not maps.of(chapter):
-        *others, last = (c.number for c in project.chapters() if maps.of(c))
-        having = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+        *others, last = maps.MAPS
         raise LearnError(
-            f"the exercises of chapter {chapter.number} have no maps to look at: {having} some",
+            f"the exercises of chapter {chapter.number} have no maps to look at: "
+            f"{', '.join(others)} and {last} have some",
             2,
         )
 
 
 def look(
     console: Console, exercise: exercises.Exercise, values: maps.Printed
-) -> dict[int, bool]:
-    """Shows every map that is not blank. Returns the exercises that are not right, and whether they are blank."""
+) -> list[int]:
+    """Shows every map that is not blank. Returns the numbers of the exercises that are blank or wrong."""
     where = exercise.own_places()
-    bad: dict[int, bool] = {}
-    filled = []
+    bad, filled = [], []
     for which in maps.of(exercise.chapter):
         number = which.exercise
         title = f"exercise {number}, "
         if regions.same_code(where[number].lines, exercise.region(number).stub):
             console.wrap(f"{which.name}: still blank", title, style="dim")
-            bad.setdefault(number, True)
+            bad.append(number)
             continue
         filled.append(which)
         problem = values.problem(which)
         if not problem:
             console.wrap(f"{which.name}: right", title, style="green")
             continue
-        bad[number] = False
+        bad.append(number)
         console.wrap(problem, title, style="red")
         pair = values.right[which.name], values.own[which.name]
         SHOW[type(which)](console, which, *pair)
@@ -256,9 +255,6 @@ def main(console: Console, args: argparse.Namespace) -> int:
         console.say(f"next:  ./learn check {exercise.number}")
         return 1
     bad = look(console, exercise, values)
-    first = min(bad, default=None)
-    if first is None:
-        console.say(f"next:  ./learn check {exercise.number}")
-    else:
-        console.say(f"next:  ./learn hint {exercise.number} {first}")
+    step = f"hint {exercise.number} {bad[0]}" if bad else f"check {exercise.number}"
+    console.say(f"next:  ./learn {step}")
     return 1 if bad else 0
