@@ -334,6 +334,16 @@ class LookTest(unittest.TestCase):
         self.assertEqual(lines[-1], "next:  ./learn hint 06 1")
         self.assertIn("row_for_a, yours", self.pictures("06")["row_for_a.svg"])
 
+    def test_a_header_of_the_learners_own_is_found(self):
+        copy = self.copy("06", exercise_1="  return {mine::row(lane), lane / 16 * 8};")
+        include = '#include "mine.cuh"\n'
+        self.write("06", {name: include + text for name, text in copy.items()})
+        header = (
+            "namespace mine { constexpr int row(int lane) { return lane % 16; } }\n"
+        )
+        self.exercise("06").folder.joinpath("mine.cuh").write_text(header)
+        self.assertIn("exercise 1, row_for_a: right", self.look("06"))
+
     def test_pictures_of_earlier_calls_are_removed(self):
         self.write("06", self.copy("06"))
         self.look("06")
