@@ -170,10 +170,8 @@ class Tree:
         shutil.copy(SOURCE / "learn", self.root)
         (self.root / "tools").mkdir()
         shutil.copy(SOURCE / "tools" / "__init__.py", self.root / "tools")
-        for package in (
-            "learn",
-            "report",
-        ):  # with the bytecode that Python compiled before
+        # With the bytecode that Python compiled before.
+        for package in ("docs", "learn", "report"):
             target = self.root / "tools" / package
             shutil.copytree(SOURCE / "tools" / package, target)
         for folder in ("bin", "data", "json"):

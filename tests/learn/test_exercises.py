@@ -19,6 +19,7 @@ from tools.learn import (
     diagnosis,
     exercises,
     machine,
+    maps,
     project,
     regions,
     trials,
@@ -531,6 +532,17 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(verdict.exercise, 2)
         self.assertEqual(verdict.exercises[1], checking.RIGHT)
 
+    def test_a_wrong_map_is_the_first_detail(self):
+        says = mock.Mock(return_value=["row_for_a: lane 8 gives (0, 8)"])
+        with mock.patch.object(maps, "remarks", says):
+            verdict, _ = self.judged({"b", None})
+            self.assertEqual(verdict.finding.details[:1], says.return_value)
+            self.assertEqual(verdict.finding.details[1:], ["kernel.cuh:3"])
+            self.assertEqual(says.call_args.args[2], 1)
+            says.reset_mock()
+            self.judged(set())  # a blank is not wrong: it is blank
+        says.assert_not_called()
+
     def test_a_finding_quotes_the_file_that_it_names(self):
         self.run_command(start, "01")
         lines = ["more.cuh:6", "math.cuh:6", "kernel.cuh:3", "kernel.cuh:99"]
@@ -1002,13 +1014,13 @@ class CompilerTest(unittest.TestCase):
 class TrialTest(unittest.TestCase):
     """Programs that end without a result."""
 
-    def run_program(self, script: str) -> list[trials.Attempt]:
+    def run_program(self, script: str, time_limit=0.5) -> list[trials.Attempt]:
         with tempfile.TemporaryDirectory() as name:
             program = Path(name) / "program"
             listing = 'if [ "$1" = --list ]; then printf "t: x\\n  a  A\\n  b  B\\n"; exit; fi\n'
             program.write_text(f"#!/bin/sh\n{listing}{script}\n", encoding="utf-8")
             program.chmod(0o755)
-            return trials.run(program, ["--rows 1", "--rows 2"], time_limit=0.5)
+            return trials.run(program, ["--rows 1", "--rows 2"], time_limit)
 
     def test_a_hang_is_stopped_and_its_variant_is_found(self):
         hangs = self.run_program('case "$2" in a) exit 4;; *) sleep 60;; esac')
@@ -1029,6 +1041,12 @@ class TrialTest(unittest.TestCase):
         with self.assertRaisesRegex(console.LearnError, "no GPU") as caught:
             self.run_program('echo "error: no GPU" >&2; exit 3')
         self.assertEqual(caught.exception.status, 3)
+
+    def test_a_program_that_prints_forever_is_stopped(self):
+        self.assertEqual(
+            {a.ended for a in self.run_program("exec yes", time_limit=30)},
+            {"was ended by SIGXFSZ"},
+        )
 
     def test_results_are_read(self):
         report = json.dumps({"variants": [{"name": "a"}], "tensors": {}})

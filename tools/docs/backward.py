@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .drawings import ON_COLOUR, RESULTS, WARPS, Svg
-from .fragment_maps import LANES, element_of, row_for
+from .fragment_maps import LANES, Received, element_of, received, row_for
 from .fragments import HIGH, MINE, WIDE, _cells, _numbers
 
 
@@ -32,20 +32,12 @@ def held_after_s() -> dict[tuple[int, int], list[tuple[int, int]]]:
     }
 
 
-def loaded_transposed(rows: str) -> dict[tuple[int, int], list[tuple[int, int]]]:
+def loaded_transposed(rows: str) -> Received:
     """What ldmatrix.x4.trans gives each lane in each register of a 16 x 16 tile: row and column of two elements.
 
     @param rows  "row_for_a" or "row_for_b": which lane supplies which address
     """
-    address = row_for(rows, "device")
-    places = {}
-    for lane in LANES:
-        for register in range(4):
-            row, col = address(8 * register)  # of the matrix's first row
-            places[lane, register] = [
-                (row + lane % 4 * 2 + i, col + lane // 4) for i in range(2)
-            ]
-    return places
+    return received(row_for(rows, "device"), transposed=True)
 
 
 def two_operands() -> str:

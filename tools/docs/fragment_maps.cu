@@ -7,7 +7,8 @@
 ///                "RowMajor": {"32": [[offset, ... by column], ... by row], "64", "128", "256"}, "Padded", "Swizzled"},
 ///    "device": {the same}}
 ///
-/// "chapter": the maps written out in chapter 06; "device": those that later chapters include.
+/// "chapter": the maps written out in chapter 06, or in a learner's copy of its kernel.cuh, with which ./learn look
+/// compiles this file; "device": those that later chapters include.
 #include <cstdio>
 
 #include "06_tensor_core_mma/kernel.cuh"

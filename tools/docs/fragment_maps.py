@@ -1,20 +1,26 @@
-"""Which lane holds what in chapter 06: the maps of its kernel.cuh, as tools/docs/fragment_maps.cu prints them.
+"""Which lane holds what in chapter 06: the maps of its kernel.cuh, as tools/docs/fragment_maps.cu prints them, and
+what follows from such maps.
 
 The notebooks load this file by its path, so it imports nothing but the standard library.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "fragment_maps"
 LANES = range(32)
+
+Place = tuple[int, int]  # row and column of an element
+Address = Callable[[int], Place]  # lane -> the element whose address it supplies
+Received = dict[tuple[int, int], list[Place]]  # lane, register -> its two elements
 
 
 class NotBuilt(Exception):
@@ -56,24 +62,49 @@ def element_of(
     return lambda lane, i: tuple(elements[lane][i])
 
 
-def row_for(rows: str, source: str = "chapter") -> Callable[[int], tuple[int, int]]:
+def row_for(rows: str, source: str = "chapter") -> Address:
     """Lane -> row, column of the element whose address it passes to ldmatrix. @param rows  "row_for_a" or "row_for_b" """
     places = maps(source)[rows]
     return lambda lane: tuple(places[lane])
 
 
-def loaded(rows: str) -> dict[tuple[int, int], tuple[int, int]]:
+def received(address: Address, transposed: bool = False) -> Received:
+    """What ldmatrix.x4 gives each lane in each register: the places of two elements of the tile.
+
+    Lanes 8 * i to 8 * i + 7 supply the rows of matrix i, which goes to register i. Lane 4 * g + t receives elements
+    2 * t and 2 * t + 1 of row g of each matrix; of column g if it is transposed.
+    """
+
+    def element(matrix: int, row: int, col: int) -> Place:
+        at_row, at_col = address(8 * matrix + row)
+        return at_row, at_col + col
+
+    places = {}
+    for lane in LANES:
+        g, pair = lane // 4, (lane % 4 * 2, lane % 4 * 2 + 1)
+        for register in range(4):
+            places[lane, register] = [
+                element(register, at, g) if transposed else element(register, g, at)
+                for at in pair
+            ]
+    return places
+
+
+def holders(places: Received) -> Mapping[Place, list[tuple[int, int, int]]]:
+    """Which lane, register and half of it hold each element: one, several or none."""
+    held = collections.defaultdict(list)
+    for (lane, register), pair in places.items():
+        for half, place in enumerate(pair):
+            held[place].append((lane, register, half))
+    return held
+
+
+def loaded(rows: str) -> dict[tuple[int, int], Place]:
     """What ldmatrix.x4 gives each lane in each register: row and first column of a pair of the 16 x 16 tile.
 
     @param rows  "row_for_a" or "row_for_b": which lane supplies which address
     """
-    address = row_for(rows)
-    places = {}
-    for lane in LANES:
-        for register in range(4):
-            row, col = address(8 * register + lane // 4)
-            places[lane, register] = (row, col + lane % 4 * 2)
-    return places
+    return {key: pair[0] for key, pair in received(row_for(rows)).items()}
 
 
 def layout(name: str, cols: int, source: str = "chapter") -> Callable[[int, int], int]:

@@ -1,25 +1,42 @@
-"""The drawings of chapter 06, made from the maps in its kernel.cuh."""
+"""The drawings of chapter 06, made from the maps in its kernel.cuh, and the same drawings of a learner's maps."""
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 
-from .drawings import ON_COLOUR, WARPS, Svg
-from .fragment_maps import LANES, element_of, layout, loaded, row_for
+from .drawings import GREY, ON_COLOUR, WARPS, Svg
+from .fragment_maps import (
+    LANES,
+    Address,
+    Received,
+    element_of,
+    holders,
+    layout,
+    loaded,
+    received,
+    row_for,
+)
 
 MINE = 5  # the lane that the drawings follow
+WRONG = "#dc2626"  # the frame of what differs from the correct map
+TILE = [(row, col) for row in range(16) for col in range(16)]
 
 # --- drawing --------------------------------------------------------------------------------------
 
 WIDE, HIGH = 17, 16  # of an element, in pixels
 
 
-def _cells(svg, x, y, places, text, colour, mine, rows=1, cols=1):
+def _cells(svg, x, y, places, text, colour, mine, rows=1, cols=1, wrong=False):
     """A labelled box for one or more elements. @param places  row and column of the first"""
     row, col = places
     left, top = x + col * WIDE, y + row * HIGH
     shade = 0.9 if mine else 0.2
     svg.box(left, top, cols * WIDE, rows * HIGH, colour, shade)
+    if wrong:  # inside of the box, so that no neighbour covers it
+        svg.box(
+            left + 1, top + 1, cols * WIDE - 2, rows * HIGH - 2, "none", 1, WRONG, 1.4
+        )
     middle = top + rows * HIGH / 2 + 3.5
     svg.text(
         left + cols * WIDE / 2, middle, text, 9.5, "middle", mine, ON_COLOUR * mine
@@ -92,13 +109,24 @@ def fragments() -> str:
     return svg.render("The fragments of mma.m16n8k16")
 
 
-def _addresses(svg, x, y, rows):
-    """A 16 x 16 tile in shared memory: which lane supplies the address of which 16 bytes."""
-    address = row_for(rows)
+def _addresses(svg, x, y, address: Address, right: Address | None = None):
+    """A 16 x 16 tile in shared memory: which lane supplies the address of which 16 bytes.
+
+    @param right  the correct map, if `address` may differ from it
+    """
+    lanes = collections.defaultdict(list)
     for lane in LANES:
-        row, col = address(lane)
-        text = f"lane {lane}"
-        _cells(svg, x, y, (row, col), text, WARPS[lane // 8], False, cols=8)
+        lanes[address(lane)].append(lane)
+    for place, here in lanes.items():
+        if place not in TILE:
+            continue
+        text = f"lane {here[0]}"
+        if len(here) > 1:
+            few = len(here) <= 4
+            text = f"lanes {', '.join(map(str, here))}" if few else f"{len(here)} lanes"
+        wrong = right is not None and any(right(lane) != place for lane in here)
+        colour = WARPS[here[0] // 8]
+        _cells(svg, x, y, place, text, colour, False, cols=8, wrong=wrong)
     for row in range(16):
         svg.text(x - 4, y + row * HIGH + 12, str(row), 8, "end")
 
@@ -116,7 +144,7 @@ def ldmatrix() -> str:
             left, y - 32, f"{name}: which lane supplies the address", 12, bold=True
         )
         svg.text(left, y - 17, f"{what}, columns: of the head", 11)
-        _addresses(svg, left, y, rows)
+        _addresses(svg, left, y, row_for(rows))
         svg.text(right, y - 32, "which lane receives the elements", 12, bold=True)
         svg.text(right, y - 17, "colour: the register", 11)
         _pairs(svg, right, y, loaded(rows))
@@ -152,6 +180,40 @@ def transposed() -> str:
     svg.text(0, y, note, 11)
     svg.width = max(svg.width, 660)  # texts do not count
     return svg.render("A matrix of 8 x 8, plain and transposed")
+
+
+def value_quarters() -> str:
+    """ldmatrix.x4.trans on V: which quarter goes to which register, and the two operands B that the registers are."""
+    svg, top, left, gap = Svg(), 66, 24, 20
+    right = left + 16 * WIDE + 64
+    address = row_for("row_for_a")
+    svg.text(left, 12, "V: which lane supplies the address", 12, bold=True)
+    svg.text(left, 28, "rows: keys, columns: of the head", 11)
+    _addresses(svg, left, top, address)
+    svg.text(right - 36, top + 8 * HIGH + 4, "→", 18, "middle")
+    svg.text(right, 12, "B: which lane receives the elements", 12, bold=True)
+    svg.text(right, 28, "each box: two keys of a column", 11)
+    for half in range(2):
+        x = right + half * (8 * WIDE + gap)
+        index = "ni + 1" if half else "ni"
+        svg.text(x + 4 * WIDE, top - 16, f"for rO[{index}]", 11, "middle")
+        for col in range(8):
+            svg.text(x + (col + 0.5) * WIDE, top - 3, str(8 * half + col), 8, "middle")
+    for row in range(16):
+        svg.text(right - 4, top + row * HIGH + 12, str(row), 8, "end")
+    for (lane, register), (first, _) in received(address, transposed=True).items():
+        x, mine = right + first[1] // 8 * gap, lane == MINE
+        _cells(svg, x, top, first, str(lane), WARPS[register], mine, rows=2)
+    y = top + 16 * HIGH + 22
+    _legend(svg, left, y, [f"quarter in v[{n}]" for n in range(4)])
+    lines = (
+        "The left half of the tile is B for rO[ni]: {v[0], v[1]}. The right half is B for rO[ni + 1]: {v[2], v[3]}.",
+        f"Lane {MINE} supplies row {address(MINE)[0]} of the first quarter. It receives keys 2 and 3, 10 and 11 of columns 1 and 9.",
+    )
+    for number, text in enumerate(lines, 1):
+        svg.text(left, y + 18 * number, text, 11)
+    svg.width = max(svg.width, 680)  # texts do not count
+    return svg.render("The quarters of V in the registers of two operands B")
 
 
 def c_is_a() -> str:
@@ -212,36 +274,56 @@ def repeats() -> str:
     return svg.render("Br from warps, Bc from registers")
 
 
+BANK_CELL = 25  # of four banks, in pixels
+
+
+def hits_of(offset: Callable[[int, int], int], chunk: int) -> list[int]:
+    """How many of rows 0 to 7 have a chunk in each group of four banks."""
+    groups = [offset(row, 8 * chunk) // 8 % 8 for row in range(8)]
+    return [groups.count(group) for group in range(8)]
+
+
+def _banks(svg, x, top, name, offset, cols, chunk, right=None):
+    """In which banks the chunks of eight rows are. @param right  the correct layout, if `offset` may differ from it"""
+    cell = BANK_CELL
+    svg.text(x, 12, name, 12, bold=True)
+    for row in range(8):
+        chunks = collections.defaultdict(list)
+        for part in range(cols // 8):
+            chunks[offset(row, 8 * part) // 8 % 8].append(part)
+        for group, parts in chunks.items():
+            wanted = chunk in parts
+            colour = WARPS[1] if wanted else WARPS[0]
+            left, y = x + group * cell, top + row * cell
+            svg.box(left, y, cell, cell, colour, 0.85 if wanted else 0.12)
+            if right and any(offset(row, 8 * p) != right(row, 8 * p) for p in parts):
+                svg.box(left + 1, y + 1, cell - 2, cell - 2, "none", 1, WRONG, 1.4)
+            middle = left + cell / 2
+            ink = ON_COLOUR * wanted
+            text = ",".join(map(str, parts)) if len(parts) <= 3 else f"{len(parts)} x"
+            svg.text(middle, y + 16, text, 10, "middle", wanted, ink)
+    many = max(hits_of(offset, chunk))
+    wavefronts = "wavefronts" if many > 1 else "wavefront"
+    svg.text(x, 28, f"chunk {chunk} of 8 rows: {many} {wavefronts}", 11)
+    for group in range(8):
+        svg.text(x + (group + 0.5) * cell, top - 6, str(4 * group), 9, "middle")
+    svg.text(x, top - 20, "first bank of four:", 9)
+
+
+def _bank_rows(svg, top):
+    for row in range(8):
+        svg.text(38, top + row * BANK_CELL + 16, f"row {row}", 10, "end")
+
+
 def banks() -> str:
     """In which banks the chunks of eight rows are, for the three layouts of d = 64."""
     cols, chunk = 64, 2
-    svg, cell, top = Svg(), 25, 66
+    svg, top = Svg(), 66
     for number, name in enumerate(("RowMajor", "Padded", "Swizzled")):
-        offset = layout(name, cols)
-        x = 44 + number * (8 * cell + 34)
-        svg.text(x, 12, name, 12, bold=True)
-        hits = [0] * 8
-        for row in range(8):
-            for part in range(cols // 8):
-                group = offset(row, 8 * part) // 8 % 8
-                wanted = part == chunk
-                hits[group] += wanted
-                colour = WARPS[1] if wanted else WARPS[0]
-                y = top + row * cell
-                svg.box(
-                    x + group * cell, y, cell, cell, colour, 0.85 if wanted else 0.12
-                )
-                middle = x + (group + 0.5) * cell
-                ink = ON_COLOUR * wanted
-                svg.text(middle, y + 16, str(part), 10, "middle", wanted, ink)
-        many = "wavefronts" if max(hits) > 1 else "wavefront"
-        svg.text(x, 28, f"chunk {chunk} of 8 rows: {max(hits)} {many}", 11)
-        for group in range(8):
-            svg.text(x + (group + 0.5) * cell, top - 6, str(4 * group), 9, "middle")
-        svg.text(x, top - 20, "first bank of four:", 9)
-    for row in range(8):
-        svg.text(38, top + row * cell + 16, f"row {row}", 10, "end")
-    y = top + 8 * cell + 18
+        x = 44 + number * (8 * BANK_CELL + 34)
+        _banks(svg, x, top, name, layout(name, cols), cols, chunk)
+    _bank_rows(svg, top)
+    y = top + 8 * BANK_CELL + 18
     note = f"Numbers are chunks: 8 columns, 16 bytes. Orange: what ldmatrix reads to load columns {8 * chunk} to {8 * chunk + 7} of 8 rows."
     svg.text(0, y, note, 11)
     svg.width = max(svg.width, 720)
@@ -252,7 +334,103 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "fragments": fragments,
     "ldmatrix": ldmatrix,
     "transposed": transposed,
+    "value_quarters": value_quarters,
     "c_is_a": c_is_a,
     "repeats": repeats,
     "banks": banks,
 }
+
+
+# --- a learner's maps next to the correct ones ------------------------------------------------------
+
+
+def _elements(svg, x, y, places: Received, right: Received):
+    """Which lane holds which element of a 16 x 16 tile, with a frame where it should be another."""
+    _numbers(svg, x, y, 16, 16)
+    held, wanted = holders(places), holders(right)
+    for place in TILE:
+        here, wrong = held.get(place, []), held.get(place) != wanted.get(place)
+        text = str(here[0][0]) if len(here) == 1 else f"{len(here)} x" if here else ""
+        colour = WARPS[here[0][1]] if len(here) == 1 else GREY if here else "none"
+        mine = len(here) == 1 and here[0][0] == MINE
+        _cells(svg, x, y, place, text, colour, mine, wrong=wrong)
+
+
+def compared_rows(name: str, right: Address, own: Address, transposed: bool) -> str:
+    """A learner's map from lanes to addresses below the correct one, each with what ldmatrix.x4 makes of it."""
+    svg, left, y = Svg(), 24, 50
+    beside = left + 16 * WIDE + 60
+    correct = received(right, transposed)
+    for whose, address in (
+        (f"{name}, as it should be", right),
+        (f"{name}, yours", own),
+    ):
+        svg.text(left, y - 32, whose, 12, bold=True)
+        svg.text(left, y - 17, "which lane supplies the address", 11)
+        _addresses(svg, left, y, address, right)
+        svg.text(beside, y - 17, "which lane receives the elements", 11)
+        _elements(svg, beside, y, received(address, transposed), correct)
+        svg.text(beside - 32, y + 8 * HIGH + 4, "→", 18, "middle")
+        y += 16 * HIGH + 74
+    _legend(svg, left, y - 44, [f"matrix and register {n}" for n in range(4)])
+    svg.box(left, y - 32, 10, 10, line=WRONG, thick=1.4)
+    note = "differs from the correct map. 2 x: two registers have the element; empty: none has it"
+    svg.text(left + 15, y - 23, note, 11)
+    svg.width = max(svg.width, 680)
+    return svg.render(f"{name}: yours and the correct map")
+
+
+Offset = Callable[[int, int], int]  # row, column -> position in the tile
+
+
+def compared_layouts(name: str, right: Offset, own: Offset, cols: int) -> str:
+    """A learner's layout of a tile next to the correct one. Orange: the chunk with the most bank conflicts."""
+    svg, top = Svg(), 66
+    chunk = max(range(min(cols // 8, 8)), key=lambda part: max(hits_of(own, part)))
+    for number, (whose, offset) in enumerate(
+        (("as it should be", right), ("yours", own))
+    ):
+        x = 44 + number * (8 * BANK_CELL + 54)
+        _banks(svg, x, top, f"{name}, {whose}", offset, cols, chunk, right)
+    _bank_rows(svg, top)
+    y = top + 8 * BANK_CELL + 18
+    svg.text(
+        0, y, f"Numbers are chunks: 8 columns, 16 bytes. Orange: chunk {chunk}.", 11
+    )
+    svg.box(0, y + 9, 10, 10, line=WRONG, thick=1.4)
+    svg.text(15, y + 18, "at another place than in the chapter's layout", 11)
+    svg.width = max(svg.width, 520)
+    return svg.render(f"{name}: yours and the chapter's")
+
+
+Chunk = list[int] | str | None  # row and column of its source, "zeros", or nothing
+
+
+def compared_copies(name: str, right: list[list[Chunk]], own: list[list[Chunk]]) -> str:
+    """What a learner's copy puts into each chunk of a tile, next to what belongs there."""
+    svg, top, cols = Svg(), 66, 3  # of a chunk's box, in those of an element
+    for number, (whose, chunks) in enumerate(
+        (("as it should be", right), ("yours", own))
+    ):
+        x = 24 + number * (len(right[0]) * cols * WIDE + 40)
+        svg.text(x, 12, f"{name}, {whose}", 12, bold=True)
+        svg.text(x, 28, "row, column of the matrix", 11)
+        for chunk in range(len(right[0])):
+            svg.text(
+                x + (chunk + 0.5) * cols * WIDE, top - 3, str(8 * chunk), 8, "middle"
+            )
+        for row, sources in enumerate(chunks):
+            svg.text(x - 4, top + row * HIGH + 12, str(row), 8, "end")
+            for chunk, source in enumerate(sources):
+                real = isinstance(source, list)
+                text = ", ".join(map(str, source)) if real else source or ""
+                colour = WARPS[0] if real else GREY if source else "none"
+                wrong = source != right[row][chunk]
+                place = row, cols * chunk
+                _cells(svg, x, top, place, text, colour, False, cols=cols, wrong=wrong)
+    y = top + len(right) * HIGH + 22
+    note = "Rows and columns of the tile in shared memory. A box: 8 columns, 16 bytes. Empty: nothing is copied there."
+    svg.text(24, y, note, 11)
+    svg.box(24, y + 9, 10, 10, line=WRONG, thick=1.4)
+    svg.text(39, y + 18, "differs from what belongs there", 11)
+    return svg.render(f"{name}: what is copied where, yours and the chapter's")

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from . import diagnosis, machine, phases, project, regions, trials
+from . import diagnosis, machine, maps, phases, project, regions, trials
 from .console import Console, LearnError
 from .exercises import Exercise
 
@@ -117,6 +117,14 @@ def require(console: Console, build: Path, target: str) -> None:
 
 
 # --- which exercise -------------------------------------------------------------------------------
+
+
+def compile_failure(exercise: Exercise, output: list[str]) -> Verdict:
+    """The verdict on files that do not compile. @param output  the compiler's"""
+    text, errors = compiler_errors(output, exercise.files)
+    verdict = Verdict(compiler=text)
+    _blame_for_compiling(verdict, exercise, errors)
+    return verdict
 
 
 def _blame_for_compiling(
@@ -237,6 +245,8 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
                 verdict.exercise, verdict.finding = number, finding
         if verdict.finding:
             break
+    if states.get(verdict.exercise) == WRONG:
+        verdict.finding.details[:0] = maps.remarks(exercise, copy, verdict.exercise)
     return verdict
 
 
@@ -269,10 +279,7 @@ def check(
     copy = exercise.own_copy()
     output = make(console, build, exercise.target)
     if output is not None:
-        text, errors = compiler_errors(output, exercise.files)
-        verdict = Verdict(compiler=text)
-        _blame_for_compiling(verdict, exercise, errors)
-        return verdict
+        return compile_failure(exercise, output)
     console.update("   running")
     attempts = trials.run(build / "bin" / exercise.target, exercise.inputs)
     console.clear()

@@ -385,6 +385,12 @@ def explain(
     return next((finding for finding in beyond if finding), None)
 
 
+def reason_of(ended: str) -> str:
+    """Why a program stopped. @param ended  "was ended by SIGFPE", or other words"""
+    signal = ended.split()[-1]
+    return f"{SIGNALS[signal]} ({signal})" if signal in SIGNALS else f"it {ended}"
+
+
 def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
     def finding(headline: str, *details: str) -> Finding:
         return Finding(kind, attempt.variant, attempt.arguments, headline, [*details])
@@ -394,13 +400,7 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
             "did not end, and was stopped: is there a loop whose condition never becomes false?"
         )
     if kind == "crash":
-        signal = attempt.ended.split()[-1]
-        why = (
-            f"{SIGNALS[signal]} ({signal})"
-            if signal in SIGNALS
-            else f"it {attempt.ended}"
-        )
-        return finding(f"stopped the program: {why}")
+        return finding(f"stopped the program: {reason_of(attempt.ended)}")
     if kind in DEFECTS:
         return _defect(attempt, kind)
     if kind == "did_not_run":

@@ -56,9 +56,14 @@ class Tool:
         return f"{self.name} {_dotted(self.version)}" if self.version else "none"
 
 
+def compiler_command() -> str:
+    """The command of the C++ compiler that CMake uses: $CXX, or else c++."""
+    return os.environ.get("CXX") or "c++"
+
+
 def compiler() -> Tool:
-    """The C++ compiler that CMake uses: $CXX, or else c++."""
-    command = os.environ.get("CXX") or "c++"
+    """The C++ compiler that CMake uses."""
+    command = compiler_command()
     text = first_output([*shlex.split(command), "--version"])
     if text is None:
         wanted = (

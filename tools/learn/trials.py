@@ -52,49 +52,65 @@ def _text_of(file: Path) -> str:
         return ""
 
 
+def run_contained(
+    folder: Path, program: Path, words: Iterable[str], time_limit: float
+) -> int | None:
+    """Runs a program with a learner's code, which writes to FOLDER/output. Returns its status, or None if it hangs.
+
+    It has no core dumps and files of at most 64 MiB, so that code that prints forever does not fill the disk.
+    """
+    shell = 'ulimit -c 0; ulimit -f 131072; exec "$@"'  # in blocks of 512 bytes
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            ["sh", "-c", shell, "sh", str(program), *words],
+            cwd=folder,
+            env=os.environ | {"GPUSIM_DEVICE": ""},  # the default one
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        try:
+            return process.wait(time_limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def how_it_ended(status: int) -> str:
+    """The end of "the program ..", from its exit status."""
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with status {status}"
+
+
 def _once(
     program: Path, words: list[str], time_limit: float
 ) -> tuple[dict | None, str | None]:
-    """Runs the program. Returns its JSON, or else how it ended.
-
-    It runs in a folder of its own, without core dumps and with files of at most 64 MiB, so that a kernel that
-    prints forever does not fill the disk.
-    """
+    """Runs the program in a folder of its own. Returns its JSON, or else how it ended."""
     with tempfile.TemporaryDirectory(prefix="learn-trial-") as name:
         folder = Path(name)
-        shell = 'ulimit -c 0 -f 65536; exec "$@"'
-        command = ["sh", "-c", shell, "sh", str(program), *words]
-        with (folder / "output").open("wb") as output:
-            process = subprocess.Popen(
-                [*command, "--json", str(folder / "result.json")],
-                cwd=folder,
-                env=os.environ | {"GPUSIM_DEVICE": ""},  # the default one
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-            )
-            try:
-                status = process.wait(time_limit)
-            except subprocess.TimeoutExpired:
-                return None, HANGS
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+        result = folder / "result.json"
+        status = run_contained(
+            folder, program, [*words, "--json", str(result)], time_limit
+        )
+        if status is None:
+            return None, HANGS
         try:
-            text = (folder / "result.json").read_text(encoding="utf-8")
-            return json.loads(text), None
+            return json.loads(result.read_text(encoding="utf-8")), None
         except (OSError, ValueError):
             pass
         said = _text_of(folder / "output").splitlines()
         if status < 0:
-            return None, f"was ended by {signal.Signals(-status).name}"
+            return None, how_it_ended(status)
         errors = [line for line in said if line.startswith("error: ")] or said[-1:]
         why = errors[0].removeprefix("error: ") if errors else "it said nothing"
         if status == NO_DEVICE:
             raise LearnError(f"{program.name} cannot run here: {why}", NO_DEVICE)
-        return None, f"ended with status {status}: {why}"
+        return None, f"{how_it_ended(status)}: {why}"
 
 
 def _launched(result: dict, report: dict) -> dict | None:
