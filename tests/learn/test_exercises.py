@@ -456,6 +456,21 @@ class SeveralFilesTest(InAChapter):
         text = self.run_command(solution, "01", "3")
         self.assertIn("   return x * x;\n   chapters/01_x/more.cuh:3\n", text)
 
+    def test_diff_compares_code_not_indentation(self):
+        self.run_command(start, "01")
+        self.answer(1, "int mine;", "  const int y = x + x;", "    return  y;")
+        text = self.run_command(diff, "01", "1")
+        self.assertIn(
+            ".\n-  int mine;\n   const int y = x + x;\n     return  y;\n", text
+        )
+        self.assertNotIn("\n+  const", text)
+        self.answer(1, "const int y = x + x;", "\treturn y;")
+        text = self.run_command(diff, "01", "1")
+        self.assertIn("exercise 1, line 5: Make 2 x of x.\n   the same\n", text)
+        file = self.own / "kernel.cuh"
+        file.write_text(file.read_text().replace("\nint twice", "\n  int twice"))
+        self.assertNotIn("outside", self.run_command(diff, "01"))
+
     def test_an_edit_of_any_file_outdates_the_last_check(self):
         self.run_command(start, "01")
         build = self.root / "build"
