@@ -541,10 +541,46 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(calls[:1], [(True, "b")])
         self.assertIn((True, None), calls)
 
-    def test_a_blank_is_named_when_the_answers_before_it_are_right(self):
-        verdict, _ = self.judged(set())
+    def test_a_blank_is_named_when_the_answers_are_right_and_nothing_else_is_said_about_it(
+        self,
+    ):
+        verdict, calls = self.judged(set())
         self.assertEqual(verdict.exercise, 2)
-        self.assertEqual(verdict.exercises[1], checking.RIGHT)
+        states = {1: checking.RIGHT, 2: checking.BLANK}
+        self.assertEqual(verdict.exercises, states)
+        self.assertTrue(all(answered for answered, _ in calls))
+        self.assertTrue(verdict.blank)
+        self.assertIsNone(verdict.kind)
+        out = io.StringIO()
+        check.show_failure(console.Console(out), self.exercise, verdict)
+        self.assertEqual(
+            out.getvalue(),
+            "exercises: 1 right, 2 blank\n"
+            "exercise 2 is still blank\n"
+            "task:  Make 3 x of x.\n"
+            "next:  fill it in; a hint: ./learn hint 01 2\n",
+        )
+
+    def test_a_wrong_answer_is_told_before_a_blank_that_comes_earlier(self):
+        copy = self.exercise.copy_with({3: ("  return 1;",)})
+        race = {"kind": "race", "message": "more.cuh:6", "count": 1}
+        calls = []
+
+        def try_files(files, inputs, variant):
+            calls.append(variant)
+            return [attempt(defects=[race] if len(calls) == 2 else [])]
+
+        bench = mock.Mock(try_files=try_files, solution=mock.Mock(return_value=[]))
+        verdict = checking.judge(bench, self.exercise, copy)
+        states = {1: checking.BLANK, 2: checking.BLANK, 3: checking.WRONG}
+        self.assertEqual((verdict.exercise, verdict.exercises), (3, states))
+        self.assertEqual(verdict.finding.kind, "race")
+        self.run_command(start, "01")
+        out = io.StringIO()
+        check.show_failure(console.Console(out), self.exercise, verdict)
+        self.assertIn("v: has a race\n   more.cuh:6\n", out.getvalue())
+        self.assertIn("exercises: 1 blank, 2 blank, 3 wrong\n", out.getvalue())
+        self.assertIn("exercise 3 is wrong\n", out.getvalue())
 
     def test_a_finding_quotes_the_file_that_it_names(self):
         self.run_command(start, "01")
@@ -872,6 +908,40 @@ class DiagnosisTest(unittest.TestCase):
         finding = diagnosis.explain([sectors(64)], limits, solution)
         self.assertEqual(finding.kind, "sectors")
         self.assertIn("68 sectors of 32 bytes, the chapter's 12", finding.details[0])
+
+    def test_why_there_are_more_sectors(self):
+        def reads(requests: int, sectors: int, size: int) -> trials.Attempt:
+            counted = {"read_requests": requests, "read_sectors": sectors}
+            counted |= {"read_bytes": requests * size, "tensors": {}}
+            traffic = attempt().result["traffic"]
+            return attempt(traffic=traffic | {"counted": counted})
+
+        def said(own: trials.Attempt, solution: trials.Attempt) -> list[str]:
+            return diagnosis.explain([own], ["sectors"], [solution]).details
+
+        self.assertEqual(
+            said(reads(10, 290, 128), reads(10, 45, 128)),
+            [
+                "your loads and stores touch 290 sectors of 32 bytes, the chapter's 45",
+                "your warps execute 10 load instructions, with 29 sectors each; the chapter's 10, with 4.5 each",
+                "do neighbouring lanes access neighbouring elements?",
+            ],
+        )
+        narrower = "one of yours moves 128 bytes, one of the chapter's 512: "
+        narrower += "your loads are narrower, or fewer lanes take part in them"
+        self.assertEqual(
+            said(reads(40, 640, 128), reads(10, 160, 512)),
+            [
+                "your loads and stores touch 640 sectors of 32 bytes, the chapter's 160",
+                "your warps execute 40 load instructions, with 16 sectors each; the chapter's 10, with 16 each",
+                narrower,
+            ],
+        )
+        traffic = {"write_requests": 4, "write_sectors": 64, "write_bytes": 128}
+        stores = attempt(traffic={"counted": traffic})
+        fewer = attempt(traffic={"counted": traffic | {"write_sectors": 16}})
+        finding = diagnosis._beyond("sectors", [stores], [fewer])
+        self.assertIn("4 store instructions, with 16 sectors", finding.details[1])
 
     def test_a_loop_without_end_a_crash_and_a_refusal(self):
         def ended(how: str) -> trials.Attempt:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from . import diagnosis, machine, phases, project, regions, trials
@@ -24,7 +25,7 @@ class Verdict:
     """The outcome of a check."""
 
     passed: bool = False
-    exercise: int | None = None  # the faulty one
+    exercise: int | None = None  # the faulty one, or else the first blank
     finding: diagnosis.Finding | None = None
     exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. UNKNOWN
     compiler: list[str] = field(
@@ -32,6 +33,11 @@ class Verdict:
     )  # its errors in the learner's files
     remark: str | None = None
     attempts: list[trials.Attempt] = field(default_factory=list)  # with all answers
+
+    @property
+    def blank(self) -> bool:
+        """Whether the exercise to do next has no answer yet, and all answers are right."""
+        return self.exercises.get(self.exercise) == BLANK
 
     @property
     def kind(self) -> str | None:
@@ -211,33 +217,39 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
         for region in exercise.regions
     }
     states = verdict.exercises
-    first_blank = next((n for n in states if states[n] == BLANK), None)
-    tried = [n for n in states if states[n] == UNKNOWN or n == first_blank]
+    answered = [n for n in states if states[n] == UNKNOWN]
 
-    def try_alone(number: int, quick: bool) -> list[trials.Attempt] | None:
-        try:
-            return _try_alone(bench, exercise, copy, number, quick)
-        except trials.CompileError:
-            return None  # it needs something that another exercise defines
-
-    # A quick pass first. Answers that pass it are tested again in full before a blank, which is wrong, is blamed.
+    # A quick pass first. Before a blank, which is wrong, is blamed, the answers are tested in full.
     for quick in (True, False):
-        numbers = [n for n in tried if states[n] != BLANK or not quick]
-        quickly = [quick or states[n] == BLANK for n in numbers]
+        alone = partial(explain_alone, bench, exercise, copy, quick=quick)
         with ThreadPoolExecutor(machine.cores()) as pool:
-            attempts_at = pool.map(try_alone, numbers, quickly)
-            outcomes = dict(zip(numbers, attempts_at, strict=True))
-        for number, attempts in outcomes.items():
-            if attempts is None:
-                continue
-            finding = diagnosis.explain(attempts, limits, solution)
-            if states[number] != BLANK:
-                states[number] = WRONG if finding else RIGHT
+            outcomes = pool.map(alone, answered)
+        for number, (state, finding) in zip(answered, outcomes, strict=True):
+            states[number] = state
             if finding and verdict.exercise is None:
                 verdict.exercise, verdict.finding = number, finding
         if verdict.finding:
-            break
+            return verdict
+    verdict.exercise = next((n for n in states if states[n] == BLANK), None)
     return verdict
+
+
+def explain_alone(
+    bench: trials.Workbench,
+    exercise: Exercise,
+    copy: dict[str, str],
+    number: int,
+    quick: bool,
+) -> tuple[str, diagnosis.Finding | None]:
+    """Whether one answer is RIGHT or WRONG, and how; UNKNOWN if it needs something that another exercise defines."""
+    try:
+        attempts = _try_alone(bench, exercise, copy, number, quick)
+    except trials.CompileError:
+        return UNKNOWN, None
+    limits = exercise.limits
+    solution = bench.solution(tuple(exercise.inputs)) if limits else []
+    finding = diagnosis.explain(attempts, limits, solution)
+    return WRONG if finding else RIGHT, finding
 
 
 def _first_change_outside(copy: dict[str, str], blank: dict[str, str]) -> str | None:
@@ -289,7 +301,7 @@ def check(
 
     sim = simulator()
     verdict = _judge_on(console, sim, exercise, copy) if sim else Verdict()
-    if not verdict.finding:
+    if not (verdict.finding or verdict.blank):
         verdict.finding = own
         if not verdict.remark and verdict.exercises:
             verdict.remark = (

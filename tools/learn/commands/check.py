@@ -133,7 +133,10 @@ def cut(line: str, width: int) -> str:
 def show_failure(
     console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
 ) -> None:
-    """Prints the fault and its evidence, then which exercises are right, then the task and the next command."""
+    """Prints the fault and its evidence, then which exercises are right, then the task and the next command.
+
+    A blank has no fault: its stub is not the learner's.
+    """
     finding, number = verdict.finding, verdict.exercise
     if verdict.compiler:
         own = exercise.files if len(exercise.files) == 1 else [exercise.folder]
@@ -149,7 +152,8 @@ def show_failure(
         console.say(f"   with {finding.arguments}", "dim")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
-    console.say()
+    if not verdict.blank:
+        console.say()
     if verdict.exercises:
         style = {checking.RIGHT: "green", checking.WRONG: "red"}
         states = (
@@ -162,17 +166,17 @@ def show_failure(
             f"next:  compare your file with the solution: ./learn diff {exercise.number}"
         )
         return
-    blank = verdict.exercises.get(number) == checking.BLANK
     what = (
         "is still blank"
-        if blank
+        if verdict.blank
         else "does not compile"
         if verdict.compiler
         else "is wrong"
     )
     console.say(f"exercise {number} {what}", "red")
     console.wrap(exercise.region(number).task, "task:  ")
-    console.say(f"next:  ./learn hint {exercise.number} {number}")
+    command = f"./learn hint {exercise.number} {number}"
+    console.say(f"next:  {'fill it in; a hint: ' if verdict.blank else ''}{command}")
 
 
 def show_pass(
