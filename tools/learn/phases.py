@@ -136,7 +136,7 @@ NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}  # NinjaReader reads this
 class NinjaReader:
     """Turns Ninja's status into progress, and passes on what a compiler prints."""
 
-    _STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
+    STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
     _FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class NinjaReader:
         self._command_follows = False
 
     def __call__(self, phase: Phase, line: str) -> None:
-        if status := self._STATUS.match(line):
+        if status := self.STATUS.match(line):
             phase.progress(int(status[1]), int(status[2]), status[3])
         elif failed := self._FAILED.match(line):
             self.failed.append(failed[1])

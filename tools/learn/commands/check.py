@@ -130,6 +130,32 @@ def cut(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: width - 3]} .."
 
 
+def show_compiler(console: Console, lines: list[str]) -> None:
+    """Prints messages of the compiler in full, and the code below them as it is."""
+    for line in lines:
+        if checking.CODE.match(line):
+            console.say(f"   {line}")
+        else:
+            console.wrap(line, "   ")
+
+
+def show_evidence(
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+) -> None:
+    """Prints the compiler's warnings about the learner's lines, and what the kernels printed."""
+    if verdict.warnings:
+        console.say("the compiler warns:", "yellow")
+        show_compiler(console, verdict.warnings)
+    if said := verdict.printed:
+        console.wrap(said.arguments, "your kernels printed, with ", style="bold")
+        for line in said.lines:
+            console.say(cut(f"   {line}", console.width))
+        if more := said.count - len(said.lines):
+            console.say(f"   and {more} more line{'s' if more > 1 else ''}", "dim")
+            command = f"./learn try {exercise.number} {said.arguments}"
+            console.wrap(command, "   more of them: ")
+
+
 def show_failure(
     console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
 ) -> None:
@@ -141,8 +167,7 @@ def show_failure(
     if verdict.compiler:
         own = exercise.files if len(exercise.files) == 1 else [exercise.folder]
         console.say(f"{project.shown(own[0])} does not compile:", "bold")
-        for line in verdict.compiler:
-            console.say(cut(f"   {line}", console.width))
+        show_compiler(console, verdict.compiler)
     if finding:
         console.wrap(finding.headline, f"{finding.variant}: ", style="bold")
         for detail in finding.details:
@@ -152,6 +177,7 @@ def show_failure(
         console.say(f"   with {finding.arguments}", "dim")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
+    show_evidence(console, exercise, verdict)
     if not verdict.blank:
         console.say()
     if verdict.exercises:
@@ -192,6 +218,7 @@ def show_pass(
         "green",
     )
     console.say("\n".join(lines))
+    show_evidence(console, exercise, verdict)
     later = [c for c in project.chapters() if c.number > exercise.number]
     following = next((c for c in later if exercises.Exercise(c).exists), None)
     if following:
