@@ -72,6 +72,8 @@ MESSAGE = re.compile(
 )
 CODE = re.compile(r"^\s+(\d+ )?\|")  # a line of the source, or the mark below it
 SHOWN_ERRORS = SHOWN_WARNINGS = 3
+PRINTED_LINES = 20  # of the kernels
+MANY_STEPS = 6  # of a build; the learner's own file takes two
 
 Position = tuple[Path, int]  # lines count from 1
 
@@ -154,9 +156,6 @@ def make(console: Console, build: Path, target: str) -> tuple[int, list[str]]:
         console, "build", command, reader, env=env, quiet=True
     )
     return status, phase.output
-
-
-MANY_STEPS = 6  # the learner's own file takes two
 
 
 def build_own(
@@ -403,13 +402,11 @@ def printed_by(program: Path, verdict: Verdict) -> trials.Printed | None:
     if finding and any(a.arguments == finding.arguments for a in prints):
         variants = (finding.variant, "all")
         cases = [(finding.arguments, variant) for variant in variants] + cases
+    limit = 1.0 if verdict.kind == "hang" else trials.TIME_LIMIT
     for arguments, variant in cases:
-        if said := trials.printed(program, arguments, variant, PRINTED_LINES):
+        if said := trials.printed(program, arguments, variant, PRINTED_LINES, limit):
             return said
     return None
-
-
-PRINTED_LINES = 20
 
 
 def _judge_on(

@@ -50,7 +50,7 @@ class Attempt:
 class Printed:
     """What the kernels of a run printed."""
 
-    arguments: str  # of the program
+    options: str  # of the program
     lines: list[str]  # the first ones
     count: int  # of all lines
 
@@ -137,13 +137,14 @@ def printed(
     time_limit: float = TIME_LIMIT,
 ) -> Printed | None:
     """What the kernels of a variant, or of "all", print on an input; None if they print nothing."""
-    words = ["--variant", variant, *shlex.split(arguments)]
-    said = _once(program, words, time_limit, IN_ORDER).said
+    choice = ["--variant", variant]
+    said = _once(program, [*choice, *shlex.split(arguments)], time_limit, IN_ORDER).said
     if not said:
         return None
     lines = said.removesuffix(b"\n").split(b"\n")
     shown = [line.decode("utf-8", "replace") for line in lines[:most]]
-    return Printed(shlex.join(words), shown, len(lines))
+    options = arguments if variant == "all" else f"{arguments} {shlex.join(choice)}"
+    return Printed(options, shown, len(lines))
 
 
 def _launched(result: dict, report: dict) -> dict | None:

@@ -139,21 +139,29 @@ def show_compiler(console: Console, lines: list[str]) -> None:
             console.wrap(line, "   ")
 
 
+def show_warnings(console: Console, warnings: list[str]) -> None:
+    """Prints the compiler's warnings about the learner's lines."""
+    if warnings:
+        console.say("the compiler warns:", "yellow")
+        show_compiler(console, warnings)
+
+
 def show_evidence(
     console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
 ) -> None:
     """Prints the compiler's warnings about the learner's lines, and what the kernels printed."""
-    if verdict.warnings:
-        console.say("the compiler warns:", "yellow")
-        show_compiler(console, verdict.warnings)
+    show_warnings(console, verdict.warnings)
     if said := verdict.printed:
-        console.wrap(said.arguments, "your kernels printed, with ", style="bold")
+        console.wrap(said.options, "your kernels printed, with ", style="bold")
         for line in said.lines:
             console.say(cut(f"   {line}", console.width))
         if more := said.count - len(said.lines):
-            console.say(f"   and {more} more line{'s' if more > 1 else ''}", "dim")
-            command = f"./learn try {exercise.number} {said.arguments}"
-            console.wrap(command, "   more of them: ")
+            console.say(f"   and {lines_in_words(more)}; to see more:", "dim")
+            console.say(f"   ./learn try {exercise.number} {said.options}")
+
+
+def lines_in_words(more: int) -> str:
+    return f"{more} more line{'s' if more > 1 else ''}"
 
 
 def show_failure(
@@ -178,7 +186,7 @@ def show_failure(
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
     show_evidence(console, exercise, verdict)
-    if not verdict.blank:
+    if finding or verdict.compiler or verdict.warnings or verdict.printed:
         console.say()
     if verdict.exercises:
         style = {checking.RIGHT: "green", checking.WRONG: "red"}
