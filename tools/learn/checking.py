@@ -73,7 +73,6 @@ MESSAGE = re.compile(
 CODE = re.compile(r"^\s+(\d+ )?\|")  # a line of the source, or the mark below it
 SHOWN_ERRORS = SHOWN_WARNINGS = 3
 PRINTED_LINES = 20  # of the kernels
-MANY_STEPS = 6  # of a build; the learner's own file takes two
 
 Position = tuple[Path, int]  # lines count from 1
 
@@ -137,18 +136,12 @@ def compiler_warnings(output: Iterable[str], own: set[Position]) -> list[str]:
 
 def make(console: Console, build: Path, target: str) -> tuple[int, list[str]]:
     """Builds a target. Returns Ninja's exit status, and what it and the compiler print."""
-    announced = False
+    if not (build / "bin" / target).exists():
+        console.say(f"-- build: {target} and what it needs; later builds are short")
 
     def reader(phase: phases.Phase, line: str) -> None:
-        nonlocal announced
-        if not (step := phases.NinjaReader.STATUS.match(line)):
-            return
-        if int(step[2]) > MANY_STEPS and not announced:
-            console.say(
-                f"-- build: {target}, {step[2]} steps; the next builds are short"
-            )
-            announced = True
-        phase.activity(line)
+        if phases.NinjaReader.STATUS.match(line):
+            phase.activity(line)
 
     command = ["cmake", "--build", str(build), "--target", target]
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
