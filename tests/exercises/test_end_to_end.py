@@ -181,6 +181,10 @@ class EndToEndTest(InAClone):
             ("  return; const float m = 0.0f;",): ("were never written",),
             ("  throw 1; const float m = 0.0f;",): ("threw an exception",),
             ("  float m = 0; for (;;) m += 1;",): ("did not end, and was stopped",),
+            ('  printf("here\\n"); throw 1;', "  const float m = 0.0f;"): (
+                "threw an exception",
+                " --variant row_per_thread\n   here\n",
+            ),
             ("  float m;",): ("y is wrong", "the compiler warns:", "uninitialized"),
         }
         for lines, words in answers.items():

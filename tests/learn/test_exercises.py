@@ -929,7 +929,7 @@ class DiagnosisTest(unittest.TestCase):
                 "do neighbouring lanes access neighbouring elements?",
             ],
         )
-        narrower = "one of yours moves 128 bytes, one of the chapter's 512: "
+        narrower = "each of yours moves 128 bytes, each of the chapter's 512: "
         narrower += "your loads are narrower, or fewer lanes take part in them"
         self.assertEqual(
             said(reads(40, 640, 128), reads(10, 160, 512)),
@@ -1201,14 +1201,19 @@ echo '{report}' > "$2"
     def test_try_shows_more_lines_than_check_and_counts_the_rest(self):
         text = self.try_("seq 1 250")
         self.assertIn(f"\n199\n200\nand 50 more lines\n\n{self.TABLE}", text)
+        text = self.try_("printf '%9000s\\n' x")
+        self.assertLessEqual(max(map(len, text.splitlines())), try_.SHOWN_COLUMNS)
 
     def test_try_stops_what_prints_for_ever(self):
-        stopped = "^stopped after 1000 lines: is there a loop"
-        with (
-            mock.patch.object(try_, "MOST_LINES", 1000),
-            self.assertRaisesRegex(console.LearnError, stopped),
-        ):
-            self.try_("while :; do echo x; done")
+        for prints, lines in (("echo x", 501), ("printf x", 16)):
+            stopped = f"^stopped after {lines} lines: is there a loop"
+            with (
+                self.subTest(prints),
+                mock.patch.object(try_, "MOST_CHARACTERS", 1000),
+                mock.patch.object(phases, "LONGEST_LINE", 64),
+                self.assertRaisesRegex(console.LearnError, stopped),
+            ):
+                self.try_(f"while :; do {prints}; done")
 
     def test_try_says_in_one_line_what_the_program_refuses(self):
         refuses = "echo \"error: --rows 'x': must be a whole number\" >&2; exit 2"
@@ -1216,6 +1221,8 @@ echo '{report}' > "$2"
             self.try_(refuses, "--rows", "x")
         self.assertEqual(str(caught.exception), "--rows 'x': must be a whole number")
         self.assertEqual(caught.exception.status, 2)
+        with self.assertRaisesRegex(console.LearnError, "^no such thing$"):
+            self.try_("echo 'error: no such thing' >&2; exit 1")
         with self.assertRaisesRegex(
             console.LearnError, "exercise was ended by SIGSEGV: it used an address"
         ):

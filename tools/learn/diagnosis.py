@@ -365,7 +365,7 @@ def _more_sectors(attempt: Attempt, solution: Attempt) -> list[str]:
         size = _global(attempt, "bytes")[way] / mine
         their_size = _global(solution, "bytes")[way] / theirs
         details.append(
-            f"one of yours moves {size:.4g} bytes, one of the chapter's {their_size:.4g}: "
+            f"each of yours moves {size:.4g} bytes, each of the chapter's {their_size:.4g}: "
             f"your {_plural(what)} are narrower, or fewer lanes take part in them"
         )
     return details

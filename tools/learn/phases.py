@@ -15,6 +15,7 @@ from pathlib import Path
 from .console import Console
 from .project import ROOT
 
+LONGEST_LINE = 1 << 16  # characters; what prints for ever may never end its line
 QUIET_SECONDS = 10  # the longest silence in a log that is not a terminal
 
 
@@ -115,7 +116,7 @@ def execute(
         process_group=None if may_ask else 0,
     ) as process:
         try:
-            for line in process.stdout:
+            for line in iter(lambda: process.stdout.readline(LONGEST_LINE), ""):
                 phase.output.append(line.rstrip("\n"))
                 reader(phase, phase.output[-1])
             status = process.wait()

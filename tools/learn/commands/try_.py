@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import tempfile
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from .start import add_chapter
 
 HELP = "run your kernels on an input of your own, and see what they print"
 SHOWN_LINES = 200  # of what the kernels print
-MOST_LINES = 1_000_000  # after which they are taken to print forever
+SHOWN_COLUMNS = 500  # of each of them
+MOST_CHARACTERS = 50_000_000  # after which they are taken to print forever
 
 
 def add_own(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +41,7 @@ class Reader:
 
     table: str  # how the table begins, which comes last
     printed: int = 0  # lines of the kernels
+    characters: int = 0
     in_table: bool = False
 
     def __call__(self, phase: phases.Phase, line: str) -> None:
@@ -57,12 +58,13 @@ class Reader:
 
     def _kernel(self, phase: phases.Phase, line: str) -> None:
         self.printed += 1
+        self.characters += len(line) + 1
         if self.printed <= SHOWN_LINES:
-            phase.show(line)
-        elif self.printed > MOST_LINES:
+            phase.show(check.cut(line, SHOWN_COLUMNS))
+        if self.characters > MOST_CHARACTERS:
             self.end(phase.console)
             raise LearnError(
-                f"stopped after {MOST_LINES} lines: is there a loop that prints and never ends?",
+                f"stopped after {self.printed} lines: is there a loop that prints and never ends?",
                 1,
             )
 
@@ -90,7 +92,7 @@ def run(
             [*words, "--json", str(result)],
             reader,
             cwd=Path.cwd(),  # options may name files
-            env={name: os.environ.get(name, n) for name, n in trials.IN_ORDER.items()},
+            env=trials.IN_ORDER,
             quiet=True,
         )
         data = json.loads(result.read_text()) if result.exists() else None
@@ -101,7 +103,7 @@ def run(
         why = diagnosis.SIGNALS.get(ended)
         because = f": {why}" if why else ""
         raise LearnError(f"{program.name} was ended by {ended}{because}", 1)
-    if status > 1:
+    if status > 1 or (status and not data):
         raise LearnError(refusal(phase.output), status)
     return status, data
 
