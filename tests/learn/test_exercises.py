@@ -1173,6 +1173,21 @@ echo '{report}' > "$2"
         text = self.check(not_b, finding=finding)
         self.assertEqual(text, "your kernels printed, with --rows 2\n   all\n")
 
+    def test_printing_may_be_why_more_bytes_move(self):
+        finding = diagnosis.Finding("traffic", "v", "--rows 1", "is right, but ..")
+        text = self.check("echo x", finding=finding)
+        self.assertIn("   (what the arguments of printf() read counts as well)\n", text)
+
+    def test_a_pass_shows_warnings_and_what_was_printed(self):
+        said = trials.Printed("--rows 1", ["x"], 1)
+        verdict = checking.Verdict(passed=True, warnings=["w: y"], printed=said)
+        out = io.StringIO()
+        check.show_pass(console.Console(out), self.exercise, verdict, ["counters"])
+        shown = (
+            "the compiler warns:\n   w: y\nyour kernels printed, with --rows 1\n   x\n"
+        )
+        self.assertIn(f"counters\n{shown}next:", out.getvalue())
+
     def test_a_crash_leaves_what_was_printed_before(self):
         text = self.check('echo "here"; echo terminated >&2; kill -SEGV $$')
         self.assertEqual(text, "your kernels printed, with --rows 1\n   here\n")

@@ -158,6 +158,8 @@ def show_evidence(
         if more := said.count - len(said.lines):
             console.say(f"   and {lines_in_words(more)}; to see more:", "dim")
             console.say(f"   ./learn try {exercise.number} {said.options}")
+        if verdict.kind in ("traffic", "sectors"):
+            console.say("   (what the arguments of printf() read counts as well)")
 
 
 def lines_in_words(more: int) -> str:
