@@ -74,7 +74,9 @@ function(fa_add_chapter)
     add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu} ${arg_SOURCES})
     target_include_directories(${name}_exercise_kernels PRIVATE ${exercise} ${CMAKE_CURRENT_SOURCE_DIR}
       ${PROJECT_SOURCE_DIR}/chapters)
-    target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness fa_baselines)  # without fa_warnings: blanks leave much unused
+    target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness fa_baselines)
+    target_compile_options(${name}_exercise_kernels PRIVATE  # blanks leave much unused
+      $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wshadow -Wno-unused -Wunused-value>)
     fa_kernels(${name}_exercise_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${shared})
     fa_use_precompiled(${name}_exercise_kernels fa_chapter_headers)
     if(arg_ARCHITECTURE)

@@ -55,6 +55,10 @@ def problem_of(
     copy = exercise.copy_with(before | {case.exercise: case.answer})
     verdict = checking.judge(bench, exercise, copy)
     finding = verdict.finding
+    if verdict.blank:  # which `check` does not explain
+        _, finding = checking.explain_alone(
+            bench, exercise, copy, verdict.exercise, True
+        )
     if not finding:
         return f"nothing was found: {verdict.remark or 'it passes'}"
     if verdict.exercise != case.exercise:

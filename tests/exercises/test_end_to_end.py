@@ -159,7 +159,8 @@ class EndToEndTest(InAClone):
     def test_3_blanks_compile_fail_and_name_exercise_1(self):
         done = self.clone.check()
         self.says(done, 1, "exercise 1 is still blank", "./learn hint 01 1")
-        self.assertNotIn("warning", done.stdout)
+        self.assertNotIn("warn", done.stdout)
+        self.assertNotIn("row_per_thread", done.stdout)  # no finding
         self.says(self.clone.learn(), 0, "failing: exercise 1")
 
     def test_4_hints_come_one_at_a_time(self):
@@ -180,11 +181,39 @@ class EndToEndTest(InAClone):
             ("  return; const float m = 0.0f;",): ("were never written",),
             ("  throw 1; const float m = 0.0f;",): ("threw an exception",),
             ("  float m = 0; for (;;) m += 1;",): ("did not end, and was stopped",),
+            ('  printf("here\\n"); throw 1;', "  const float m = 0.0f;"): (
+                "threw an exception",
+                " --variant row_per_thread\n   here\n",
+            ),
+            ("  float m;",): ("y is wrong", "the compiler warns:", "uninitialized"),
         }
         for lines, words in answers.items():
             with self.subTest(lines):
                 self.clone.answer(1, *lines)
                 self.says(self.clone.check(), 1, *words, "exercise 1 ")
+
+    def test_5_what_kernels_print_is_shown_in_the_order_of_blocks_and_threads(self):
+        printing = 'printf("%d.%d\\n", blockIdx.x, threadIdx.x);'
+        self.clone.answer(1, f"  {printing}", "  const float m = FLT_MAX;")
+        first = "with --rows 3 --cols 1 --seed 1 --variant row_per_thread"
+        words = f"your kernels printed, {first}\n   0.0\n   0.1\n   0.2\n"
+        self.says(self.clone.check(), 1, words, "exercise 1 is wrong")
+        options = ["--rows", "300", "--variant", "row_per_thread", "--no-install"]
+        done = self.clone.learn("try", "01", *options)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("\nand 100 more lines\n\n01_safe_softmax: Safe", done.stdout)
+        lines = [f"{at // 128}.{at % 128}" for at in range(200)]
+        self.assertEqual(done.stdout.splitlines()[:200], lines)
+        self.assertIn("row_per_thread: y[0, 0] is", done.stdout)
+        self.clone.answer(1, f"  {printing}", *self.clone.regions[0].solution)
+        options = ["--rows", "3", "--variant", "row_per_thread"]
+        done = self.clone.learn("try", "01", *options, "--json", "-", "--no-install")
+        self.assertEqual(json.loads(done.stdout)["problem"]["rows"], 3)
+        self.assertTrue(done.stderr.startswith("0.0\n0.1\n0.2\n\n01_"), done.stderr)
+        self.assertEqual(done.returncode, 0)
+        done = self.clone.learn("try", "01", "--rows", "x", "--no-install")
+        self.assertEqual(done.stderr, "learn: --rows 'x': must be a whole number\n")
+        self.says(done, 2)
 
     def test_6_the_next_exercise_is_named_and_an_edit_is_noticed(self):
         self.clone.answer(1)

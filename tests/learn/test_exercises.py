@@ -20,11 +20,13 @@ from tools.learn import (
     exercises,
     machine,
     maps,
+    phases,
     project,
     regions,
+    setup,
     trials,
 )
-from tools.learn.commands import check, diff, hint, reset, solution, start
+from tools.learn.commands import check, diff, hint, reset, solution, start, try_
 
 from . import fakes, fixtures
 
@@ -457,6 +459,21 @@ class SeveralFilesTest(InAChapter):
         text = self.run_command(solution, "01", "3")
         self.assertIn("   return x * x;\n   chapters/01_x/more.cuh:3\n", text)
 
+    def test_diff_compares_code_not_indentation(self):
+        self.run_command(start, "01")
+        self.answer(1, "int mine;", "  const int y = x + x;", "    return  y;")
+        text = self.run_command(diff, "01", "1")
+        self.assertIn(
+            ".\n-  int mine;\n   const int y = x + x;\n     return  y;\n", text
+        )
+        self.assertNotIn("\n+  const", text)
+        self.answer(1, "const int y = x + x;", "\treturn y;")
+        text = self.run_command(diff, "01", "1")
+        self.assertIn("exercise 1, line 5: Make 2 x of x.\n   the same\n", text)
+        file = self.own / "kernel.cuh"
+        file.write_text(file.read_text().replace("\nint twice", "\n  int twice"))
+        self.assertNotIn("outside", self.run_command(diff, "01"))
+
     def test_an_edit_of_any_file_outdates_the_last_check(self):
         self.run_command(start, "01")
         build = self.root / "build"
@@ -527,10 +544,46 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(calls[:1], [(True, "b")])
         self.assertIn((True, None), calls)
 
-    def test_a_blank_is_named_when_the_answers_before_it_are_right(self):
-        verdict, _ = self.judged(set())
+    def test_a_blank_is_named_when_the_answers_are_right_and_nothing_else_is_said_about_it(
+        self,
+    ):
+        verdict, calls = self.judged(set())
         self.assertEqual(verdict.exercise, 2)
-        self.assertEqual(verdict.exercises[1], checking.RIGHT)
+        states = {1: checking.RIGHT, 2: checking.BLANK}
+        self.assertEqual(verdict.exercises, states)
+        self.assertTrue(all(answered for answered, _ in calls))
+        self.assertTrue(verdict.blank)
+        self.assertIsNone(verdict.kind)
+        out = io.StringIO()
+        check.show_failure(console.Console(out), self.exercise, verdict)
+        self.assertEqual(
+            out.getvalue(),
+            "exercises: 1 right, 2 blank\n"
+            "exercise 2 is still blank\n"
+            "task:  Make 3 x of x.\n"
+            "next:  fill it in; a hint: ./learn hint 01 2\n",
+        )
+
+    def test_a_wrong_answer_is_told_before_a_blank_that_comes_earlier(self):
+        copy = self.exercise.copy_with({3: ("  return 1;",)})
+        race = {"kind": "race", "message": "more.cuh:6", "count": 1}
+        calls = []
+
+        def try_files(files, inputs, variant):
+            calls.append(variant)
+            return [attempt(defects=[race] if len(calls) == 2 else [])]
+
+        bench = mock.Mock(try_files=try_files, solution=mock.Mock(return_value=[]))
+        verdict = checking.judge(bench, self.exercise, copy)
+        states = {1: checking.BLANK, 2: checking.BLANK, 3: checking.WRONG}
+        self.assertEqual((verdict.exercise, verdict.exercises), (3, states))
+        self.assertEqual(verdict.finding.kind, "race")
+        self.run_command(start, "01")
+        out = io.StringIO()
+        check.show_failure(console.Console(out), self.exercise, verdict)
+        self.assertIn("v: has a race\n   more.cuh:6\n", out.getvalue())
+        self.assertIn("exercises: 1 blank, 2 blank, 3 wrong\n", out.getvalue())
+        self.assertIn("exercise 3 is wrong\n", out.getvalue())
 
     def test_a_wrong_map_is_the_first_detail(self):
         says = mock.Mock(return_value=["row_for_a: lane 8 gives (0, 8)"])
@@ -959,6 +1012,40 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(finding.kind, "sectors")
         self.assertIn("68 sectors of 32 bytes, the chapter's 12", finding.details[0])
 
+    def test_why_there_are_more_sectors(self):
+        def reads(requests: int, sectors: int, size: int) -> trials.Attempt:
+            counted = {"read_requests": requests, "read_sectors": sectors}
+            counted |= {"read_bytes": requests * size, "tensors": {}}
+            traffic = attempt().result["traffic"]
+            return attempt(traffic=traffic | {"counted": counted})
+
+        def said(own: trials.Attempt, solution: trials.Attempt) -> list[str]:
+            return diagnosis.explain([own], ["sectors"], [solution]).details
+
+        self.assertEqual(
+            said(reads(10, 290, 128), reads(10, 45, 128)),
+            [
+                "your loads and stores touch 290 sectors of 32 bytes, the chapter's 45",
+                "your warps execute 10 load instructions, with 29 sectors each; the chapter's 10, with 4.5 each",
+                "do neighbouring lanes access neighbouring elements?",
+            ],
+        )
+        narrower = "each of yours moves 128 bytes, each of the chapter's 512: "
+        narrower += "your loads are narrower, or fewer lanes take part in them"
+        self.assertEqual(
+            said(reads(40, 640, 128), reads(10, 160, 512)),
+            [
+                "your loads and stores touch 640 sectors of 32 bytes, the chapter's 160",
+                "your warps execute 40 load instructions, with 16 sectors each; the chapter's 10, with 16 each",
+                narrower,
+            ],
+        )
+        traffic = {"write_requests": 4, "write_sectors": 64, "write_bytes": 128}
+        stores = attempt(traffic={"counted": traffic})
+        fewer = attempt(traffic={"counted": traffic | {"write_sectors": 16}})
+        finding = diagnosis._beyond("sectors", [stores], [fewer])
+        self.assertIn("4 store instructions, with 16 sectors", finding.details[1])
+
     def test_a_loop_without_end_a_crash_and_a_refusal(self):
         def ended(how: str) -> trials.Attempt:
             return trials.Attempt("--rows 1", "v", None, None, how)
@@ -1009,6 +1096,253 @@ class CompilerTest(unittest.TestCase):
         output = ["build/chapter.cu:30:8: error: 'merge' was not declared", "ninja: .."]
         found = checking.compiler_errors(output, [self.OWN])
         self.assertEqual(found, (output[:1], []))
+
+    WARNINGS = f"""\
+{OWN}: In function 'void f()':
+{OWN}:9:49: warning: 'm' may be used uninitialized [-Wmaybe-uninitialized]
+    9 |   for (;;) l += expf(x[col] - m);
+      |                      ~~~~~~~^~~
+{OWN}:4:9: note: 'm' was declared here
+    4 |   float m;
+      |         ^
+{OWN}:20:1: warning: not the learner's line [-Wshadow]
+{OWN}(30): warning #549-D: variable "m" is used before its value is set
+"""
+
+    def test_warnings_are_those_about_the_learners_lines(self):
+        lines = self.WARNINGS.splitlines() * 2  # two instantiations of a template
+        text = checking.compiler_warnings(lines, {(self.OWN, 4), (self.OWN, 30)})
+        own = "exercises/01_x/kernel.cuh"
+        self.assertEqual(
+            text,
+            [
+                f"{own}:9:49: warning: 'm' may be used uninitialized [-Wmaybe-uninitialized]",
+                "    9 |   for (;;) l += expf(x[col] - m);",
+                "      |                      ~~~~~~~^~~",
+                f'{own}(30): warning #549-D: variable "m" is used before its value is set',
+            ],
+        )
+        many = [f"{self.OWN}:{n}:1: warning: w" for n in range(1, 9)]
+        own_lines = {(self.OWN, n) for n in range(1, 9)}
+        self.assertEqual(len(checking.compiler_warnings(many, own_lines)), 3)
+
+    def test_a_long_error_is_shown_in_full_and_code_as_it_is(self):
+        out = io.StringIO()
+        terminal = console.Console(out)
+        terminal.width = 60
+        error = f"k.cuh:1:2: error: {'no matching function ' * 4}for call"
+        code = f"    1 |   {'f(); ' * 20}"
+        check.show_compiler(terminal, [error, code])
+        text = out.getvalue()
+        self.assertEqual(" ".join(text.splitlines()[:-1]).split(), error.split())
+        self.assertLessEqual(max(map(len, text.splitlines()[:-1])), 60)
+        self.assertTrue(text.endswith(f"\n   {code}\n"))
+
+
+class BuildTest(InAChapter):
+    """Builds of the learner's program, with a stand-in for CMake."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_command(start, "01")
+        self.build = self.root / "build"
+        self.build.mkdir()
+        cmake = self.root / "bin/cmake"
+        cmake.parent.mkdir()
+        cmake.write_text(
+            f"#!/bin/sh\ncat {self.root}/said; exit $(cat {self.root}/status)\n"
+        )
+        cmake.chmod(0o755)
+        path = f"{cmake.parent}:/usr/bin:/bin"
+        patch = mock.patch.dict("os.environ", {"PATH": path})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def make(self, *said: str, status: int = 0):
+        """Builds, when Ninja says this. Returns what the learner sees, the verdict and the warnings."""
+        (self.root / "said").write_text("\n".join(said) + "\n")
+        (self.root / "status").write_text(str(status))
+        out = io.StringIO()
+        found = checking.build_own(console.Console(out), self.build, self.exercise)
+        return out.getvalue(), *found
+
+    def steps(self, count: int) -> list[str]:
+        folder = f"{self.exercise.target}_kernels.dir"
+        return [f"[{n}/{count}] Building {folder}/{n}.o" for n in range(1, count + 1)]
+
+    def test_the_first_build_says_what_it_builds_where_there_is_no_terminal(self):
+        with mock.patch.object(phases, "QUIET_SECONDS", -1):
+            text, _, _ = self.make("[0/2] Re-checking", *self.steps(12))
+        headline = (
+            "-- build: ch01_x_exercise and what it needs; later builds are short\n"
+        )
+        self.assertTrue(text.startswith(headline), text)
+        self.assertIn("s  [7/12] Building ch01_x_exercise_kernels.dir/7.o\n", text)
+
+    def test_a_later_build_is_silent_unless_it_is_long(self):
+        (self.build / "bin").mkdir()
+        (self.build / "bin/ch01_x_exercise").touch()
+        self.assertEqual(self.make(*self.steps(2)), ("", None, []))
+        with mock.patch.object(phases, "QUIET_SECONDS", -1):
+            self.assertIn("s  [2/2] Building", self.make(*self.steps(2))[0])
+
+    def test_warnings_of_the_last_compilation_are_kept(self):
+        file = self.exercise.files[0]
+        text = file.read_text().replace("  if (x)\n    return x;", "  float m;")
+        file.write_text(text)
+        at = text.splitlines().index("  float m;") + 1
+        mine = f"{file}:{at}:9: warning: m is not used"
+        blank = f"{file}:{at + 1}:9: warning: no"
+        shown = [f"exercises/01_x/kernel.cuh:{at}:9: warning: m is not used"]
+        first, *rest = self.steps(2)
+        _, failed, warnings = self.make(first, mine, blank, *rest)
+        self.assertEqual((failed, warnings), (None, shown))
+        self.assertEqual(self.make("ninja: no work to do.")[2], shown)
+        self.assertEqual(self.make(*self.steps(2))[2], [])
+
+    def test_a_build_that_fails_gives_a_verdict(self):
+        error = f"{self.exercise.files[0]}:5:3: error: no"
+        _, failed, warnings = self.make(*self.steps(2), error, status=1)
+        self.assertEqual(failed.compiler, ["exercises/01_x/kernel.cuh:5:3: error: no"])
+        self.assertEqual((failed.exercise, failed.kind, warnings), (1, "compile", []))
+
+
+class PrintingTest(InAChapter):
+    """Kernels that print."""
+
+    TABLE = "01_x: X\na table\n"
+
+    def setUp(self):
+        super().setUp()
+        self.run_command(start, "01")
+
+    def program(self, script: str) -> Path:
+        """A program whose kernels do this: it writes its JSON, then its table."""
+        report = json.dumps({"chapter": "01_x", "variants": [{"name": "v"}]})
+        path = self.root / "build/bin/ch01_x_exercise"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f"""#!/bin/sh
+if [ "$1" = --list ]; then printf 't: x\\n  v  V\\n'; exit; fi
+words="$*"
+while [ $# -gt 1 ] && [ "$1" != --json ]; do shift; done
+{script}
+printf '{self.TABLE}'
+echo '{report}' > "$2"
+"""
+        )
+        path.chmod(0o755)
+        return path
+
+    def check(self, script: str, **fields) -> str:
+        """What `check` shows of the kernels' output."""
+        program = self.program(script)
+        attempts = trials.run(program, ["--rows 1", "--rows 2"])
+        verdict = checking.Verdict(attempts=attempts, **fields)
+        verdict.printed = checking.printed_by(program, verdict)
+        out = io.StringIO()
+        check.show_evidence(console.Console(out), self.exercise, verdict)
+        return out.getvalue()
+
+    def test_kernels_that_print_nothing(self):
+        self.assertEqual(self.check(""), "")
+
+    def test_the_first_lines_are_shown_and_the_rest_is_counted(self):
+        text = self.check("seq 1 50")
+        self.assertTrue(text.startswith("your kernels printed, with --rows 1\n   1\n"))
+        end = "   20\n   and 30 more lines; to see more:\n   ./learn try 01 --rows 1\n"
+        self.assertTrue(text.endswith(end), text)
+        one = self.check("seq 1 21")
+        self.assertIn("   20\n   and 1 more line; to see more:\n", one)
+        self.assertNotIn("more", self.check("seq 1 20"))
+
+    def test_a_line_without_an_end_is_not_the_table(self):
+        text = self.check("printf 'm = 1'")
+        self.assertEqual(text, "your kernels printed, with --rows 1\n   m = 1\n")
+
+    def test_blocks_print_in_order(self):
+        text = self.check('echo "threads $GPUSIM_THREADS"')
+        self.assertIn("   threads 1\n", text)
+
+    def test_the_variant_and_the_input_of_the_finding_come_first(self):
+        finding = diagnosis.Finding("numbers", "b", "--rows 2", "y is wrong")
+        of_b = 'case "$words" in *"t b"*) echo b;; *) echo all;; esac'
+        text = self.check(of_b, finding=finding)
+        expected = "your kernels printed, with --rows 2 --variant b\n   b\n"
+        self.assertEqual(text, expected)
+        not_b = 'case "$words" in *"t b"*) ;; *"rows 2"*) echo all;; esac'
+        text = self.check(not_b, finding=finding)
+        self.assertEqual(text, "your kernels printed, with --rows 2\n   all\n")
+
+    def test_printing_may_be_why_more_bytes_move(self):
+        finding = diagnosis.Finding("traffic", "v", "--rows 1", "is right, but ..")
+        text = self.check("echo x", finding=finding)
+        self.assertIn("   (what the arguments of printf() read counts as well)\n", text)
+
+    def test_a_pass_shows_warnings_and_what_was_printed(self):
+        said = trials.Printed("--rows 1", ["x"], 1)
+        verdict = checking.Verdict(passed=True, warnings=["w: y"], printed=said)
+        out = io.StringIO()
+        check.show_pass(console.Console(out), self.exercise, verdict, ["counters"])
+        shown = (
+            "the compiler warns:\n   w: y\nyour kernels printed, with --rows 1\n   x\n"
+        )
+        self.assertTrue(out.getvalue().endswith(f"counters\n{shown}"))
+
+    def test_a_crash_leaves_what_was_printed_before(self):
+        text = self.check('echo "here"; echo terminated >&2; kill -SEGV $$')
+        self.assertEqual(text, "your kernels printed, with --rows 1\n   here\n")
+
+    def try_(self, script: str, *words: str) -> str:
+        """The output of ./learn try."""
+        self.program(script)
+        build = self.root / "build"
+        with (
+            mock.patch.object(setup, "prepare", return_value="sim"),
+            mock.patch.object(check, "configured", return_value=build),
+            mock.patch.object(checking, "build_own", return_value=(None, ["w: x"])),
+        ):
+            return self.run_command(try_, "01", *words)
+
+    def test_try_shows_warnings_then_what_kernels_print_then_the_table(self):
+        text = self.try_('echo "$words" | cut -d" " -f-6; printf end', "--rows", "3")
+        warning = "the compiler warns:\n   w: x\n"
+        line = "--variant all --rows 3 --json "
+        self.assertIn(f"{warning}{line}", text)
+        self.assertTrue(text.endswith(f"\nend\n\n{self.TABLE}"), text)
+        self.assertEqual(self.status, 0)
+        text = self.try_('echo "$words"', "--variant", "v")
+        self.assertIn("\n--variant v --json", text)
+
+    def test_try_shows_more_lines_than_check_and_counts_the_rest(self):
+        text = self.try_("seq 1 250")
+        self.assertIn(f"\n199\n200\nand 50 more lines\n\n{self.TABLE}", text)
+        text = self.try_("printf '%9000s\\n' x")
+        self.assertLessEqual(max(map(len, text.splitlines())), try_.SHOWN_COLUMNS)
+
+    def test_try_stops_what_prints_for_ever(self):
+        for prints, lines in (("echo x", 501), ("printf x", 16)):
+            stopped = f"^stopped after {lines} lines: is there a loop"
+            with (
+                self.subTest(prints),
+                mock.patch.object(try_, "MOST_CHARACTERS", 1000),
+                mock.patch.object(phases, "LONGEST_LINE", 64),
+                self.assertRaisesRegex(console.LearnError, stopped),
+            ):
+                self.try_(f"while :; do {prints}; done")
+
+    def test_try_says_in_one_line_what_the_program_refuses(self):
+        refuses = "echo \"error: --rows 'x': must be a whole number\" >&2; exit 2"
+        with self.assertRaises(console.LearnError) as caught:
+            self.try_(refuses, "--rows", "x")
+        self.assertEqual(str(caught.exception), "--rows 'x': must be a whole number")
+        self.assertEqual(caught.exception.status, 2)
+        with self.assertRaisesRegex(console.LearnError, "^no such thing$"):
+            self.try_("echo 'error: no such thing' >&2; exit 1")
+        with self.assertRaisesRegex(
+            console.LearnError, "exercise was ended by SIGSEGV: it used an address"
+        ):
+            self.try_("kill -SEGV $$")
 
 
 class TrialTest(unittest.TestCase):

@@ -233,6 +233,38 @@ class RunTest(LearnTest):
             self.assertIn(f"--v {data}/v.npy --do {data}/do.npy --json", call)
         self.assertEqual(self.tree.calls("ch01_safe_softmax"), [])
 
+    def test_options_after_the_chapter_are_for_its_program(self):
+        done = self.tree.learn("run", "01", "--rows", "3", "--no-install", "--cols=5")
+        self.assert_well(done)
+        [call] = self.tree.calls("ch01_safe_softmax")
+        self.assertIn(" --variant all --rows 3 --cols=5 --json ", call)
+        self.assertEqual(self.tree.calls("dpkg-query"), [])
+        self.assertIn(
+            "ch01_safe_softmax --variant all --rows 3 --cols=5\n", done.stdout
+        )
+        done = self.tree.learn(
+            "run", "2", "--scale", "-1", "--variant", "online", "--json", "-"
+        )
+        self.assertEqual(json.loads(done.stdout), [fixtures.online_softmax()])
+        [call] = self.tree.calls("ch02_online_softmax")
+        self.assertIn("--variant online --q ", call)
+        self.assertIn("/k.npy --scale -1 --json", call)
+
+    def test_an_element_type_of_ones_own_is_the_only_one(self):
+        run = fixtures.chapter("08_backward", [fixtures.variant("v", 1)])
+        self.tree.set_results(run)
+        (self.tree.root / "chapters/08_backward").mkdir()
+        (self.tree.root / "chapters/08_backward/README.md").touch()
+        self.assert_well(self.tree.learn("run", "8", "--dtype", "fp16"))
+        [call] = self.tree.calls("ch08_backward")
+        self.assertIn("--variant all --dtype fp16 --q ", call)
+
+    def test_what_the_program_refuses_is_one_line(self):
+        done = self.tree.learn("run", "1", "--rows", "x", FAKE_EXIT_01="2")
+        self.assert_one_line(done, 2, "learn: --q q.npy: must be float16\n")
+        done = self.tree.learn("run", "--rows", "3", "01")
+        self.assert_one_line(done, 2, "unrecognized arguments come before NN: --rows")
+
     def test_a_gpu_takes_the_time(self):
         self.assert_well(self.tree.learn("run", "1", "--preset", "cuda"))
         self.assertIn("--bench", self.tree.calls("ch01_safe_softmax")[0])

@@ -121,7 +121,7 @@ class ProfileTest(unittest.TestCase):
         self.assert_one_line(self.learn("1", "--exercise"), 2, "no exercises")
         root = self.tree.root
         text = "  // EXERCISE 1: Add.\n  return 1;\n  // END 1\n"
-        sheet = "inputs = ['']\n[[exercise]]\nnumber = 1\nhints = ['+']\nstub = 'return 0;'\n"
+        sheet = "inputs = ['']\n[[exercise]]\nnumber = 1\nminutes = 5\nhints = ['+']\nstub = 'return 0;'\n"
         (root / "chapters/01_safe_softmax/kernel.cuh").write_text(text)
         (root / "chapters/01_safe_softmax/exercises.toml").write_text(sheet)
         self.assert_one_line(self.learn("1", "--exercise"), 2, "./learn start 01")

@@ -7,9 +7,10 @@ has the solution of every other exercise.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from . import diagnosis, machine, maps, phases, project, regions, trials
@@ -24,14 +25,23 @@ class Verdict:
     """The outcome of a check."""
 
     passed: bool = False
-    exercise: int | None = None  # the faulty one
+    exercise: int | None = None  # the faulty one, or else the first blank
     finding: diagnosis.Finding | None = None
     exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. UNKNOWN
     compiler: list[str] = field(
         default_factory=list
     )  # its errors in the learner's files
+    warnings: list[str] = field(
+        default_factory=list
+    )  # of the compiler, about the learner's lines
+    printed: trials.Printed | None = None  # by the kernels
     remark: str | None = None
     attempts: list[trials.Attempt] = field(default_factory=list)  # with all answers
+
+    @property
+    def blank(self) -> bool:
+        """Whether the exercise to do next has no answer yet, and all answers are right."""
+        return self.exercises.get(self.exercise) == BLANK
 
     @property
     def kind(self) -> str | None:
@@ -56,62 +66,119 @@ class Verdict:
 
 # --- the compiler ---------------------------------------------------------------------------------
 
-ERROR = re.compile(
-    r"^(?P<file>[^\s:(][^:(]*)(?::(\d+)(?::\d+)?|\((\d+)\)): (?:fatal )?error:? "
+MESSAGE = re.compile(
+    r"^(?P<file>[^\s:(][^:(]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<of_nvcc>\d+)\)): "
+    r"(?:fatal )?(?P<kind>error|warning|note)\b"
 )
-SHOWN_ERRORS = 3
+CODE = re.compile(r"^\s+(\d+ )?\|")  # a line of the source, or the mark below it
+SHOWN_ERRORS = SHOWN_WARNINGS = 3
+PRINTED_LINES = 20  # of the kernels
+
+Position = tuple[Path, int]  # lines count from 1
+
+
+@dataclass
+class Message:
+    """An error or a warning of the compiler."""
+
+    kind: str  # "error" or "warning"
+    at: Position
+    lines: list[str]  # the message and the code
+    notes: list[Position] = field(default_factory=list)  # what else it is about
+
+
+def compiler_messages(output: Iterable[str]) -> list[Message]:
+    """The errors and the warnings of g++, clang++ or nvcc, without repetitions by other instantiations."""
+    found: dict[tuple, Message] = {}
+    message, in_note = None, False
+    for line in output:
+        if match := MESSAGE.match(line):
+            at = Path(match["file"]).resolve(), int(match["line"] or match["of_nvcc"])
+            in_note = match["kind"] == "note"
+            if not in_note:
+                text = line.replace(f"{project.ROOT}/", "")
+                message = found.setdefault(
+                    (at, text), Message(match["kind"], at, [text])
+                )
+            elif message:
+                message.notes.append(at)
+        elif not (message and CODE.match(line)):
+            message = None
+        elif not in_note and len(message.lines) < 3:
+            message.lines.append(line)
+    return list(found.values())
 
 
 def compiler_errors(
     output: list[str], files: list[Path]
-) -> tuple[list[str], list[tuple[Path, int]]]:
+) -> tuple[list[str], list[Position]]:
     """The first errors in these files, each with the compiler's explanation, and their positions.
 
     If all errors are elsewhere, the first of those: chapter.cu does not find what it needs in the files.
     """
-    own = {file.resolve(): file for file in files}
-    inside: list[tuple[Path, int, list[str]]] = []
-    elsewhere: list[str] = []
-    block: list[str] | None = None
-    for line in output:
-        found = ERROR.match(line)
-        if found:
-            block = [line.replace(f"{project.ROOT}/", "")]
-            if file := own.get(Path(found["file"]).resolve()):
-                inside.append((file, int(found[2] or found[3]), block))
-            elif not elsewhere:
-                elsewhere = block
-        elif block is not None and re.match(r"^\s+(\d+ )?\|", line) and len(block) < 3:
-            block.append(line)
-        else:
-            block = None
+    own = [file.resolve() for file in files]
+    errors = [m for m in compiler_messages(output) if m.kind == "error"]
+    inside = [error for error in errors if error.at[0] in own]
     if not inside:
-        return elsewhere or output[-5:], []
-    text = [line for _, _, lines in inside[:SHOWN_ERRORS] for line in lines]
+        return errors[0].lines if errors else output[-5:], []
+    text = [line for error in inside[:SHOWN_ERRORS] for line in error.lines]
     if len(inside) > SHOWN_ERRORS:
         text.append(f"and {len(inside) - SHOWN_ERRORS} more errors")
-    return text, [(file, line) for file, line, _ in inside]
+    return text, [error.at for error in inside]
 
 
-def make(console: Console, build: Path, target: str) -> list[str] | None:
-    """Builds a target. Returns the output if the build fails."""
+def compiler_warnings(output: Iterable[str], own: set[Position]) -> list[str]:
+    """The first warnings about the learner's lines. @param own  these lines"""
+    warnings = [m for m in compiler_messages(output) if m.kind == "warning"]
+    about = [m for m in warnings if own & {m.at, *m.notes}]
+    return [line for warning in about[:SHOWN_WARNINGS] for line in warning.lines]
+
+
+def make(console: Console, build: Path, target: str) -> tuple[int, list[str]]:
+    """Builds a target. Returns Ninja's exit status, and what it and the compiler print."""
+    if not (build / "bin" / target).exists():
+        console.say(f"-- build: {target} and what it needs; later builds are short")
 
     def reader(phase: phases.Phase, line: str) -> None:
-        if line.startswith("["):
-            console.update(f"   building, {phase.elapsed}  {line}")
+        if phases.NinjaReader.STATUS.match(line):
+            phase.activity(line)
 
     command = ["cmake", "--build", str(build), "--target", target]
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
     status, phase = phases.execute(
         console, "build", command, reader, env=env, quiet=True
     )
-    return phase.output if status != 0 else None
+    return status, phase.output
+
+
+def build_own(
+    console: Console, build: Path, exercise: Exercise
+) -> tuple[Verdict | None, list[str]]:
+    """Builds the learner's program. Returns a verdict if that fails, and the warnings about the learner's lines.
+
+    The compiler warns only when it runs, so its output is stored for later builds that have nothing to do.
+    """
+    status, output = make(console, build, exercise.target)
+    if status != 0:
+        return compile_failure(exercise, output), []
+    kept = build / "exercises" / f"{exercise.chapter.name}.compiler"
+    if any(f"{exercise.target}_kernels.dir" in line for line in output):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text("\n".join(output), encoding="utf-8")
+    elif kept.exists():
+        output = kept.read_text(encoding="utf-8").splitlines()
+    own = {
+        ((exercise.folder / name).resolve(), line)
+        for name, text in exercise.own_copy().items()
+        for line in regions.changed_lines(text, exercise.blank_copy[name])
+    }
+    return None, compiler_warnings(output, own)
 
 
 def require(console: Console, build: Path, target: str) -> None:
     """Builds a target without the learner's files: if that fails, the tree itself is broken."""
-    output = make(console, build, target)
-    if output is not None:
+    status, output = make(console, build, target)
+    if status != 0:
         console.say("\n".join(output))
         raise LearnError(f"building {target} failed: see the output above", 1)
 
@@ -128,7 +195,7 @@ def compile_failure(exercise: Exercise, output: list[str]) -> Verdict:
 
 
 def _blame_for_compiling(
-    verdict: Verdict, exercise: Exercise, errors: list[tuple[Path, int]]
+    verdict: Verdict, exercise: Exercise, errors: list[Position]
 ) -> None:
     """Blames the exercise with unmatched brackets, or else the last one that begins before the first error.
 
@@ -219,35 +286,42 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
         for region in exercise.regions
     }
     states = verdict.exercises
-    first_blank = next((n for n in states if states[n] == BLANK), None)
-    tried = [n for n in states if states[n] == UNKNOWN or n == first_blank]
+    answered = [n for n in states if states[n] == UNKNOWN]
 
-    def try_alone(number: int, quick: bool) -> list[trials.Attempt] | None:
-        try:
-            return _try_alone(bench, exercise, copy, number, quick)
-        except trials.CompileError:
-            return None  # it needs something that another exercise defines
-
-    # A quick pass first. Answers that pass it are tested again in full before a blank, which is wrong, is blamed.
+    # A quick pass first. Before a blank, which is wrong, is blamed, the answers are tested in full.
     for quick in (True, False):
-        numbers = [n for n in tried if states[n] != BLANK or not quick]
-        quickly = [quick or states[n] == BLANK for n in numbers]
+        alone = partial(explain_alone, bench, exercise, copy, quick=quick)
         with ThreadPoolExecutor(machine.cores()) as pool:
-            attempts_at = pool.map(try_alone, numbers, quickly)
-            outcomes = dict(zip(numbers, attempts_at, strict=True))
-        for number, attempts in outcomes.items():
-            if attempts is None:
-                continue
-            finding = diagnosis.explain(attempts, limits, solution)
-            if states[number] != BLANK:
-                states[number] = WRONG if finding else RIGHT
+            outcomes = pool.map(alone, answered)
+        for number, (state, finding) in zip(answered, outcomes, strict=True):
+            states[number] = state
             if finding and verdict.exercise is None:
                 verdict.exercise, verdict.finding = number, finding
         if verdict.finding:
-            break
-    if states.get(verdict.exercise) == WRONG:
-        verdict.finding.details[:0] = maps.remarks(exercise, copy, verdict.exercise)
+            if states.get(verdict.exercise) == WRONG:
+                remarks = maps.remarks(exercise, copy, verdict.exercise)
+                verdict.finding.details[:0] = remarks
+            return verdict
+    verdict.exercise = next((n for n in states if states[n] == BLANK), None)
     return verdict
+
+
+def explain_alone(
+    bench: trials.Workbench,
+    exercise: Exercise,
+    copy: dict[str, str],
+    number: int,
+    quick: bool,
+) -> tuple[str, diagnosis.Finding | None]:
+    """Whether one answer is RIGHT or WRONG, and how; UNKNOWN if it needs something that another exercise defines."""
+    try:
+        attempts = _try_alone(bench, exercise, copy, number, quick)
+    except trials.CompileError:
+        return UNKNOWN, None
+    limits = exercise.limits
+    solution = bench.solution(tuple(exercise.inputs)) if limits else []
+    finding = diagnosis.explain(attempts, limits, solution)
+    return WRONG if finding else RIGHT, finding
 
 
 def _first_change_outside(copy: dict[str, str], blank: dict[str, str]) -> str | None:
@@ -277,12 +351,27 @@ def check(
                       None if there cannot be one. Called only if a file is wrong
     """
     copy = exercise.own_copy()
-    output = make(console, build, exercise.target)
-    if output is not None:
-        return compile_failure(exercise, output)
+    failed, warnings = build_own(console, build, exercise)
+    if failed:
+        return failed
+    program = build / "bin" / exercise.target
     console.update("   running")
-    attempts = trials.run(build / "bin" / exercise.target, exercise.inputs)
+    attempts = trials.run(program, exercise.inputs)
     console.clear()
+    verdict = _verdict_on(console, build, exercise, copy, attempts, simulator)
+    verdict.attempts, verdict.warnings = attempts, warnings
+    verdict.printed = printed_by(program, verdict)
+    return verdict
+
+
+def _verdict_on(
+    console: Console,
+    build: Path,
+    exercise: Exercise,
+    copy: dict[str, str],
+    attempts: list[trials.Attempt],
+    simulator: Callable[[], Path | None],
+) -> Verdict:
     own = diagnosis.explain(attempts)
     if own is None and exercise.limits:
         require(console, build, exercise.chapter.executable)
@@ -292,11 +381,11 @@ def check(
         own = diagnosis.explain(attempts, exercise.limits, solution)
     if own is None:
         states = dict.fromkeys((region.number for region in exercise.regions), RIGHT)
-        return Verdict(passed=True, exercises=states, attempts=attempts)
+        return Verdict(passed=True, exercises=states)
 
     sim = simulator()
     verdict = _judge_on(console, sim, exercise, copy) if sim else Verdict()
-    if not verdict.finding:
+    if not (verdict.finding or verdict.blank):
         verdict.finding = own
         if not verdict.remark and verdict.exercises:
             verdict.remark = (
@@ -304,15 +393,28 @@ def check(
                 if sim == build
                 else "the simulator finds nothing wrong: the fault shows only on this GPU"
             )
-    verdict.attempts = attempts
     return verdict
+
+
+def printed_by(program: Path, verdict: Verdict) -> trials.Printed | None:
+    """What the kernels print: those of the finding on its input, or else any on the first input where some do."""
+    finding, prints = verdict.finding, [a for a in verdict.attempts if a.prints]
+    cases = [(a.arguments, "all") for a in prints[:1]]
+    if finding and any(a.arguments == finding.arguments for a in prints):
+        variants = (finding.variant, "all")
+        cases = [(finding.arguments, variant) for variant in variants] + cases
+    limit = 1.0 if verdict.kind == "hang" else trials.TIME_LIMIT
+    for arguments, variant in cases:
+        if said := trials.printed(program, arguments, variant, PRINTED_LINES, limit):
+            return said
+    return None
 
 
 def _judge_on(
     console: Console, sim: Path, exercise: Exercise, copy: dict[str, str]
 ) -> Verdict:
     require(console, sim, exercise.chapter.executable)
-    console.update("   testing each exercise by itself")
+    console.step("   testing each exercise by itself")
     verdict = judge(trials.Workbench(sim, exercise.chapter), exercise, copy)
     console.clear()
     return verdict

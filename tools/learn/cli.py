@@ -7,6 +7,7 @@ import difflib
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 from .commands import (
     bench,
@@ -24,6 +25,7 @@ from .commands import (
     solution,
     start,
     test,
+    try_,
 )
 from .console import Console, LearnError
 
@@ -32,6 +34,7 @@ COMMANDS = {
     "test": test,
     "start": start,
     "check": check,
+    "try": try_,
     "hint": hint,
     "look": look,
     "diff": diff,
@@ -78,11 +81,30 @@ def parse(words: list[str]) -> argparse.Namespace:
         sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
         sub.set_defaults(main=module.main)
         module.add_options(sub)
-    args = parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
+    add_own = getattr(COMMANDS.get(words[0]) if words else None, "add_own", None)
+    if unknown:
+        where = " come before NN" if add_own else ""
+        parser.error(f"unrecognized arguments{where}: {' '.join(unknown)}")
     if args.map_json and args.main is not overview.main:
         raise LearnError("--json goes after the command, if that command takes it", 2)
+    if add_own:
+        take_own(args, words[0], add_own)
     args.json = args.json or args.map_json
     return args
+
+
+def take_own(
+    args: argparse.Namespace,
+    command: str,
+    add_own: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """Takes the options of a command out of the words after NN, where they may stand among those of a program."""
+    parser = Parser(prog=f"./learn {command}", add_help=False)
+    add_own(parser)
+    own, args.options = parser.parse_known_args(args.options)
+    for name, value in vars(own).items():
+        setattr(args, name, value or getattr(args, name))
 
 
 def end_by_signal(signum: int, frame: object) -> None:

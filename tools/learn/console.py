@@ -66,6 +66,10 @@ class Console:
             self._stream.flush()
             self._updating = True
 
+    def step(self, text: str) -> None:
+        """Says what takes a while: for as long as it does on a terminal, in a line elsewhere."""
+        self.update(text) if self.live else self.say(text)
+
     def clear(self) -> None:
         """Removes the updating line."""
         if self._updating:

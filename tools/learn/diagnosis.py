@@ -325,41 +325,92 @@ def _wavefronts(attempt: Attempt) -> tuple[int, int]:
     return taken - fewest, fewest
 
 
-def _sectors(attempt: Attempt) -> int:
-    """Sectors of global memory loaded and stored. 0 on a GPU, where nothing is counted."""
+def _global(attempt: Attempt, unit: str) -> dict[str, int]:
+    """What was read and written in global memory. 0 on a GPU, where nothing is counted.
+
+    @param unit  "bytes", "sectors" or "requests"
+    """
     counted = attempt.result.get("traffic", {}).get("counted", {})
-    return sum(
-        counted.get(f"{direction}_sectors", 0) for direction in ("read", "write")
+    return {way: counted.get(f"{way}_{unit}", 0) for way in ("read", "write")}
+
+
+def _sectors(attempt: Attempt) -> int:
+    return sum(_global(attempt, "sectors").values())
+
+
+def _conflicts(attempt: Attempt) -> int:
+    return _wavefronts(attempt)[0]
+
+
+def _more_sectors(attempt: Attempt, solution: Attempt) -> list[str]:
+    """Whether the warps execute more instructions than the solution's, or each instruction touches more sectors."""
+    own, allowed = (_global(each, "sectors") for each in (attempt, solution))
+    way = max(own, key=lambda way: own[way] - allowed[way])
+    what = {"read": "load", "write": "store"}[way]
+    mine, theirs = (_global(each, "requests")[way] for each in (attempt, solution))
+    details = [
+        f"your loads and stores touch {_sectors(attempt)} sectors of 32 bytes, the chapter's {_sectors(solution)}"
+    ]
+    if not (mine and theirs):
+        return details
+
+    each, their_each = own[way] / mine, allowed[way] / theirs
+    details.append(
+        f"your warps execute {mine} {what} instructions, with {each:.3g} sectors each; "
+        f"the chapter's {theirs}, with {their_each:.3g} each"
     )
+    if each / their_each >= mine / theirs:
+        details.append("do neighbouring lanes access neighbouring elements?")
+    else:
+        size = _global(attempt, "bytes")[way] / mine
+        their_size = _global(solution, "bytes")[way] / theirs
+        details.append(
+            f"each of yours moves {size:.4g} bytes, each of the chapter's {their_size:.4g}: "
+            f"your {_plural(what)} are narrower, or fewer lanes take part in them"
+        )
+    return details
+
+
+def _more_conflicts(attempt: Attempt, solution: Attempt) -> list[str]:
+    own, fewest = _wavefronts(attempt)
+    detail = (
+        f"shared memory takes {own + fewest} wavefronts where {fewest} would do: "
+        f"{own} bank conflicts, the chapter's kernel has {_conflicts(solution)}"
+    )
+    return [detail]
+
+
+# For each limit: what is counted, the headline, and the details.
+BEYOND = {
+    "sectors": (
+        _sectors,
+        "is right, but touches more sectors of memory than the chapter's kernel",
+        _more_sectors,
+    ),
+    "conflicts": (
+        _conflicts,
+        "is right, but has more bank conflicts than the chapter's kernel",
+        _more_conflicts,
+    ),
+}
 
 
 def _beyond(
     limit: str, attempts: list[Attempt], solution: Iterable[Attempt]
 ) -> Finding | None:
     """The first attempt with more sectors or bank conflicts than the solution has on the same input."""
-    count = {"sectors": _sectors, "conflicts": lambda a: _wavefronts(a)[0]}[limit]
-    allowed = {(a.variant, a.arguments): count(a) for a in solution}
+    count, headline, details = BEYOND[limit]
+    same = {(a.variant, a.arguments): a for a in solution}
     for attempt in attempts:
-        own = count(attempt)
-        most = allowed.get((attempt.variant, attempt.arguments))
-        if most is None or own <= most:
-            continue
-        if limit == "sectors":
-            headline = (
-                "is right, but touches more sectors of memory than the chapter's kernel"
+        allowed = same.get((attempt.variant, attempt.arguments))
+        if allowed and count(attempt) > count(allowed):
+            return Finding(
+                limit,
+                attempt.variant,
+                attempt.arguments,
+                headline,
+                details(attempt, allowed),
             )
-            detail = (
-                f"your loads and stores touch {own} sectors of 32 bytes, the chapter's {most}: "
-                "do neighbouring lanes access neighbouring elements?"
-            )
-        else:
-            fewest = _wavefronts(attempt)[1]
-            headline = "is right, but has more bank conflicts than the chapter's kernel"
-            detail = (
-                f"shared memory takes {own + fewest} wavefronts where {fewest} would do: "
-                f"{own} bank conflicts, the chapter's kernel has {most}"
-            )
-        return Finding(limit, attempt.variant, attempt.arguments, headline, [detail])
     return None
 
 

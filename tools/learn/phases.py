@@ -15,6 +15,7 @@ from pathlib import Path
 from .console import Console
 from .project import ROOT
 
+LONGEST_LINE = 1 << 16  # characters; what prints for ever may never end its line
 QUIET_SECONDS = 10  # the longest silence in a log that is not a terminal
 
 
@@ -115,7 +116,7 @@ def execute(
         process_group=None if may_ask else 0,
     ) as process:
         try:
-            for line in process.stdout:
+            for line in iter(lambda: process.stdout.readline(LONGEST_LINE), ""):
                 phase.output.append(line.rstrip("\n"))
                 reader(phase, phase.output[-1])
             status = process.wait()
@@ -136,7 +137,7 @@ NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}  # NinjaReader reads this
 class NinjaReader:
     """Turns Ninja's status into progress, and passes on what a compiler prints."""
 
-    _STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
+    STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
     _FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 
     def __init__(self) -> None:
@@ -144,7 +145,7 @@ class NinjaReader:
         self._command_follows = False
 
     def __call__(self, phase: Phase, line: str) -> None:
-        if status := self._STATUS.match(line):
+        if status := self.STATUS.match(line):
             phase.progress(int(status[1]), int(status[2]), status[3])
         elif failed := self._FAILED.match(line):
             self.failed.append(failed[1])

@@ -17,6 +17,7 @@ A copy is a mapping from file names to texts.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -247,3 +248,15 @@ def outside(text: str) -> list[str]:
         if not inside or mark:
             kept.append(line.rstrip())
     return kept
+
+
+def changed_lines(text: str, blank: str) -> set[int]:
+    """The lines of a learner's file, counted from 1, that the copy with blanks does not have."""
+    own = text.splitlines()
+    matcher = difflib.SequenceMatcher(None, blank.splitlines(), own, autojunk=False)
+    return {
+        line + 1
+        for kind, _, _, begin, end in matcher.get_opcodes()
+        if kind != "equal"
+        for line in range(begin, end)
+    }

@@ -30,6 +30,22 @@ def add_no_install(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_program_options(parser: argparse.ArgumentParser, default: str) -> None:
+    """Adds the words after NN, for the chapter's program. Those that are ours are taken out again by cli.parse()."""
+    rest = parser.add_argument(
+        "options",
+        nargs=argparse.REMAINDER,
+        metavar="OPTION",
+        help=f"options of the chapter's program: --rows 3 --cols 5; default: {default}; --help after NN lists them",
+    )
+    rest.required = False  # so that the error message names NN alone
+
+
+def asks_for_help(options: list[str]) -> bool:
+    """Whether the options are a request for the help of the chapter's program."""
+    return bool({"-h", "--help"} & set(options))
+
+
 def prepare(
     console: Console,
     args: argparse.Namespace,

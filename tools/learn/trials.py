@@ -20,13 +20,14 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from .console import LearnError
 from .project import ROOT, Chapter
 
 # Seconds for all variants on one input. The chapters' own kernels take a tenth of a second.
 TIME_LIMIT = 5.0
-LONGEST_TEXT = 4000  # characters of a program's output that are kept
+LARGEST_FILE = 1 << 14  # blocks of 512 or 1024 bytes, for a kernel that prints forever
 HANGS = "hangs"
 NO_DEVICE = (
     3  # exit status of a chapter: no usable device, which is not the kernel's fault
@@ -42,32 +43,56 @@ class Attempt:
     result: dict | None  # its entry in the program's JSON
     tensors: dict | None  # from the same JSON: shape and bytes, by name
     ended: str | None = None  # HANGS, or how the program ended without a result
+    prints: bool = False  # whether any kernel of the program printed something
 
 
-def _text_of(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(LONGEST_TEXT).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
+@dataclass(frozen=True)
+class Printed:
+    """What the kernels of a run printed."""
+
+    options: str  # of the program
+    lines: list[str]  # the first ones
+    count: int  # of all lines
+
+
+class Run(NamedTuple):
+    """A run of a program."""
+
+    report: dict | None  # its JSON
+    ended: str | None  # HANGS, or how it ended without JSON
+    said: bytes  # what its kernels printed
+
+
+def _without_table(output: bytes, report: dict | None) -> bytes:
+    """What the kernels printed: what comes before the program's table, which begins with the chapter's name."""
+    if not report:
+        return output
+    return output[: max(output.rfind(f"{report.get('chapter')}: ".encode()), 0)]
 
 
 def run_contained(
-    folder: Path, program: Path, words: Iterable[str], time_limit: float
+    folder: Path,
+    program: Path,
+    words: Iterable[str],
+    time_limit: float,
+    env: Mapping[str, str] | None = None,
 ) -> int | None:
-    """Runs a program with a learner's code, which writes to FOLDER/output. Returns its status, or None if it hangs.
+    """Runs a program with a learner's code. Returns its status, or None if it hangs.
 
-    It has no core dumps and files of at most 64 MiB, so that code that prints forever does not fill the disk.
+    It writes to FOLDER/output and FOLDER/errors. It has no core dumps, and its files end before they fill the disk.
     """
-    shell = 'ulimit -c 0; ulimit -f 131072; exec "$@"'  # in blocks of 512 bytes
-    with (folder / "output").open("wb") as output:
+    shell = f'ulimit -c 0; ulimit -f {LARGEST_FILE}; exec "$@"'
+    with (
+        (folder / "output").open("wb") as output,
+        (folder / "errors").open("wb") as errors,
+    ):
         process = subprocess.Popen(
             ["sh", "-c", shell, "sh", str(program), *words],
             cwd=folder,
-            env=os.environ | {"GPUSIM_DEVICE": ""},  # the default one
+            env=os.environ | {"GPUSIM_DEVICE": ""} | (env or {}),  # the default one
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             process_group=0,
         )
         try:
@@ -88,29 +113,59 @@ def how_it_ended(status: int) -> str:
 
 
 def _once(
-    program: Path, words: list[str], time_limit: float
-) -> tuple[dict | None, str | None]:
-    """Runs the program in a folder of its own. Returns its JSON, or else how it ended."""
+    program: Path,
+    words: list[str],
+    time_limit: float,
+    env: Mapping[str, str] | None = None,
+) -> Run:
+    """Runs the program in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="learn-trial-") as name:
         folder = Path(name)
         result = folder / "result.json"
-        status = run_contained(
-            folder, program, [*words, "--json", str(result)], time_limit
-        )
+        options = [*words, "--json", str(result)]
+        status = run_contained(folder, program, options, time_limit, env)
+        said = (folder / "output").read_bytes()
         if status is None:
-            return None, HANGS
+            return Run(None, HANGS, said)
         try:
-            return json.loads(result.read_text(encoding="utf-8")), None
+            report = json.loads(result.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            pass
-        said = _text_of(folder / "output").splitlines()
-        if status < 0:
-            return None, how_it_ended(status)
-        errors = [line for line in said if line.startswith("error: ")] or said[-1:]
-        why = errors[0].removeprefix("error: ") if errors else "it said nothing"
-        if status == NO_DEVICE:
-            raise LearnError(f"{program.name} cannot run here: {why}", NO_DEVICE)
-        return None, f"{how_it_ended(status)}: {why}"
+            complaint = (folder / "errors").read_text(errors="replace")
+            return Run(None, _why_no_result(program, status, complaint), said)
+        return Run(report, None, _without_table(said, report))
+
+
+def _why_no_result(program: Path, status: int, complaint: str) -> str:
+    """How the program ended. LearnError if it found no device."""
+    if status < 0:
+        return how_it_ended(status)
+    said = complaint.strip().splitlines()
+    errors = [line for line in said if line.startswith("error: ")] or said[-1:]
+    why = errors[0].removeprefix("error: ") if errors else "it said nothing"
+    if status == NO_DEVICE:
+        raise LearnError(f"{program.name} cannot run here: {why}", NO_DEVICE)
+    return f"{how_it_ended(status)}: {why}"
+
+
+IN_ORDER = {"GPUSIM_THREADS": "1"}  # blocks of the simulator run one after the other
+
+
+def printed(
+    program: Path,
+    arguments: str,
+    variant: str,
+    most: int,
+    time_limit: float = TIME_LIMIT,
+) -> Printed | None:
+    """What the kernels of a variant, or of "all", print on an input; None if they print nothing."""
+    choice = ["--variant", variant]
+    said = _once(program, [*choice, *shlex.split(arguments)], time_limit, IN_ORDER).said
+    if not said:
+        return None
+    lines = said.removesuffix(b"\n").split(b"\n")
+    shown = [line.decode("utf-8", "replace") for line in lines[:most]]
+    options = arguments if variant == "all" else f"{arguments} {shlex.join(choice)}"
+    return Printed(options, shown, len(lines))
 
 
 def _launched(result: dict, report: dict) -> dict | None:
@@ -151,12 +206,19 @@ def run(
 
     def attempt(arguments: str, choice: str) -> list[Attempt]:
         words = ["--variant", choice, *shlex.split(arguments)]
-        report, ended = _once(program, words, time_limit)
+        report, ended, said = _once(program, words, time_limit)
+        prints = bool(said)
         if report is None:
-            return [Attempt(arguments, choice, None, None, ended)]
+            return [Attempt(arguments, choice, None, None, ended, prints)]
         results = [_launched(result, report) for result in report["variants"]]
         return [
-            Attempt(arguments, result["name"], result, report.get("tensors"))
+            Attempt(
+                arguments,
+                result["name"],
+                result,
+                report.get("tensors"),
+                prints=prints,
+            )
             for result in results
             if result
         ]

@@ -108,16 +108,54 @@ def cut(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: width - 3]} .."
 
 
+def show_compiler(console: Console, lines: list[str]) -> None:
+    """Prints messages of the compiler in full, and the code below them as it is."""
+    for line in lines:
+        if checking.CODE.match(line):
+            console.say(f"   {line}")
+        else:
+            console.wrap(line, "   ")
+
+
+def show_warnings(console: Console, warnings: list[str]) -> None:
+    """Prints the compiler's warnings about the learner's lines."""
+    if warnings:
+        console.say("the compiler warns:", "yellow")
+        show_compiler(console, warnings)
+
+
+def show_evidence(
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+) -> None:
+    """Prints the compiler's warnings about the learner's lines, and what the kernels printed."""
+    show_warnings(console, verdict.warnings)
+    if said := verdict.printed:
+        console.wrap(said.options, "your kernels printed, with ", style="bold")
+        for line in said.lines:
+            console.say(cut(f"   {line}", console.width))
+        if more := said.count - len(said.lines):
+            console.say(f"   and {lines_in_words(more)}; to see more:", "dim")
+            console.say(f"   ./learn try {exercise.number} {said.options}")
+        if verdict.kind in ("traffic", "sectors"):
+            console.say("   (what the arguments of printf() read counts as well)")
+
+
+def lines_in_words(more: int) -> str:
+    return f"{more} more line{'s' if more > 1 else ''}"
+
+
 def show_failure(
     console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
 ) -> None:
-    """Prints the fault and its evidence, then which exercises are right, then the task and the next command."""
+    """Prints the fault and its evidence, then which exercises are right, then the task and the next command.
+
+    A blank has no fault: its stub is not the learner's.
+    """
     finding, number = verdict.finding, verdict.exercise
     if verdict.compiler:
         own = exercise.files if len(exercise.files) == 1 else [exercise.folder]
         console.say(f"{project.shown(own[0])} does not compile:", "bold")
-        for line in verdict.compiler:
-            console.say(cut(f"   {line}", console.width))
+        show_compiler(console, verdict.compiler)
     if finding:
         console.wrap(finding.headline, f"{finding.variant}: ", style="bold")
         for detail in finding.details:
@@ -127,7 +165,9 @@ def show_failure(
         console.say(f"   with {finding.arguments}", "dim")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
-    console.say()
+    show_evidence(console, exercise, verdict)
+    if finding or verdict.compiler or verdict.warnings or verdict.printed:
+        console.say()
     if verdict.exercises:
         style = {checking.RIGHT: "green", checking.WRONG: "red"}
         states = (
@@ -140,17 +180,17 @@ def show_failure(
             f"next:  compare your file with the solution: ./learn diff {exercise.number}"
         )
         return
-    blank = verdict.exercises.get(number) == checking.BLANK
     what = (
         "is still blank"
-        if blank
+        if verdict.blank
         else "does not compile"
         if verdict.compiler
         else "is wrong"
     )
     console.say(f"exercise {number} {what}", "red")
     console.wrap(exercise.region(number).task, "task:  ")
-    console.say(f"next:  ./learn hint {exercise.number} {number}")
+    command = f"./learn hint {exercise.number} {number}"
+    console.say(f"next:  {'fill it in; a hint: ' if verdict.blank else ''}{command}")
 
 
 def show_pass(
@@ -166,6 +206,7 @@ def show_pass(
         "green",
     )
     console.say("\n".join(lines))
+    show_evidence(console, exercise, verdict)
 
 
 def show_next(console: Console, exercise: exercises.Exercise) -> None:

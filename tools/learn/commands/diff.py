@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import textwrap
 
 from .. import exercises, project, regions
 from ..console import Console
@@ -20,12 +19,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def code(line: str) -> str:
+    """A line without its indentation, and with one blank wherever there are several."""
+    return " ".join(line.split())
+
+
+def same(mine: list[str], solution: list[str]) -> bool:
+    return list(map(code, mine)) == list(map(code, solution))
+
+
 def show(console: Console, mine: list[str], solution: list[str], context: int) -> None:
-    """Prints the lines that differ, with `context` lines around them."""
-    for line in list(difflib.unified_diff(mine, solution, n=context, lineterm=""))[2:]:
-        if not line.startswith("@@"):
-            style = {"-": "red", "+": "green"}.get(line[0], "plain")
-            console.say(f"{line[0]}  {line[1:]}".rstrip(), style)
+    """Prints the lines whose code differs, with `context` lines around them."""
+    own, right = (list(map(code, lines)) for lines in (mine, solution))
+    matcher = difflib.SequenceMatcher(None, own, right, autojunk=False)
+    for group in matcher.get_grouped_opcodes(context):
+        for kind, begin, end, first, last in group:
+            if kind == "equal":
+                show_lines(console, " ", mine[begin:end], "plain")
+            else:
+                show_lines(console, "-", mine[begin:end], "red")
+                show_lines(console, "+", solution[first:last], "green")
+
+
+def show_lines(console: Console, sign: str, lines: list[str], style: str) -> None:
+    for line in lines:
+        console.say(f"{sign}  {line}".rstrip(), style)
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
@@ -47,7 +65,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         for region in tasks:
             show_region(console, region, where[region.number])
         mine, fresh = regions.outside(own[file.name]), regions.outside(blank[file.name])
-        if mine != fresh and args.exercise is None:
+        if not same(mine, fresh) and args.exercise is None:
             console.say()
             console.say("outside the exercises:", "bold")
             show(console, mine, fresh, 0)
@@ -59,10 +77,10 @@ def show_region(console: Console, region: regions.Region, place: regions.Place) 
     title = f"exercise {region.number}, line {place.begin + 1}: "
     console.wrap(region.task, title, style="bold")
     mine, solution = (
-        textwrap.dedent("\n".join(lines)).splitlines()
+        [line.removeprefix(region.indent) for line in lines]
         for lines in (place.lines, region.solution)
     )
-    if mine == solution:
+    if same(mine, solution):
         console.say("   the same", "dim")
     else:
         show(console, mine, solution, len(mine) + len(solution))

@@ -16,14 +16,7 @@ HELP = "compare what Nsight Compute measures with what the simulator counts; wit
 SIM = "sim"  # the preset whose simulator counts
 
 
-class Options(argparse.ArgumentParser):
-    """argparse with one-line errors."""
-
-    def error(self, message: str):
-        raise LearnError(f"{message} (see ./learn profile --help)", 2)
-
-
-def _add_own(parser: argparse.ArgumentParser) -> None:
+def add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_preset(parser)
     setup.add_no_install(parser)
     parser.add_argument(
@@ -50,24 +43,8 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("chapter", metavar="NN", help="the chapter: 01")
-    _add_own(parser)
-    rest = parser.add_argument(
-        "options",
-        nargs=argparse.REMAINDER,
-        metavar="OPTION",
-        help="options of the chapter's program: --heads 3 --seq-q 1000; default: a small problem",
-    )
-    rest.required = False  # so that the error message names NN alone
-
-
-def own_options(args: argparse.Namespace) -> argparse.Namespace:
-    """Takes our own options out of the words after NN; the others are for the program."""
-    parser = Options(prog="./learn profile", add_help=False, allow_abbrev=False)
-    _add_own(parser)
-    later, args.options = parser.parse_known_args(args.options)
-    for name, value in vars(later).items():
-        setattr(args, name, value or getattr(args, name))
-    return args
+    add_own(parser)
+    setup.add_program_options(parser, "a small problem")
 
 
 def reason_for_simulator_only(preset: str, why: str) -> str | None:
@@ -83,12 +60,8 @@ def reason_for_simulator_only(preset: str, why: str) -> str | None:
 
 def main(console: Console, args: argparse.Namespace) -> int:
     """Builds what is missing and runs the chapter's profile.sh."""
-    if {"-h", "--help"} & set(args.options):
-        args.options = ["--help"]
-        return run_script(project.select([args.chapter])[0], args.options, {})
-    own_options(args)
-    if args.json == "-":
-        console = Console(sys.stderr)
+    if setup.asks_for_help(args.options):
+        return run_script(project.select([args.chapter])[0], ["--help"], {})
     chapter = project.select([args.chapter])[0]
     script_of(chapter)
     target = chapter.executable

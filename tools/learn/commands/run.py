@@ -18,11 +18,18 @@ from .. import phases, project, setup
 from ..console import Console, LearnError
 
 HELP = "build the chapters and run them on a real input; shows a table, writes build/report.html"
+REFUSED = 2  # exit status of a chapter that cannot do what its command line says
 NO_MATPLOTLIB = 4  # exit status of `python -m tools.report`
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    setup.add_chapters(parser)
+# Options of a program that choose its input, so that the bundled one is left out.
+INPUTS = (
+    *("--rows", "--cols", "--batch", "--heads", "--kv-heads", "--seq-q", "--seq-k"),
+    *("--head-dim", "--init", "--seed", "--x", "--q", "--k", "--v", "--do"),
+)
+
+
+def add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_preset(parser)
     setup.add_no_install(parser)
     parser.add_argument(
@@ -30,6 +37,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file for the chapters' results, as a list ('-': standard output)",
     )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    setup.add_chapters(parser)
+    add_own(parser)
+    setup.add_program_options(parser, "all variants on the bundled input")
+
+
+def take_option(options: list[str], name: str) -> str | None:
+    """Takes an option out of a program's command line, and returns its value; None if it is not there."""
+    for at, word in enumerate(options):
+        if word == name and at + 1 < len(options):
+            del options[at]
+            return options.pop(at)
+        if word.startswith(f"{name}="):
+            return options.pop(at).partition("=")[2]
+    return None
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -81,15 +105,26 @@ def check_run_arguments(
     refuse_json(args.json)
 
 
+def refusal(output: list[str]) -> str:
+    """Why a program refused its command line."""
+    errors = [line for line in output if line.startswith("error: ")]
+    return (errors or output)[-1].removeprefix("error: ")
+
+
 def run_chapter(
     console: Console,
     chapter: project.Chapter,
     dtype: str,
     preset: str,
     folder: Path,
-    variants: str = "all",
+    variants: str,
+    options: list[str],
 ) -> tuple[int, dict | None]:
-    """Runs the variants of a chapter that support an element type. Returns the exit status, and the JSON if any."""
+    """Runs the variants of a chapter that support an element type. Returns the exit status, and the JSON if any.
+
+    @param folder   for the JSON
+    @param options  more words for the program; LearnError if it refuses them
+    """
     program = project.executable(chapter, preset)
     if not project.built(chapter, preset):
         raise LearnError(
@@ -100,9 +135,11 @@ def run_chapter(
     def command(name_of: Callable[[Path], str]) -> list[str]:
         words = [name_of(program), "--variant", variants]
         words += ["--dtype", dtype] if dtype else []
-        for option, path in chapter.inputs().items():
-            words += [option, name_of(path)]
-        return words + (["--bench"] if preset == "cuda" else [])
+        if not any(word.split("=")[0] in INPUTS for word in options):
+            for option, path in chapter.inputs().items():
+                words += [option, name_of(path)]
+        words += ["--bench"] if preset == "cuda" and "--bench" not in options else []
+        return words + options
 
     status, phase = phases.execute(
         console,
@@ -110,8 +147,10 @@ def run_chapter(
         [*command(str), "--json", str(result)],
         phases.Phase.activity,
         shown=command(project.shown),
-        cwd=folder,
+        cwd=Path.cwd() if options else folder,  # options may name files
     )
+    if options and status == REFUSED:
+        raise LearnError(refusal(phase.output), REFUSED)
     try:
         data = json.loads(result.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -141,13 +180,14 @@ def run_on_simulator(
     dtype: str,
     data: dict,
     folder: Path,
+    options: list[str],
 ) -> tuple[int, list[dict]]:
     """Runs on the simulator what the GPU is too old for. Returns the exit status, and the JSON of both runs."""
     missing = too_new(data)
     console.say(f"   too new for this GPU: {', '.join(missing)}")
     setup.build(console, "sim", [chapter.executable])
     status, simulated = run_chapter(
-        console, chapter, dtype, "sim", folder, ",".join(missing)
+        console, chapter, dtype, "sim", folder, ",".join(missing), options
     )
     kept = [v for v in data["variants"] if v["name"] not in missing]
     runs = [data | {"variants": kept}] if kept else []
@@ -185,23 +225,36 @@ def make_report(runs: list[dict], folder: Path) -> str | None:
     return why
 
 
+def show_help(program: Path) -> int:
+    """Prints the options of a chapter's program."""
+    sys.stdout.flush()
+    return subprocess.run([program, "--help"], check=False).returncode
+
+
 def main(console: Console, args: argparse.Namespace) -> int:
     """Sets up, builds, runs the chapters on the bundled input, and shows the results."""
     chapters = project.select(args.chapters)
     check_run_arguments(args, chapters)
     preset = setup.prepare(console, args)
     setup.build(console, preset, [chapter.executable for chapter in chapters])
+    if setup.asks_for_help(args.options):
+        return show_help(project.executable(chapters[0], preset))
 
+    options = list(args.options)
+    variants = take_option(options, "--variant") or "all"
+    asked_dtype = take_option(options, "--dtype")
     statuses, runs = [], []
     with tempfile.TemporaryDirectory(prefix="learn-") as name:
         for chapter in chapters:
-            for dtype in chapter.dtypes():
-                status, data = run_chapter(console, chapter, dtype, preset, Path(name))
+            for dtype in [asked_dtype] if asked_dtype else chapter.dtypes():
+                status, data = run_chapter(
+                    console, chapter, dtype, preset, Path(name), variants, options
+                )
                 statuses.append((status, chapter))
                 more = [data] if data else []
                 if data and data["backend"] == "cuda" and too_new(data):
                     status, more = run_on_simulator(
-                        console, chapter, dtype, data, Path(name)
+                        console, chapter, dtype, data, Path(name), options
                     )
                     statuses.append((status, chapter))
                 runs += more
