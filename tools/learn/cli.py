@@ -11,6 +11,7 @@ import sys
 from .commands import (
     bench,
     check,
+    debug,
     diff,
     docs,
     doctor,
@@ -36,6 +37,7 @@ COMMANDS = {
     "reset": reset,
     "solution": solution,
     "docs": docs,
+    "debug": debug,
     "profile": profile,
     "bench": bench,
     "notebooks": notebooks,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from . import machine, packages, phases
 from .console import Console, LearnError
@@ -28,6 +29,42 @@ def add_no_install(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not install missing packages: build with what is there",
     )
+
+
+def add_program(
+    parser: argparse.ArgumentParser, add_own: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """A chapter, and the options of its program, between which our own options may be (see own_options)."""
+    parser.add_argument("chapter", metavar="NN", help="the chapter: 01")
+    add_own(parser)
+    rest = parser.add_argument(
+        "options",
+        nargs=argparse.REMAINDER,
+        metavar="OPTION",
+        help="options of the chapter's program: --heads 3 --seq-q 1000; default: a small problem",
+    )
+    rest.required = False  # so that the error message names NN alone
+
+
+class Options(argparse.ArgumentParser):
+    """argparse with one-line errors."""
+
+    def error(self, message: str):
+        raise LearnError(f"{message} (see {self.prog} --help)", 2)
+
+
+def own_options(
+    args: argparse.Namespace,
+    command: str,
+    add_own: Callable[[argparse.ArgumentParser], None],
+) -> argparse.Namespace:
+    """Takes our own options out of the words after NN; the others are for the program."""
+    parser = Options(prog=f"./learn {command}", add_help=False, allow_abbrev=False)
+    add_own(parser)
+    later, args.options = parser.parse_known_args(args.options)
+    for name, value in vars(later).items():
+        setattr(args, name, value or getattr(args, name))
+    return args
 
 
 def prepare(

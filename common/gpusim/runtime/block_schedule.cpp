@@ -9,11 +9,6 @@
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
 
-__thread gpusim::device::Index threadIdx;
-__thread gpusim::device::Index blockIdx;
-__thread gpusim::device::Index blockDim;
-__thread gpusim::device::Index gridDim;
-
 namespace gpusim {
 
 constinit thread_local BlockRunner* current_runner = nullptr;

@@ -1,10 +1,17 @@
 #include "gpusim/runtime/debugging.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <tuple>
 
-#include "gpusim/gpusim.hpp"
+#include "gpusim/runtime/block.hpp"
+
+__thread gpusim::device::Index threadIdx;
+__thread gpusim::device::Index blockIdx;
+__thread gpusim::device::Index blockDim;
+__thread gpusim::device::Index gridDim;
 
 extern "C" [[gnu::noinline]] void gpusim_defect() { asm volatile("" ::: "memory"); }
 
@@ -19,7 +26,9 @@ bool is_debugging() {
 }
 
 void Announcer::announce(const FindingKey& key, const Example& example) {
-  if (!announced_.insert(key).second) return;
+  FindingKey both_ways{.kind = key.kind, .space = key.space};
+  std::tie(both_ways.pc, both_ways.rival_pc) = std::minmax(key.pc, key.rival_pc);
+  if (!announced_.insert(both_ways).second) return;
   Findings one;
   *one.add(key, example.block) = example;
   std::fprintf(stderr, "%s\n", with_margin(one.describe().front().message).c_str());

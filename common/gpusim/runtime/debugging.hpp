@@ -19,7 +19,7 @@ bool is_debugging();
 /// Prints each finding on standard error when it is made, and calls gpusim_defect().
 class Announcer {
  public:
-  /// The first time only for each key. Call it outside of the kernel.
+  /// The first time only for each pair of instructions. Call it outside of the kernel.
   void announce(const FindingKey& key, const Example& example);
 
  private:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...report.results import human
-from .. import checking, exercises, project, setup, trials
+from .. import checking, diagnosis, exercises, project, setup, trials
 from ..console import Console, LearnError
 from .run import refuse_json, write_json, write_whole
 from .start import add_chapter
@@ -147,6 +147,10 @@ def show_failure(
         for line in quote(exercise, finding.lines):
             console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
+        if finding.kind in diagnosis.DEFECTS:
+            console.say(
+                f"gdb:   ./learn debug {exercise.number} --exercise --variant {finding.variant} {finding.arguments}"
+            )
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
     console.say()

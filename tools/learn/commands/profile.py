@@ -16,13 +16,6 @@ HELP = "compare what Nsight Compute measures with what the simulator counts; wit
 SIM = "sim"  # the preset whose simulator counts
 
 
-class Options(argparse.ArgumentParser):
-    """argparse with one-line errors."""
-
-    def error(self, message: str):
-        raise LearnError(f"{message} (see ./learn profile --help)", 2)
-
-
 def _add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_preset(parser)
     setup.add_no_install(parser)
@@ -49,25 +42,7 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("chapter", metavar="NN", help="the chapter: 01")
-    _add_own(parser)
-    rest = parser.add_argument(
-        "options",
-        nargs=argparse.REMAINDER,
-        metavar="OPTION",
-        help="options of the chapter's program: --heads 3 --seq-q 1000; default: a small problem",
-    )
-    rest.required = False  # so that the error message names NN alone
-
-
-def own_options(args: argparse.Namespace) -> argparse.Namespace:
-    """Takes our own options out of the words after NN; the others are for the program."""
-    parser = Options(prog="./learn profile", add_help=False, allow_abbrev=False)
-    _add_own(parser)
-    later, args.options = parser.parse_known_args(args.options)
-    for name, value in vars(later).items():
-        setattr(args, name, value or getattr(args, name))
-    return args
+    setup.add_program(parser, _add_own)
 
 
 def reason_for_simulator_only(preset: str, why: str) -> str | None:
@@ -86,7 +61,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if {"-h", "--help"} & set(args.options):
         args.options = ["--help"]
         return run_script(project.select([args.chapter])[0], args.options, {})
-    own_options(args)
+    setup.own_options(args, "profile", _add_own)
     if args.json == "-":
         console = Console(sys.stderr)
     chapter = project.select([args.chapter])[0]
