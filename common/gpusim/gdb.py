@@ -5,13 +5,13 @@ Sets GPUSIM_DEBUG, stops at each defect in the kernel's own frame, and says at e
 
 import gdb
 
-RUNTIME = "/gpusim/"  # in the paths of the simulator's own files
+RUNTIME = ("/gpusim/runtime/", "/gpusim/shim/")  # the simulator's own files
 
 
 def is_runtime(frame):
     """Whether the frame is the simulator's, or has no source file."""
     symtab = frame.find_sal().symtab
-    return symtab is None or RUNTIME in symtab.fullname()
+    return symtab is None or any(part in symtab.fullname() for part in RUNTIME)
 
 
 def triple(name):
@@ -64,8 +64,7 @@ for command in (
     "set environment GPUSIM_DEBUG 1",
     "set print inferior-events off",
     "set print thread-events off",
-    "skip -gfi */gpusim/*/*",  # `step` enters the kernel's own functions only
-    "skip -gfi */c++/*",
+    *(f"skip -gfi *{part}*" for part in (*RUNTIME, "/c++/")),  # `step` stays in kernels
 ):
     gdb.execute(command, to_string=True)
 Defect()

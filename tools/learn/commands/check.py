@@ -147,10 +147,9 @@ def show_failure(
         for line in quote(exercise, finding.lines):
             console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
-        if finding.kind in diagnosis.DEFECTS:
-            console.say(
-                f"gdb:   ./learn debug {exercise.number} --exercise --variant {finding.variant} {finding.arguments}"
-            )
+        if finding.kind == "crash" or finding.kind in diagnosis.DEFECTS:
+            options = f"--exercise --variant {finding.variant} {finding.arguments}"
+            console.say(f"gdb:   ./learn debug {exercise.number} {options}")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
     console.say()
