@@ -3,9 +3,14 @@
 Sets GPUSIM_DEBUG, stops at each defect in the kernel's own frame, and says at each stop which simulated thread it is.
 """
 
+from pathlib import Path
+
 import gdb
 
 RUNTIME = ("/gpusim/runtime/", "/gpusim/shim/")  # the simulator's own files
+
+# gdb --interpreter=mi, as editors start it: they need gdb's own message about the breakpoint.
+IN_EDITOR = b"=mi" in Path("/proc/self/cmdline").read_bytes()
 
 
 def is_runtime(frame):
@@ -24,7 +29,7 @@ class Defect(gdb.Breakpoint):
 
     def __init__(self):
         super().__init__("gpusim_defect")
-        self.silent = True
+        self.silent = not IN_EDITOR
 
 
 def show_kernel():
