@@ -20,7 +20,7 @@ endfunction()
 # gives reports their source lines. DYNAMIC_SHARED lists the arrays that these sources declare as
 # `extern __shared__ T name[]`, with their namespace: fa::smem.
 #
-# If the property GPUSIM_DEBUG of the target is set, a debugger shows local variables. Compiling then takes a quarter longer.
+# If the target's property GPUSIM_DEBUG is set, a debugger shows local variables. Compiling then takes a quarter longer.
 function(gpusim_kernels target)
   cmake_parse_arguments(arg "" "" "SOURCES;DYNAMIC_SHARED" ${ARGN})
   gpusim_kernel_options(options)

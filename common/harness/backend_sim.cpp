@@ -20,7 +20,8 @@ std::optional<std::vector<std::string>> debug_settings() {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  if (!value_of("GPUSIM_DEBUG").empty()) return std::nullopt;
+  if (const std::string debugging = value_of("GPUSIM_DEBUG"); !debugging.empty() && debugging != "0")
+    return std::nullopt;
   std::vector<std::string> settings;
   for (const char* name : {"GPUSIM_SKIP_BARRIER", "GPUSIM_DEVICE"}) {
     if (const std::string value = value_of(name); !value.empty())

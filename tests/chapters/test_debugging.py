@@ -208,6 +208,16 @@ class Debugging(unittest.TestCase):
         self.assertEqual(len(usual), 5)
         self.assertEqual(usual, kinds(self.run_program(OPTIONS, GPUSIM_DEBUG="1")))
 
+    def test_the_page_quotes_the_kernel(self):
+        page = (project.ROOT / "docs/pages/debugging.md").read_text(encoding="utf-8")
+        lines = (
+            (self.chapter.path / "kernel.cuh").read_text(encoding="utf-8").splitlines()
+        )
+        quoted = re.findall(r"(?m)^(\d{3})     (  .*)$", page)
+        self.assertGreater(len(quoted), 5)
+        for number, text in quoted:
+            self.assertEqual(text, lines[int(number) - 1], number)
+
     def test_only_programs_for_debuggers_have_local_variables(self):
         def levels(target: str) -> str:
             commands = trials.ninja_commands(BUILD, target)

@@ -12,8 +12,8 @@ extern "C" void gpusim_defect();
 
 namespace gpusim {
 
-/// Whether GPUSIM_DEBUG is set, and not to 0. Then one CPU thread runs the blocks in order, and a race is found at the second
-/// of its two accesses, not at the next barrier.
+/// Whether GPUSIM_DEBUG is set, and not to 0. Then one CPU thread runs the blocks in order, and a race is found at the
+/// second of its two accesses, not at the next barrier.
 bool is_debugging();
 
 /// Prints each finding on standard error when it is made, and calls gpusim_defect().
