@@ -19,15 +19,38 @@ if(FA_BACKEND STREQUAL cuda)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 
+# fa_add_program(<name> <chapter.cu> [SOURCES <source>...] [FOLDERS <folder>...] [SHARED <array>...]
+#                [ARCHITECTURE <minimum>] [EXCLUDE_FROM_ALL] [DEBUG]):
+# the executable of a chapter, and <name>_kernels, the part that its test shares. FOLDERS: where headers are looked for
+# before the chapter's folder. DEBUG: with GPUSIM_DEBUG. The others: as for fa_kernels and fa_add_chapter.
+function(fa_add_program name chapter_cu)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "EXCLUDE_FROM_ALL;DEBUG" "ARCHITECTURE" "SOURCES;FOLDERS;SHARED")
+  add_library(${name}_kernels OBJECT ${chapter_cu} ${arg_SOURCES})
+  target_include_directories(${name}_kernels PRIVATE ${arg_FOLDERS} ${CMAKE_CURRENT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/chapters)
+  target_link_libraries(${name}_kernels PUBLIC fa_harness fa_baselines)
+  fa_kernels(${name}_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${arg_SHARED})
+  fa_use_precompiled(${name}_kernels fa_chapter_headers)
+  if(arg_ARCHITECTURE)
+    fa_require_architecture(${name}_kernels ${arg_ARCHITECTURE})
+  endif()
+  add_executable(${name})
+  target_link_libraries(${name} PRIVATE ${name}_kernels fa_main)
+  set_target_properties(${name} ${name}_kernels PROPERTIES
+    EXCLUDE_FROM_ALL ${arg_EXCLUDE_FROM_ALL} GPUSIM_DEBUG ${arg_DEBUG})
+endfunction()
+
 # fa_add_chapter([SOURCES <source>...] [KERNELS_OF <NN>...] [ARCHITECTURE <minimum>]): for
 # chapters/NN_name/CMakeLists.txt. SOURCES: kernels that chapter.cu does not include. KERNELS_OF: the other chapters whose
 # kernels these sources include, as "NN_name/kernel.cuh". ARCHITECTURE: 80 if the kernels do not compile for GPUs before
 # sm_80. Defines
 #   chNN_name          the executable
 #   chNN_name_kernels  the part it shares with its test: chapter.cu with the kernels that it includes, and SOURCES
+#   chNN_name_debug    on the simulator, not in `all`: the executable with local variables for a debugger
 #   libchNN_name.so    on a GPU, not in `all`: the kernels, for programs with their own tensors (tools/bench)
 # and, if a learner has started the chapter (./learn start NN),
 #   chNN_name_exercise   the same with the files of exercises/NN_name; not in `all`, because errors in it would stop others
+#   chNN_name_exercise_debug
 function(fa_add_chapter)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "ARCHITECTURE" "SOURCES;KERNELS_OF")
   list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
@@ -37,18 +60,12 @@ function(fa_add_chapter)
   set(shared ${number} ${arg_KERNELS_OF})
   list(TRANSFORM shared REPLACE "(.+)" "fa::ch\\1::smem")  # each chapter has a namespace with an array of this name
 
-  add_library(${name}_kernels OBJECT chapter.cu ${arg_SOURCES})
-  target_include_directories(${name}_kernels PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
-    ${PROJECT_SOURCE_DIR}/chapters)
-  target_link_libraries(${name}_kernels PUBLIC fa_harness fa_baselines PRIVATE fa_warnings)
-  fa_kernels(${name}_kernels chapter.cu ${arg_SOURCES} SHARED ${shared})
-  fa_use_precompiled(${name}_kernels fa_chapter_headers)
-  if(arg_ARCHITECTURE)
-    fa_require_architecture(${name}_kernels ${arg_ARCHITECTURE})
+  set(parts SOURCES ${arg_SOURCES} SHARED ${shared} ARCHITECTURE ${arg_ARCHITECTURE})
+  fa_add_program(${name} chapter.cu ${parts})
+  target_link_libraries(${name}_kernels PRIVATE fa_warnings)
+  if(FA_BACKEND STREQUAL sim)
+    fa_add_program(${name}_debug chapter.cu ${parts} EXCLUDE_FROM_ALL DEBUG)
   endif()
-
-  add_executable(${name})
-  target_link_libraries(${name} PRIVATE ${name}_kernels fa_main)
   set_property(GLOBAL APPEND PROPERTY FA_CHAPTERS ${folder})
 
   if(FA_BACKEND STREQUAL cuda)
@@ -71,18 +88,11 @@ function(fa_add_chapter)
     # folder, then in the chapter's, where no other file includes one with exercises.
     set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
     configure_file(chapter.cu ${chapter_cu} COPYONLY)
-    add_library(${name}_exercise_kernels OBJECT EXCLUDE_FROM_ALL ${chapter_cu} ${arg_SOURCES})
-    target_include_directories(${name}_exercise_kernels PRIVATE ${exercise} ${CMAKE_CURRENT_SOURCE_DIR}
-      ${PROJECT_SOURCE_DIR}/chapters)
-    target_link_libraries(${name}_exercise_kernels PUBLIC fa_harness fa_baselines)
+    fa_add_program(${name}_exercise ${chapter_cu} FOLDERS ${exercise} ${parts} EXCLUDE_FROM_ALL)
     target_compile_options(${name}_exercise_kernels PRIVATE  # blanks leave much unused
       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wshadow -Wno-unused -Wunused-value>)
-    fa_kernels(${name}_exercise_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${shared})
-    fa_use_precompiled(${name}_exercise_kernels fa_chapter_headers)
-    if(arg_ARCHITECTURE)
-      fa_require_architecture(${name}_exercise_kernels ${arg_ARCHITECTURE})
+    if(FA_BACKEND STREQUAL sim)
+      fa_add_program(${name}_exercise_debug ${chapter_cu} FOLDERS ${exercise} ${parts} EXCLUDE_FROM_ALL DEBUG)
     endif()
-    add_executable(${name}_exercise EXCLUDE_FROM_ALL)
-    target_link_libraries(${name}_exercise PRIVATE ${name}_exercise_kernels fa_main)
   endif()
 endfunction()

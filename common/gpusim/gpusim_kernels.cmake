@@ -1,6 +1,7 @@
 # gpusim_kernel_options(<variable>): the compiler options for sources with kernels, for gpusim_kernels below.
 function(gpusim_kernel_options variable)
-  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g1 -fno-omit-frame-pointer)
+  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc
+    -g$<IF:$<BOOL:$<TARGET_PROPERTY:GPUSIM_DEBUG>>,2,1> -fno-omit-frame-pointer)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     list(APPEND options -Og -fno-optimize-sibling-calls -fno-extern-tls-init
       -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
@@ -18,6 +19,8 @@ endfunction()
 # blocks stay in the order of the source, so that a jump backwards is a loop (runtime/loops.hpp); debug information
 # gives reports their source lines. DYNAMIC_SHARED lists the arrays that these sources declare as
 # `extern __shared__ T name[]`, with their namespace: fa::smem.
+#
+# If the target's property GPUSIM_DEBUG is set, a debugger shows local variables. Compiling then takes a quarter longer.
 function(gpusim_kernels target)
   cmake_parse_arguments(arg "" "" "SOURCES;DYNAMIC_SHARED" ${ARGN})
   gpusim_kernel_options(options)
@@ -25,7 +28,13 @@ function(gpusim_kernels target)
     target_link_options(${target} PUBLIC LINKER:--wrap=memcpy,--undefined=__wrap_memcpy)  # see runtime/hooks.cpp
   endif()
   set_source_files_properties(${arg_SOURCES} PROPERTIES LANGUAGE CXX)
-  set_property(SOURCE ${arg_SOURCES} APPEND PROPERTY COMPILE_OPTIONS ${options})
+  foreach(source IN LISTS arg_SOURCES)
+    get_property(known SOURCE ${source} PROPERTY GPUSIM_KERNELS)  # several targets may share it
+    if(NOT known)
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${options})
+      set_property(SOURCE ${source} PROPERTY GPUSIM_KERNELS ON)
+    endif()
+  endforeach()
   foreach(name IN LISTS arg_DYNAMIC_SHARED)
     string(REGEX REPLACE "::[^:]*$" "" scope "${name}")
     string(REGEX REPLACE "^.*::" "" variable "${name}")

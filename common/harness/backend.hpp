@@ -25,6 +25,10 @@ std::optional<std::string> why_unusable();
 /// Why a variable of the environment that chooses the device is unusable; nothing if there is none, or it is fine.
 std::optional<std::string> bad_setting();
 
+/// The variables of the environment, as NAME=value for a shell, that a run of this program in a debugger needs as well; nothing if no
+/// debugger can stop at its defects, or if it runs in one.
+std::optional<std::vector<std::string>> debug_settings();
+
 /// The device as reports show it: "NVIDIA H100 80GB HBM3", "simulator", "simulator (Tesla T4)".
 std::string device_name();
 

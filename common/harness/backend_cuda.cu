@@ -54,6 +54,8 @@ cudaDeviceProp properties() {
 
 std::string_view name() { return "cuda"; }
 
+std::optional<std::vector<std::string>> debug_settings() { return std::nullopt; }
+
 std::optional<std::string> why_unusable() {
   int devices = 0;
   cudaError_t status = cudaGetDeviceCount(&devices);

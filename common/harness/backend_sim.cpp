@@ -1,8 +1,11 @@
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "gpusim/gpusim.hpp"
 #include "harness/backend.hpp"
+#include "harness/text.hpp"
 
 namespace fa::backend {
 
@@ -11,6 +14,21 @@ std::string_view name() { return "sim"; }
 std::optional<std::string> why_unusable() { return std::nullopt; }
 
 std::optional<std::string> bad_setting() { return gpusim::why_no_device(); }
+
+std::optional<std::vector<std::string>> debug_settings() {
+  const auto value_of = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string debugging = value_of("GPUSIM_DEBUG"); !debugging.empty() && debugging != "0")
+    return std::nullopt;
+  std::vector<std::string> settings;
+  for (const char* name : {"GPUSIM_SKIP_BARRIER", "GPUSIM_DEVICE"}) {
+    if (const std::string value = value_of(name); !value.empty())
+      settings.push_back(std::string(name) + "=" + in_shell(value));
+  }
+  return settings;
+}
 
 std::string device_name() {
   cudaDeviceProp properties;

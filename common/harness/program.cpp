@@ -17,6 +17,7 @@
 #include "harness/files.hpp"
 #include "harness/npy.hpp"
 #include "harness/options.hpp"
+#include "harness/text.hpp"
 
 namespace fa {
 namespace {
@@ -51,6 +52,25 @@ std::vector<VariantResult> run_all(ChapterRun& run, const ChapterProgram& chapte
   return results;
 }
 
+/// "./learn debug 02 --variant all --rows 8", which stops at the defects of this run. Its files are not written.
+std::string debug_command(const ChapterProgram& chapter, int argc, const char* const* argv) {
+  const auto settings = backend::debug_settings();
+  if (!settings) return "";
+  std::string command;
+  for (const std::string& setting : *settings) command += setting + " ";
+  command += "./learn debug " + chapter.name().substr(0, 2);
+  if (std::filesystem::path(argv[0]).filename().string().ends_with("_exercise")) command += " --exercise";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--json" || word == "--out") {
+      ++i;
+    } else if (!word.starts_with("--json=") && !word.starts_with("--out=")) {
+      command += " " + in_shell(word);
+    }
+  }
+  return command;
+}
+
 ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* const* argv, std::ostream& out) {
   const std::unique_ptr<ChapterRun> run = chapter.new_run();
   const std::optional<RunOptions> parsed = parse_command_line(chapter, *run, argc, argv, out);
@@ -79,6 +99,7 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
                 .problem = run->problem()};
   run->compute_reference();
   if (options.bench_repeats > 0) report.copy_gb_per_s = backend::copy_gb_per_s(options.bench_repeats);
+  report.debug_command = debug_command(chapter, argc, argv);
   report.variants = run_all(*run, chapter, variants, options.bench_repeats, report.copy_gb_per_s.value_or(0));
 
   if (options.json_to_stdout()) {

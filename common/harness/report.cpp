@@ -345,7 +345,12 @@ void print(std::ostream& out, const Report& report) {
     print_remarks(out, result);
   }
   print_skipped(out, report.variants);
-  for (const VariantResult& result : report.variants) print_defects(out, result);
+  bool defects = false;
+  for (const VariantResult& result : report.variants) {
+    print_defects(out, result);
+    defects |= !result.defects.empty();
+  }
+  if (defects && !report.debug_command.empty()) fmt::print(out, "\ngdb: {}\n", report.debug_command);
 }
 
 std::string to_json(const Report& report) {

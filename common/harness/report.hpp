@@ -34,13 +34,14 @@ struct Report {
   ProblemReport problem;
   std::optional<double> copy_gb_per_s = std::nullopt;  ///< measured in the same run, with --bench
   std::vector<VariantResult> variants = {};
+  std::string debug_command = {};  ///< stops a debugger at the defects; empty if nothing does
 
   /// Whether nothing is wrong with any variant except what was declared.
   bool ok() const;
 };
 
 /// Writes the table, at most 100 columns wide, then what is wrong with each variant, then all defects in
-/// full. Columns for which the backend has no values are left out.
+/// full, with the command that stops a debugger at them. Columns for which the backend has no values are left out.
 void print(std::ostream& out, const Report& report);
 
 /// The report as the text of one JSON object, without a newline at the end. Values that a backend cannot determine

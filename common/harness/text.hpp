@@ -21,6 +21,9 @@ inline std::string in_bytes(double bytes) {
 /// spaces. A longer word has a line to itself.
 std::string in_lines(const std::vector<std::string>& words, std::size_t width);
 
+/// The word as a shell reads it: in quotes, if it has characters that mean something to a shell.
+std::string in_shell(const std::string& word);
+
 /// Two significant digits, short: "3.1e-7", "2e-6", "0", "nan".
 std::string scientific(double value);
 

@@ -66,12 +66,12 @@ class Example(unittest.TestCase):
         cls.readme = (EXAMPLE.parent / "README.md").read_text(encoding="utf-8")
 
     def run_program(
-        self, name: str, *arguments: str, skip: str = ""
+        self, name: str, *arguments: str, skip: str = "", debug: str = ""
     ) -> subprocess.CompletedProcess:
         start = time.monotonic()
         done = subprocess.run(
             [str(self.build / name), *arguments],
-            env=os.environ | {"GPUSIM_SKIP_BARRIER": skip},
+            env=os.environ | {"GPUSIM_SKIP_BARRIER": skip, "GPUSIM_DEBUG": debug},
             check=False,
             capture_output=True,
             text=True,
@@ -105,9 +105,20 @@ class Example(unittest.TestCase):
             done.stderr, r'shared memory, byte \d+ of "partials" in block \(0,0,0\)'
         )
         self.assertTrue(re.search(r"ERROR SUMMARY: \d+ defects?, ", done.stderr))
+        self.assertEqual(
+            done.stderr.splitlines()[-1],
+            "========= To stop there in gdb: set GPUSIM_DEBUG=1, and break at gpusim_defect",
+        )
         quoted = "".join(line.rstrip() + "\n" for line in done.stderr.splitlines())
         self.assertIn(quoted, self.readme)
         self.assertIn(f"GPUSIM_SKIP_BARRIER={barrier()} ", self.readme)
+
+    def test_in_a_debugger_a_defect_is_reported_when_it_happens(self) -> None:
+        done = self.run_program("block_sums", skip=barrier(), debug="1")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("Race reported between"), 2)  # now, at exit
+        self.assertNotIn("To stop there in gdb", done.stderr)
+        self.assertEqual(self.run_program("block_sums", debug="1").stderr, "")
 
     def test_a_barrier_that_is_not_there_is_no_barrier_that_is_not_needed(self) -> None:
         elsewhere = f"block_sums.cu:{line_of('total += partials[warp];')}"

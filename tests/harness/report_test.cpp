@@ -212,6 +212,21 @@ TEST(Table, PrintsDefectsInFull) {
   EXPECT_NE(text.find("\nracy: misaligned\n========= Misaligned\n"), std::string::npos) << text;
 }
 
+TEST(Table, EndsWithTheCommandForADebuggerIfThereAreDefects) {
+  VariantResult racy = counted("racy");
+  racy.defects = {{"race", "Race reported", 1}};
+  Report report = report_of({racy, racy});
+  report.debug_command = "./learn debug 02";
+  EXPECT_TRUE(printed(report).ends_with("========= Race reported\n\ngdb: ./learn debug 02\n"))
+      << printed(report);
+  EXPECT_EQ(printed(report).find("gdb:"), printed(report).rfind("gdb:"));
+  report.debug_command = "";
+  EXPECT_EQ(printed(report).find("gdb:"), std::string::npos);
+  report = report_of({counted("right")});
+  report.debug_command = "./learn debug 02";
+  EXPECT_EQ(printed(report).find("gdb:"), std::string::npos);
+}
+
 TEST(Table, SaysWhatDidNotRun) {
   VariantResult stopped{.name = "stopped", .failure = "kernel.cuh:3: too many threads"};
   const std::string text = printed(report_of({stopped}));

@@ -29,6 +29,15 @@ TEST(Text, Scientific) {
   EXPECT_EQ(scientific(HUGE_VAL), "inf");
 }
 
+TEST(InShell, QuotesWhatMeansSomethingToAShell) {
+  EXPECT_EQ(in_shell("--rows=5"), "--rows=5");
+  EXPECT_EQ(in_shell("data/q.npy"), "data/q.npy");
+  EXPECT_EQ(in_shell("a b"), "'a b'");
+  EXPECT_EQ(in_shell("it's"), "'it'\\''s'");
+  EXPECT_EQ(in_shell("$HOME"), "'$HOME'");
+  EXPECT_EQ(in_shell(""), "''");
+}
+
 TEST(InLines, BreaksBeforeTheWordThatDoesNotFit) {
   EXPECT_EQ(in_lines({}, 10), "");
   EXPECT_EQ(in_lines({"one"}, 10), "one");

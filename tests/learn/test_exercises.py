@@ -604,6 +604,17 @@ class SeveralFilesTest(InAChapter):
             ["more.cuh:6 |   return 0;", "kernel.cuh:3 | int twice(int x) {"],
         )
 
+    def test_a_defect_and_a_crash_come_with_the_command_for_gdb(self):
+        self.run_command(start, "01")
+        command = "gdb:   ./learn debug 01 --exercise --variant v --rows 4 --cols 8\n"
+        for kind in ("race", "crash", "hang", "numbers"):
+            finding = diagnosis.Finding(kind, "v", "--rows 4 --cols 8", "is wrong")
+            out = io.StringIO()
+            verdict = checking.Verdict(exercise=1, finding=finding)
+            check.show_failure(console.Console(out), self.exercise, verdict)
+            shown = out.getvalue().count(command)
+            self.assertEqual(shown, kind in ("race", "crash"), out.getvalue())
+
     def test_the_file_of_a_compiler_error_decides_who_is_blamed(self):
         self.run_command(start, "01")
         for name, line, number in (

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from .commands import (
     bench,
     check,
+    debug,
     diff,
     docs,
     doctor,
@@ -41,6 +42,7 @@ COMMANDS = {
     "reset": reset,
     "solution": solution,
     "docs": docs,
+    "debug": debug,
     "profile": profile,
     "bench": bench,
     "notebooks": notebooks,

@@ -58,6 +58,9 @@ GPU_PACKAGES = tuple(
     if not package.optional and package.name != "libboost-context-dev"
 )
 
+# The package that ./learn debug needs in addition.
+GDB = Package("gdb", "debugger", program="gdb")
+
 # The packages that ./learn notebooks needs in addition.
 NOTEBOOK_PACKAGES = (
     Package("python3-numpy", "arrays", module="numpy"),

@@ -5,7 +5,7 @@ namespace gpusim {
 void AccessLog::enter(int lane) {
   lane_ = lane;
   bit_ = 1u << lane;
-  cursor_ = kept_ == 0 ? &accesses_[0] : nowhere();
+  cursor_ = follows_ && kept_ == 0 ? &accesses_[0] : nowhere();
 }
 
 bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintptr_t address) {

@@ -71,8 +71,10 @@ class AccessLog {
   /// The size of the window, which is small enough to stay in the first-level cache.
   static constexpr int kWindow = 128;
 
-  AccessLog()
-      : accesses_(std::make_unique<WarpAccess[]>(kCapacity + 1)),
+  /// @param follows  false: every access goes through append(), with the same result
+  explicit AccessLog(bool follows = true)
+      : follows_(follows),
+        accesses_(std::make_unique<WarpAccess[]>(kCapacity + 1)),
         places_(std::make_unique<LoopTracker[]>(kCapacity)) {
     clear();
   }
@@ -148,6 +150,7 @@ class AccessLog {
   bool find_those_ahead();
   void next_window(bool some_stay);
 
+  const bool follows_;
   std::unique_ptr<WarpAccess[]> accesses_;  ///< the entry at count_ has no id, so that no cursor passes it
   std::unique_ptr<LoopTracker[]> places_;   ///< where each of them is
   int count_ = 0;

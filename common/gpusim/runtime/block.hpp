@@ -19,6 +19,7 @@
 #include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/cost.hpp"
+#include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/loops.hpp"
@@ -173,9 +174,11 @@ class BlockRunner {
   bool release_barrier();
   void abandon();
   static void fiber_main(boost::context::detail::transfer_t from);
+  void turn_to(Thread& thread);
   void resume(Thread& thread);
   void suspend();
   [[noreturn]] void end_thread();
+  void announce_in(Thread& thread, const FindingKey& key, const Example& example);
 
   // block_divergence.cpp
   void report_divergence();
@@ -183,9 +186,12 @@ class BlockRunner {
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
   void count_global(const WarpAccess& access, const Pattern& pattern);
-  void process_global(const WarpAccess& access, int warp);
-  void process_shared(const WarpAccess& access, int warp);
-  void found_race(InstructionKey instruction, std::uintptr_t address, int warp, int lane, const Rival& rival);
+  void count_shared(const WarpAccess& access, const Pattern& pattern);
+  Actor actor_of(InstructionKey key, int warp);
+  void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
+  void found_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
+                  const Rival& rival);
+  void record_use(std::uintptr_t offset, std::size_t bytes, int lane, const Actor& actor);
 
   /// The state of a word of shared memory, in a byte: a bit for each of its bytes that has been written, ...
   static constexpr std::uint8_t kWritten = 0x0f;
@@ -239,6 +245,9 @@ class BlockRunner {
   /// Ends the thread; its block is abandoned.
   [[noreturn]] void stop();
   void found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc);
+  /// Adds a finding. `complete` fills in its example, if no lower block has done that.
+  template <class Complete>
+  void found(const FindingKey& key, Complete&& complete);
   void fill(Example& example, int thread, Space space, std::uintptr_t address) const;
   std::string place_of(Space space, std::uintptr_t address) const;
   StaticVariable* variable_at(std::size_t offset);
@@ -251,6 +260,8 @@ class BlockRunner {
   const std::uintptr_t arena_base_;
   const std::size_t arena_bytes_;
   const int compute_capability_;
+  const bool debugging_ = is_debugging();
+  Announcer announcer_;
 
   // The block that runs.
   std::uint64_t linear_ = 0;
@@ -271,7 +282,7 @@ class BlockRunner {
   std::uint32_t lanes_in_turn_ =
       0;                         ///< of the current warp: those that continue from its last synchronisation
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
-  AccessLog log_;
+  AccessLog log_{!debugging_};
   PatternCache patterns_;
 
   // Shared memory: the TLS block of this CPU thread.
@@ -306,6 +317,15 @@ class OutsideKernel {
  private:
   BlockRunner* runner_;
 };
+
+template <class Complete>
+void BlockRunner::found(const FindingKey& key, Complete&& complete) {
+  const OutsideKernel outside;
+  Example* e = tally.findings.add(key, linear_);
+  if (e == nullptr) return;
+  complete(*e);
+  if (debugging_) announcer_.announce(key, *e);
+}
 
 /// Where dynamic shared memory lives, registered by the objects of dynamic_shared.hpp.
 void register_dynamic_shared(void* (*address)());

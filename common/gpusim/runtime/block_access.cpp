@@ -50,6 +50,10 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
     return;
   }
   const InstructionKey key = InstructionKey::make(pc, size, kind, space);
+  if (debugging_) [[unlikely]] {  // with this thread on the stack
+    const OutsideKernel outside;
+    find_races(key, address, 1u << lane(), actor_of(key, current_->linear / kWarpSize));
+  }
   while (!log_.append(key, current_->loops, address)) suspend();
 }
 
@@ -135,10 +139,7 @@ void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std
                        .access = access,
                        .space = space,
                        .bytes = std::uint8_t(size)};
-  {
-    const OutsideKernel outside;
-    if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
-  }
+  found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
   stop();
 }
 
@@ -150,12 +151,11 @@ void BlockRunner::stop() {
 }
 
 void BlockRunner::found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc) {
-  const OutsideKernel outside;
   const FindingKey key{.kind = DefectKind::kUninitializedRead,
                        .pc = reinterpret_cast<std::uintptr_t>(pc),
                        .space = space,
                        .bytes = std::uint8_t(size)};
-  if (Example* e = tally.findings.add(key, linear_)) fill(*e, current_->linear, space, address);
+  found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
 }
 
 }  // namespace gpusim

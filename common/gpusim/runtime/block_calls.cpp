@@ -43,17 +43,14 @@ void BlockRunner::read_matrix_row(const void* row, const void* pc) {
 
 void BlockRunner::lacks(int since, const char* instruction, const void* pc) {
   const FindingKey key{.kind = DefectKind::kUnsupported, .pc = reinterpret_cast<std::uintptr_t>(pc)};
-  {
-    const OutsideKernel outside;
-    if (Example* e = tally.findings.add(key, linear_)) {
-      fill(*e, current_->linear, Space::kShared, shared_base_);
-      const auto number = [](int capability) {
-        return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
-      };
-      e->detail = std::string(instruction) + " needs compute capability " + number(since) +
-                  ", this device has " + number(compute_capability_);
-    }
-  }
+  found(key, [&](Example& e) {
+    fill(e, current_->linear, Space::kShared, shared_base_);
+    const auto number = [](int capability) {
+      return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+    };
+    e.detail = std::string(instruction) + " needs compute capability " + number(since) +
+               ", this device has " + number(compute_capability_);
+  });
   stop();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/trace.hpp"
 
 namespace gpusim {
@@ -19,12 +20,19 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
     trace->push_back({key.space(), key.kind(), key.size(), access.lanes,
                       access.addresses[std::countr_zero(access.lanes)]});
   }
+  const Pattern& pattern = patterns_.of(access);
   if (key.space() == Space::kGlobal) {
-    process_global(access, warp);
+    count_global(access, pattern);
   } else {
-    process_shared(access, warp);
+    count_shared(access, pattern);
   }
   last_access_pc_ = key.pc();
+  if (debugging_) return;  // on_access() has found the races
+  const Actor actor = actor_of(key, warp);
+  for (int g = 0; g < pattern.group_count; ++g) {
+    const std::uint32_t lanes = pattern.groups[g];
+    find_races(key, access.addresses[std::countr_zero(lanes)], lanes, actor);
+  }
 }
 
 void BlockRunner::count_global(const WarpAccess& access, const Pattern& pattern) {
@@ -62,37 +70,7 @@ void BlockRunner::count_global(const WarpAccess& access, const Pattern& pattern)
   }
 }
 
-void BlockRunner::process_global(const WarpAccess& access, int warp) {
-  const Pattern& pattern = patterns_.of(access);
-  count_global(access, pattern);
-  const std::size_t size = access.key.size();
-  const AccessKind kind = access.key.kind();
-  const Actor actor(warp, sites_.of(access.key.pc()), kind, block_epoch_, epoch_, warps_[warp].clock);
-  const Use use = kind == AccessKind::kRead    ? Use::kRead
-                  : kind == AccessKind::kWrite ? Use::kWrite
-                                               : Use::kAtomic;
-  for (int g = 0; g < pattern.group_count; ++g) {
-    const std::uint32_t lanes = pattern.groups[g];
-    const std::uintptr_t address = access.addresses[std::countr_zero(lanes)];
-    const std::uintptr_t begin = address - arena_base_;
-    for (std::uintptr_t at = begin; at < begin + size;) {  // once, unless it reaches into the next page
-      const std::size_t offset = at % GlobalShadow::kPageBytes;
-      const std::size_t bytes = std::min(begin + size - at, GlobalShadow::kPageBytes - offset);
-      global_shadow_.page(at).access(
-          offset, bytes, lanes, actor,
-          [&](int lane, const Rival& rival) { found_race(access.key, address, warp, lane, rival); },
-          [&](std::size_t word, std::size_t part, int lane) {
-            const User user = User::make(number_, warp * kWarpSize + lane, actor.site);
-            arena_.grid_races().record(at - offset + word, part, use, user, tally.suspects);
-          });
-      at += bytes;
-    }
-  }
-}
-
-void BlockRunner::process_shared(const WarpAccess& access, int warp) {
-  const Pattern& pattern = patterns_.of(access);
-  const std::size_t size = access.key.size();
+void BlockRunner::count_shared(const WarpAccess& access, const Pattern& pattern) {
   const AccessKind kind = access.key.kind();
   const std::uintptr_t first = access.addresses[std::countr_zero(access.lanes)];
   variables_[variable_of_word_[(first - shared_base_) / 4]].touched = true;
@@ -103,18 +81,34 @@ void BlockRunner::process_shared(const WarpAccess& access, int warp) {
     tally.shared.store_wavefronts += pattern.shared.wavefronts;
     tally.shared.store_wavefronts_ideal += pattern.shared.ideal;
   }
-  const Actor actor(warp, sites_.of(access.key.pc()), kind, block_epoch_, epoch_, warps_[warp].clock);
-  for (int g = 0; g < pattern.group_count; ++g) {
-    const std::uint32_t lanes = pattern.groups[g];
-    const std::uintptr_t address = access.addresses[std::countr_zero(lanes)];
-    shared_shadow_.access(
-        address - shared_base_, size, lanes, actor,
-        [&](int lane, const Rival& rival) { found_race(access.key, address, warp, lane, rival); },
-        [](std::size_t, std::size_t, int) {});
+}
+
+Actor BlockRunner::actor_of(InstructionKey key, int warp) {
+  return {warp, sites_.of(key.pc()), key.kind(), block_epoch_, epoch_, warps_[warp].clock};
+}
+
+/// An access by lanes of a warp to the same bytes.
+void BlockRunner::find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes,
+                             const Actor& actor) {
+  const auto on_race = [&](int lane, const Rival& rival) { found_race(key, address, actor, lane, rival); };
+  if (key.space() == Space::kShared) {
+    shared_shadow_.access(address - shared_base_, key.size(), lanes, actor, on_race,
+                          [](std::size_t, std::size_t, int) {});
+    return;
+  }
+  const std::uintptr_t begin = address - arena_base_, end = begin + key.size();
+  for (std::uintptr_t at = begin; at < end;) {  // once, unless it reaches into the next page
+    const std::size_t offset = at % GlobalShadow::kPageBytes;
+    const std::size_t bytes = std::min(end - at, GlobalShadow::kPageBytes - offset);
+    global_shadow_.page(at).access(offset, bytes, lanes, actor, on_race,
+                                   [&](std::size_t word, std::size_t part, int lane) {
+                                     record_use(at - offset + word, part, lane, actor);
+                                   });
+    at += bytes;
   }
 }
 
-void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address, int warp, int lane,
+void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address, const Actor& actor, int lane,
                              const Rival& rival) {
   const FindingKey key{.kind = DefectKind::kRace,
                        .pc = instruction.pc(),
@@ -123,9 +117,26 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
                        .rival_access = rival.kind,
                        .space = instruction.space(),
                        .bytes = std::uint8_t(instruction.size())};
-  if (Example* e = tally.findings.add(key, linear_)) {
-    fill(*e, warp * kWarpSize + lane, instruction.space(), address);
-    e->rival_thread = rival.thread;
+  found(key, [&](Example& e) {
+    fill(e, actor.warp * kWarpSize + lane, instruction.space(), address);
+    e.rival_thread = rival.thread;
+  });
+}
+
+/// The block's first access of this kind to part or all of a word: other blocks may be in conflict with it.
+void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane, const Actor& actor) {
+  const Use use = actor.kind == AccessKind::kRead    ? Use::kRead
+                  : actor.kind == AccessKind::kWrite ? Use::kWrite
+                                                     : Use::kAtomic;
+  const User user = User::make(number_, actor.warp * kWarpSize + lane, actor.site);
+  GridRaces& races = arena_.grid_races();
+  const std::size_t known = tally.suspects.size();
+  races.record(offset, bytes, use, user, tally.suspects);
+  if (!debugging_ || tally.suspects.size() == known) return;
+  for (const GridRace& race : races.conflicts(tally.suspects.back())) {
+    if (race.one.bits != user.bits && race.other.bits != user.bits) continue;
+    const auto [key, example] = finding_of(race, grid_dim_, block_dim_, number_ - std::uint32_t(linear_));
+    announcer_.announce(key, example);
   }
 }
 

@@ -16,10 +16,10 @@ namespace gpusim {
 /// No thread can continue. Reports which threads wait at the barrier that most threads have reached.
 void BlockRunner::report_divergence() {
   std::map<const void*, int> waiting;  // by call site
-  const Thread* running = nullptr;
-  const Thread* unnamed = nullptr;  // by its own mask
+  Thread* running = nullptr;
+  Thread* unnamed = nullptr;  // by its own mask
   for (int i = 0; i < thread_count_; ++i) {
-    const Thread& t = threads_[i];
+    Thread& t = threads_[i];
     if (t.state == State::kBlockSync || t.state == State::kWarpSync) ++waiting[t.sync_pc];
     if (t.state == State::kReady && running == nullptr) running = &t;
     if (t.state == State::kWarpSync && (t.mask >> i % kWarpSize & 1) == 0 && unnamed == nullptr) unnamed = &t;
@@ -30,16 +30,19 @@ void BlockRunner::report_divergence() {
     return std::string(text.data());
   };
   FindingKey key{.kind = DefectKind::kBarrierDivergence};
+  Thread* shown = nullptr;  // to a debugger: one of those that have reached key.pc
   std::ostringstream text;
   const auto block = grid_dim_.at(linear_);
   const auto in_block = "block (" + std::to_string(block.x) + "," + std::to_string(block.y) + "," +
                         std::to_string(block.z) + ")";
   if (waiting.empty()) {
     key.pc = last_access_pc_;
+    shown = running;
     text << "Thread(s) in " << in_block << " do not end: after " << kLongPatience
          << " memory accesses without a barrier they have";
   } else if (unnamed != nullptr) {
     key.pc = reinterpret_cast<std::uintptr_t>(unnamed->sync_pc);
+    shown = unnamed;
     const Dim3& t = unnamed->index;
     text << "Mask " << mask_text(unnamed->mask) << " in " << in_block << " does not name thread (" << t.x
          << "," << t.y << "," << t.z << "), which has";
@@ -47,25 +50,24 @@ void BlockRunner::report_divergence() {
     const auto most = std::max_element(waiting.begin(), waiting.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
     key.pc = reinterpret_cast<std::uintptr_t>(most->first);
-    const Thread* sample = nullptr;
-    for (int i = 0; i < thread_count_ && sample == nullptr; ++i) {
+    for (int i = 0; i < thread_count_ && shown == nullptr; ++i) {
       const State s = threads_[i].state;
       if ((s == State::kBlockSync || s == State::kWarpSync) && threads_[i].sync_pc == most->first) {
-        sample = &threads_[i];
+        shown = &threads_[i];
       }
     }
-    const bool warp_wide = sample->state == State::kWarpSync;
+    const bool warp_wide = shown->state == State::kWarpSync;
     for (const auto& [pc, count] : waiting) {
       if (pc != most->first) key.rival_pc = reinterpret_cast<std::uintptr_t>(pc);
     }
     if (warp_wide) {
-      const int warp = sample->linear / kWarpSize;
+      const int warp = shown->linear / kWarpSize;
       int arrived = 0;
       for (int i = warp * kWarpSize; i < std::min((warp + 1) * kWarpSize, thread_count_); ++i) {
         arrived += threads_[i].state == State::kWarpSync && threads_[i].sync_pc == most->first;
       }
       text << "Divergent thread(s) in warp " << warp << " of " << in_block << ": " << arrived << " of "
-           << std::popcount(sample->mask) << " threads named in mask " << mask_text(sample->mask);
+           << std::popcount(shown->mask) << " threads named in mask " << mask_text(shown->mask);
     } else {
       text << "Divergent thread(s) in " << in_block << ": " << most->second << " of " << thread_count_
            << " threads";
@@ -76,6 +78,7 @@ void BlockRunner::report_divergence() {
     e->grid = grid_dim_;
     e->block_dim = block_dim_;
     e->detail = text.str();
+    if (debugging_) announce_in(*shown, key, *e);
   }
 }
 

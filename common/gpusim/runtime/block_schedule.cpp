@@ -9,11 +9,6 @@
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
 
-__thread gpusim::device::Index threadIdx;
-__thread gpusim::device::Index blockIdx;
-__thread gpusim::device::Index blockDim;
-__thread gpusim::device::Index gridDim;
-
 namespace gpusim {
 
 constinit thread_local BlockRunner* current_runner = nullptr;
@@ -21,6 +16,7 @@ constinit thread_local BlockRunner* current_runner = nullptr;
 namespace {
 
 using boost::context::detail::jump_fcontext;
+using boost::context::detail::ontop_fcontext;
 using boost::context::detail::transfer_t;
 
 /// After this many accesses without any synchronisation in the block, a lane is assumed to run forever if other
@@ -168,13 +164,18 @@ void BlockRunner::fiber_main(transfer_t from) {
   self->end_thread();
 }
 
-void BlockRunner::resume(Thread& thread) {
+/// Before a jump to the thread.
+void BlockRunner::turn_to(Thread& thread) {
   current_ = &thread;
   ::threadIdx = {thread.index.x, thread.index.y, thread.index.z};
-  iteration_ = thread.loops.iteration();
-  log_.enter(thread.linear % kWarpSize);
   sanitizer::leave(&scheduler_fake_stack_, stacks_ + std::size_t(thread.linear) * kStackStride + kPage,
                    kStack);
+}
+
+void BlockRunner::resume(Thread& thread) {
+  iteration_ = thread.loops.iteration();
+  log_.enter(thread.linear % kWarpSize);
+  turn_to(thread);
   current_runner = this;
   const transfer_t back = jump_fcontext(thread.context, this);
   current_runner = nullptr;
@@ -201,6 +202,24 @@ void BlockRunner::end_thread() {
   sanitizer::leave(nullptr, scheduler_stack_, scheduler_stack_size_);
   jump_fcontext(scheduler_, nullptr);
   __builtin_unreachable();
+}
+
+/// Announces a finding on the stack of a thread that waits, and can then no longer run.
+void BlockRunner::announce_in(Thread& thread, const FindingKey& key, const Example& example) {
+  struct Call {
+    BlockRunner& self;
+    const FindingKey& key;
+    const Example& example;
+  } call{*this, key, example};
+  turn_to(thread);
+  ontop_fcontext(thread.context, &call, [](transfer_t from) {
+    const Call& c = *static_cast<const Call*>(from.data);
+    sanitizer::arrive(nullptr, &c.self.scheduler_stack_, &c.self.scheduler_stack_size_);
+    c.self.announcer_.announce(c.key, c.example);
+    sanitizer::leave(nullptr, c.self.scheduler_stack_, c.self.scheduler_stack_size_);
+    return jump_fcontext(from.fctx, nullptr);
+  });
+  sanitizer::arrive(scheduler_fake_stack_);
 }
 
 }  // namespace gpusim

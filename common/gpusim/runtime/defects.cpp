@@ -112,6 +112,14 @@ std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr
   return "byte " + std::to_string(address - begin) + " of " + what;
 }
 
+std::string with_margin(const std::string& text) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line);)
+    result += (result.empty() ? "" : "\n") + (kMargin + line);
+  return result;
+}
+
 Example* Findings::add(const FindingKey& key, std::uint64_t block, std::int64_t count) {
   auto [it, is_new] = entries_.try_emplace(key);
   it->second.count += count;

@@ -13,6 +13,8 @@
 
 namespace gpusim {
 
+inline constexpr const char* kMargin = "========= ";  ///< of each line of a report
+
 struct Dim3 {
   unsigned x = 1, y = 1, z = 1;
   std::uint64_t volume() const { return std::uint64_t(x) * y * z; }
@@ -25,6 +27,9 @@ struct Dim3 {
 /// The position of an address relative to [begin, end): `byte 12 of "K"`, `4 bytes after the end of "K" (65536 bytes)`.
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
                      std::uintptr_t address);
+
+/// The text with "========= " before each line.
+std::string with_margin(const std::string& text);
 
 /// The properties that identical findings share.
 struct FindingKey {

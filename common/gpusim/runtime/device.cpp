@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
@@ -24,6 +25,7 @@ namespace gpusim {
 namespace {
 
 int worker_count() {
+  if (is_debugging()) return 1;
   if (const char* text = std::getenv("GPUSIM_THREADS")) {
     if (const int n = std::atoi(text); n > 0) return n;
   }

@@ -98,9 +98,12 @@ std::array<User, 2> GridRaces::users(std::uintptr_t byte, int use) const {
   return result;
 }
 
-std::vector<GridRace> GridRaces::conflicts(std::uintptr_t suspect) {
+void GridRaces::settle(std::uintptr_t suspect) {
   const std::uintptr_t word = suspect / 4;
   suspects_[word / 64].fetch_and(~(std::uint64_t(1) << word % 64));
+}
+
+std::vector<GridRace> GridRaces::conflicts(std::uintptr_t suspect) const {
   std::vector<GridRace> races;
   for (std::uintptr_t byte = suspect; byte < suspect + 4; ++byte) {
     std::array<std::array<User, 2>, kUses> by_use;

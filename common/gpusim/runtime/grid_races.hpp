@@ -52,8 +52,10 @@ class GridRaces {
   void record(std::uintptr_t offset, std::size_t bytes, Use use, User user,
               std::vector<std::uintptr_t>& suspects);
 
-  /// After the launch: the conflicts over one suspect, each pair of uses with the lowest blocks that made them.
-  std::vector<GridRace> conflicts(std::uintptr_t suspect);
+  /// The conflicts over one suspect, each pair of uses with the lowest blocks that made them.
+  std::vector<GridRace> conflicts(std::uintptr_t suspect) const;
+  /// The word is a suspect no longer.
+  void settle(std::uintptr_t suspect);
 
   /// Releases the memory.
   void forget(std::uintptr_t offset, std::size_t bytes);

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
 
 namespace gpusim {
@@ -56,6 +57,9 @@ Session::Session() {
     SkippedBarrier::instance().complain();
     std::cout.flush();
     std::fputs(format_defects(report).c_str(), stderr);
+    if (!is_debugging())
+      std::fprintf(stderr, "%sTo stop there in gdb: set GPUSIM_DEBUG=1, and break at gpusim_defect\n",
+                   kMargin);
     std::fflush(nullptr);
     _exit(1);
   });
@@ -94,30 +98,41 @@ void Session::absorb(Tally& tally) {
   tally.ops = {};
 }
 
+std::pair<FindingKey, Example> finding_of(const GridRace& race, const Dim3& grid, const Dim3& block_dim,
+                                          std::uint32_t first_block) {
+  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  const Arena& arena = Arena::instance();
+  const std::uintptr_t address = arena.base() + race.offset;
+  return {{.kind = DefectKind::kRace,
+           .pc = pc_of_site(race.other.site()),
+           .rival_pc = pc_of_site(race.one.site()),
+           .access = kKinds[int(race.other_use)],
+           .rival_access = kKinds[int(race.one_use)],
+           .space = Space::kGlobal,
+           .bytes = 4},
+          {.block = race.other.block() - first_block,
+           .rival_block = race.one.block() - first_block,
+           .thread = race.other.thread(),
+           .rival_thread = race.one.thread(),
+           .grid = grid,
+           .block_dim = block_dim,
+           .address = address,
+           .place = arena.place_of(address),
+           .detail = {}}};
+}
+
 void Session::settle_grid_races(const device::Launch& launch, std::uint32_t first_block) {
   const std::lock_guard lock(mutex_);
   Arena& arena = Arena::instance();
-  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  const Dim3 grid{launch.grid.x, launch.grid.y, launch.grid.z};
+  const Dim3 block_dim{launch.block.x, launch.block.y, launch.block.z};
   std::sort(suspects_.begin(), suspects_.end());
   for (const std::uintptr_t suspect : suspects_) {
     for (const GridRace& race : arena.grid_races().conflicts(suspect)) {
-      const FindingKey key{.kind = DefectKind::kRace,
-                           .pc = pc_of_site(race.other.site()),
-                           .rival_pc = pc_of_site(race.one.site()),
-                           .access = kKinds[int(race.other_use)],
-                           .rival_access = kKinds[int(race.one_use)],
-                           .space = Space::kGlobal,
-                           .bytes = 4};
-      if (Example* e = findings_.add(key, race.other.block() - first_block)) {
-        e->rival_block = race.one.block() - first_block;
-        e->thread = race.other.thread();
-        e->rival_thread = race.one.thread();
-        e->grid = {launch.grid.x, launch.grid.y, launch.grid.z};
-        e->block_dim = {launch.block.x, launch.block.y, launch.block.z};
-        e->address = arena.base() + race.offset;
-        e->place = arena.place_of(e->address);
-      }
+      auto [key, example] = finding_of(race, grid, block_dim, first_block);
+      if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
     }
+    arena.grid_races().settle(suspect);
   }
   suspects_.clear();
 }
@@ -180,16 +195,12 @@ Report Session::take() {
 Report take_report() { return Session::instance().take(); }
 
 std::string format_defects(const Report& report) {
-  constexpr const char* kMargin = "========= ";
   std::ostringstream out;
   std::int64_t total = 0;
   for (const Defect& d : report.defects) {
     total += d.count;
-    std::istringstream lines(d.message);
-    std::string line;
-    std::string text;
-    while (std::getline(lines, line)) text += (text.empty() ? "" : "\n") + (kMargin + line);
-    out << text << "  [" << d.count << (d.count == 1 ? " hazard]" : " hazards]") << "\n" << kMargin << "\n";
+    out << with_margin(d.message) << "  [" << d.count << (d.count == 1 ? " hazard]" : " hazards]") << "\n"
+        << kMargin << "\n";
   }
   out << kMargin << "ERROR SUMMARY: " << report.defects.size()
       << (report.defects.size() == 1 ? " defect, " : " defects, ") << total

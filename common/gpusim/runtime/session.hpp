@@ -4,13 +4,19 @@
 
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/device.hpp"
+#include "gpusim/runtime/grid_races.hpp"
 
 namespace gpusim {
+
+/// A race between two blocks of a launch. @param first_block  the number of the launch's first block
+std::pair<FindingKey, Example> finding_of(const GridRace& race, const Dim3& grid, const Dim3& block_dim,
+                                          std::uint32_t first_block);
 
 class Session {
  public:

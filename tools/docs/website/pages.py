@@ -21,6 +21,7 @@ from . import highlight, notebooks
 # The pages other than chapters: file and name, in the order of the menu. The front page is README.md.
 PAGES_BEFORE = {"README.md": "index"}
 PAGES_AFTER = {
+    "docs/pages/debugging.md": "debugging",
     "docs/pages/numerics.md": "numerics",
     "docs/pages/results.md": "results",
     "common/gpusim/README.md": "simulator",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...report.results import human
-from .. import checking, exercises, opens, project, setup, trials
+from .. import checking, diagnosis, exercises, opens, project, setup, trials
 from ..console import Console, LearnError
 from ..counts import COUNTS
 from .run import refuse_json, write_json, write_whole
@@ -163,6 +163,9 @@ def show_failure(
         for line in quote(exercise, finding.lines):
             console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
+        if finding.kind == "crash" or finding.kind in diagnosis.DEFECTS:
+            options = f"--exercise --variant {finding.variant} {finding.arguments}"
+            console.say(f"gdb:   ./learn debug {exercise.number} {options}")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
     show_evidence(console, exercise, verdict)

@@ -160,7 +160,7 @@ def run_chapter(
         text += f"\n{chapter.executable} was ended by {signal.Signals(-status).name}"
     elif status == 1 and data:
         # Leave out the problem and the table, which is printed later with those of all chapters.
-        text = text.split("\n\n", 2)[-1]
+        text = text.split("\n\n", 2)[-1].replace(f"{project.ROOT}/", "")
     elif status == 0 and not data:
         text += f"\n{chapter.executable} wrote no readable JSON"
     if status != 0 or not data:

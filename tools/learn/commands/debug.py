@@ -1,0 +1,71 @@
+"""./learn debug: a chapter's program in gdb, which stops at each defect of its kernels."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from .. import exercises, machine, packages, project, setup
+from ..console import Console, LearnError
+from .profile import SIM
+
+HELP = "run a chapter on the simulator in gdb, which stops at each defect in the kernel's line"
+COMMANDS = project.ROOT / "common" / "gpusim" / "gdb.py"
+
+
+def add_own(parser: argparse.ArgumentParser) -> None:
+    setup.add_no_install(parser)
+    parser.add_argument(
+        "--exercise",
+        action="store_true",
+        help="debug your own kernels, from exercises/",
+    )
+    parser.add_argument(
+        "--break",
+        action="append",
+        default=[],
+        dest="places",
+        metavar="PLACE",
+        help="stop there too: --break 'kernel.cuh:48 if threadIdx.x == 5 && blockIdx.x == 3'",
+    )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("chapter", metavar="NN", help="the chapter: 01")
+    add_own(parser)
+    setup.add_program_options(parser, "a small problem")
+
+
+def command_of(program: Path, places: list[str], options: list[str]) -> list[str]:
+    """The command that runs a program in gdb, to be started in the current folder."""
+    stops = [word for place in places for word in ("-ex", f"break {place}")]
+    script, executable = (os.path.relpath(path) for path in (COMMANDS, program))
+    return [
+        *("gdb", "-q", "-x", script, *stops),
+        *("-ex", "run", "--args", executable, *options),
+    ]
+
+
+def main(console: Console, args: argparse.Namespace) -> int:
+    """Builds the program with local variables, and becomes gdb."""
+    chapter = project.select([args.chapter])[0]
+    target = chapter.executable
+    if args.exercise:
+        exercise = exercises.select_one(args.chapter)
+        exercise.own_copy()  # LearnError if the chapter is not started
+        target = exercise.target
+    if not args.no_install:
+        packages.ensure(console, (*packages.PACKAGES, packages.GDB))
+    if not shutil.which("gdb"):
+        raise LearnError("gdb is not in PATH: ./learn debug needs it", 3)
+    machine.require_toolchain()
+    setup.build(console, SIM, [f"{target}_debug"])
+    program = project.build_folder(SIM) / "bin" / f"{target}_debug"
+    command = command_of(program, args.places, args.options)
+    console.say(shlex.join(command), "bold")
+    sys.stdout.flush()
+    os.execvp(command[0], command)
