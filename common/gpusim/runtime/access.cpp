@@ -6,6 +6,7 @@ void AccessLog::enter(int lane) {
   lane_ = lane;
   bit_ = 1u << lane;
   cursor_ = kept_ == 0 ? &accesses_[0] : nowhere();
+  latest_ = -1;
 }
 
 bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintptr_t address) {
@@ -26,9 +27,17 @@ bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintpt
     i = add(key, place);
   }
   s.latest[lane_] = std::int16_t(i);
+  latest_ = i;
   accesses_[i].addresses[lane_] = address;
   accesses_[i].lanes |= bit_;
   return true;
+}
+
+std::uintptr_t AccessLog::latest(LoopTracker& place) const {
+  const int i = cursor_ != nowhere() ? int(cursor_ - &accesses_[0]) - 1 : latest_;
+  if (i < 0) return 0;
+  place = places_[i];
+  return accesses_[i].key.pc();
 }
 
 /// Whether the lane may add an execution of this instruction. The first one that may not becomes the pacer.

@@ -97,6 +97,10 @@ class AccessLog {
   /// @param place  where the lane is; its iteration() is that of the access
   bool append(InstructionKey key, const LoopTracker& place, std::uintptr_t address);
 
+  /// The current lane's latest access of this turn. @return its return address; 0 if there is none
+  /// @param place  where it is
+  std::uintptr_t latest(LoopTracker& place) const;
+
   /// The lane to begin the next window with.
   int first_lane() const { return first_lane_; }
 
@@ -154,6 +158,7 @@ class AccessLog {
   int kept_ = 0;  ///< how many of them are from the window before
 
   int lane_ = 0;
+  int latest_ = -1;  ///< its latest access, if it has left the path
   std::uint32_t bit_ = 1;
   WarpAccess* cursor_ =
       nullptr;  ///< the lane has made exactly the accesses before it; nowhere() if it left them

@@ -109,9 +109,11 @@ void BlockRunner::resolve_warp(int warp) {
     for (std::uint32_t m = needed; m != 0; m &= m - 1) {
       const Thread& t = lanes[std::countr_zero(m)];
       complete &= t.state == State::kWarpSync && t.mask == leader.mask && t.op == leader.op;
-      complete &= !needs_all || t.sync_pc == leader.sync_pc;
+      complete &= op == device::WarpOp::kSync || t.sync_pc == leader.sync_pc;
       operands[std::countr_zero(m)] = t.operand;
     }
+    for (std::uint32_t m = leader.mask & ~w.live; m != 0 && complete; m &= m - 1)
+      complete = !went_past(lanes[std::countr_zero(m)], leader);
     if (!complete) continue;
     if (leader.resolve != nullptr) leader.resolve(operands.data());
     for (std::uint32_t m = needed; m != 0; m &= m - 1) lanes[std::countr_zero(m)].state = State::kReady;
@@ -129,16 +131,20 @@ void BlockRunner::resolve_warp(int warp) {
   }
 }
 
-/// Opens the block's barrier if every live thread waits at it, at the same call.
+/// Opens the block's barrier if every live thread waits at it, at the same call, and none has returned without it.
 bool BlockRunner::release_barrier() {
   int sum = 0;
-  const void* pc = nullptr;
+  const Thread* first = nullptr;
   for (int i = 0; i < thread_count_; ++i) {
     const Thread& t = threads_[i];
     if (t.state == State::kDone) continue;
-    if (t.state != State::kBlockSync || (pc != nullptr && t.sync_pc != pc)) return false;
-    pc = t.sync_pc;
+    if (first == nullptr) first = &t;
+    if (t.state != State::kBlockSync || t.sync_pc != first->sync_pc) return false;
     sum += t.value;
+  }
+  if (live_ < thread_count_ && std::any_of(threads_.begin(), threads_.begin() + thread_count_,
+                                           [&](const Thread& t) { return went_past(t, *first); })) {
+    return false;
   }
   for (int i = 0; i < thread_count_; ++i) {
     Thread& t = threads_[i];
@@ -192,6 +198,7 @@ void BlockRunner::suspend() {
 
 void BlockRunner::end_thread() {
   Thread& t = *current_;
+  t.sync_pc = reinterpret_cast<const void*>(log_.latest(t.left_at));
   for (auto& group : t.groups) land(group);
   land(t.open_group);
   t.groups.clear();
