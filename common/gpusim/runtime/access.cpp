@@ -33,13 +33,6 @@ bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintpt
   return true;
 }
 
-std::uintptr_t AccessLog::latest(LoopTracker& place) const {
-  const int i = cursor_ != nowhere() ? int(cursor_ - &accesses_[0]) - 1 : latest_;
-  if (i < 0) return 0;
-  place = places_[i];
-  return accesses_[i].key.pc();
-}
-
 /// Whether the lane may add an execution of this instruction. The first one that may not becomes the pacer.
 bool AccessLog::may_add(InstructionKey key, const LoopTracker& place, const Slot* slot) {
   if (pacer_ < 0) {

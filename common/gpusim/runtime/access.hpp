@@ -97,9 +97,10 @@ class AccessLog {
   /// @param place  where the lane is; its iteration() is that of the access
   bool append(InstructionKey key, const LoopTracker& place, std::uintptr_t address);
 
-  /// The current lane's latest access of this turn. @return its return address; 0 if there is none
-  /// @param place  where it is
-  std::uintptr_t latest(LoopTracker& place) const;
+  /// The current lane's latest access of this turn, until the next window; -1 if there is none.
+  int latest() const { return cursor_ != nowhere() ? int(cursor_ - &accesses_[0]) - 1 : latest_; }
+  std::uintptr_t pc(int access) const { return accesses_[access].key.pc(); }
+  const LoopTracker& place(int access) const { return places_[access]; }
 
   /// The lane to begin the next window with.
   int first_lane() const { return first_lane_; }

@@ -133,8 +133,7 @@ class BlockRunner {
     Dim3 index;
     int linear = 0;
     State state = State::kDone;
-    const void* sync_pc =
-        nullptr;        ///< kDone: of its latest access since its last synchronisation, or nullptr
+    const void* sync_pc = nullptr;
     unsigned mask = 0;  ///< kBlockSync: 0
     // kWarpSync
     device::WarpOp op = device::WarpOp::kSync;
@@ -143,7 +142,9 @@ class BlockRunner {
     // kBlockSync
     int value = 0;
     LoopTracker loops;
-    LoopTracker left_at;  ///< kDone: where the access at sync_pc is
+    // kDone: the latest access since the last synchronisation, whose return address is sync_pc
+    int last_access = -1;
+    const LoopTracker* left_at = nullptr;  ///< its place, if others of the block may have waited
     std::vector<AsyncCopy> open_group;
     std::deque<std::vector<AsyncCopy>> groups;
   };
@@ -174,6 +175,7 @@ class BlockRunner {
   // block_schedule.cpp
   bool run_warp(int warp);
   void resolve_warp(int warp);
+  void keep_places(int warp);
   bool release_barrier();
   void abandon();
   static void fiber_main(boost::context::detail::transfer_t from);

@@ -71,6 +71,7 @@ bool BlockRunner::run_warp(int warp) {
     for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
       resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
+    if (live_ > 0) keep_places(warp);
     log_.advance(process_one);
     if (trapped_) return true;
     resolve_warp(warp);
@@ -89,6 +90,23 @@ bool BlockRunner::run_warp(int warp) {
       log_.finish(process_one);
       return true;
     }
+  }
+}
+
+/// Remembers where lanes that have returned in this turn have made their latest access (see went_past).
+void BlockRunner::keep_places(int warp) {
+  Thread* lanes = &threads_[warp * kWarpSize];
+  const Thread* latest = nullptr;  // usually, all of them return from the same place
+  for (std::uint32_t rest = lanes_in_turn_ & ~warps_[warp].live; rest != 0; rest &= rest - 1) {
+    Thread& t = lanes[std::countr_zero(rest)];
+    t.left_at = nullptr;
+    if (t.last_access < 0) continue;
+    if (latest == nullptr || latest->last_access != t.last_access) {
+      latest = &t;
+      t.loops = log_.place(t.last_access);
+    }
+    t.left_at = &latest->loops;
+    t.sync_pc = reinterpret_cast<const void*>(log_.pc(t.last_access));
   }
 }
 
@@ -198,10 +216,13 @@ void BlockRunner::suspend() {
 
 void BlockRunner::end_thread() {
   Thread& t = *current_;
-  t.sync_pc = reinterpret_cast<const void*>(log_.latest(t.left_at));
-  for (auto& group : t.groups) land(group);
-  land(t.open_group);
-  t.groups.clear();
+  t.last_access = log_.latest();
+  if (!t.groups.empty() || !t.open_group.empty()) {
+    t.last_access = -1;  // copies that land are not where the thread is
+    for (auto& group : t.groups) land(group);
+    land(t.open_group);
+    t.groups.clear();
+  }
   t.state = State::kDone;
   warps_[t.linear / kWarpSize].live &= ~(1u << (t.linear % kWarpSize));
   --live_;
