@@ -3,7 +3,7 @@ function(gpusim_kernel_options variable)
   set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc
     -g$<IF:$<BOOL:$<TARGET_PROPERTY:GPUSIM_DEBUG>>,2,1> -fno-omit-frame-pointer)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    list(APPEND options -Og -fno-optimize-sibling-calls -fno-extern-tls-init
+    list(APPEND options -gstatement-frontiers -Og -fno-optimize-sibling-calls -fno-extern-tls-init
       -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
       -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic --param=tsan-instrument-func-entry-exit=0)
   else()
@@ -17,7 +17,8 @@ endfunction()
 # Marks sources of a target that contain kernels: they are compiled as C++, with a hook before each memory access and
 # at the start of each basic block. -Og keeps the accesses as they are written (at -O1 a float4 load becomes four);
 # blocks stay in the order of the source, so that a jump backwards is a loop (runtime/loops.hpp); debug information
-# gives reports their source lines. DYNAMIC_SHARED lists the arrays that these sources declare as
+# gives reports their source lines (without -gstatement-frontiers, an access may get the line of the loop around it).
+# DYNAMIC_SHARED lists the arrays that these sources declare as
 # `extern __shared__ T name[]`, with their namespace: fa::smem.
 #
 # If the target's property GPUSIM_DEBUG is set, a debugger shows local variables. Compiling then takes a quarter longer.

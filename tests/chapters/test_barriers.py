@@ -46,7 +46,7 @@ MORE_SHAPES = {
 PROBLEM = re.compile(r"Chapter<(\w+)>")
 BARRIER = re.compile(r"__syncthreads\(\);")
 RACE = re.compile(
-    r"Race reported between .*? at (\S+):(\d+)(?: \(from \S+\))? and .*? at (\S+):(\d+)"
+    r"Race reported between .*? at (\S+):(\d+)(?: \(from [^)]+\))? and .*? at (\S+):(\d+)"
 )
 
 

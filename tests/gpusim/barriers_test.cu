@@ -17,25 +17,98 @@ constexpr unsigned kFull = 0xffffffffu;
 
 Told divergence(std::vector<int> lines) { return {DefectKind::kBarrierDivergence, std::move(lines), 1}; }
 
+/// "barriers_test.cu:48": the line with this tag.
+std::string at(const std::string& tag) { return "barriers_test.cu:" + std::to_string(line_of(tag)); }
+
 // ---- __syncthreads ------------------------------------------------------------------------------------------
 
 __global__ void some_wait(int* out) {
   if (threadIdx.x < 96) {
     __syncthreads();  // some wait
   } else {
-    while (atomicAdd(out, 0) == 0) {
+    while (atomicAdd(out, 0) == 0) {  // some spin
     }
   }
 }
 __global__ void half_a_warp_waits(float* out) {
-  if (threadIdx.x % 2 == 0) __syncthreads();  // half waits
-  out[threadIdx.x] = 1.0f;
+  if (threadIdx.x % 2 == 0) {
+    __syncthreads();
+    out[threadIdx.x] = 1.0f;
+  }
 }
 
 TEST(Barriers, ThreadsThatLeaveTheKernelAreNotWaitedFor) {
   const Buffer<float> out("out", 128);
   EXPECT_TRUE(is_clean(run({1, 128}, half_a_warp_waits, out.get())));
   EXPECT_EQ(out.host()[126], 1.0f);
+}
+
+__global__ void half_a_warp_goes_on(float* out) {
+  if (threadIdx.x % 2 == 0) __syncthreads();  // half waits
+  out[threadIdx.x] = 1.0f;                    // half goes on
+}
+
+// On a GPU, this ends too; synccheck calls it "Divergent thread(s) in warp".
+TEST(Barriers, UnlessTheyHaveGoneOnWithoutIt) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 128);
+  const gpusim::Report report = run({1, 128}, half_a_warp_goes_on, out.get());
+  EXPECT_EQ(told(report), Defects{divergence({line_of("half waits"), line_of("half goes on")})});
+  EXPECT_TRUE(says(report, "64 of 128 threads reached __syncthreads() at " + at("half waits") +
+                               "\n=========     threads 0, 2, 4, 6 and 60 more wait there"
+                               "\n=========     threads 1, 3, 5, 7 and 60 more have gone on to " +
+                               at("half goes on") + ", and returned"));
+}
+
+/// The sum of a block, as in a reduction whose barriers have slipped into a branch.
+__global__ void sum_of_block(const float* in, float* out) {
+  __shared__ float sPartial[4];
+  const bool first_lane = threadIdx.x % 32 == 0;
+  if (first_lane) {
+    sPartial[threadIdx.x / 32] = in[threadIdx.x];
+    __syncthreads();  // inside: first
+    sPartial[threadIdx.x / 32] += 1.0f;
+    __syncthreads();  // inside: second
+  }
+  float sum = 0.0f;
+  for (int warp = 0; warp < 4; ++warp) {
+    sum += sPartial[warp];  // inside: read
+  }
+  out[threadIdx.x] = sum;  // inside: write
+}
+
+TEST(Barriers, InABranchOfTheFirstLanes) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const auto in = Buffer<float>::zeros("in", 128);
+  const Buffer<float> out("out", 128);
+  const gpusim::Report report = run({1, 128}, sum_of_block, in.get(), out.get());
+  EXPECT_TRUE(says(report,
+                   "Barrier error detected. Divergent thread(s) in block (0,0,0): 4 of 128 threads reached "
+                   "__syncthreads() at " +
+                       at("inside: first") +
+                       "\n=========     threads 0, 32, 64 and 96 wait there"
+                       "\n=========     threads 1 to 31, 33 to 63, 65 to 95 and 97 to 127 have gone on to " +
+                       at("inside: write") + ", and returned  [1 hazard]"));
+}
+
+__global__ void leaves_in_a_loop(const float* in, float* out, int n) {
+  __shared__ float tile[64];
+  const int thread = int(threadIdx.x);
+  for (int i = 0; i < 4; ++i) {
+    tile[thread] = in[64 * i + thread];
+    __syncthreads();
+    if (thread >= n)
+      out[thread] = tile[thread];  // later in the loop than the barrier that it does not come to
+    if (thread >= n + i) return;
+    out[thread] = tile[(thread + 1) % 64];
+    __syncthreads();
+  }
+}
+
+TEST(Barriers, AThreadMayReturnFromALoop) {
+  const auto in = Buffer<float>::zeros("in", 4 * 64);
+  const Buffer<float> out("out", 64);
+  for (int n : {1, 31, 33, 60}) EXPECT_TRUE(is_clean(run({1, 64}, leaves_in_a_loop, in.get(), out.get(), n)));
 }
 
 __global__ void early_exit(const float* in, float* out, int n) {
@@ -61,9 +134,9 @@ TEST(Barriers, AThreadThatSpinsWhileOthersWait) {
   const auto start = std::chrono::steady_clock::now();
   const gpusim::Report report = run({1, 97}, some_wait, out.get());
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  EXPECT_EQ(told(report), Defects{divergence({line_of("some wait")})});
+  EXPECT_EQ(told(report), Defects{divergence({line_of("some wait"), line_of("some spin")})});
   EXPECT_TRUE(says(report, "Barrier error detected. Divergent thread(s) in block (0,0,0): 96 of 97 threads"));
-  EXPECT_TRUE(says(report, "the others keep running"));
+  EXPECT_TRUE(says(report, "thread 96 keeps running at " + at("some spin")));
 }
 
 __global__ void two_barriers(float* out) {
@@ -83,7 +156,31 @@ TEST(Barriers, DifferentBarriersOfOneBlock) {
                                     {line_of("barrier: second"), line_of("barrier: first")},
                                     2}}));
   EXPECT_TRUE(says(report, "Divergent thread(s) in block (0,0,0): 96 of 128 threads"));
-  EXPECT_TRUE(says(report, "the others are at barriers_test.cu:"));
+  EXPECT_TRUE(says(report, "reached __syncthreads() at " + at("barrier: second") +
+                               "\n=========     threads 32 to 127 wait there"
+                               "\n=========     threads 0 to 31 wait in __syncthreads() at " +
+                               at("barrier: first")));
+}
+
+__global__ void three_places(int* out) {
+  const unsigned thread = threadIdx.x + 8 * threadIdx.y;
+  if (thread == 60) return;
+  if (threadIdx.y == 7) {
+    __syncthreads();  // three: last row
+  } else {
+    __syncthreads_count(1);  // three: other rows
+  }
+  out[thread] = 1;
+}
+
+TEST(Barriers, ThreadsOfAPlaneAndThreadsThatHaveReturned) {
+  const Buffer<int> out("out", 64);
+  EXPECT_TRUE(says(
+      run({1, dim3(8, 8)}, three_places, out.get()),
+      "56 of 64 threads reached __syncthreads_count() at " + at("three: other rows") +
+          "\n=========     threads (0,0,0) to (7,6,0) wait there"
+          "\n=========     threads (0,7,0) to (3,7,0) and (5,7,0) to (7,7,0) wait in __syncthreads() at " +
+          at("three: last row") + "\n=========     thread (4,7,0) has returned"));
 }
 
 __global__ void one_round_too_few(float* out) {
@@ -107,6 +204,27 @@ __global__ void counts(int* out) {
   const int some = __syncthreads_or(threadIdx.x == 47);
   const int none = __syncthreads_or(threadIdx.x == 48);
   out[threadIdx.x] = even + 100 * (all != 0) + 200 * (not_all != 0) + 400 * (some != 0) + 800 * (none != 0);
+}
+
+/// Inlined into its callers, as are all functions of a kernel.
+__device__ int all_even(int value) {
+  return __syncthreads_and(value % 2 == 0);  // helper: barrier
+}
+__device__ int none_odd(int value) {
+  return all_even(value);  // helper: caller
+}
+__global__ void calls_a_helper(int* out) {
+  if (threadIdx.x < 40) out[threadIdx.x] = none_odd(int(threadIdx.x));  // helper: kernel
+  out[threadIdx.x] = all_even(2);                                       // helper: others
+}
+
+TEST(Barriers, InAHelperItsCallersAreNamed) {
+  const Buffer<int> out("out", 64);
+  const gpusim::Report report = run({1, 64}, calls_a_helper, out.get());
+  EXPECT_TRUE(says(report, "40 of 64 threads reached __syncthreads_and() at " + at("helper: barrier") +
+                               " (from " + at("helper: caller") + ", " + at("helper: kernel") + ")"));
+  EXPECT_TRUE(says(report, "threads 40 to 63 wait in __syncthreads_and() at " + at("helper: barrier") +
+                               " (from " + at("helper: others") + ")"));
 }
 
 TEST(Barriers, CountAndOr) {
@@ -225,7 +343,106 @@ TEST(Barriers, AShuffleThatHalfTheWarpReaches) {
   const gpusim::Report report = run({1, 32}, shuffle_in_a_branch, out.get());
   ASSERT_EQ(report.defects.size(), 1u);
   EXPECT_EQ(report.defects[0].kind, DefectKind::kBarrierDivergence);
-  EXPECT_TRUE(says(report, "16 of 32 threads"));
+  EXPECT_TRUE(says(
+      report, "warp 0 of block (0,0,0): 16 of 32 threads named in mask 0xffffffff reached __shfl_sync() at " +
+                  at("branch: shuffle") +
+                  "\n=========     lanes 0 to 15 wait there"
+                  "\n=========     lanes 16 to 31 wait in __syncthreads() at " +
+                  at("branch: after")));
+}
+
+__device__ __forceinline__ int sum_of_warp(int v) {
+  for (int mask = 16; mask > 0; mask /= 2) v += __shfl_xor_sync(kFull, v, mask);  // loop: sum
+  return v;
+}
+template <bool kSum>
+__global__ void shuffles_in_a_loop(int* out, int n) {
+  int v = 0;
+  for (int i = int(threadIdx.x); i < n; i += 32) {
+    v += __shfl_xor_sync(kFull, i, 1);  // loop: shuffle
+  }
+  if (kSum) v = sum_of_warp(v);  // loop: after
+  out[threadIdx.x] = v;          // loop: write
+}
+
+// A GPU goes on with the values of lanes that are elsewhere.
+TEST(Barriers, AShuffleInALoopThatSomeLanesHaveLeft) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<int> out("out", 32);
+  EXPECT_TRUE(is_clean(run({1, 32}, shuffles_in_a_loop<true>, out.get(), 64)));
+  gpusim::Report report = run({1, 32}, shuffles_in_a_loop<true>, out.get(), 40);
+  EXPECT_EQ(told(report),
+            Defects{divergence({line_of("loop: sum"), line_of("loop: after"), line_of("loop: shuffle")})});
+  EXPECT_TRUE(says(report, "24 of 32 threads named in mask 0xffffffff reached __shfl_xor_sync() at " +
+                               at("loop: sum") + " (from " + at("loop: after") +
+                               ")\n=========     lanes 8 to 31 wait there"
+                               "\n=========     lanes 0 to 7 wait in __shfl_xor_sync() at " +
+                               at("loop: shuffle")));
+  report = run({1, 32}, shuffles_in_a_loop<false>, out.get(), 40);
+  EXPECT_EQ(told(report), Defects{divergence({line_of("loop: shuffle"), line_of("loop: write")})});
+  EXPECT_TRUE(says(report, "8 of 32 threads named in mask 0xffffffff reached __shfl_xor_sync() at " +
+                               at("loop: shuffle") +
+                               "\n=========     lanes 0 to 7 wait there"
+                               "\n=========     lanes 8 to 31 have gone on to " +
+                               at("loop: write") + ", and returned"));
+}
+
+__global__ void two_votes(int* out) {
+  int votes = 0;
+  if (threadIdx.x < 16) {
+    votes = __any_sync(kFull, 1);  // votes: any
+  } else {
+    votes = __all_sync(kFull, 1);  // votes: all
+  }
+  out[threadIdx.x] = votes;
+}
+
+TEST(Barriers, TheSameVoteHasToBeReached) {
+  const Buffer<int> out("out", 32);
+  const gpusim::Report report = run({1, 32}, two_votes, out.get());
+  EXPECT_TRUE(says(report, "16 of 32 threads named in mask 0xffffffff reached __any_sync() at " +
+                               at("votes: any") +
+                               "\n=========     lanes 0 to 15 wait there"
+                               "\n=========     lanes 16 to 31 wait in __all_sync() at " +
+                               at("votes: all")));
+}
+
+__global__ void two_warp_barriers(int* out) {
+  if (threadIdx.x < 16) {
+    out[threadIdx.x] = 1;
+    __syncwarp();
+  } else {
+    __syncwarp();
+    out[threadIdx.x] = out[threadIdx.x - 16];
+  }
+}
+
+TEST(Barriers, WhileBranchesMayMeetInDifferentWarpBarriers) {
+  const Buffer<int> out("out", 32);
+  EXPECT_TRUE(is_clean(run({1, 32}, two_warp_barriers, out.get())));
+  EXPECT_EQ(out.host()[31], 1);
+}
+
+__global__ void reads_a_lane(int* out, int lane) {
+  if (threadIdx.x % 32 == 7) return;
+  out[threadIdx.x] = __shfl_sync(kFull, 5, lane);  // absent
+}
+
+TEST(Barriers, AShuffleFromALaneThatHasReturned) {
+  const Buffer<int> out("out", 48);
+  EXPECT_TRUE(is_clean(run({1, 48}, reads_a_lane, out.get(), 8)));
+  gpusim::Report report = run({1, 32}, reads_a_lane, out.get(), 7);
+  EXPECT_EQ(told(report), (Defects{{DefectKind::kBarrierDivergence, {line_of("absent")}, 31}}));
+  EXPECT_TRUE(
+      says(report,
+           "Barrier error detected. Lane 7 of warp 0 in block (0,0,0) has returned, but mask 0xffffffff "
+           "names it, and lane 0, which reads its value, has reached " +
+               at("absent")));
+  EXPECT_EQ(out.host()[0], -1) << "undefined";
+  report = run({1, 48}, reads_a_lane, out.get(), 20);
+  EXPECT_EQ(told(report), (Defects{{DefectKind::kBarrierDivergence, {line_of("absent")}, 15}}));
+  EXPECT_TRUE(
+      says(report, "Lane 20 of warp 1 in block (0,0,0) does not exist, but mask 0xffffffff names it"));
 }
 
 __global__ void not_in_its_own_mask(int* out) {
@@ -247,7 +464,13 @@ __global__ void different_masks(int* out) {
 
 TEST(Barriers, LanesThatDisagreeAboutTheMask) {
   const Buffer<int> out("out", 32);
-  EXPECT_EQ(told(run({1, 32}, different_masks, out.get())), Defects{divergence({line_of("masks")})});
+  const gpusim::Report report = run({1, 32}, different_masks, out.get());
+  EXPECT_EQ(told(report), Defects{divergence({line_of("masks"), line_of("masks")})});
+  EXPECT_TRUE(says(report, "24 of 32 threads named in mask 0xffffffff reached __syncwarp() at " +
+                               at("masks") +
+                               "\n=========     lanes 8 to 31 wait there"
+                               "\n=========     lanes 0 to 7 wait in __syncwarp() at " +
+                               at("masks") + " with mask 0x0000ffff"));
 }
 
 // ---- threads that never end -----------------------------------------------------------------------------------

@@ -88,6 +88,48 @@ TEST(SharedRaces, InAHeaderTheKernelsLineIsNamedToo) {
   EXPECT_TRUE(says(wrong, "at called.cuh:9" + from));
 }
 
+struct Pair {
+  float m, l;
+};
+__device__ __forceinline__ Pair merge(Pair a, Pair b) {
+  return {fmaxf(a.m, b.m), a.l + b.l};
+}
+__device__ __forceinline__ float first_of(const Pair* pairs) {
+  return pairs[0].m;  // caller: read
+}
+__global__ void merges(float* out) {
+  __shared__ Pair sPartial[4];
+  if (threadIdx.x % 32 == 0) sPartial[threadIdx.x / 32] = {1.0f, 2.0f};  // merge: write
+  Pair all = {0.0f, 0.0f};
+  for (int w = 0; w < 4; ++w) {
+    all = merge(all, sPartial[w]);  // merge: read
+  }
+  out[threadIdx.x] = all.l;
+}
+__global__ void reads_through_a_helper(float* out) {
+  __shared__ Pair sPartial[4];
+  if (threadIdx.x == 32) sPartial[0] = {1.0f, 2.0f};  // caller: write
+  out[threadIdx.x] = first_of(sPartial);              // caller: kernel
+}
+
+TEST(SharedRaces, AnAccessInALoopHasALineOfItsOwn) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 128);
+  const Defects defects = told(run({1, 128}, merges, out.get()));
+  ASSERT_EQ(defects.size(), 2u);
+  EXPECT_EQ(defects[0].lines, (std::vector{line_of("merge: write"), line_of("merge: read")}));
+  EXPECT_EQ(defects[1].lines, std::vector{line_of("merge: read")});
+}
+
+TEST(SharedRaces, InAHelperOfTheSameFileTheCallersLineIsNamedToo) {
+  const Buffer<float> out("out", 64);
+  const gpusim::Report report = run({1, 64}, reads_through_a_helper, out.get());
+  const auto at = [](const std::string& tag) {
+    return "shared_races_test.cu:" + std::to_string(line_of(tag));
+  };
+  EXPECT_TRUE(says(report, "at " + at("caller: read") + " (from " + at("caller: kernel") + ")"));
+}
+
 __global__ void same_value_to_one_word(int* out) {
   __shared__ int flag;
   flag = 1;  // one word

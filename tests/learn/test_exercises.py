@@ -508,7 +508,7 @@ class SeveralFilesTest(InAChapter):
         bench = bench_that_finds(at)
         [found] = checking._try_alone(bench, self.exercise, copy, 3)
         [defect] = found.result["defects"]
-        solved = "the solution of another exercise"
+        solved = "twice() of kernel.cuh in the solution of exercise 1"
         self.assertEqual(defect["message"], f"{solved} and more.cuh:6 and math.cuh:7")
         files, inputs, variant = bench.try_files.call_args.args
         self.assertIsNone(variant)
@@ -516,7 +516,49 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(inputs, self.exercise.inputs)
         [found] = checking._try_alone(bench_that_finds(at), self.exercise, copy, 1)
         message = found.result["defects"][0]["message"]
+        solved = "square() of more.cuh in the solution of exercise 3"
         self.assertEqual(message, f"kernel.cuh:5 and {solved} and math.cuh:7")
+
+    def placed(self, message: str, keep: int | None) -> str:
+        """What a learner reads of a message about a trial of one answer."""
+        copy = self.copy({1: ("  return 1;",), 3: ("  int z = x;", "  return z;")})
+        race = {"kind": "race", "message": message, "count": 1}
+        bench = mock.Mock()
+        bench.try_files.return_value = [attempt(defects=[race])]
+        [found] = checking._try_alone(bench, self.exercise, copy, keep)
+        return found.result["defects"][0]["message"]
+
+    def test_a_line_of_the_answer_comes_before_what_it_calls_and_its_callers(self):
+        self.assertEqual(
+            self.placed("Race at math.cuh:7 (from more.cuh:6, kernel.cuh:3)", 3),
+            "Race at more.cuh:6 (calls math.cuh:7; from kernel.cuh:3)",
+        )
+        self.assertEqual(
+            self.placed("at a.cuh:1 (from math.cuh:7, more.cuh:7) and kernel.cuh:3", 3),
+            "at more.cuh:7 (calls math.cuh:7, a.cuh:1) and kernel.cuh:3",
+        )
+        self.assertEqual(
+            self.placed("at more.cuh:7 (from kernel.cuh:5, kernel.cuh:3)", 3),
+            "at more.cuh:7 (from twice() of kernel.cuh in the solution of exercise 1, kernel.cuh:3)",
+        )
+
+    def test_without_a_line_of_the_answer_the_solutions_around_it_are_named(self):
+        first = "twice() of kernel.cuh in the solution of exercise 1"
+        third = "square() of more.cuh in the solution of exercise 3"
+        said = "Divergent threads: 3 of 4 reached {}, the others are at {}"
+        self.assertEqual(
+            self.placed(said.format("kernel.cuh:5", "more.cuh:6"), None),
+            said.format(first, third),
+        )
+
+    def test_the_function_around_a_line(self):
+        text = (
+            "template <int kA>\n__device__ __forceinline__ int twice(int x) {\n  return go(x);\n}\n"
+            "// of x (see above)\n__global__ void __launch_bounds__(kA)\n    run(int* x) {\n  go(x);\n}\n"
+        )
+        names = [regions.function_at(text, line) for line in (3, 7, 8)]
+        self.assertEqual(names, ["twice", "run", "run"])
+        self.assertIsNone(regions.function_at("#define A(x) x\n", 1))
 
     def judged(self, wrong_on: set[str | None]) -> tuple[checking.Verdict, list]:
         """Exercise 1 has an answer, the others are blank; trials of these variants fail, and all of blanks."""

@@ -233,22 +233,54 @@ def _try_alone(
     """
     folder = project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, folder, keep)
-    names = "|".join(map(re.escape, copy))
-
-    def renumbered(found: re.Match) -> str:
-        line = alone.lines[found[1]][int(found[2]) - 1]
-        return f"{found[1]}:{line}" if line else "the solution of another exercise"
-
     inputs, variant = exercise.inputs_of(keep), None
     if quick:
         inputs, variant = trials.most_alike(inputs), exercise.variant_of(keep)
     attempts = bench.try_files(alone.texts, inputs, variant)
     for attempt in attempts:
         for defect in (attempt.result or {}).get("defects", []):
-            defect["message"] = re.sub(
-                rf"\b({names}):(\d+)", renumbered, defect["message"]
+            defect["message"] = PLACE.sub(
+                lambda found: _in_own_lines(found[0], alone, keep), defect["message"]
             )
     return attempts
+
+
+LINE = r"\b[\w.-]+\.\w+:\d+"
+# A line of the simulator's reports, with the lines from which its function is called.
+PLACE = re.compile(rf"{LINE}(?: \(from {LINE}(?:, {LINE})*\))?")
+
+
+def _in_own_lines(place: str, alone: regions.Alone, keep: int | None) -> str:
+    """A place in the learner's copy instead of the one that was tried. A line of the answer comes first:
+
+    "tile.cuh:13 (from kernel.cuh:171, kernel.cuh:340)" -> "kernel.cuh:168 (calls tile.cuh:13; from kernel.cuh:337)"
+
+    @param keep  the number of the answer
+    """
+
+    def renumbered(file: str, line: int) -> str:
+        if file not in alone.lines:
+            return f"{file}:{line}"
+        if own := alone.lines[file][line - 1]:
+            return f"{file}:{own}"
+        where = f"{file} in the solution of exercise {alone.exercises[file][line - 1]}"
+        function = regions.function_at(alone.texts[file], line)
+        return f"{function}() of {where}" if function else where
+
+    frames = [line.rsplit(":", 1) for line in re.findall(LINE, place)]
+    texts = [renumbered(file, int(line)) for file, line in frames]
+    answers = (
+        at
+        for at, (file, line) in enumerate(frames)
+        if keep is not None
+        and file in alone.lines
+        and alone.exercises[file][int(line) - 1] == keep
+    )
+    first = next(answers, 0)
+    callers = ", ".join(texts[first + 1 :])
+    around = [f"calls {', '.join(reversed(texts[:first]))}"] if first else []
+    around += [f"from {callers}"] if callers else []
+    return texts[first] + (f" ({'; '.join(around)})" if around else "")
 
 
 def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> Verdict:

@@ -212,6 +212,8 @@ class Alone:
     texts: dict[str, str]
     # For each line of a file, its line in the learner's file, from 1; None inside solutions.
     lines: dict[str, tuple[int | None, ...]]
+    # For each line of a file, the exercise that it belongs to; None outside of all.
+    exercises: dict[str, tuple[int | None, ...]]
 
 
 def alone(
@@ -227,16 +229,36 @@ def alone(
     origins: dict[str, list[int | None]] = {
         name: [*range(1, len(lines[name]) + 1)] for name in copy
     }
+    owners: dict[str, list[int | None]] = {
+        name: [None] * len(lines[name]) for name in copy
+    }
     for region in sorted(regions, key=lambda region: -where[region.number].begin):
+        place = where[region.number]
+        answer = slice(place.begin, place.end)
         if region.number != keep:
-            place = where[region.number]
-            lines[place.file][place.begin : place.end] = region.solution
-            solved = [None] * len(region.solution)
-            origins[place.file][place.begin : place.end] = solved
+            lines[place.file][answer] = region.solution
+            origins[place.file][answer] = [None] * len(region.solution)
+        length = len(place.lines if region.number == keep else region.solution)
+        owners[place.file][answer] = [region.number] * length
     return Alone(
         {name: "\n".join(lines[name]) + "\n" for name in copy},
         {name: tuple(origins[name]) for name in copy},
+        {name: tuple(owners[name]) for name in copy},
     )
+
+
+NO_FUNCTION = re.compile(r"[\s#/}]|(namespace|template|struct|class|enum|using)\b|$")
+
+
+def function_at(text: str, line: int) -> str | None:
+    """The function of a kernel file that a line, from 1, is in."""
+    lines = text.splitlines()[:line]
+    for begin in range(len(lines) - 1, -1, -1):
+        if not NO_FUNCTION.match(lines[begin]):
+            declared = "\n".join(lines[begin:])
+            names = re.findall(r"\b(?!__launch_bounds__)(\w+)\s*\(", declared)
+            return names[0] if names else None
+    return None
 
 
 def outside(text: str) -> list[str]:

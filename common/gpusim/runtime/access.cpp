@@ -6,6 +6,7 @@ void AccessLog::enter(int lane) {
   lane_ = lane;
   bit_ = 1u << lane;
   cursor_ = follows_ && kept_ == 0 ? &accesses_[0] : nowhere();
+  latest_ = -1;
 }
 
 bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintptr_t address) {
@@ -26,6 +27,7 @@ bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintpt
     i = add(key, place);
   }
   s.latest[lane_] = std::int16_t(i);
+  latest_ = i;
   accesses_[i].addresses[lane_] = address;
   accesses_[i].lanes |= bit_;
   return true;

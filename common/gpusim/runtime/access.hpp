@@ -99,6 +99,11 @@ class AccessLog {
   /// @param place  where the lane is; its iteration() is that of the access
   bool append(InstructionKey key, const LoopTracker& place, std::uintptr_t address);
 
+  /// The current lane's latest access of this turn, until the next window; -1 if there is none.
+  int latest() const { return cursor_ != nowhere() ? int(cursor_ - &accesses_[0]) - 1 : latest_; }
+  std::uintptr_t pc(int access) const { return accesses_[access].key.pc(); }
+  const LoopTracker& place(int access) const { return places_[access]; }
+
   /// The lane to begin the next window with.
   int first_lane() const { return first_lane_; }
 
@@ -157,6 +162,7 @@ class AccessLog {
   int kept_ = 0;  ///< how many of them are from the window before
 
   int lane_ = 0;
+  int latest_ = -1;  ///< its latest access, if it has left the path
   std::uint32_t bit_ = 1;
   WarpAccess* cursor_ =
       nullptr;  ///< the lane has made exactly the accesses before it; nowhere() if it left them

@@ -104,6 +104,8 @@ class BlockRunner {
   int sync_threads(int value, const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
+  /// A shuffle has read the value of a lane that its mask names, but that was not there.
+  void read_from_absent(unsigned mask, int source, const void* pc);
   /// A lane's share of an ldmatrix: the address must be in shared memory.
   void read_matrix_row(const void* row, const void* pc);
   void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,
@@ -133,14 +135,17 @@ class BlockRunner {
     int linear = 0;
     State state = State::kDone;
     const void* sync_pc = nullptr;
+    unsigned mask = 0;  ///< kBlockSync: 0
     // kWarpSync
-    unsigned mask = 0;
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
     void (*resolve)(void* const*) = nullptr;
     // kBlockSync
     int value = 0;
     LoopTracker loops;
+    // kDone: the latest access since the last synchronisation, whose return address is sync_pc
+    int last_access = -1;
+    const LoopTracker* left_at = nullptr;  ///< its place, if others of the block may have waited
     std::vector<AsyncCopy> open_group;
     std::deque<std::vector<AsyncCopy>> groups;
   };
@@ -171,6 +176,7 @@ class BlockRunner {
   // block_schedule.cpp
   bool run_warp(int warp);
   void resolve_warp(int warp);
+  void keep_places(int warp);
   bool release_barrier();
   void abandon();
   static void fiber_main(boost::context::detail::transfer_t from);
@@ -182,6 +188,13 @@ class BlockRunner {
 
   // block_divergence.cpp
   void report_divergence();
+  bool went_past(const Thread& returned, const Thread& waiting) const;
+  Thread& most_awaited(int begin, int end, State state);
+  Whereabouts whereabouts(const Thread& thread, const Thread& waiting) const;
+  std::vector<Group> groups(int begin, int end, const Thread& waiting) const;
+  std::string block_name() const;
+  void report_missing(int begin, int end, State state);
+  void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
 
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);

@@ -15,6 +15,7 @@ namespace gpusim {
 int BlockRunner::sync_threads(int value, const void* pc) {
   current_->state = State::kBlockSync;
   current_->sync_pc = pc;
+  current_->mask = 0;
   current_->value = value;
   suspend();
   return current_->value;

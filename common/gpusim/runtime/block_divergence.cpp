@@ -1,85 +1,160 @@
 /// @file
-/// Detects threads of a block that wait for each other forever.
+/// Reports threads that wait for others of their block or their warp which do not come.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <map>
-#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gpusim/runtime/block.hpp"
 
 namespace gpusim {
+namespace {
 
-/// No thread can continue. Reports which threads wait at the barrier that most threads have reached.
-void BlockRunner::report_divergence() {
-  std::map<const void*, int> waiting;  // by call site
-  Thread* running = nullptr;
-  Thread* unnamed = nullptr;  // by its own mask
-  for (int i = 0; i < thread_count_; ++i) {
+std::string mask_text(unsigned mask) {
+  std::array<char, 16> text;
+  std::snprintf(text.data(), text.size(), "0x%08x", mask);
+  return text.data();
+}
+
+}  // namespace
+
+/// Whether a thread has returned without coming to the barrier or operation where another one waits: it has accessed
+/// memory later in the program. A thread that has returned before is not waited for.
+bool BlockRunner::went_past(const Thread& returned, const Thread& waiting) const {
+  return returned.state == State::kDone && returned.linear < thread_count_ && returned.left_at != nullptr &&
+         *returned.left_at > waiting.loops;
+}
+
+/// One of the threads that wait in this state, at the call where most of them do; of several, at the first in the program.
+BlockRunner::Thread& BlockRunner::most_awaited(int begin, int end, State state) {
+  std::map<std::pair<const void*, unsigned>, int> arrived;  // by call and mask
+  for (int i = begin; i < end; ++i) {
+    if (threads_[i].state == state) ++arrived[{threads_[i].sync_pc, threads_[i].mask}];
+  }
+  Thread* most = nullptr;
+  for (int i = begin; i < end; ++i) {
     Thread& t = threads_[i];
-    if (t.state == State::kBlockSync || t.state == State::kWarpSync) ++waiting[t.sync_pc];
-    if (t.state == State::kReady && running == nullptr) running = &t;
-    if (t.state == State::kWarpSync && (t.mask >> i % kWarpSize & 1) == 0 && unnamed == nullptr) unnamed = &t;
+    if (t.state != state) continue;
+    const int more =
+        most == nullptr ? 1 : arrived[{t.sync_pc, t.mask}] - arrived[{most->sync_pc, most->mask}];
+    if (more > 0 || (more == 0 && t.loops < most->loops)) most = &t;
   }
-  const auto mask_text = [](unsigned mask) {
-    std::array<char, 16> text;
-    std::snprintf(text.data(), text.size(), "0x%08x", mask);
-    return std::string(text.data());
-  };
-  FindingKey key{.kind = DefectKind::kBarrierDivergence};
-  Thread* shown = nullptr;  // to a debugger: one of those that have reached key.pc
-  std::ostringstream text;
-  const auto block = grid_dim_.at(linear_);
-  const auto in_block = "block (" + std::to_string(block.x) + "," + std::to_string(block.y) + "," +
-                        std::to_string(block.z) + ")";
-  if (waiting.empty()) {
-    key.pc = last_access_pc_;
-    shown = running;
-    text << "Thread(s) in " << in_block << " do not end: after " << kLongPatience
-         << " memory accesses without a barrier they have";
-  } else if (unnamed != nullptr) {
-    key.pc = reinterpret_cast<std::uintptr_t>(unnamed->sync_pc);
-    shown = unnamed;
-    const Dim3& t = unnamed->index;
-    text << "Mask " << mask_text(unnamed->mask) << " in " << in_block << " does not name thread (" << t.x
-         << "," << t.y << "," << t.z << "), which has";
-  } else {
-    const auto most = std::max_element(waiting.begin(), waiting.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-    key.pc = reinterpret_cast<std::uintptr_t>(most->first);
-    for (int i = 0; i < thread_count_ && shown == nullptr; ++i) {
-      const State s = threads_[i].state;
-      if ((s == State::kBlockSync || s == State::kWarpSync) && threads_[i].sync_pc == most->first) {
-        shown = &threads_[i];
-      }
-    }
-    const bool warp_wide = shown->state == State::kWarpSync;
-    for (const auto& [pc, count] : waiting) {
-      if (pc != most->first) key.rival_pc = reinterpret_cast<std::uintptr_t>(pc);
-    }
-    if (warp_wide) {
-      const int warp = shown->linear / kWarpSize;
-      int arrived = 0;
-      for (int i = warp * kWarpSize; i < std::min((warp + 1) * kWarpSize, thread_count_); ++i) {
-        arrived += threads_[i].state == State::kWarpSync && threads_[i].sync_pc == most->first;
-      }
-      text << "Divergent thread(s) in warp " << warp << " of " << in_block << ": " << arrived << " of "
-           << std::popcount(shown->mask) << " threads named in mask " << mask_text(shown->mask);
-    } else {
-      text << "Divergent thread(s) in " << in_block << ": " << most->second << " of " << thread_count_
-           << " threads";
-    }
-    if (running != nullptr) text << " (the others keep running)";
+  return *most;
+}
+
+Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) const {
+  using At = Whereabouts::State;
+  const auto pc = reinterpret_cast<std::uintptr_t>(t.sync_pc);
+  switch (t.state) {
+    case State::kReady: return {At::kRuns, t.loops.block()};
+    case State::kWarpSync:
+    case State::kBlockSync: return {At::kWaits, pc, t.mask};
+    case State::kDone: break;
   }
+  if (went_past(t, waiting)) return {At::kPassed, pc};
+  return {At::kReturned};
+}
+
+/// Where these threads are: first those that are where `waiting` is. Only those that its mask names, if it has one.
+std::vector<Group> BlockRunner::groups(int begin, int end, const Thread& waiting) const {
+  std::vector<Group> groups{{whereabouts(waiting, waiting), {}}};
+  const unsigned mask = groups[0].where.mask;
+  for (int i = begin; i < end; ++i) {
+    if (mask != 0 && (mask >> (i - begin) & 1) == 0) continue;
+    const Whereabouts where = whereabouts(threads_[i], waiting);
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.where == where; });
+    if (group == groups.end()) group = groups.insert(group, {where, {}});
+    group->members.push_back(i - begin);
+  }
+  return groups;
+}
+
+std::string BlockRunner::block_name() const { return "block " + triple(grid_dim_.at(linear_)); }
+
+/// @param at  a thread that waits at the call with this pc, where a debugger stops; null: the one that runs now
+/// @param found  without the block
+void BlockRunner::add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc) {
+  const FindingKey key{.kind = DefectKind::kBarrierDivergence,
+                       .pc = reinterpret_cast<std::uintptr_t>(pc),
+                       .rival_pc = rival_pc};
   if (Example* e = tally.findings.add(key, linear_)) {
-    e->grid = grid_dim_;
-    e->block_dim = block_dim_;
-    e->detail = text.str();
-    if (debugging_) announce_in(*shown, key, *e);
+    found.block = linear_;
+    found.grid = grid_dim_;
+    found.block_dim = block_dim_;
+    *e = std::move(found);
+    if (!debugging_) return;
+    if (at == nullptr) {
+      announcer_.announce(key, *e);
+    } else {
+      announce_in(*at, key, *e);
+    }
   }
+}
+
+/// Reports where the threads of the block, or the lanes of a warp, are: some wait in this state, and the others do not come.
+void BlockRunner::report_missing(int begin, int end, State state) {
+  Thread& waiting = most_awaited(begin, end, state);
+  Example found;
+  found.groups = groups(begin, end, waiting);
+  const std::string arrived = std::to_string(found.groups[0].members.size()) + " of ";
+  found.detail =
+      "Divergent thread(s) in " +
+      (state == State::kBlockSync ? block_name() + ": " + arrived + std::to_string(thread_count_) + " threads"
+                                  : "warp " + std::to_string(begin / kWarpSize) + " of " + block_name() +
+                                        ": " + arrived + std::to_string(std::popcount(waiting.mask)) +
+                                        " threads named in mask " + mask_text(waiting.mask));
+  const auto elsewhere = std::find_if(found.groups.begin() + 1, found.groups.end(), [](const Group& group) {
+    return group.where.state == Whereabouts::State::kWaits;
+  });
+  const std::uintptr_t rival_pc = elsewhere != found.groups.end() ? elsewhere->where.pc : 0;
+  add_divergence(&waiting, waiting.sync_pc, std::move(found), rival_pc);
+}
+
+/// No thread can continue. Reports which of them wait where, and what the others do that have to come there.
+void BlockRunner::report_divergence() {
+  const auto first = [&](auto&& holds) -> Thread* {
+    for (int i = 0; i < thread_count_; ++i) {
+      if (holds(threads_[i])) return &threads_[i];
+    }
+    return nullptr;
+  };
+  Thread* const in_warp = first([](const Thread& t) { return t.state == State::kWarpSync; });
+  Thread* const unnamed = first([](const Thread& t) {  // by its own mask
+    return t.state == State::kWarpSync && (t.mask >> t.linear % kWarpSize & 1) == 0;
+  });
+  Example found;
+  if (unnamed != nullptr) {
+    found.detail = "Mask " + mask_text(unnamed->mask) + " in " + block_name() + " does not name thread " +
+                   triple(unnamed->index) + ", which has";
+    add_divergence(unnamed, unnamed->sync_pc, std::move(found));
+  } else if (in_warp != nullptr) {
+    const int begin = in_warp->linear / kWarpSize * kWarpSize;
+    report_missing(begin, std::min(begin + kWarpSize, thread_count_), State::kWarpSync);
+  } else if (first([](const Thread& t) { return t.state == State::kBlockSync; }) != nullptr) {
+    report_missing(0, thread_count_, State::kBlockSync);
+  } else {
+    found.detail = "Thread(s) in " + block_name() + " do not end: after " + std::to_string(kLongPatience) +
+                   " memory accesses without a barrier they have";
+    Thread* const running = first([](const Thread& t) { return t.state == State::kReady; });
+    add_divergence(running, reinterpret_cast<const void*>(last_access_pc_), std::move(found));
+  }
+}
+
+void BlockRunner::read_from_absent(unsigned mask, int source, const void* pc) {
+  const OutsideKernel outside;
+  const int warp = current_->linear / kWarpSize;
+  const bool returned = warp * kWarpSize + source < thread_count_;
+  Example found;
+  found.detail = "Lane " + std::to_string(source) + " of warp " + std::to_string(warp) + " in " +
+                 block_name() + (returned ? " has returned" : " does not exist") + ", but mask " +
+                 mask_text(mask) + " names it, and lane " + std::to_string(lane()) +
+                 ", which reads its value, has";
+  add_divergence(nullptr, pc, std::move(found));
 }
 
 }  // namespace gpusim

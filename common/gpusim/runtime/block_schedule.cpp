@@ -67,6 +67,7 @@ bool BlockRunner::run_warp(int warp) {
     for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
       resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
+    if (live_ > 0) keep_places(warp);
     log_.advance(process_one);
     if (trapped_) return true;
     resolve_warp(warp);
@@ -88,6 +89,23 @@ bool BlockRunner::run_warp(int warp) {
   }
 }
 
+/// Remembers where lanes that have returned in this turn have made their latest access (see went_past).
+void BlockRunner::keep_places(int warp) {
+  Thread* lanes = &threads_[warp * kWarpSize];
+  const Thread* latest = nullptr;  // usually, all of them return from the same place
+  for (std::uint32_t rest = lanes_in_turn_ & ~warps_[warp].live; rest != 0; rest &= rest - 1) {
+    Thread& t = lanes[std::countr_zero(rest)];
+    t.left_at = nullptr;
+    if (t.last_access < 0) continue;
+    if (latest == nullptr || latest->last_access != t.last_access) {
+      latest = &t;
+      t.loops = log_.place(t.last_access);
+    }
+    t.left_at = &latest->loops;
+    t.sync_pc = reinterpret_cast<const void*>(log_.pc(t.last_access));
+  }
+}
+
 /// Completes every warp-wide operation for which all named lanes have arrived.
 void BlockRunner::resolve_warp(int warp) {
   Thread* lanes = &threads_[warp * kWarpSize];
@@ -105,9 +123,11 @@ void BlockRunner::resolve_warp(int warp) {
     for (std::uint32_t m = needed; m != 0; m &= m - 1) {
       const Thread& t = lanes[std::countr_zero(m)];
       complete &= t.state == State::kWarpSync && t.mask == leader.mask && t.op == leader.op;
-      complete &= !needs_all || t.sync_pc == leader.sync_pc;
+      complete &= op == device::WarpOp::kSync || t.sync_pc == leader.sync_pc;
       operands[std::countr_zero(m)] = t.operand;
     }
+    for (std::uint32_t m = leader.mask & ~w.live; m != 0 && complete; m &= m - 1)
+      complete = !went_past(lanes[std::countr_zero(m)], leader);
     if (!complete) continue;
     if (leader.resolve != nullptr) leader.resolve(operands.data());
     for (std::uint32_t m = needed; m != 0; m &= m - 1) lanes[std::countr_zero(m)].state = State::kReady;
@@ -125,16 +145,20 @@ void BlockRunner::resolve_warp(int warp) {
   }
 }
 
-/// Opens the block's barrier if every live thread waits at it, at the same call.
+/// Opens the block's barrier if every live thread waits at it, at the same call, and none has returned without it.
 bool BlockRunner::release_barrier() {
   int sum = 0;
-  const void* pc = nullptr;
+  const Thread* first = nullptr;
   for (int i = 0; i < thread_count_; ++i) {
     const Thread& t = threads_[i];
     if (t.state == State::kDone) continue;
-    if (t.state != State::kBlockSync || (pc != nullptr && t.sync_pc != pc)) return false;
-    pc = t.sync_pc;
+    if (first == nullptr) first = &t;
+    if (t.state != State::kBlockSync || t.sync_pc != first->sync_pc) return false;
     sum += t.value;
+  }
+  if (live_ < thread_count_ && std::any_of(threads_.begin(), threads_.begin() + thread_count_,
+                                           [&](const Thread& t) { return went_past(t, *first); })) {
+    return false;
   }
   for (int i = 0; i < thread_count_; ++i) {
     Thread& t = threads_[i];
@@ -193,9 +217,13 @@ void BlockRunner::suspend() {
 
 void BlockRunner::end_thread() {
   Thread& t = *current_;
-  for (auto& group : t.groups) land(group);
-  land(t.open_group);
-  t.groups.clear();
+  t.last_access = log_.latest();
+  if (!t.groups.empty() || !t.open_group.empty()) {
+    t.last_access = -1;  // copies that land are not where the thread is
+    for (auto& group : t.groups) land(group);
+    land(t.open_group);
+    t.groups.clear();
+  }
   t.state = State::kDone;
   warps_[t.linear / kWarpSize].live &= ~(1u << (t.linear % kWarpSize));
   --live_;

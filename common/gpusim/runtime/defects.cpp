@@ -11,12 +11,6 @@
 namespace gpusim {
 namespace {
 
-std::string triple(const Dim3& d) {
-  std::ostringstream out;
-  out << '(' << d.x << ',' << d.y << ',' << d.z << ')';
-  return out.str();
-}
-
 const char* verb(AccessKind kind) {
   switch (kind) {
     case AccessKind::kRead: return "Read";
@@ -68,13 +62,31 @@ std::string describe_race(const FindingKey& key, const Example& e, const std::st
   return out.str();
 }
 
-std::string describe_one(const FindingKey& key, const Example& e, const std::string& line,
-                         const std::string& rival_line) {
+/// "5" in a block of one dimension, "(5,0,1)" in others.
+std::string short_name(const Dim3& block_dim, int thread) {
+  const Dim3 t = block_dim.at(std::uint64_t(thread));
+  return block_dim.y == 1 && block_dim.z == 1 ? std::to_string(t.x) : triple(t);
+}
+
+template <class LineOf>
+std::string describe_divergence(const FindingKey& key, const Example& e, const LineOf& line_of) {
+  const std::string what = "Barrier error detected. " + e.detail + " reached ";
+  if (e.groups.empty()) return what + line_of(key.pc).text;
+  const bool of_warp = e.groups[0].where.mask != 0;
+  const auto name = [&](int member) {
+    return of_warp ? std::to_string(member) : short_name(e.block_dim, member);
+  };
+  return what + call_at(line_of(key.pc)) + describe(e.groups, of_warp ? "lane" : "thread", name, line_of);
+}
+
+template <class LineOf>
+std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of) {
+  const std::string line = line_of(key.pc).text;
   std::ostringstream out;
   const std::string who = " by thread " + triple(e.block_dim.at(std::uint64_t(e.thread))) + " in block " +
                           triple(e.grid.at(e.block));
   switch (key.kind) {
-    case DefectKind::kRace: return describe_race(key, e, line, rival_line);
+    case DefectKind::kRace: return describe_race(key, e, line, line_of(key.rival_pc).text);
     case DefectKind::kOutOfBounds:
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
           << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
@@ -88,10 +100,7 @@ std::string describe_one(const FindingKey& key, const Example& e, const std::str
       out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes)
           << " bytes at " << line << who << "\n    address is " << e.place << ", which nothing has written";
       break;
-    case DefectKind::kBarrierDivergence:
-      out << "Barrier error detected. " << e.detail << " reached " << line;
-      if (key.rival_pc != 0) out << ", the others are at " << rival_line;
-      break;
+    case DefectKind::kBarrierDivergence: return describe_divergence(key, e, line_of);
     case DefectKind::kUnsupported:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
@@ -102,6 +111,12 @@ std::string describe_one(const FindingKey& key, const Example& e, const std::str
 std::string bytes_text(std::uintptr_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
 }  // namespace
+
+std::string triple(const Dim3& d) {
+  std::ostringstream out;
+  out << '(' << d.x << ',' << d.y << ',' << d.z << ')';
+  return out.str();
+}
 
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
                      std::uintptr_t address) {
@@ -141,26 +156,27 @@ void Findings::merge(Findings& other) {
 std::vector<Defect> Findings::describe() const {
   std::set<std::uintptr_t> pcs;
   for (const auto& [key, entry] : entries_) {
-    if (key.pc != 0) pcs.insert(key.pc);
-    if (key.rival_pc != 0) pcs.insert(key.rival_pc);
+    pcs.insert({key.pc, key.rival_pc});
+    for (const Group& group : entry.example.groups) pcs.insert(group.where.pc);
   }
+  pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
   const auto line_of = [&](std::uintptr_t pc) {
     const auto it = lines.find(pc);
-    return it == lines.end() ? std::string("?") : it->second;
+    return it == lines.end() ? SourceLine{"?", ""} : it->second;
   };
   // A line may have several machine instructions, so report one defect per pair of lines, whichever came first.
   std::map<std::tuple<DefectKind, Space, std::string, std::string>, std::size_t> seen;
   std::vector<Defect> defects;
   for (const auto& [key, entry] : entries_) {
-    const std::string line = line_of(key.pc);
-    const std::string rival_line = key.rival_pc != 0 ? line_of(key.rival_pc) : "";
+    const std::string line = line_of(key.pc).text;
+    const std::string rival_line = key.rival_pc != 0 ? line_of(key.rival_pc).text : "";
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const auto [it, is_new] =
         seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
     if (is_new) {
-      defects.push_back({key.kind, describe_one(key, entry.example, line, rival_line), entry.count});
+      defects.push_back({key.kind, describe_one(key, entry.example, line_of), entry.count});
     } else {
       defects[it->second].count += entry.count;
     }

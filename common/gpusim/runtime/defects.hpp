@@ -10,6 +10,7 @@
 
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
+#include "gpusim/runtime/whereabouts.hpp"
 
 namespace gpusim {
 
@@ -23,6 +24,9 @@ struct Dim3 {
     return {unsigned(linear % x), unsigned(linear / x % y), unsigned(linear / x / y)};
   }
 };
+
+/// "(5,0,0)"
+std::string triple(const Dim3& d);
 
 /// The position of an address relative to [begin, end): `byte 12 of "K"`, `4 bytes after the end of "K" (65536 bytes)`.
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
@@ -54,7 +58,9 @@ struct Example {
   Dim3 grid, block_dim;
   std::uintptr_t address = 0;  ///< global: the address
   std::string place;           ///< its position in words: `byte 192 of "partials"`
-  std::string detail;          ///< divergence: the whole first line; unsupported: the second
+  std::string detail;          ///< divergence: the beginning; unsupported: the second line
+  std::vector<Group>
+      groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
 };
 
 /// All findings since the last report.

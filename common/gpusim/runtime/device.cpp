@@ -125,12 +125,14 @@ struct ShuffleOperand {
   std::uint64_t value;
   int source;
   std::uint64_t result;
+  bool absent;  ///< the source
 };
 void resolve_shuffle(void* const* lanes) {
   for (int i = 0; i < kWarpSize; ++i) {
     if (lanes[i] == nullptr) continue;
     auto* to = static_cast<ShuffleOperand*>(lanes[i]);
     const auto* from = static_cast<const ShuffleOperand*>(lanes[to->source & (kWarpSize - 1)]);
+    to->absent = from == nullptr;
     to->result = from != nullptr ? from->value : ~std::uint64_t(0);
   }
 }
@@ -201,8 +203,10 @@ void warp_rendezvous(unsigned mask, WarpOp op, void* operand, void (*resolve)(vo
 }
 
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, int source) {
-  ShuffleOperand operand{value, source, 0};
+  ShuffleOperand operand{value, source, 0, false};
   current_runner->warp_rendezvous(mask, WarpOp::kShuffle, &operand, &resolve_shuffle, GPUSIM_CALLER);
+  if (operand.absent && (mask >> (source & (kWarpSize - 1)) & 1) != 0) [[unlikely]]
+    current_runner->read_from_absent(mask, source & (kWarpSize - 1), GPUSIM_CALLER);
   return operand.result;
 }
 

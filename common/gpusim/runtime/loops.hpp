@@ -75,6 +75,9 @@ class LoopTracker {
   /// A number that is the same for two threads in the same iteration of the same loops.
   std::uint64_t iteration() const { return inner_.iteration; }
 
+  /// The basic block.
+  std::uintptr_t block() const { return last_; }
+
   /// Compares the positions of two threads in the program: a is `less` if a has yet to reach the position of b,
   /// `equivalent` if they are in the same basic block. Blocks lie in memory in the order of the source.
   friend std::weak_ordering operator<=>(const LoopTracker& a, const LoopTracker& b) {

@@ -38,7 +38,7 @@ bool SkippedBarrier::is_at(const void* return_address) {
   const std::lock_guard lock(mutex_);
   const auto [it, is_new] = known_.try_emplace(pc, false);
   if (is_new) {
-    const auto calls = inlined_calls({pc})[pc];
+    const auto calls = inlined_calls({pc})[pc].lines;
     it->second = !calls.empty() && ("/" + calls.front()).ends_with(name_);
     if (it->second) met_ = true;
   }

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -44,13 +45,19 @@ Executable executable() {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// {"tile.cuh:13", "kernel.cuh:171", "kernel.cuh:340"} -> "tile.cuh:13 (from kernel.cuh:171)": the kernel, into which all
-/// others have been inlined, comes last.
-std::string with_caller(const std::vector<std::string>& calls) {
-  const auto file = [](const std::string& line) { return line.substr(0, line.rfind(':')); };
-  const auto of_kernel = std::find_if(
-      calls.begin(), calls.end(), [&](const std::string& line) { return file(line) == file(calls.back()); });
-  return of_kernel == calls.begin() ? calls.front() : calls.front() + " (from " + *of_kernel + ")";
+/// {"tile.cuh:13", "kernel.cuh:171", "kernel.cuh:340"} -> "tile.cuh:13 (from kernel.cuh:171, kernel.cuh:340)": the kernel,
+/// into which all others have been inlined, comes last.
+std::string with_callers(const std::vector<std::string>& lines) {
+  std::string text;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    text += (i == 0 ? "" : i == 1 ? " (from " : ", ") + file_name(lines[i]);
+  return text + (lines.size() > 1 ? ")" : "");
+}
+
+/// "int gpusim::shuffle<int>(unsigned, int)" -> "shuffle"
+std::string bare_name(const std::string& function) {
+  const std::string name = function.substr(0, function.find_first_of("<("));
+  return name.substr(name.find_last_of(" :") + 1);
 }
 
 /// "fa::kernel<3>(float*)::partials" -> "partials"
@@ -108,51 +115,68 @@ std::vector<TlsVariable> read_tls_variables() {
   return variables;
 }
 
+std::optional<std::string> read_line(std::FILE* file) {
+  std::string line;
+  for (int c = std::fgetc(file); c != '\n'; c = std::fgetc(file)) {
+    if (c == EOF) return std::nullopt;
+    line += char(c);
+  }
+  return line;
+}
+
+/// Adds what addr2line says of a function that is called or inlined at a place. @param at  "/path/kernel.cuh:48"
+void add_call(Calls& place, const std::string& function, std::string at) {
+  at.erase(std::min(at.find(" (discriminator"), at.size()));
+  if (at.starts_with("??") || at.ends_with(":?") || at.find("/include/c++/") != std::string::npos) return;
+  if (at.find("/gpusim/shim/") == std::string::npos) {
+    place.lines.push_back(at);
+  } else if (place.lines.empty()) {
+    place.built_in = bare_name(function);
+  }
+}
+
 }  // namespace
 
-std::unordered_map<std::uintptr_t, std::vector<std::string>> inlined_calls(
-    const std::vector<std::uintptr_t>& return_addresses) {
-  std::unordered_map<std::uintptr_t, std::vector<std::string>> calls;
-  if (return_addresses.empty()) return calls;
+std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::uintptr_t>& return_addresses) {
+  std::unordered_map<std::uintptr_t, Calls> places;
+  if (return_addresses.empty()) return places;
   const Executable exe = executable();
   std::ostringstream command;
-  command << "addr2line -a -i -e /proc/" << getpid() << "/exe" << std::hex;
+  command << "addr2line -a -i -f -C -e /proc/" << getpid() << "/exe" << std::hex;
   for (std::uintptr_t pc : return_addresses) {
     command << " 0x" << pc - exe.base - 1;  // the call is before its return address
   }
   command << " 2>/dev/null";
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.str().c_str(), "r"), &pclose);
-  if (!pipe) return calls;
-  std::uintptr_t current = 0;
-  char buffer[4096];
-  while (std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr) {
-    std::string line(buffer);
-    while (!line.empty() && line.back() == '\n') line.pop_back();
-    if (line.rfind("0x", 0) == 0) {
-      current = std::strtoull(line.c_str(), nullptr, 16) + exe.base + 1;
-      continue;
+  if (!pipe) return places;
+  Calls* place = nullptr;
+  std::string function;
+  while (const std::optional<std::string> line = read_line(pipe.get())) {
+    if (line->starts_with("0x")) {
+      place = &places[std::strtoull(line->c_str(), nullptr, 16) + exe.base + 1];
+      function.clear();
+    } else if (place != nullptr && function.empty()) {
+      function = *line;
+    } else if (place != nullptr) {
+      add_call(*place, function, *line);
+      function.clear();
     }
-    if (line.rfind("??", 0) == 0 || line.find("/gpusim/shim/") != std::string::npos) continue;
-    const std::size_t note = line.find(" (discriminator");
-    if (note != std::string::npos) line.erase(note);
-    if (line.size() > 2 && line.compare(line.size() - 2, 2, ":?") == 0) continue;
-    calls[current].push_back(line);
   }
-  return calls;
+  return places;
 }
 
-std::unordered_map<std::uintptr_t, std::string> source_lines(
+std::unordered_map<std::uintptr_t, SourceLine> source_lines(
     const std::vector<std::uintptr_t>& return_addresses) {
-  auto calls = inlined_calls(return_addresses);
-  std::unordered_map<std::uintptr_t, std::string> lines;
+  const auto places = inlined_calls(return_addresses);
+  std::unordered_map<std::uintptr_t, SourceLine> lines;
   for (const std::uintptr_t pc : return_addresses) {
-    if (calls[pc].empty()) {
+    const auto place = places.find(pc);
+    if (place == places.end() || place->second.lines.empty()) {
       std::ostringstream plain;
       plain << "0x" << std::hex << pc - executable().base;
-      lines[pc] = plain.str();
+      lines[pc].text = plain.str();
     } else {
-      for (std::string& line : calls[pc]) line = file_name(line);
-      lines[pc] = with_caller(calls[pc]);
+      lines[pc] = {with_callers(place->second.lines), place->second.built_in};
     }
   }
   return lines;

@@ -10,15 +10,25 @@
 
 namespace gpusim {
 
-/// "/path/kernel.cuh:48" for each return address with debug information: the line of the call, followed by the lines that
-/// inlined the functions around it; without the simulator's own headers.
-std::unordered_map<std::uintptr_t, std::vector<std::string>> inlined_calls(
-    const std::vector<std::uintptr_t>& return_addresses);
+/// A place in the program, without the simulator's own headers and those of the standard library.
+struct Calls {
+  std::vector<std::string>
+      lines;             ///< "/path/kernel.cuh:48", and then the lines that call the functions around it
+  std::string built_in;  ///< the function of CUDA that is called there: "__syncthreads"; empty if none is
+};
 
-/// "kernel.cuh:48" for each return address: file and line of the call, taking inlining into account and skipping the
-/// simulator's own headers. "tile.cuh:13 (from kernel.cuh:171)" if that is in a different file than the kernel.
-/// "0x4012f3" if there is no debug information.
-std::unordered_map<std::uintptr_t, std::string> source_lines(
+/// The places of return addresses that have debug information.
+std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::uintptr_t>& return_addresses);
+
+/// A place in words.
+struct SourceLine {
+  std::string
+      text;  ///< "kernel.cuh:48", "tile.cuh:13 (from kernel.cuh:171)", "0x4012f3" without debug information
+  std::string built_in;  ///< see Calls
+};
+
+/// The place of each return address.
+std::unordered_map<std::uintptr_t, SourceLine> source_lines(
     const std::vector<std::uintptr_t>& return_addresses);
 
 /// A thread_local variable of the executable.
