@@ -15,6 +15,8 @@ std::vector<TraceEntry>* trace = nullptr;
 
 void BlockRunner::process(const WarpAccess& access, int warp) {
   const InstructionKey& key = access.key;
+  if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
+  warps_[warp].barrier_pc = nullptr;
   if (trace != nullptr) [[unlikely]] {
     trace->push_back({key.space(), key.kind(), key.size(), access.lanes,
                       access.addresses[std::countr_zero(access.lanes)]});
@@ -84,7 +86,8 @@ void BlockRunner::process_global(const WarpAccess& access, int warp) {
           [&](std::size_t word, std::size_t part, int lane) {
             const User user = User::make(number_, warp * kWarpSize + lane, actor.site);
             arena_.grid_races().record(at - offset + word, part, use, user, tally.suspects);
-          });
+          },
+          [](std::size_t) {});
       at += bytes;
     }
   }
@@ -103,6 +106,7 @@ void BlockRunner::process_shared(const WarpAccess& access, int warp) {
     tally.shared.store_wavefronts += pattern.shared.wavefronts;
     tally.shared.store_wavefronts_ideal += pattern.shared.ideal;
   }
+  if (kind == AccessKind::kCopyIssue) remember_origin(access, warp);
   const Actor actor(warp, sites_.of(access.key.pc()), kind, block_epoch_, epoch_, warps_[warp].clock);
   for (int g = 0; g < pattern.group_count; ++g) {
     const std::uint32_t lanes = pattern.groups[g];
@@ -110,7 +114,7 @@ void BlockRunner::process_shared(const WarpAccess& access, int warp) {
     shared_shadow_.access(
         address - shared_base_, size, lanes, actor,
         [&](int lane, const Rival& rival) { found_race(access.key, address, warp, lane, rival); },
-        [](std::size_t, std::size_t, int) {});
+        [](std::size_t, std::size_t, int) {}, [&](std::size_t offset) { use_copy(offset, warp); });
   }
 }
 
@@ -126,6 +130,7 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
   if (Example* e = tally.findings.add(key, linear_)) {
     fill(*e, warp * kWarpSize + lane, instruction.space(), address);
     e->rival_thread = rival.thread;
+    explain_copy(*e, instruction, address, rival);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "gpusim/runtime/defects.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <unordered_map>
@@ -24,6 +25,8 @@ const char* verb(AccessKind kind) {
     case AccessKind::kAtomic: return "Atomic";
     case AccessKind::kCopyIssue: return "Async copy";
     case AccessKind::kCopyLand: return "Async copy";
+    case AccessKind::kCopyCommit:
+    case AccessKind::kCopyWait: break;
   }
   return "?";
 }
@@ -34,8 +37,10 @@ const char* lower_verb(AccessKind kind) {
 
 const char* name_of(Space space) { return space == Space::kGlobal ? "__global__" : "__shared__"; }
 
-std::string describe_race(const FindingKey& key, const Example& e, const std::string& line,
-                          const std::string& rival_line) {
+/// The source line of a return address.
+using LineOf = std::function<std::string(std::uintptr_t pc)>;
+
+std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of) {
   std::ostringstream out;
   // Print the access first that a reader would name first: the write, or the earlier of two.
   const bool rival_first = key.rival_access != AccessKind::kRead;
@@ -45,7 +50,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const std::st
     if (e.block != e.rival_block) {
       out << " of block " << triple(e.grid.at(rival ? e.rival_block : e.block));
     }
-    out << " at " << (rival ? rival_line : line);
+    out << " at " << line_of(rival ? key.rival_pc : key.pc);
   };
   out << "Race reported between ";
   side(rival_first);
@@ -57,24 +62,32 @@ std::string describe_race(const FindingKey& key, const Example& e, const std::st
     return out.str();
   }
   out << " in block " << triple(e.grid.at(e.block)) << ": ";
-  if (key.rival_access == AccessKind::kCopyIssue) {
+  if (key.rival_access == AccessKind::kCopyIssue && !e.waited) {
     out << "the copy has not been waited for";
+    if (e.lax_wait != 0)
+      out << ": the last wait before the read, at " << line_of(e.lax_wait) << ", leaves its group in flight";
+    return out.str();
+  }
+  if (e.early_barrier != 0) {
+    out << "the __syncthreads() at " << line_of(e.early_barrier)
+        << " comes before the wait for the copy, not after it";
     return out.str();
   }
   const bool same_warp = e.thread / kWarpSize == e.rival_thread / kWarpSize;
-  const bool landed = key.access == AccessKind::kCopyLand || key.rival_access == AccessKind::kCopyLand;
+  const bool landed =
+      e.waited || key.access == AccessKind::kCopyLand || key.rival_access == AccessKind::kCopyLand;
   out << (same_warp ? "no __syncwarp() or __syncthreads()" : "no __syncthreads()") << " between "
       << (landed ? "the wait for the copy and the other access" : "the two");
   return out.str();
 }
 
-std::string describe_one(const FindingKey& key, const Example& e, const std::string& line,
-                         const std::string& rival_line) {
+std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of) {
   std::ostringstream out;
+  const std::string line = line_of(key.pc);
   const std::string who = " by thread " + triple(e.block_dim.at(std::uint64_t(e.thread))) + " in block " +
                           triple(e.grid.at(e.block));
   switch (key.kind) {
-    case DefectKind::kRace: return describe_race(key, e, line, rival_line);
+    case DefectKind::kRace: return describe_race(key, e, line_of);
     case DefectKind::kOutOfBounds:
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
           << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
@@ -90,7 +103,7 @@ std::string describe_one(const FindingKey& key, const Example& e, const std::str
       break;
     case DefectKind::kBarrierDivergence:
       out << "Barrier error detected. " << e.detail << " reached " << line;
-      if (key.rival_pc != 0) out << ", the others are at " << rival_line;
+      if (key.rival_pc != 0) out << ", the others are at " << line_of(key.rival_pc);
       break;
     case DefectKind::kUnsupported:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
@@ -133,9 +146,10 @@ void Findings::merge(Findings& other) {
 std::vector<Defect> Findings::describe() const {
   std::set<std::uintptr_t> pcs;
   for (const auto& [key, entry] : entries_) {
-    if (key.pc != 0) pcs.insert(key.pc);
-    if (key.rival_pc != 0) pcs.insert(key.rival_pc);
+    const Example& e = entry.example;
+    pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
   }
+  pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
   const auto line_of = [&](std::uintptr_t pc) {
     const auto it = lines.find(pc);
@@ -152,7 +166,7 @@ std::vector<Defect> Findings::describe() const {
     const auto [it, is_new] =
         seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
     if (is_new) {
-      defects.push_back({key.kind, describe_one(key, entry.example, line, rival_line), entry.count});
+      defects.push_back({key.kind, describe_one(key, entry.example, line_of), entry.count});
     } else {
       defects[it->second].count += entry.count;
     }

@@ -50,6 +50,10 @@ struct Example {
   std::uintptr_t address = 0;  ///< global: the address
   std::string place;           ///< its position in words: `byte 192 of "partials"`
   std::string detail;          ///< divergence: the whole first line; unsupported: the second
+  // Races with an asynchronous copy; return addresses, or 0.
+  bool waited = false;  ///< the copy is in flight, but the reader has waited for its own copies of the same group
+  std::uintptr_t lax_wait = 0;       ///< the reader's last wait, which has left them in flight
+  std::uintptr_t early_barrier = 0;  ///< the __syncthreads() right before the wait
 };
 
 /// All findings since the last report.
