@@ -118,7 +118,7 @@ TEST(AsyncCopies, AWaitThatIsTooLaxIsNamed) {
                                          line_of("pipeline: wait")};
   }
   EXPECT_TRUE(found) << gpusim::format_defects(report);
-  EXPECT_TRUE(says(report, "the copy has not been waited for: the last wait before the read, at " +
+  EXPECT_TRUE(says(report, "the copy has not been waited for; the last wait before the read, at " +
                                place_of("pipeline: wait") + ", leaves its group in flight  ["));
 }
 

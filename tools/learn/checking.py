@@ -230,7 +230,8 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
         for number, attempts in outcomes.items():
             if attempts is None:
                 continue
-            finding = diagnosis.explain(attempts, limits, solution)
+            more = exercise.more_of(number)
+            finding = diagnosis.explain(attempts, limits, solution, more)
             if states[number] != BLANK:
                 states[number] = WRONG if finding else RIGHT
             if finding and verdict.exercise is None:

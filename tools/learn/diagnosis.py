@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .trials import HANGS, Attempt
@@ -18,6 +18,7 @@ DEFECTS = {
     "race": "has a race",
     "uninitialized_read": "reads memory that nothing has written",
 }
+OPERATIONS = ("mma", "barriers", "shuffles", "votes", "over_waited")  # in `ops`
 KINDS = (
     "hang",
     "crash",
@@ -27,6 +28,7 @@ KINDS = (
     "traffic",
     "sectors",
     "conflicts",
+    *OPERATIONS,
 )
 
 MOST_SHARED_BYTES = 227 * 1024  # of a block on an H100
@@ -333,11 +335,17 @@ def _sectors(attempt: Attempt) -> int:
     )
 
 
+def _operations(attempt: Attempt, name: str) -> int:
+    """How many of these a kernel has executed. 0 on a GPU, where nothing is counted."""
+    return attempt.result.get("ops", {}).get(name, 0)
+
+
 def _beyond(
     limit: str, attempts: list[Attempt], solution: Iterable[Attempt]
 ) -> Finding | None:
-    """The first attempt with more sectors or bank conflicts than the solution has on the same input."""
-    count = {"sectors": _sectors, "conflicts": lambda a: _wavefronts(a)[0]}[limit]
+    """The first attempt with more of something than the solution has on the same input."""
+    counts = {"sectors": _sectors, "conflicts": lambda a: _wavefronts(a)[0]}
+    count = counts.get(limit, lambda a: _operations(a, limit))
     allowed = {(a.variant, a.arguments): count(a) for a in solution}
     for attempt in attempts:
         own = count(attempt)
@@ -352,6 +360,15 @@ def _beyond(
                 f"your loads and stores touch {own} sectors of 32 bytes, the chapter's {most}: "
                 "do neighbouring lanes access neighbouring elements?"
             )
+        elif limit == "over_waited":
+            headline = "is right, but waits for copies earlier than necessary"
+            detail = (
+                f"over-waited: {own} groups of copies (once for each warp), the chapter's kernel {most}. "
+                "Another wait, before their first use, would have been enough"
+            )
+        elif limit in OPERATIONS:
+            headline = f"is right, but executes more {limit} than the chapter's kernel"
+            detail = f"{own} {limit}, the chapter's kernel {most} (once for each warp)"
         else:
             fewest = _wavefronts(attempt)[1]
             headline = "is right, but has more bank conflicts than the chapter's kernel"
@@ -367,11 +384,13 @@ def explain(
     attempts: list[Attempt],
     limits: Iterable[str] = (),
     solution: Iterable[Attempt] = (),
+    more: Mapping[str, str] | None = None,
 ) -> Finding | None:
     """The finding for the first variant, in the chapter's order, that fails; None if none does.
 
-    @param limits    "sectors", "conflicts" or both: having more of them than the solution is a finding
+    @param limits    some of sheet.LIMITS: having more of them than the solution is a finding
     @param solution  the attempts of the chapter's own kernels, if there are limits
+    @param more      what to add to such a finding, by limit
     """
     by_variant: dict[str, list[Attempt]] = {}
     for attempt in attempts:
@@ -382,7 +401,10 @@ def explain(
             if kind in kinds:
                 return _explain(tried[kinds.index(kind)], kind, tried)
     beyond = (_beyond(limit, attempts, solution) for limit in limits)
-    return next((finding for finding in beyond if finding), None)
+    finding = next((finding for finding in beyond if finding), None)
+    if finding and more and finding.kind in more:
+        finding.details.append(more[finding.kind])
+    return finding
 
 
 def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:

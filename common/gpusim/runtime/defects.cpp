@@ -40,6 +40,25 @@ const char* name_of(Space space) { return space == Space::kGlobal ? "__global__"
 /// The source line of a return address.
 using LineOf = std::function<std::string(std::uintptr_t pc)>;
 
+/// What would have ordered two accesses of one block.
+std::string what_is_missing(const FindingKey& key, const Example& e, const LineOf& line_of) {
+  if (key.rival_access == AccessKind::kCopyIssue && !e.waited) {
+    const std::string what = "the copy has not been waited for";
+    if (e.lax_wait == 0) return what;
+    return what + "; the last wait before the read, at " + line_of(e.lax_wait) +
+           ", leaves its group in flight";
+  }
+  if (e.early_barrier != 0) {
+    return "the __syncthreads() at " + line_of(e.early_barrier) +
+           " comes before the wait for the copy, not after it";
+  }
+  const bool same_warp = e.thread / kWarpSize == e.rival_thread / kWarpSize;
+  const bool landed =
+      e.waited || key.access == AccessKind::kCopyLand || key.rival_access == AccessKind::kCopyLand;
+  return std::string(same_warp ? "no __syncwarp() or __syncthreads()" : "no __syncthreads()") + " between " +
+         (landed ? "the wait for the copy and the other access" : "the two");
+}
+
 std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of) {
   std::ostringstream out;
   // Print the access first that a reader would name first: the write, or the earlier of two.
@@ -62,22 +81,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
     return out.str();
   }
   out << " in block " << triple(e.grid.at(e.block)) << ": ";
-  if (key.rival_access == AccessKind::kCopyIssue && !e.waited) {
-    out << "the copy has not been waited for";
-    if (e.lax_wait != 0)
-      out << ": the last wait before the read, at " << line_of(e.lax_wait) << ", leaves its group in flight";
-    return out.str();
-  }
-  if (e.early_barrier != 0) {
-    out << "the __syncthreads() at " << line_of(e.early_barrier)
-        << " comes before the wait for the copy, not after it";
-    return out.str();
-  }
-  const bool same_warp = e.thread / kWarpSize == e.rival_thread / kWarpSize;
-  const bool landed =
-      e.waited || key.access == AccessKind::kCopyLand || key.rival_access == AccessKind::kCopyLand;
-  out << (same_warp ? "no __syncwarp() or __syncthreads()" : "no __syncthreads()") << " between "
-      << (landed ? "the wait for the copy and the other access" : "the two");
+  out << what_is_missing(key, e, line_of);
   return out.str();
 }
 
