@@ -891,7 +891,7 @@ class DiagnosisTest(unittest.TestCase):
             self.assertEqual(finding.kind, name)
             headline = f"is right, but executes more {name} than the chapter's kernel"
             self.assertEqual(finding.headline, headline)
-            text = f"624 {name}, the chapter's kernel 128 (once for each warp)"
+            text = f"{name}: 624, the chapter's kernel 128 (once for each warp)"
             self.assertEqual(finding.details, [text])
 
     def test_groups_that_are_waited_for_too_early(self):
@@ -901,7 +901,7 @@ class DiagnosisTest(unittest.TestCase):
         headline = "is right, but waits for copies earlier than necessary"
         self.assertEqual(finding.headline, headline)
         text = (
-            "over-waited: 40 groups of copies (once for each warp), the chapter's kernel 0. "
+            "over-waited groups of copies: 40, the chapter's kernel 0 (once for each warp). "
             "Another wait, before their first use, would have been enough"
         )
         self.assertEqual(finding.details, [text])

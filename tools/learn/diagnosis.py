@@ -363,12 +363,12 @@ def _beyond(
         elif limit == "over_waited":
             headline = "is right, but waits for copies earlier than necessary"
             detail = (
-                f"over-waited: {own} groups of copies (once for each warp), the chapter's kernel {most}. "
+                f"over-waited groups of copies: {own}, the chapter's kernel {most} (once for each warp). "
                 "Another wait, before their first use, would have been enough"
             )
         elif limit in OPERATIONS:
             headline = f"is right, but executes more {limit} than the chapter's kernel"
-            detail = f"{own} {limit}, the chapter's kernel {most} (once for each warp)"
+            detail = f"{limit}: {own}, the chapter's kernel {most} (once for each warp)"
         else:
             fewest = _wavefronts(attempt)[1]
             headline = "is right, but has more bank conflicts than the chapter's kernel"
