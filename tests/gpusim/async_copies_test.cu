@@ -216,6 +216,20 @@ TEST(AsyncCopies, OverwritingWhatOthersStillRead) {
   EXPECT_TRUE(says(report, "no __syncthreads() between the two"));
 }
 
+__global__ void to_global_memory(const int* in, int* out) {
+  __pipeline_memcpy_async(&out[threadIdx.x], &in[threadIdx.x], sizeof(int));  // to global: copy
+  __pipeline_commit();
+  if (out[31 - threadIdx.x] == 0) __pipeline_wait_prior(0);  // to global: use
+}
+
+TEST(AsyncCopies, ToGlobalMemoryIsARaceAsWell) {
+  const auto in = Buffer<int>::zeros("in", 32), out = Buffer<int>::zeros("out", 32);
+  const gpusim::Report report = run({1, 32}, to_global_memory, in.get(), out.get());
+  ASSERT_FALSE(report.defects.empty());
+  EXPECT_EQ(told(report)[0].lines, (std::vector<int>{line_of("to global: copy"), line_of("to global: use")}));
+  EXPECT_TRUE(says(report, "the copy has not been waited for  ["));
+}
+
 // ---- waits that come too early --------------------------------------------------------------------------------
 
 template <class Plan>

@@ -15,8 +15,7 @@ struct CopyClock {
   std::uint32_t covered_twice_before_barrier = 0;  ///< the same, when the thread last met a __syncthreads()
   std::uint32_t begun_at_wait = 0;                 ///< `begun` at the last wait
   const void* wait_pc = nullptr;                   ///< of the last wait
-  const void* early_barrier =
-      nullptr;  ///< of the __syncthreads() right before the last wait, if there is one
+  const void* early_barrier = nullptr;             ///< of a __syncthreads() right before it
 
   /// @param barrier  of the last __syncthreads(), if no access has followed it
   void wait(std::uint32_t covers, const void* pc, const void* barrier) {

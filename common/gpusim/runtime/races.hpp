@@ -111,8 +111,7 @@ class RaceShadow {
     std::uint16_t reader_site = 0;
     std::uint16_t other_reader = kNobody;  ///< a thread of another warp that has read the word
     std::uint16_t other_reader_site = 0;
-    std::uint8_t uses =
-        0;  ///< by this block, whatever the epoch: kReadUse | kWriteUse | kAtomicUse | kUnread
+    std::uint8_t uses = 0;  ///< by this block, whatever the epoch: kReadUse | .. | kUnread
     bool writer_atomic : 1 = false;
     bool writer_copied : 1 = false;  ///< by an asynchronous copy, which has landed at the writer's wait
     bool copying : 1 = false;        ///< an asynchronous copy has been issued and not been waited for
