@@ -39,6 +39,9 @@ struct SharedCounters {
 /// Warp-wide and block-wide operations. `barriers` counts __syncthreads() once per warp, as a warp issues it.
 struct OpCounters {
   std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0, mma = 0;
+  /// Groups of asynchronous copies, once per warp, that have been waited for too early: their threads have executed another
+  /// wait that covers them before anything of them was read for the first time.
+  std::int64_t over_waited = 0;
 };
 
 enum class DefectKind {

@@ -62,7 +62,9 @@ Observation take_observation() {
                                .store_wavefronts_ideal = report.shared.store_wavefronts_ideal},
                     .mma = report.ops.mma,
                     .barriers = report.ops.barriers,
-                    .shuffles = report.ops.shuffles};
+                    .shuffles = report.ops.shuffles,
+                    .votes = report.ops.votes,
+                    .over_waited = report.ops.over_waited};
   for (const auto& [tensor, bytes] : report.tensors) {
     counters.traffic.tensors[tensor] = {.read_bytes = bytes.read_bytes, .write_bytes = bytes.write_bytes};
   }

@@ -105,6 +105,11 @@ const std::vector<Column>& columns() {
        }},
       {"bar-", "riers", [](const VariantResult& r) { return counted_cell(r, &Counters::barriers); }},
       {"shuf-", "fles", [](const VariantResult& r) { return counted_cell(r, &Counters::shuffles); }},
+      {"over-", "waited",
+       [](const VariantResult& r) {
+         return r.counted && r.counted->over_waited > 0 ? Cell(count_cell(r.counted->over_waited))
+                                                        : std::nullopt;
+       }},
       {"de-", "fects",
        [](const VariantResult& r) {
          return r.counted ? Cell(std::to_string(r.defects.size())) : std::nullopt;
@@ -306,7 +311,11 @@ Json to_json(const VariantResult& result) {
                       {"load_wavefronts_ideal", counted.shared.load_wavefronts_ideal},
                       {"store_wavefronts", counted.shared.store_wavefronts},
                       {"store_wavefronts_ideal", counted.shared.store_wavefronts_ideal}};
-    json["ops"] = {{"mma", counted.mma}, {"barriers", counted.barriers}, {"shuffles", counted.shuffles}};
+    json["ops"] = {{"mma", counted.mma},
+                   {"barriers", counted.barriers},
+                   {"shuffles", counted.shuffles},
+                   {"votes", counted.votes},
+                   {"over_waited", counted.over_waited}};
     json["defects"] = Json::array();
   }
   for (const Defect& defect : result.defects) {

@@ -33,7 +33,10 @@ struct Counters {
   std::int64_t read_sectors = 0, write_sectors = 0, atomic_sectors = 0;
   std::int64_t read_requests = 0, write_requests = 0;
   SharedCounters shared = {};
-  std::int64_t mma = 0, barriers = 0, shuffles = 0;
+  std::int64_t mma = 0, barriers = 0, shuffles = 0, votes = 0;
+  /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
+  /// would have been enough.
+  std::int64_t over_waited = 0;
 
   /// The requested share of the bytes of all sectors, 0 .. 1; nothing if there are no sectors.
   std::optional<double> sector_efficiency() const;

@@ -112,6 +112,23 @@ TEST(MultiStage, TakesOneBarrierForATileIfAnotherIsOnItsWay) {
   }
 }
 
+// Every wait is the last one before the first use of what it waits for; also that of Q, whether it stays in registers or
+// not, and those of a block without any key.
+TEST(MultiStage, WaitsForNothingTooEarly) {
+  for (const std::int64_t d : {32, 64, 128, 256}) {
+    for (const bool causal : {false, true}) {
+      const Shape shape{
+          .seq_q = 330, .seq_k = 200, .head_dim = d, .causal = causal, .dtype = DType::kBFloat16};
+      for (const Tiles& tile : kTiles) {
+        if (d == 256 && tile.variant != std::string("final")) continue;
+        const VariantResult result = run_variant_on(tile.variant, shape);
+        if (!result.counted) GTEST_SKIP() << "groups of copies are counted on the simulator";
+        EXPECT_EQ(result.counted->over_waited, 0) << tile.variant << ' ' << d << causal;
+      }
+    }
+  }
+}
+
 // An ldmatrix of K or V takes 4 wavefronts, and there are two for 16 keys and 16 columns. With 32 rows a warp, there
 // are half as many warps for as many rows. What else is loaded: Q once, O once.
 TEST(MultiStage, ARowOfMmaMoreForEachFragmentHalvesTheLoads) {

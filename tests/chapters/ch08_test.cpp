@@ -117,6 +117,16 @@ TEST(Backward, ACausalMaskSkipsTilesThatItHides) {
   EXPECT_EQ(of_causal.read_bytes, (1 + 2 + 3 + 4 + 4) * 128 * 32 * 4);
 }
 
+TEST(Backward, WaitsForNothingTooEarly) {
+  if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
+  for (const char* variant : {"mma_fused", "mma_pipelined", "mma_deterministic"}) {
+    const VariantResult result = run_variant_on(
+        variant, {.seq_q = 300, .seq_k = 290, .head_dim = 64, .causal = true, .dtype = DType::kBFloat16});
+    if (!result.counted) GTEST_SKIP() << "groups of copies are counted on the simulator";
+    EXPECT_EQ(result.counted->over_waited, 0) << variant;
+  }
+}
+
 TEST(Backward, NoTileMeetsABankConflict) {
   if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   for (const std::int64_t head_dim : {32, 64, 128}) {

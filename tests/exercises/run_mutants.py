@@ -113,7 +113,9 @@ def run(build: Path, chapter: project.Chapter) -> int:
     bench = trials.Workbench(build, chapter)
     problems = lacks(exercise)
     solved = exercise.copy_with({r.number: r.solution for r in exercise.regions})
-    finding = diagnosis.explain(bench.try_files(solved, exercise.inputs))
+    solution = bench.solution(tuple(exercise.inputs))
+    attempts = bench.try_files(solved, exercise.inputs)
+    finding = diagnosis.explain(attempts, exercise.limits, solution)
     if finding:
         problems.append(f"the solution fails: {finding.variant}: {finding.headline}")
 

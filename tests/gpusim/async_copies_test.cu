@@ -20,6 +20,7 @@ constexpr int kTiles = 6;
 struct Right {
   static constexpr bool kWaits = true;
   static constexpr int kPending = 1;            ///< groups that may be in flight while a tile is used
+  static constexpr bool kBarrierEarly = false;  ///< before the wait
   static constexpr bool kBarrierBefore = true;  ///< between the wait and the use
   static constexpr bool kBarrierAfter = true;   ///< between the use and the copy that overwrites it
 };
@@ -29,8 +30,14 @@ struct NoWait : Right {
 struct TooLax : Right {
   static constexpr int kPending = 2;
 };
+struct TooStrict : Right {
+  static constexpr int kPending = 0;
+};
 struct NoBarrierBefore : Right {
   static constexpr bool kBarrierBefore = false;
+};
+struct BarrierTooEarly : NoBarrierBefore {
+  static constexpr bool kBarrierEarly = true;
 };
 struct NoBarrierAfter : Right {
   static constexpr bool kBarrierAfter = false;
@@ -49,7 +56,8 @@ __global__ void pipeline(const float* in, float* out) {
       __pipeline_memcpy_async(&tiles[(tile + 1) % 2][i], next, sizeof(float));  // pipeline: next copy
     }
     __pipeline_commit();
-    if (Plan::kWaits) __pipeline_wait_prior(Plan::kPending);
+    if (Plan::kBarrierEarly) __syncthreads();                 // pipeline: early barrier
+    if (Plan::kWaits) __pipeline_wait_prior(Plan::kPending);  // pipeline: wait
     if (Plan::kBarrierBefore) __syncthreads();
     out[tile * kThreads + i] = tiles[tile % 2][kThreads - 1 - i];  // pipeline: use
     if (Plan::kBarrierAfter) __syncthreads();
@@ -90,20 +98,28 @@ TEST(AsyncCopies, WithoutAWaitOldDataIsReadAndReported) {
   for (const Told& t : told(report)) found |= t.kind == first.kind && t.lines == first.lines;
   EXPECT_TRUE(found) << gpusim::format_defects(report);
   EXPECT_TRUE(says(report, "Async copy access by thread"));
-  EXPECT_TRUE(says(report, "the copy has not been waited for"));
+  EXPECT_TRUE(says(report, "the copy has not been waited for  ["));
+  EXPECT_FALSE(says(report, "leaves its group in flight"));
 }
 
-TEST(AsyncCopies, AWaitThatIsTooLaxIsTheSame) {
+/// "async_copies_test.cu:48", the line with this mark.
+std::string place_of(const std::string& tag) {
+  return "async_copies_test.cu:" + std::to_string(line_of(tag));
+}
+
+TEST(AsyncCopies, AWaitThatIsTooLaxIsNamed) {
   const Buffer<float> in("in", numbers(kTiles * kThreads));
   const Buffer<float> out("out", kTiles * kThreads);
   const gpusim::Report report = run({1, kThreads}, pipeline<TooLax>, in.get(), out.get());
   EXPECT_NE(out.host(), reversed_tiles());
   bool found = false;
   for (const Told& t : told(report)) {
-    found |= t.lines == std::vector<int>{line_of("pipeline: first copy"), line_of("pipeline: use")};
+    found |= t.lines == std::vector<int>{line_of("pipeline: first copy"), line_of("pipeline: use"),
+                                         line_of("pipeline: wait")};
   }
   EXPECT_TRUE(found) << gpusim::format_defects(report);
-  EXPECT_TRUE(says(report, "the copy has not been waited for"));
+  EXPECT_TRUE(says(report, "the copy has not been waited for; the last wait before the read, at " +
+                               place_of("pipeline: wait") + ", leaves its group in flight  ["));
 }
 
 TEST(AsyncCopies, WithoutABarrierOnlyTheOwnPartHasArrived) {
@@ -115,6 +131,58 @@ TEST(AsyncCopies, WithoutABarrierOnlyTheOwnPartHasArrived) {
     found |= t.lines == std::vector<int>{line_of("pipeline: first copy"), line_of("pipeline: use")};
   }
   EXPECT_TRUE(found) << gpusim::format_defects(report);
+  EXPECT_TRUE(says(report, "no __syncthreads() between the wait for the copy and the other access  ["));
+  EXPECT_FALSE(says(report, "the copy has not been waited for"));
+}
+
+TEST(AsyncCopies, ABarrierBeforeTheWaitIsNamed) {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  const gpusim::Report report = run({1, kThreads}, pipeline<BarrierTooEarly>, in.get(), out.get());
+  EXPECT_TRUE(says(report, "the __syncthreads() at " + place_of("pipeline: early barrier") +
+                               " comes before the wait for the copy, not after it  ["));
+  EXPECT_FALSE(says(report, "the copy has not been waited for"));
+  EXPECT_FALSE(says(report, "no __syncthreads()"));
+}
+
+/// Each thread copies one number and uses it alone: nothing but the wait is missing.
+__global__ void waits_for_nothing(const float* in, float* out) {
+  __shared__ float tile[32];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], sizeof(float));  // own copy: copy
+  __pipeline_commit();
+  __pipeline_wait_prior(1);              // own copy: wait
+  out[threadIdx.x] = tile[threadIdx.x];  // own copy: use
+}
+
+TEST(AsyncCopies, AThreadThatHasNotWaitedForItsOwnCopy) {
+  const auto in = Buffer<float>::zeros("in", 32);
+  const Buffer<float> out("out", 32);
+  const gpusim::Report report = run({1, 32}, waits_for_nothing, in.get(), out.get());
+  EXPECT_TRUE(says(report, "the last wait before the read, at " + place_of("own copy: wait") +
+                               ", leaves its group in flight"));
+}
+
+/// One warp copies, the other one reads, and both meet before the wait.
+__global__ void barrier_before_wait(const float* in, float* out, bool waits_first) {
+  __shared__ float tile[32];
+  const int lane = int(threadIdx.x % 32);
+  if (threadIdx.x < 32) {
+    __pipeline_memcpy_async(&tile[lane], &in[lane], sizeof(float));
+    __pipeline_commit();
+  }
+  if (waits_first) __pipeline_wait_prior(0);
+  __syncthreads();  // one warp copies: barrier
+  if (!waits_first) __pipeline_wait_prior(0);
+  if (threadIdx.x >= 32) out[lane] = tile[lane];
+}
+
+TEST(AsyncCopies, ABarrierBeforeTheWaitOfAnotherWarp) {
+  const auto in = Buffer<float>::zeros("in", 32);
+  const Buffer<float> out("out", 32);
+  EXPECT_TRUE(is_clean(run({1, 64}, barrier_before_wait, in.get(), out.get(), true)));
+  EXPECT_TRUE(says(run({1, 64}, barrier_before_wait, in.get(), out.get(), false),
+                   "the __syncthreads() at " + place_of("one warp copies: barrier") +
+                       " comes before the wait for the copy, not after it"));
 }
 
 __global__ void waited_for_by_one_warp(const float* in, float* out) {
@@ -146,6 +214,149 @@ TEST(AsyncCopies, OverwritingWhatOthersStillRead) {
                                     {line_of("pipeline: next copy"), line_of("pipeline: use")},
                                     (kTiles - 2) * kThreads}}));
   EXPECT_TRUE(says(report, "no __syncthreads() between the two"));
+}
+
+__global__ void to_global_memory(const int* in, int* out) {
+  __pipeline_memcpy_async(&out[threadIdx.x], &in[threadIdx.x], sizeof(int));  // to global: copy
+  __pipeline_commit();
+  if (out[31 - threadIdx.x] == 0) __pipeline_wait_prior(0);  // to global: use
+}
+
+TEST(AsyncCopies, ToGlobalMemoryIsARaceAsWell) {
+  const auto in = Buffer<int>::zeros("in", 32), out = Buffer<int>::zeros("out", 32);
+  const gpusim::Report report = run({1, 32}, to_global_memory, in.get(), out.get());
+  ASSERT_FALSE(report.defects.empty());
+  EXPECT_EQ(told(report)[0].lines, (std::vector<int>{line_of("to global: copy"), line_of("to global: use")}));
+  EXPECT_TRUE(says(report, "the copy has not been waited for  ["));
+}
+
+// ---- waits that come too early --------------------------------------------------------------------------------
+
+template <class Plan>
+std::int64_t over_waited_in_pipeline() {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  return run({3, kThreads}, pipeline<Plan>, in.get(), out.get()).ops.over_waited;
+}
+
+TEST(OverWaited, EveryGroupThatTheNextWaitWouldHaveCovered) {
+  EXPECT_EQ(over_waited_in_pipeline<Right>(), 0);
+  EXPECT_EQ(over_waited_in_pipeline<TooStrict>(), 3 * 2 * (kTiles - 1))
+      << "blocks, warps, all tiles but the first";
+}
+
+/// The same with three tiles in shared memory, and one barrier for each: a warp waits for the next tile while others still
+/// use this one. Each warp uses what the other one has copied. Near the end, groups are empty.
+template <int kPending>
+__global__ void ring(const float* in, float* out) {
+  __shared__ float tiles[3][kThreads];
+  const int i = int(threadIdx.x);
+  const auto start = [&](int tile) {
+    if (tile < kTiles) __pipeline_memcpy_async(&tiles[tile % 3][i], &in[tile * kThreads + i], sizeof(float));
+    __pipeline_commit();
+  };
+  start(0);
+  start(1);
+  for (int tile = 0; tile < kTiles; ++tile) {
+    __pipeline_wait_prior(kPending);
+    __syncthreads();
+    start(tile + 2);
+    out[tile * kThreads + i] = tiles[tile % 3][kThreads - 1 - i];
+  }
+}
+
+TEST(OverWaited, AWarpThatIsAheadHasNotWaitedTooEarly) {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  const gpusim::Report right = run({1, kThreads}, ring<1>, in.get(), out.get());
+  EXPECT_TRUE(is_clean(right));
+  EXPECT_EQ(right.ops.over_waited, 0);
+  const gpusim::Report strict = run({1, kThreads}, ring<0>, in.get(), out.get());
+  EXPECT_TRUE(is_clean(strict));
+  EXPECT_EQ(strict.ops.over_waited, 2 * (kTiles - 1));
+  EXPECT_EQ(out.host(), reversed_tiles());
+}
+
+/// Copies two groups and waits for both, or for the first; then uses the first, waits again, and uses the second.
+/// The second wait allows `pending` groups, of which `later` have been committed in between.
+__global__ void two_waits(const int* in, int* out, int first_pending, int later, int pending) {
+  __shared__ int tile[2][32];
+  const int i = int(threadIdx.x);
+  for (int group = 0; group < 2; ++group) {
+    __pipeline_memcpy_async(&tile[group][i], &in[32 * group + i], sizeof(int));
+    __pipeline_commit();
+  }
+  __pipeline_wait_prior(std::size_t(first_pending));
+  out[i] = tile[0][i];
+  for (int group = 0; group < later; ++group) __pipeline_commit();
+  __pipeline_wait_prior(std::size_t(pending));
+  out[32 + i] = tile[1][i];
+}
+
+TEST(OverWaited, OnlyIfTheLaterWaitWouldHaveBeenEnough) {
+  const auto in = Buffer<int>::zeros("in", 64);
+  const Buffer<int> out("out", 64);
+  const auto over_waited = [&](int first_pending, int later, int pending) {
+    const gpusim::Report report = run({1, 32}, two_waits, in.get(), out.get(), first_pending, later, pending);
+    EXPECT_TRUE(is_clean(report));
+    return report.ops.over_waited;
+  };
+  EXPECT_EQ(over_waited(1, 0, 0), 0) << "each wait is for what is used next";
+  EXPECT_EQ(over_waited(0, 0, 0), 1);
+  EXPECT_EQ(over_waited(0, 0, 1), 0) << "the second group could still be in flight";
+  EXPECT_EQ(over_waited(0, 3, 3), 1);
+  EXPECT_EQ(over_waited(0, 3, 4), 0);
+}
+
+/// Uses half words, and bytes of only one of the two groups that the first wait has covered.
+__global__ void halves(const int* in, short* out, bool both) {
+  __shared__ int tile[2][32];
+  const int i = int(threadIdx.x);
+  reinterpret_cast<short*>(tile)[i] = 0;  // so that words are in parts
+  __syncwarp();
+  for (int group = 0; group < 2; ++group) {
+    __pipeline_memcpy_async(&tile[group][i], &in[32 * group + i], sizeof(int));
+    __pipeline_commit();
+  }
+  __pipeline_wait_prior(0);
+  __pipeline_wait_prior(0);
+  for (int group = 0; group < (both ? 2 : 1); ++group) {
+    out[64 * group + 2 * i] = reinterpret_cast<short*>(&tile[group][i])[0];
+    out[64 * group + 2 * i + 1] = reinterpret_cast<short*>(&tile[group][i])[1];
+  }
+}
+
+TEST(OverWaited, CountsAGroupOnceAndOnlyIfItIsUsed) {
+  const auto in = Buffer<int>::zeros("in", 64);
+  const Buffer<short> out("out", 128);
+  EXPECT_EQ(run({1, 32}, halves, in.get(), out.get(), false).ops.over_waited, 1);
+  EXPECT_EQ(run({1, 32}, halves, in.get(), out.get(), true).ops.over_waited, 2);
+}
+
+/// A thread's own pipeline: it copies over what it has just used, and meets nobody.
+template <int kPending>
+__global__ void on_its_own(const float* in, float* out) {
+  __shared__ float tiles[2][kThreads];
+  const int i = int(threadIdx.x);
+  const auto start = [&](int tile) {
+    if (tile < kTiles) __pipeline_memcpy_async(&tiles[tile % 2][i], &in[tile * kThreads + i], sizeof(float));
+    __pipeline_commit();
+  };
+  start(0);
+  for (int tile = 0; tile < kTiles; ++tile) {
+    start(tile + 1);
+    __pipeline_wait_prior(kPending);
+    out[tile * kThreads + i] = tiles[tile % 2][i];
+  }
+}
+
+TEST(OverWaited, InAThreadsOwnPipeline) {
+  const Buffer<float> in("in", numbers(kTiles * kThreads));
+  const Buffer<float> out("out", kTiles * kThreads);
+  const gpusim::Report right = run({1, kThreads}, on_its_own<1>, in.get(), out.get());
+  EXPECT_TRUE(is_clean(right));
+  EXPECT_EQ(right.ops.over_waited, 0);
+  EXPECT_EQ(run({1, kThreads}, on_its_own<0>, in.get(), out.get()).ops.over_waited, 2 * (kTiles - 1));
 }
 
 // ---- sizes, zero fill, groups ---------------------------------------------------------------------------------

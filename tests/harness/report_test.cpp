@@ -29,6 +29,7 @@ VariantResult counted(const std::string& name) {
   counters.barriers = 999'499'999;
   counters.shuffles = 888'888'888;
   counters.mma = 3;
+  counters.votes = 2;
   result.counted = counters;
   return result;
 }
@@ -76,6 +77,9 @@ TEST(Table, FitsOneHundredColumns) {
   VariantResult with_workspace = counted("three_kernels");
   with_workspace.workspace_bytes = 888'888'888;
   EXPECT_LE(widest_line(printed(report_of({with_workspace}))), 100u);
+  VariantResult over_waited = counted("row_per_thread_");
+  over_waited.counted->over_waited = 999'499'999;
+  EXPECT_LE(widest_line(printed(report_of({over_waited}))), 100u);
   Report attention = report_of({counted("b")});
   attention.problem = {
       .name = "attention",
@@ -91,6 +95,18 @@ TEST(Table, ShowsTheWorkspaceIfAVariantHasOne) {
   EXPECT_NE(text.find("work-"), std::string::npos) << text;
   EXPECT_NE(text.find(" 2097152 "), std::string::npos) << text;
   EXPECT_EQ(printed(report_of({counted("online")})).find("work-"), std::string::npos);
+}
+
+TEST(Table, ShowsGroupsThatAreWaitedForTooEarlyIfAVariantHasThem) {
+  VariantResult strict = counted("strict");
+  strict.counted->over_waited = 1234;
+  const Report report = report_of({strict, counted("lazy")});
+  const std::string text = printed(report);
+  EXPECT_NE(text.find("over-"), std::string::npos) << text;
+  EXPECT_NE(text.find("waited"), std::string::npos) << text;
+  EXPECT_NE(text.find(" 1234 "), std::string::npos) << text;
+  EXPECT_EQ(printed(report_of({counted("lazy")})).find("over-"), std::string::npos);
+  EXPECT_EQ(Json::parse(to_json(report))["variants"][0]["ops"]["over_waited"], 1234);
 }
 
 TEST(Table, ShowsARelativeErrorAndSaysWhichOneDecides) {
@@ -254,7 +270,7 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
           "read_sectors": 223456789, "write_sectors": 345678, "atomic_sectors": 0, "read_requests": 77, "write_requests": 78}},
       "shared": {"bytes_per_block": 1024, "load_wavefronts": 987654321, "load_wavefronts_ideal": 1,
                  "store_wavefronts": 5, "store_wavefronts_ideal": 2},
-      "ops": {"mma": 3, "barriers": 999499999, "shuffles": 888888888},
+      "ops": {"mma": 3, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));
 }

@@ -222,7 +222,10 @@ class SheetTest(InAChapter):
 
         sheet, first = "exercises.toml: ", "exercises.toml: exercise 1"
         wrong = f"{first}: wrong answer 1"
-        keys = "inputs, files, limit_sectors, limit_conflicts, exercise, open"
+        keys = (
+            "inputs, files, limit_sectors, limit_conflicts, limit_mma, limit_barriers, limit_shuffles, limit_votes, "
+            "limit_over_waited, exercise, open"
+        )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
             f"{sheet}`inputs` must be a list of strings": but('"--rows 1"', "1"),
@@ -237,7 +240,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` must be a list of strings": but(
                 '["Add.", "x + x"]', "''"
             ),
-            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong": but(
+            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more": but(
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but(
@@ -250,6 +253,12 @@ class SheetTest(InAChapter):
                 'stub = "return x;"', ""
             ),
             "exercises.toml: exercise 2 has an empty stub": but('"return x;"', "' '"),
+            f"{first}: `more` must be a table of strings": but(
+                "number = 1", "number = 1\nmore = { sectors = 2 }"
+            ),
+            f"{first}: `more` has votes, but there is no `limit_votes = true`": but(
+                "number = 1", "number = 1\nmore = { votes = 'Who votes?' }"
+            ),
             f"{wrong}: `to` is missing": but('to = "x + x + x"', ""),
             f"{wrong}: `says` must be a string": but('says = "wrong"', "says = []"),
             f"{wrong}: `word` is unknown: the keys are name, from, to, caught_by, says": but(
@@ -271,6 +280,15 @@ class SheetTest(InAChapter):
         self.assertEqual(sheet.inputs_of(1), ["--rows 2"])
         self.assertEqual(sheet.inputs_of(2), ["--rows 1", "--rows 2"])
         self.assertEqual(sheet.inputs_of(None), ["--rows 1", "--rows 2"])
+
+    def test_what_is_added_if_an_answer_exceeds_a_limit(self):
+        more = "number = 1\nmore = { sectors = 'Who reads x[0]?' }"
+        self.write("exercises.toml", SHEET.replace("number = 1", more))
+        sheet = self.exercise
+        self.assertEqual(sheet.limits, ["sectors"])
+        self.assertEqual(sheet.more_of(1), {"sectors": "Who reads x[0]?"})
+        self.assertEqual(sheet.more_of(2), {})
+        self.assertEqual(sheet.more_of(None), {})
 
     def test_what_is_no_toml_is_told_with_its_line(self):
         self.write("exercises.toml", SHEET.replace("true", "yes"))
@@ -1098,6 +1116,44 @@ class DiagnosisTest(unittest.TestCase):
         fewer = attempt(traffic={"counted": traffic | {"write_sectors": 16}})
         finding = diagnosis._beyond("sectors", [stores], [fewer])
         self.assertIn("4 store instructions, with 16 sectors", finding.details[1])
+
+    def test_more_operations_than_the_solution_are_wrong_where_it_is_asked(self):
+        def counts(**ops: int) -> trials.Attempt:
+            return attempt(ops=ops)
+
+        for name in ("mma", "barriers", "shuffles", "votes"):
+            few, many = counts(**{name: 128}), counts(**{name: 624})
+            self.assertIsNone(diagnosis.explain([many]))
+            self.assertIsNone(diagnosis.explain([many], ["sectors"], [few]))
+            self.assertIsNone(diagnosis.explain([few], [name], [many]))
+            self.assertIsNone(diagnosis.explain([few], [name], [few]))
+            self.assertIsNone(diagnosis.explain([attempt()], [name], [few]))  # a GPU
+            finding = diagnosis.explain([many], [name], [few])
+            self.assertEqual(finding.kind, name)
+            headline = f"is right, but executes more {name} than the chapter's kernel"
+            self.assertEqual(finding.headline, headline)
+            text = f"{name}: 624, the chapter's kernel 128 (once for each warp)"
+            self.assertEqual(finding.details, [text])
+
+    def test_groups_that_are_waited_for_too_early(self):
+        early, solution = attempt(ops={"over_waited": 40}), attempt(ops={})
+        finding = diagnosis.explain([early], ["over_waited"], [solution])
+        self.assertEqual(finding.kind, "over_waited")
+        headline = "is right, but waits for copies earlier than necessary"
+        self.assertEqual(finding.headline, headline)
+        text = (
+            "over-waited groups of copies: 40, the chapter's kernel 0 (once for each warp). "
+            "Another wait, before their first use, would have been enough"
+        )
+        self.assertEqual(finding.details, [text])
+
+    def test_the_question_of_an_exercise_is_added_to_its_own_limit(self):
+        few, many = (attempt(ops={"shuffles": n, "votes": n}) for n in (1, 2))
+        more = {"votes": "Who votes?"}
+        finding = diagnosis.explain([many], ["votes"], [few], more)
+        self.assertEqual(finding.details[1:], ["Who votes?"])
+        finding = diagnosis.explain([many], ["shuffles", "votes"], [few], more)
+        self.assertEqual((finding.kind, finding.details[1:]), ("shuffles", []))
 
     def test_a_loop_without_end_a_crash_and_a_refusal(self):
         def ended(how: str) -> trials.Attempt:

@@ -352,7 +352,8 @@ def explain_alone(
         return UNKNOWN, None
     limits = exercise.limits
     solution = bench.solution(tuple(exercise.inputs)) if limits else []
-    finding = diagnosis.explain(attempts, limits, solution)
+    more = exercise.more_of(number)
+    finding = diagnosis.explain(attempts, limits, solution, more)
     return WRONG if finding else RIGHT, finding
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from .trials import HANGS, Attempt
 
@@ -18,6 +19,7 @@ DEFECTS = {
     "race": "has a race",
     "uninitialized_read": "reads memory that nothing has written",
 }
+OPERATIONS = ("mma", "barriers", "shuffles", "votes", "over_waited")  # in `ops`
 KINDS = (
     "hang",
     "crash",
@@ -27,6 +29,7 @@ KINDS = (
     "traffic",
     "sectors",
     "conflicts",
+    *OPERATIONS,
 )
 
 MOST_SHARED_BYTES = 227 * 1024  # of a block on an H100
@@ -380,6 +383,25 @@ def _more_conflicts(attempt: Attempt, solution: Attempt) -> list[str]:
     return [detail]
 
 
+def _operations(attempt: Attempt, name: str) -> int:
+    """How many of these a kernel has executed. 0 on a GPU, where nothing is counted."""
+    return attempt.result.get("ops", {}).get(name, 0)
+
+
+def _more_operations(attempt: Attempt, solution: Attempt, name: str) -> list[str]:
+    own, most = (_operations(each, name) for each in (attempt, solution))
+    return [f"{name}: {own}, the chapter's kernel {most} (once for each warp)"]
+
+
+def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
+    own, most = (_operations(each, "over_waited") for each in (attempt, solution))
+    detail = (
+        f"over-waited groups of copies: {own}, the chapter's kernel {most} (once for each warp). "
+        "Another wait, before their first use, would have been enough"
+    )
+    return [detail]
+
+
 # For each limit: what is counted, the headline, and the details.
 BEYOND = {
     "sectors": (
@@ -392,13 +414,26 @@ BEYOND = {
         "is right, but has more bank conflicts than the chapter's kernel",
         _more_conflicts,
     ),
+    **{
+        name: (
+            partial(_operations, name=name),
+            f"is right, but executes more {name} than the chapter's kernel",
+            partial(_more_operations, name=name),
+        )
+        for name in OPERATIONS
+    },
+    "over_waited": (
+        partial(_operations, name="over_waited"),
+        "is right, but waits for copies earlier than necessary",
+        _more_waits,
+    ),
 }
 
 
 def _beyond(
     limit: str, attempts: list[Attempt], solution: Iterable[Attempt]
 ) -> Finding | None:
-    """The first attempt with more sectors or bank conflicts than the solution has on the same input."""
+    """The first attempt with more of something than the solution has on the same input."""
     count, headline, details = BEYOND[limit]
     same = {(a.variant, a.arguments): a for a in solution}
     for attempt in attempts:
@@ -418,11 +453,13 @@ def explain(
     attempts: list[Attempt],
     limits: Iterable[str] = (),
     solution: Iterable[Attempt] = (),
+    more: Mapping[str, str] | None = None,
 ) -> Finding | None:
     """The finding for the first variant, in the chapter's order, that fails; None if none does.
 
-    @param limits    "sectors", "conflicts" or both: having more of them than the solution is a finding
+    @param limits    some of sheet.LIMITS: having more of them than the solution is a finding
     @param solution  the attempts of the chapter's own kernels, if there are limits
+    @param more      what to add to such a finding, by limit
     """
     by_variant: dict[str, list[Attempt]] = {}
     for attempt in attempts:
@@ -433,7 +470,10 @@ def explain(
             if kind in kinds:
                 return _explain(tried[kinds.index(kind)], kind, tried)
     beyond = (_beyond(limit, attempts, solution) for limit in limits)
-    return next((finding for finding in beyond if finding), None)
+    finding = next((finding for finding in beyond if finding), None)
+    if finding and more and finding.kind in more:
+        finding.details.append(more[finding.kind])
+    return finding
 
 
 def reason_of(ended: str) -> str:

@@ -145,9 +145,13 @@ class Exercise:
         """The variant on which an answer to one exercise is tried first."""
         return self.sheet.variant_of(number) if number else None
 
+    def more_of(self, number: int | None) -> dict[str, str]:
+        """What `check` adds if an answer to one exercise exceeds a limit, by limit."""
+        return self.sheet.more_of(number) if number else {}
+
     @property
     def limits(self) -> list[str]:
-        """What an answer must not have more of than the solution: "sectors", "conflicts"."""
+        """What an answer must not have more of than the solution: some of sheet.LIMITS."""
         return self.sheet.limits
 
     def mutants(self) -> list[Mutant]:

@@ -18,10 +18,19 @@ from .regions import Region, RegionError
 
 NAME = "exercises.toml"
 DEFAULT_FILES = ["kernel.cuh"]
-LIMITS = ("sectors", "conflicts")
+LIMITS = (
+    "sectors",
+    "conflicts",
+    "mma",
+    "barriers",
+    "shuffles",
+    "votes",
+    "over_waited",
+)
 
 STRING, STRINGS, TABLES = "a string", "a list of strings", "a list of tables"
 NUMBER, SWITCH, NUMBERS = "a number", "true or false", "a table of numbers"
+TEXTS = "a table of strings"
 
 # The keys of each table and the types of their values; keys that end with ? are optional.
 OF_FILE = {
@@ -39,6 +48,7 @@ OF_EXERCISE = {
     "only?": STRING,
     "variant?": STRING,
     "wrong?": TABLES,
+    "more?": TEXTS,
 }
 OF_WRONG = dict.fromkeys(("name", "from", "to", "caught_by", "says"), STRING)
 OF_OPEN = {
@@ -68,8 +78,9 @@ def _is(value: object, kind: str) -> bool:
     if kind in (STRINGS, TABLES):
         inner = str if kind == STRINGS else dict
         return isinstance(value, list) and all(isinstance(x, inner) for x in value)
-    if kind == NUMBERS:
-        return isinstance(value, dict) and all(type(x) is int for x in value.values())
+    if kind in (NUMBERS, TEXTS):
+        inner = int if kind == NUMBERS else str
+        return isinstance(value, dict) and all(type(x) is inner for x in value.values())
     types = {STRING: str, NUMBER: int, SWITCH: bool}
     return type(value) is types[kind]
 
@@ -120,6 +131,11 @@ class Sheet:
             only = entry.get("only")
             if only and not any(only in line for line in table["inputs"]):
                 raise RegionError(f"{where}: no input has `only`: {only}")
+            for limit in entry.get("more", {}):
+                if not table.get(f"limit_{limit}"):
+                    raise RegionError(
+                        f"{where}: `more` has {limit}, but there is no `limit_{limit} = true`"
+                    )
             for at, wrong in enumerate(entry.get("wrong", []), 1):
                 _check(wrong, OF_WRONG, f"{where}: wrong answer {at}")
         if not table["inputs"]:
@@ -145,6 +161,10 @@ class Sheet:
     def variant_of(self, number: int) -> str | None:
         """The variant on which an answer is tried first."""
         return self.table["exercise"][number - 1].get("variant")
+
+    def more_of(self, number: int) -> dict[str, str]:
+        """What `check` adds if an answer exceeds a limit, by limit."""
+        return self.table["exercise"][number - 1].get("more", {})
 
     @property
     def limits(self) -> list[str]:

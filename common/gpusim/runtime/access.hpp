@@ -22,7 +22,18 @@ enum class Space : std::uint8_t { kGlobal, kShared };
 
 /// kCopyIssue and kCopyLand are the two ends of an asynchronous copy into shared memory: between them the
 /// destination may change at any moment.
-enum class AccessKind : std::uint8_t { kRead, kWrite, kAtomic, kCopyIssue, kCopyLand };
+///
+/// kCopyCommit and kCopyWait access nothing. They stand in the log to say when a lane commits a group of copies and when
+/// it waits, and have a number instead of an address: how many groups it has committed, and how many the wait covers.
+enum class AccessKind : std::uint8_t {
+  kRead,
+  kWrite,
+  kAtomic,
+  kCopyIssue,
+  kCopyLand,
+  kCopyCommit,
+  kCopyWait
+};
 
 using LaneAddresses = std::array<std::uintptr_t, kWarpSize>;
 

@@ -34,6 +34,7 @@ BlockRunner::BlockRunner()
       compute_capability_(emulated_device().compute_capability),
       shared_base_(tls_block()),
       shared_bytes_(tls_layout().bytes),
+      copy_origins_(shared_bytes_ / 4 + 4),
       shared_shadow_(shared_bytes_ / 4 + 4),
       global_shadow_(arena_bytes_) {
   void* stacks = mmap(nullptr, kMaxThreads * kStackStride, PROT_READ | PROT_WRITE,
@@ -121,6 +122,8 @@ void BlockRunner::start_threads() {
     t.loops.reset();
     t.open_group.clear();
     t.groups.clear();
+    t.landed_groups = 0;
+    t.copies = {};
     if (++index.x == block_dim_.x) {
       index.x = 0;
       if (++index.y == block_dim_.y) {
@@ -133,6 +136,8 @@ void BlockRunner::start_threads() {
     const int lanes = std::min(kWarpSize, thread_count_ - w * kWarpSize);
     warps_[w].live = lanes == kWarpSize ? ~0u : (1u << lanes) - 1;
     warps_[w].clock = {};
+    warps_[w].barrier_pc = nullptr;
+    warps_[w].used_groups.clear();
   }
   live_ = thread_count_;
 }

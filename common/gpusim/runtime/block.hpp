@@ -18,6 +18,7 @@
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/copy_clock.hpp"
 #include "gpusim/runtime/cost.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/defects.hpp"
@@ -110,8 +111,8 @@ class BlockRunner {
   void read_matrix_row(const void* row, const void* pc);
   void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,
                   const void* pc);
-  void copy_commit();
-  void copy_wait(int pending);
+  void copy_commit(const void* pc);
+  void copy_wait(int pending, const void* pc);
   /// Ends the thread if the emulated device does not have an instruction.
   /// @param since  the first compute capability that has it: 80 for 8.0
   void require(int since, const char* instruction, const void* pc) {
@@ -148,11 +149,21 @@ class BlockRunner {
     const LoopTracker* left_at = nullptr;  ///< its place, if others of the block may have waited
     std::vector<AsyncCopy> open_group;
     std::deque<std::vector<AsyncCopy>> groups;
+    std::uint32_t landed_groups = 0;
+    CopyClock copies;  // as far as the log has been processed
   };
 
   struct Warp {
     std::uint32_t live = 0;
     WarpClock clock;
+    const void* barrier_pc = nullptr;  ///< of the last __syncthreads(), if no access has followed it
+    std::vector<bool> used_groups;  ///< by number: somebody has read what one of the lanes has copied in it
+  };
+
+  /// Who has started the latest asynchronous copy to a word.
+  struct CopyOrigin {
+    std::uint16_t thread = 0;
+    std::uint32_t group = 0;
   };
 
   struct StaticVariable {
@@ -267,7 +278,16 @@ class BlockRunner {
 
   // block_calls.cpp
   [[noreturn]] void lacks(int since, const char* instruction, const void* pc);
+
+  // block_copies.cpp
   void land(std::vector<AsyncCopy>& group);
+  void note(AccessKind kind, std::uintptr_t value, const void* pc);
+  void process_note(const WarpAccess& access, int warp);
+  void process_note(int thread, AccessKind kind, std::uint32_t value, const void* pc);
+  void remember_origin(std::uintptr_t address, std::size_t bytes, std::uint32_t lanes, int warp);
+  void use_copy(std::size_t offset, int warp);
+  void explain_copy(Example& example, InstructionKey instruction, std::uintptr_t address,
+                    const Rival& rival) const;
 
   Arena& arena_;
   const std::uintptr_t arena_base_;
@@ -304,6 +324,7 @@ class BlockRunner {
   std::vector<StaticVariable> variables_;        ///< [0] is "none"
   std::vector<std::uint16_t> variable_of_word_;  ///< by word of the TLS block
   std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
+  std::vector<CopyOrigin> copy_origins_;         ///< by word of the TLS block
   RaceShadow shared_shadow_;
   GlobalShadow global_shadow_;
 

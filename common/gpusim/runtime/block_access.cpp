@@ -52,7 +52,9 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
   const InstructionKey key = InstructionKey::make(pc, size, kind, space);
   if (debugging_) [[unlikely]] {  // with this thread on the stack
     const OutsideKernel outside;
-    find_races(key, address, 1u << lane(), actor_of(key, current_->linear / kWarpSize));
+    const int warp = current_->linear / kWarpSize;
+    warps_[warp].barrier_pc = nullptr;
+    find_races(key, address, 1u << lane(), actor_of(key, warp));
   }
   while (!log_.append(key, current_->loops, address)) suspend();
 }

@@ -1,12 +1,8 @@
 /// @file
-/// The requests of a thread to the runtime: barriers, warp operations, asynchronous copies.
-#include <algorithm>
+/// The requests of a thread to the runtime: barriers and warp operations.
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "gpusim/runtime/block.hpp"
 
@@ -53,36 +49,6 @@ void BlockRunner::lacks(int since, const char* instruction, const void* pc) {
                ", this device has " + number(compute_capability_);
   });
   stop();
-}
-
-void BlockRunner::copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,
-                             const void* pc) {
-  if (source_bytes != 0) on_access(global, source_bytes, AccessKind::kRead, pc, source_bytes == bytes);
-  on_access(shared, bytes, AccessKind::kCopyIssue, pc);
-  current_->open_group.push_back({shared, global, bytes, source_bytes, pc});
-}
-
-void BlockRunner::copy_commit() {
-  current_->groups.push_back(std::move(current_->open_group));
-  current_->open_group.clear();
-}
-
-void BlockRunner::copy_wait(int pending) {
-  Thread& t = *current_;
-  while (t.groups.size() > std::size_t(std::max(pending, 0))) {
-    land(t.groups.front());
-    t.groups.pop_front();
-  }
-}
-
-void BlockRunner::land(std::vector<AsyncCopy>& group) {
-  for (const AsyncCopy& c : group) {
-    on_access(c.to, c.bytes, AccessKind::kCopyLand, c.pc);
-    const OutsideKernel outside;
-    std::memcpy(c.to, c.from, c.source_bytes);
-    std::memset(static_cast<std::byte*>(c.to) + c.source_bytes, 0, c.bytes - c.source_bytes);
-  }
-  group.clear();
 }
 
 }  // namespace gpusim

@@ -16,6 +16,8 @@ std::vector<TraceEntry>* trace = nullptr;
 
 void BlockRunner::process(const WarpAccess& access, int warp) {
   const InstructionKey& key = access.key;
+  if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
+  warps_[warp].barrier_pc = nullptr;
   if (trace != nullptr) [[unlikely]] {
     trace->push_back({key.space(), key.kind(), key.size(), access.lanes,
                       access.addresses[std::countr_zero(access.lanes)]});
@@ -92,18 +94,22 @@ void BlockRunner::find_races(InstructionKey key, std::uintptr_t address, std::ui
                              const Actor& actor) {
   const auto on_race = [&](int lane, const Rival& rival) { found_race(key, address, actor, lane, rival); };
   if (key.space() == Space::kShared) {
-    shared_shadow_.access(address - shared_base_, key.size(), lanes, actor, on_race,
-                          [](std::size_t, std::size_t, int) {});
+    if (key.kind() == AccessKind::kCopyIssue) remember_origin(address, key.size(), lanes, actor.warp);
+    shared_shadow_.access(
+        address - shared_base_, key.size(), lanes, actor, on_race, [](std::size_t, std::size_t, int) {},
+        [&](std::size_t offset) { use_copy(offset, actor.warp); });
     return;
   }
   const std::uintptr_t begin = address - arena_base_, end = begin + key.size();
   for (std::uintptr_t at = begin; at < end;) {  // once, unless it reaches into the next page
     const std::size_t offset = at % GlobalShadow::kPageBytes;
     const std::size_t bytes = std::min(end - at, GlobalShadow::kPageBytes - offset);
-    global_shadow_.page(at).access(offset, bytes, lanes, actor, on_race,
-                                   [&](std::size_t word, std::size_t part, int lane) {
-                                     record_use(at - offset + word, part, lane, actor);
-                                   });
+    global_shadow_.page(at).access(
+        offset, bytes, lanes, actor, on_race,
+        [&](std::size_t word, std::size_t part, int lane) {
+          record_use(at - offset + word, part, lane, actor);
+        },
+        [](std::size_t) {});
     at += bytes;
   }
 }
@@ -120,6 +126,7 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
   found(key, [&](Example& e) {
     fill(e, actor.warp * kWarpSize + lane, instruction.space(), address);
     e.rival_thread = rival.thread;
+    explain_copy(e, instruction, address, rival);
   });
 }
 

@@ -165,8 +165,12 @@ bool BlockRunner::release_barrier() {
     if (t.state == State::kDone) continue;
     t.state = State::kReady;
     t.value = sum;
+    t.copies.covered_twice_before_barrier = t.copies.covered_twice;
   }
-  for (int w = 0; w < warp_count_; ++w) tally.ops.barriers += warps_[w].live != 0;
+  for (int w = 0; w < warp_count_; ++w) {
+    tally.ops.barriers += warps_[w].live != 0;
+    warps_[w].barrier_pc = first != nullptr ? first->sync_pc : nullptr;
+  }
   ++epoch_;
   idle_rounds_ = 0;
   return true;

@@ -1,6 +1,7 @@
 #include "gpusim/runtime/defects.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <unordered_map>
@@ -18,6 +19,8 @@ const char* verb(AccessKind kind) {
     case AccessKind::kAtomic: return "Atomic";
     case AccessKind::kCopyIssue: return "Async copy";
     case AccessKind::kCopyLand: return "Async copy";
+    case AccessKind::kCopyCommit:
+    case AccessKind::kCopyWait: break;
   }
   return "?";
 }
@@ -28,8 +31,29 @@ const char* lower_verb(AccessKind kind) {
 
 const char* name_of(Space space) { return space == Space::kGlobal ? "__global__" : "__shared__"; }
 
-std::string describe_race(const FindingKey& key, const Example& e, const std::string& line,
-                          const std::string& rival_line) {
+/// The source line of a return address.
+using LineOf = std::function<SourceLine(std::uintptr_t pc)>;
+
+/// What would have ordered two accesses of one block.
+std::string what_is_missing(const FindingKey& key, const Example& e, const LineOf& line_of) {
+  if (key.rival_access == AccessKind::kCopyIssue && !e.waited) {
+    const std::string what = "the copy has not been waited for";
+    if (e.lax_wait == 0) return what;
+    return what + "; the last wait before the read, at " + line_of(e.lax_wait).text +
+           ", leaves its group in flight";
+  }
+  if (e.early_barrier != 0) {
+    return "the __syncthreads() at " + line_of(e.early_barrier).text +
+           " comes before the wait for the copy, not after it";
+  }
+  const bool same_warp = e.thread / kWarpSize == e.rival_thread / kWarpSize;
+  const bool landed =
+      e.waited || key.access == AccessKind::kCopyLand || key.rival_access == AccessKind::kCopyLand;
+  return std::string(same_warp ? "no __syncwarp() or __syncthreads()" : "no __syncthreads()") + " between " +
+         (landed ? "the wait for the copy and the other access" : "the two");
+}
+
+std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of) {
   std::ostringstream out;
   // Print the access first that a reader would name first: the write, or the earlier of two.
   const bool rival_first = key.rival_access != AccessKind::kRead;
@@ -39,7 +63,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const std::st
     if (e.block != e.rival_block) {
       out << " of block " << triple(e.grid.at(rival ? e.rival_block : e.block));
     }
-    out << " at " << (rival ? rival_line : line);
+    out << " at " << line_of(rival ? key.rival_pc : key.pc).text;
   };
   out << "Race reported between ";
   side(rival_first);
@@ -51,14 +75,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const std::st
     return out.str();
   }
   out << " in block " << triple(e.grid.at(e.block)) << ": ";
-  if (key.rival_access == AccessKind::kCopyIssue) {
-    out << "the copy has not been waited for";
-    return out.str();
-  }
-  const bool same_warp = e.thread / kWarpSize == e.rival_thread / kWarpSize;
-  const bool landed = key.access == AccessKind::kCopyLand || key.rival_access == AccessKind::kCopyLand;
-  out << (same_warp ? "no __syncwarp() or __syncthreads()" : "no __syncthreads()") << " between "
-      << (landed ? "the wait for the copy and the other access" : "the two");
+  out << what_is_missing(key, e, line_of);
   return out.str();
 }
 
@@ -68,7 +85,6 @@ std::string short_name(const Dim3& block_dim, int thread) {
   return block_dim.y == 1 && block_dim.z == 1 ? std::to_string(t.x) : triple(t);
 }
 
-template <class LineOf>
 std::string describe_divergence(const FindingKey& key, const Example& e, const LineOf& line_of) {
   const std::string what = "Barrier error detected. " + e.detail + " reached ";
   if (e.groups.empty()) return what + line_of(key.pc).text;
@@ -79,14 +95,13 @@ std::string describe_divergence(const FindingKey& key, const Example& e, const L
   return what + call_at(line_of(key.pc)) + describe(e.groups, of_warp ? "lane" : "thread", name, line_of);
 }
 
-template <class LineOf>
 std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of) {
   const std::string line = line_of(key.pc).text;
   std::ostringstream out;
   const std::string who = " by thread " + triple(e.block_dim.at(std::uint64_t(e.thread))) + " in block " +
                           triple(e.grid.at(e.block));
   switch (key.kind) {
-    case DefectKind::kRace: return describe_race(key, e, line, line_of(key.rival_pc).text);
+    case DefectKind::kRace: return describe_race(key, e, line_of);
     case DefectKind::kOutOfBounds:
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
           << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
@@ -156,8 +171,9 @@ void Findings::merge(Findings& other) {
 std::vector<Defect> Findings::describe() const {
   std::set<std::uintptr_t> pcs;
   for (const auto& [key, entry] : entries_) {
-    pcs.insert({key.pc, key.rival_pc});
-    for (const Group& group : entry.example.groups) pcs.insert(group.where.pc);
+    const Example& e = entry.example;
+    pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
+    for (const Group& group : e.groups) pcs.insert(group.where.pc);
   }
   pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});

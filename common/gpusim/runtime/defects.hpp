@@ -61,6 +61,11 @@ struct Example {
   std::string detail;          ///< divergence: the beginning; unsupported: the second line
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
+  // Races with an asynchronous copy; return addresses, or 0.
+  bool waited =
+      false;  ///< the copy is in flight, but the reader has waited for its own copies of the same group
+  std::uintptr_t lax_wait = 0;       ///< the reader's last wait, which has left them in flight
+  std::uintptr_t early_barrier = 0;  ///< the __syncthreads() right before the wait
 };
 
 /// All findings since the last report.

@@ -275,8 +275,8 @@ void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t
   current_runner->require(80, "cp.async", GPUSIM_CALLER);
   current_runner->copy_async(shared, global, bytes, source_bytes, GPUSIM_CALLER);
 }
-void copy_commit() { current_runner->copy_commit(); }
-void copy_wait(int pending) { current_runner->copy_wait(pending); }
+void copy_commit() { current_runner->copy_commit(GPUSIM_CALLER); }
+void copy_wait(int pending) { current_runner->copy_wait(pending, GPUSIM_CALLER); }
 
 std::size_t run(const Launch& launch) {
   if (tls_layout().variables.empty()) {

@@ -75,19 +75,22 @@ class RaceShadow {
 
   /// An access by lanes to the same bytes. Calls
   ///   on_race(lane, rival) for every earlier access of the same epoch that it conflicts with, once per word,
-  ///   on_first(offset, bytes, lane) if the block has not used these bytes in this way before.
-  template <class OnRace, class OnFirst>
+  ///   on_first(offset, bytes, lane) if the block has not used these bytes in this way before,
+  ///   on_copied(offset) if this is the first read of a word since an asynchronous copy to it has landed.
+  template <class OnRace, class OnFirst, class OnCopied>
   void access(std::size_t offset, std::size_t bytes, std::uint32_t lanes, const Actor& a, OnRace&& on_race,
-              OnFirst&& on_first) {
+              OnFirst&& on_first, OnCopied&& on_copied) {
     for (; bytes >= 4; offset += 4, bytes -= 4) {
       if (read_again(offset, lanes, a)) continue;
       if (!read_first(offset, lanes, a)) break;
       Cell& c = cells_[offset / 4];
+      if ((c.uses & (kReadUse | kUnread)) == kReadUse) continue;
+      if (reads_copy(c, a)) on_copied(offset);
       if ((c.uses & kReadUse) != 0) continue;
       c.uses |= kReadUse;
       on_first(offset, std::size_t(4), std::countr_zero(lanes));
     }
-    if (bytes != 0) access_words(offset, bytes, lanes, a, on_race, on_first);
+    if (bytes != 0) access_words(offset, bytes, lanes, a, on_race, on_first, on_copied);
   }
 
   /// Forgets everything, after a block that did not end properly.
@@ -108,7 +111,7 @@ class RaceShadow {
     std::uint16_t reader_site = 0;
     std::uint16_t other_reader = kNobody;  ///< a thread of another warp that has read the word
     std::uint16_t other_reader_site = 0;
-    std::uint8_t uses = 0;  ///< by this block, whatever the epoch: kReadUse | kWriteUse | kAtomicUse
+    std::uint8_t uses = 0;  ///< by this block, whatever the epoch: kReadUse | .. | kUnread
     bool writer_atomic : 1 = false;
     bool writer_copied : 1 = false;  ///< by an asynchronous copy, which has landed at the writer's wait
     bool copying : 1 = false;        ///< an asynchronous copy has been issued and not been waited for
@@ -121,6 +124,7 @@ class RaceShadow {
   static_assert(sizeof(Cell) == 32);
 
   static constexpr std::uint8_t kReadUse = 1, kWriteUse = 2, kAtomicUse = 4;
+  static constexpr std::uint8_t kUnread = 8;  ///< an asynchronous copy has landed, and nobody has used it yet
   static std::uint8_t use_of(AccessKind kind) {
     return kind == AccessKind::kRead ? kReadUse : kind == AccessKind::kAtomic ? kAtomicUse : kWriteUse;
   }
@@ -149,9 +153,10 @@ class RaceShadow {
     return true;
   }
 
-  template <class OnRace, class OnFirst>
+  template <class OnRace, class OnFirst, class OnCopied>
   [[gnu::noinline]] void access_words(std::size_t offset, std::size_t bytes, std::uint32_t lanes,
-                                      const Actor& a, OnRace&& on_race, OnFirst&& on_first) {
+                                      const Actor& a, OnRace&& on_race, OnFirst&& on_first,
+                                      OnCopied&& on_copied) {
     for (const std::size_t end = offset + bytes; offset < end;) {
       const std::size_t part = std::min(end - offset, 4 - offset % 4);
       Cell& c = cells_[offset / 4];
@@ -159,10 +164,11 @@ class RaceShadow {
       for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
         const int lane = std::countr_zero(rest);
         if (part != 4 || c.split) {
-          access_bytes(offset, part, lane, a, on_race, on_first);
+          access_bytes(offset, part, lane, a, on_race, on_first, on_copied);
         } else {
           if (renew(c, a)) on_first(offset, part, lane);
           touch(c, lane, a, on_race);
+          if (reads_copy(c, a)) on_copied(offset);
         }
       }
       offset += part;
@@ -170,9 +176,9 @@ class RaceShadow {
   }
 
   /// Part of a word, or a word that the block has accessed in part before.
-  template <class OnRace, class OnFirst>
+  template <class OnRace, class OnFirst, class OnCopied>
   void access_bytes(std::size_t offset, std::size_t bytes, int lane, const Actor& a, OnRace&& on_race,
-                    OnFirst&& on_first) {
+                    OnFirst&& on_first, OnCopied&& on_copied) {
     Cell& word = cells_[offset / 4];
     if (!word.split) split(offset / 4);
     word.tag = std::uint64_t(a.epoch) << 32 | Cell::kDisturbed;
@@ -188,6 +194,9 @@ class RaceShadow {
         on_race(lane, rival);
       });
     }
+    bool copied = false;
+    for (std::size_t i = offset; i < offset + bytes; ++i) copied |= reads_copy(byte_cells_[i], a);
+    if (copied) on_copied(offset);
   }
 
   /// Updates a cell to the current epoch. @return whether this is the block's first use of this kind
@@ -201,6 +210,13 @@ class RaceShadow {
     const bool first = (c.uses & use_of(a.kind)) == 0;
     c.uses |= use_of(a.kind);
     return first;
+  }
+
+  /// Notes that a copy has landed, or has been used or overwritten. @return whether this is its first use
+  static bool reads_copy(Cell& c, const Actor& a) {
+    const bool unread = (c.uses & kUnread) != 0;
+    c.uses = std::uint8_t(a.kind == AccessKind::kCopyLand ? c.uses | kUnread : c.uses & ~kUnread);
+    return unread && (a.kind == AccessKind::kRead || a.kind == AccessKind::kAtomic);
   }
 
   template <class OnRace>

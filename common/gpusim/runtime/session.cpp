@@ -91,6 +91,7 @@ void Session::absorb(Tally& tally) {
   report_.ops.shuffles += tally.ops.shuffles;
   report_.ops.votes += tally.ops.votes;
   report_.ops.mma += tally.ops.mma;
+  report_.ops.over_waited += tally.ops.over_waited;
   findings_.merge(tally.findings);
   suspects_.insert(suspects_.end(), tally.suspects.begin(), tally.suspects.end());
   tally.suspects.clear();
