@@ -34,7 +34,7 @@ std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr
 struct FindingKey {
   DefectKind kind;
   std::uintptr_t pc = 0;        ///< return address of the access, or of the barrier
-  std::uintptr_t rival_pc = 0;  ///< races: of the other access; divergence: where the other threads are
+  std::uintptr_t rival_pc = 0;  ///< races: of the other access; divergence: where others wait
   AccessKind access = AccessKind::kRead;
   AccessKind rival_access = AccessKind::kRead;
   Space space = Space::kGlobal;
