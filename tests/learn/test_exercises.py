@@ -852,6 +852,21 @@ class DiagnosisTest(unittest.TestCase):
             (finding.kind, finding.lines), ("race", ["kernel.cuh:48", "kernel.cuh:61"])
         )
 
+    def test_threads_that_wait_are_told_line_by_line(self):
+        message = (
+            "Barrier error detected. .. reached __shfl_sync() at kernel.cuh:48\n"
+            "    lanes 1 to 31 wait there\n"
+            "    lane 0 waits in __syncthreads() at kernel.cuh:61"
+        )
+        defect = {"kind": "barrier_divergence", "message": message, "count": 1}
+        finding = diagnosis.explain([attempt(defects=[defect])])
+        self.assertEqual(
+            finding.headline,
+            "has a barrier, or an operation of a warp, that not all threads reach",
+        )
+        self.assertEqual(finding.details, message.splitlines())
+        self.assertEqual(finding.lines, ["kernel.cuh:48", "kernel.cuh:61"])
+
     def test_more_bytes_are_wrong_and_fewer_are_not(self):
         def counted(n: int) -> dict:
             predicted = attempt().result["traffic"]["predicted"]
