@@ -17,9 +17,8 @@ endfunction()
 # Marks sources of a target that contain kernels: they are compiled as C++, with a hook before each memory access and
 # at the start of each basic block. -Og keeps the accesses as they are written (at -O1 a float4 load becomes four);
 # blocks stay in the order of the source, so that a jump backwards is a loop (runtime/loops.hpp); debug information
-# gives reports their source lines (without -gstatement-frontiers, an access may get the line of the loop around it).
-# DYNAMIC_SHARED lists the arrays that these sources declare as
-# `extern __shared__ T name[]`, with their namespace: fa::smem.
+# gives reports their source lines (without -gstatement-frontiers, some accesses get the line of the loop around them).
+# DYNAMIC_SHARED lists the arrays that these sources declare as `extern __shared__ T name[]`, with their namespace: fa::smem.
 #
 # If the target's property GPUSIM_DEBUG is set, a debugger shows local variables. Compiling then takes a quarter longer.
 function(gpusim_kernels target)

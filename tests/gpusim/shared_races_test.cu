@@ -91,9 +91,7 @@ TEST(SharedRaces, InAHeaderTheKernelsLineIsNamedToo) {
 struct Pair {
   float m, l;
 };
-__device__ __forceinline__ Pair merge(Pair a, Pair b) {
-  return {fmaxf(a.m, b.m), a.l + b.l};
-}
+__device__ __forceinline__ Pair merge(Pair a, Pair b) { return {fmaxf(a.m, b.m), a.l + b.l}; }
 __device__ __forceinline__ float first_of(const Pair* pairs) {
   return pairs[0].m;  // caller: read
 }

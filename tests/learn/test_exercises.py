@@ -526,7 +526,7 @@ class SeveralFilesTest(InAChapter):
         bench = bench_that_finds(at)
         [found] = checking._try_alone(bench, self.exercise, copy, 3)
         [defect] = found.result["defects"]
-        solved = "twice() of kernel.cuh in the solution of exercise 1"
+        solved = "line 1 of exercise 1's solution in twice() of kernel.cuh"
         self.assertEqual(defect["message"], f"{solved} and more.cuh:6 and math.cuh:7")
         files, inputs, variant = bench.try_files.call_args.args
         self.assertIsNone(variant)
@@ -534,7 +534,7 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(inputs, self.exercise.inputs)
         [found] = checking._try_alone(bench_that_finds(at), self.exercise, copy, 1)
         message = found.result["defects"][0]["message"]
-        solved = "square() of more.cuh in the solution of exercise 3"
+        solved = "line 1 of exercise 3's solution in square() of more.cuh"
         self.assertEqual(message, f"kernel.cuh:5 and {solved} and math.cuh:7")
 
     def placed(self, message: str, keep: int | None) -> str:
@@ -556,13 +556,13 @@ class SeveralFilesTest(InAChapter):
             "at more.cuh:7 (calls math.cuh:7, a.cuh:1) and kernel.cuh:3",
         )
         self.assertEqual(
-            self.placed("at more.cuh:7 (from kernel.cuh:5, kernel.cuh:3)", 3),
-            "at more.cuh:7 (from twice() of kernel.cuh in the solution of exercise 1, kernel.cuh:3)",
+            self.placed("at more.cuh:7 (from kernel.cuh:6, kernel.cuh:3)", 3),
+            "at more.cuh:7 (from line 2 of exercise 1's solution in twice() of kernel.cuh, kernel.cuh:3)",
         )
 
     def test_without_a_line_of_the_answer_the_solutions_around_it_are_named(self):
-        first = "twice() of kernel.cuh in the solution of exercise 1"
-        third = "square() of more.cuh in the solution of exercise 3"
+        first = "line 1 of exercise 1's solution in twice() of kernel.cuh"
+        third = "line 1 of exercise 3's solution in square() of more.cuh"
         said = "Divergent threads: 3 of 4 reached {}, the others are at {}"
         self.assertEqual(
             self.placed(said.format("kernel.cuh:5", "more.cuh:6"), None),
@@ -1034,6 +1034,21 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(
             (finding.kind, finding.lines), ("race", ["kernel.cuh:48", "kernel.cuh:61"])
         )
+
+    def test_threads_that_wait_are_told_line_by_line(self):
+        message = (
+            "Barrier error detected. .. reached __shfl_sync() at kernel.cuh:48\n"
+            "    lanes 1 to 31 wait there\n"
+            "    lane 0 waits in __syncthreads() at kernel.cuh:61"
+        )
+        defect = {"kind": "barrier_divergence", "message": message, "count": 1}
+        finding = diagnosis.explain([attempt(defects=[defect])])
+        self.assertEqual(
+            finding.headline,
+            "has a barrier, or an operation of a warp, that not all threads reach",
+        )
+        self.assertEqual(finding.details, message.splitlines())
+        self.assertEqual(finding.lines, ["kernel.cuh:48", "kernel.cuh:61"])
 
     def test_more_bytes_are_wrong_and_fewer_are_not(self):
         def counted(n: int) -> dict:

@@ -263,9 +263,11 @@ def _in_own_lines(place: str, alone: regions.Alone, keep: int | None) -> str:
             return f"{file}:{line}"
         if own := alone.lines[file][line - 1]:
             return f"{file}:{own}"
-        where = f"{file} in the solution of exercise {alone.exercises[file][line - 1]}"
+        number = alone.exercises[file][line - 1]
+        within = alone.exercises[file][:line].count(number)
         function = regions.function_at(alone.texts[file], line)
-        return f"{function}() of {where}" if function else where
+        where = f"{function}() of {file}" if function else file
+        return f"line {within} of exercise {number}'s solution in {where}"
 
     frames = [line.rsplit(":", 1) for line in re.findall(LINE, place)]
     texts = [renumbered(file, int(line)) for file, line in frames]

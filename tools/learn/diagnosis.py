@@ -15,7 +15,7 @@ from .trials import HANGS, Attempt
 DEFECTS = {
     "out_of_bounds": "reads or writes outside of an array",
     "misaligned": "reads or writes at an address that is not a multiple of the access size",
-    "barrier_divergence": "has a barrier that not all threads reach",
+    "barrier_divergence": "has a barrier, or an operation of a warp, that not all threads reach",
     "race": "has a race",
     "uninitialized_read": "reads memory that nothing has written",
 }

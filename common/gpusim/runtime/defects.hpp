@@ -39,7 +39,7 @@ std::string with_margin(const std::string& text);
 struct FindingKey {
   DefectKind kind;
   std::uintptr_t pc = 0;        ///< return address of the access, or of the barrier
-  std::uintptr_t rival_pc = 0;  ///< races: of the other access; divergence: where the other threads are
+  std::uintptr_t rival_pc = 0;  ///< races: of the other access; divergence: where others wait
   AccessKind access = AccessKind::kRead;
   AccessKind rival_access = AccessKind::kRead;
   Space space = Space::kGlobal;
