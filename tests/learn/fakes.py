@@ -137,7 +137,8 @@ elif name.startswith("ch"):
         sys.exit(status)
     if status == 1:
         print("a problem\n\na table\n\nwhat is wrong\n")
-        print("========= Race reported between Write access and Read access")
+        print("========= Race reported between Write access and Read access\n")
+        print(f"gdb: ./learn debug {name[2:4]} --q {tree}/data/q.npy")
     if status < 0:
         os.kill(os.getpid(), -status)
     preset = sys.argv[0].split("/")[-3]  # build/PRESET/bin/chNN_name

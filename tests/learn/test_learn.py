@@ -332,6 +332,7 @@ class RunTest(LearnTest):
         self.assert_one_line(done, 1, "02_online_softmax")
         self.assertIn("what is wrong\n\n========= Race reported", done.stdout)
         self.assertNotIn("a table", done.stdout)
+        self.assertIn("\n\ngdb: ./learn debug 02 --q data/q.npy\n", done.stdout)
         self.assertRegex(done.stdout, r"vectorized .* 1 FAIL")
 
     def test_2_and_3_of_a_chapter_are_passed_on(self):

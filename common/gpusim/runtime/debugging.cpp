@@ -6,13 +6,6 @@
 #include <string_view>
 #include <tuple>
 
-#include "gpusim/runtime/block.hpp"
-
-__thread gpusim::device::Index threadIdx;
-__thread gpusim::device::Index blockIdx;
-__thread gpusim::device::Index blockDim;
-__thread gpusim::device::Index gridDim;
-
 extern "C" [[gnu::noinline]] void gpusim_defect() { asm volatile("" ::: "memory"); }
 
 namespace gpusim {
