@@ -2,11 +2,11 @@
 function(gpusim_kernel_options variable)
   set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g1 -fno-omit-frame-pointer)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    list(APPEND options -Og -fno-optimize-sibling-calls -fno-extern-tls-init
+    list(APPEND options -fsanitize=bounds-strict -fsanitize-recover=bounds-strict -Og -fno-optimize-sibling-calls -fno-extern-tls-init
       -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
       -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic --param=tsan-instrument-func-entry-exit=0)
   else()
-    list(APPEND options -O1 -fno-vectorize -fno-slp-vectorize)
+    list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds -O1 -fno-vectorize -fno-slp-vectorize)
   endif()
   set(${variable} ${options} PARENT_SCOPE)
 endfunction()
@@ -14,7 +14,7 @@ endfunction()
 # gpusim_kernels(<target> SOURCES file... [DYNAMIC_SHARED name...])
 #
 # Marks sources of a target that contain kernels: they are compiled as C++, with a hook before each memory access and
-# at the start of each basic block. -Og keeps the accesses as they are written (at -O1 a float4 load becomes four);
+# at the start of each basic block, and a check of each index into an array whose size the compiler knows. -Og keeps the accesses as they are written (at -O1 a float4 load becomes four);
 # blocks stay in the order of the source, so that a jump backwards is a loop (runtime/loops.hpp); debug information
 # gives reports their source lines. DYNAMIC_SHARED lists the arrays that these sources declare as
 # `extern __shared__ T name[]`, with their namespace: fa::smem.

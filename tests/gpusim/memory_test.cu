@@ -128,7 +128,8 @@ __global__ void static_at(float* out, int offset) {
   __shared__ float tile[30];
   tile[int(threadIdx.x) % 30] = 0.0f;
   __syncthreads();
-  out[threadIdx.x] = tile[int(threadIdx.x) % 30 + offset];  // oob: static
+  const float* const elements = tile;  // an index into the array itself is checked before it is used
+  out[threadIdx.x] = elements[int(threadIdx.x) % 30 + offset];  // oob: static
 }
 
 TEST(OutOfBounds, StaticArraysPastTheirEnd) {

@@ -142,6 +142,19 @@ void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std
   stop();
 }
 
+void BlockRunner::index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc) {
+  const FindingKey key{.kind = DefectKind::kOutOfBounds, .pc = reinterpret_cast<std::uintptr_t>(pc)};
+  {
+    const OutsideKernel outside;
+    if (Example* e = tally.findings.add(key, linear_)) {
+      fill(*e, current_->linear, Space::kShared, shared_base_);
+      e->index = index;
+      e->detail = describe(array);
+    }
+  }
+  stop();
+}
+
 void BlockRunner::stop() {
   trapped_ = true;
   current_->open_group.clear();

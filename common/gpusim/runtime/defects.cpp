@@ -76,6 +76,10 @@ std::string describe_one(const FindingKey& key, const Example& e, const std::str
   switch (key.kind) {
     case DefectKind::kRace: return describe_race(key, e, line, rival_line);
     case DefectKind::kOutOfBounds:
+      if (!e.detail.empty()) {
+        out << "Invalid index " << e.index << " at " << line << who << "\n    " << e.detail;
+        break;
+      }
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
           << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
       break;

@@ -49,7 +49,8 @@ struct Example {
   Dim3 grid, block_dim;
   std::uintptr_t address = 0;  ///< global: the address
   std::string place;           ///< its position in words: `byte 192 of "partials"`
-  std::string detail;          ///< divergence: the whole first line; unsupported: the second
+  std::string detail;          ///< divergence: the whole first line; unsupported, index: the second
+  std::int64_t index = 0;      ///< out of bounds of an array that has a detail
 };
 
 /// All findings since the last report.
