@@ -16,7 +16,8 @@ endfunction()
 # Marks sources of a target that contain kernels: they are compiled as C++, with a hook before each memory access and
 # at the start of each basic block, and a check of each index into an array whose size the compiler knows. -Og keeps the accesses as they are written (at -O1 a float4 load becomes four);
 # blocks stay in the order of the source, so that a jump backwards is a loop (runtime/loops.hpp); debug information
-# gives reports their source lines. DYNAMIC_SHARED lists the arrays that these sources declare as
+# gives reports their source lines. A kernel that calls what only the CPU has is an error (check/check_kernels.cpp).
+# DYNAMIC_SHARED lists the arrays that these sources declare as
 # `extern __shared__ T name[]`, with their namespace: fa::smem.
 function(gpusim_kernels target)
   cmake_parse_arguments(arg "" "" "SOURCES;DYNAMIC_SHARED" ${ARGN})
@@ -25,6 +26,9 @@ function(gpusim_kernels target)
     target_link_options(${target} PUBLIC LINKER:--wrap=memcpy,--undefined=__wrap_memcpy)  # see runtime/hooks.cpp
   endif()
   set_source_files_properties(${arg_SOURCES} PROPERTIES LANGUAGE CXX)
+  get_property(check GLOBAL PROPERTY GPUSIM_CHECK_KERNELS)
+  set_property(TARGET ${target} PROPERTY CXX_COMPILER_LAUNCHER ${check} ${CMAKE_CXX_COMPILER_LAUNCHER})
+  add_dependencies(${target} gpusim_check_kernels)
   set_property(SOURCE ${arg_SOURCES} APPEND PROPERTY COMPILE_OPTIONS ${options})
   foreach(name IN LISTS arg_DYNAMIC_SHARED)
     string(REGEX REPLACE "::[^:]*$" "" scope "${name}")
