@@ -50,6 +50,15 @@ enum Form : std::uint64_t {
   kData16 = 0x1e,
   kLineStringOffset = 0x1f,
   kImplicitConstant = 0x21,
+  // clang++: numbers of strings, addresses and lists, which are not looked up.
+  kStringNumber = 0x1a,
+  kAddressNumber = 0x1b,
+  kLocationsNumber = 0x22,
+  kRangesNumber = 0x23,
+  kStringNumber1 = 0x25,
+  kStringNumber4 = 0x28,
+  kAddressNumber1 = 0x29,
+  kAddressNumber4 = 0x2c,
 };
 enum LineContent : std::uint64_t { kPath = 1, kDirectory = 2 };
 
@@ -159,16 +168,28 @@ Value read_value(Reader& in, const Specification& s, const std::string& strings,
     case kData8:
     case kReference8: return {in.fixed(8), {}};
     case kData4:
+    case kStringNumber4:
+    case kAddressNumber4:
     case kReference4:
     case kReferenceAddress:
     case kSectionOffset: return {in.fixed(4), {}};
+    case kStringNumber1 + 1:
+    case kAddressNumber1 + 1:
     case kData2:
     case kReference2: return {in.fixed(2), {}};
+    case kStringNumber1 + 2:
+    case kAddressNumber1 + 2: return {in.fixed(3), {}};
+    case kStringNumber1:
+    case kAddressNumber1:
     case kData1:
     case kReference1:
     case kFlag: return {in.fixed(1), {}};
     case kSignedData:
     case kUnsignedData:
+    case kStringNumber:
+    case kAddressNumber:
+    case kLocationsNumber:
+    case kRangesNumber:
     case kReferenceUnsigned: return {in.variable(), {}};
     case kString: return {0, in.string()};
     case kStringOffset: return text_of(strings, in.fixed(4));
