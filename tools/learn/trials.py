@@ -8,7 +8,6 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -268,7 +267,7 @@ class Workbench:
         self._link = lines[-1]
         words = shlex.split(self._compile)
         self._object = words[words.index("-o") + 1]
-        programs = itertools.takewhile(lambda word: not word.startswith("-"), words)
+        programs = filter(shutil.which, words[:3])  # the compiler, and what runs it
         self._environment = digest(self._read_environment(programs))
         self._locks = collections.defaultdict(
             threading.Lock
@@ -278,8 +277,8 @@ class Workbench:
         yield Path(__file__).read_bytes()
         yield self._compile.encode()
         yield self._link.encode()
-        for program in programs:  # the compiler, and what runs it
-            binary = Path(shutil.which(program) or program).resolve()
+        for program in programs:
+            binary = Path(shutil.which(program)).resolve()
             state = binary.stat()
             yield f"{binary} {state.st_size} {state.st_mtime_ns}".encode()
         for path in self._files:

@@ -1,7 +1,9 @@
 /// @file
 /// Runs the compiler on a source with kernels, then refuses an object file whose kernels call what only the CPU has.
 ///
-///   gpusim_check_kernels COMPILER ARGUMENT...
+///   gpusim_check_kernels [--names] COMPILER ARGUMENT...
+///
+/// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for reports (shared_arrays.hpp).
 ///
 /// nvcc knows that from `__host__` and `__device__`, which mean nothing to a C++ compiler. In the simulator they are ABI
 /// tags (shim/cuda_runtime.h): a mangled name says whether its function has them. Such functions are part of a GPU's
@@ -17,7 +19,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -27,6 +31,7 @@
 
 #include "gpusim/check/debug_info.hpp"
 #include "gpusim/check/object_file.hpp"
+#include "gpusim/check/shared_arrays.hpp"
 
 extern char** environ;
 
@@ -227,10 +232,13 @@ int report(const std::vector<Finding>& findings) {
   return findings.empty() ? 0 : 1;
 }
 
-int run(char** arguments) {
+int run(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_t child = 0;
-  if (posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments, environ) != 0) {
-    std::cerr << "gpusim_check_kernels: cannot run " << arguments[0] << '\n';
+  if (posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ) != 0) {
+    std::cerr << "gpusim_check_kernels: cannot run " << words[0] << '\n';
     return 1;
   }
   int status = 0;
@@ -238,26 +246,57 @@ int run(char** arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
+/// Puts the names of the shared arrays into a section of the object file. Without them, reports count bytes.
+void add_names(const std::string& object, const std::string& dump) {
+  std::ifstream in(dump);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const std::string names = shared_arrays(text);
+  std::remove(dump.c_str());
+  if (names.empty()) return;
+  const std::string file = object + ".names";
+  std::ofstream(file) << names;
+  run({"objcopy", "--add-section", ".gpusim_names=" + file, object});
+  std::remove(file.c_str());
+}
+
+/// The object file that the compiler writes; empty if it writes none.
+std::string object_of(const std::vector<std::string>& words) {
+  const auto output = std::find(words.begin(), words.end(), "-o");
+  const bool compiles = std::find(words.begin(), words.end(), "-c") != words.end();
+  if (!compiles || output == words.end() || output + 1 == words.end()) return "";
+  return (output + 1)->ends_with(".o") ? output[1] : "";
+}
+
+int compile_and_check(std::vector<std::string> words, bool with_names) {
+  const std::string object = object_of(words), dump = object + ".ssa";
+  if (with_names && !object.empty()) words.push_back("-fdump-tree-ssa=" + dump);
+  int status = run(words);
+  if (object.empty()) return status;
+  if (status == 0) status = report(findings_in(object));
+  if (status != 0) {
+    std::remove(dump.c_str());
+    std::remove(object.c_str());  // or the next build would take it
+  } else if (with_names) {
+    add_names(object, dump);
+  }
+  return status;
+}
+
 }  // namespace
 }  // namespace gpusim::check
 
 int main(int count, char** arguments) {
-  if (count < 2) {
-    std::cerr << "usage: gpusim_check_kernels COMPILER ARGUMENT...\n";
+  std::vector<std::string> words(arguments + 1, arguments + count);
+  const bool with_names = !words.empty() && words[0] == "--names";
+  if (with_names) words.erase(words.begin());
+  if (words.empty()) {
+    std::cerr << "usage: gpusim_check_kernels [--names] COMPILER ARGUMENT...\n";
     return 2;
   }
-  if (const int status = gpusim::check::run(arguments + 1); status != 0) return status;
-  const std::vector<std::string> words(arguments + 2, arguments + count);
-  const auto output = std::find(words.begin(), words.end(), "-o");
-  const bool compiles = std::find(words.begin(), words.end(), "-c") != words.end();
-  if (!compiles || output == words.end() || output + 1 == words.end() || !(output + 1)->ends_with(".o"))
-    return 0;
   try {
-    const int status = gpusim::check::report(gpusim::check::findings_in(output[1]));
-    if (status != 0) std::remove(output[1].c_str());  // or the next build would take it
-    return status;
+    return gpusim::check::compile_and_check(words, with_names);
   } catch (const std::exception& error) {
-    std::cerr << "gpusim_check_kernels: " << error.what() << '\n';
-    return 0;  // what it cannot read, it does not refuse
+    std::cerr << "gpusim_check_kernels: warning: kernels are not checked: " << error.what() << '\n';
+    return 0;
   }
 }

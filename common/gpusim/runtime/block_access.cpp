@@ -124,6 +124,15 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
   e.block_dim = block_dim_;
   e.address = address;
   e.place = place_of(space, address);
+  e.variable.clear();
+  if (space == Space::kGlobal) return;
+  const std::size_t offset = address - shared_base_;
+  for (const StaticVariable& v : variables_) {
+    if (offset - v.offset >= v.bytes) continue;
+    e.variable = v.name;
+    e.offset = offset - v.offset;
+    e.bytes = v.bytes;
+  }
 }
 
 /// Reports an access that cannot be made, and ends the thread instead. The block is abandoned as soon as the

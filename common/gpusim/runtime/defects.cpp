@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "gpusim/runtime/array_names.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -141,6 +142,7 @@ std::vector<Defect> Findings::describe() const {
     if (key.rival_pc != 0) pcs.insert(key.rival_pc);
   }
   const auto lines = source_lines({pcs.begin(), pcs.end()});
+  const ArrayNames names;
   const auto line_of = [&](std::uintptr_t pc) {
     const auto it = lines.find(pc);
     return it == lines.end() ? std::string("?") : it->second;
@@ -156,7 +158,10 @@ std::vector<Defect> Findings::describe() const {
     const auto [it, is_new] =
         seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
     if (is_new) {
-      defects.push_back({key.kind, describe_one(key, entry.example, line, rival_line), entry.count});
+      Example example = entry.example;
+      const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
+      if (!element.empty()) example.place = element + " (" + example.place + ")";
+      defects.push_back({key.kind, describe_one(key, example, line, rival_line), entry.count});
     } else {
       defects[it->second].count += entry.count;
     }

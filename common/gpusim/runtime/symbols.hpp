@@ -21,6 +21,12 @@ std::unordered_map<std::uintptr_t, std::vector<std::string>> inlined_calls(
 std::unordered_map<std::uintptr_t, std::string> source_lines(
     const std::vector<std::uintptr_t>& return_addresses);
 
+/// The mangled name of the function that contains a return address; empty if there is none.
+std::string function_at(std::uintptr_t return_address);
+
+/// The contents of a section of the executable's file; empty if there is none.
+std::string section_of_executable(const std::string& name);
+
 /// A thread_local variable of the executable.
 struct TlsVariable {
   std::size_t offset;  ///< from the start of the TLS block
