@@ -98,6 +98,23 @@ __global__ void arrays_in_a_struct(float* out, int at) {
   out[0] = s.k[at];
 }
 
+__global__ void array_and_struct(float* out) {
+  float* sQ = reinterpret_cast<float*>(pieces) + threadIdx.x * 4;
+  float* sRow = sQ + threadIdx.x;  // a part of sQ
+  float4* sTiles = pieces + 8;
+  const Tiles s(sTiles);
+  if (threadIdx.x == 0) out[0] = sRow[3];
+  if (threadIdx.x == 1) out[1] = s.k[1];
+}
+
+TEST(Arrays, ThatAreMadeOfAnotherKeepItsName) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 2);
+  const gpusim::Report report = run({1, 2, 512}, array_and_struct, out.get());
+  EXPECT_TRUE(says(report, "is sQ[3] of thread (0,0,0) (byte 12 of \"pieces\")"));
+  EXPECT_TRUE(says(report, "is sTiles[0] (byte 132 of \"pieces\")"));
+}
+
 TEST(Arrays, InAStruct) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 1);

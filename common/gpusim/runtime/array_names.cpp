@@ -1,9 +1,10 @@
 #include "gpusim/runtime/array_names.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
-#include <set>
 #include <sstream>
+#include <tuple>
 
 #include "gpusim/runtime/symbols.hpp"
 
@@ -31,24 +32,22 @@ std::string ArrayNames::element(std::uintptr_t return_address, const std::string
                                 std::size_t offset, std::size_t bytes) const {
   const auto arrays = arrays_.empty() ? arrays_.end() : arrays_.find(function_at(return_address));
   if (arrays == arrays_.end()) return "";
-  // The last array that begins before the byte. If several begin there, those that are the same for all threads.
-  const auto precedes = [&](const Array& a) { return a.variable == variable && a.offset <= offset; };
-  const Array* best = nullptr;
+  // The last array that begins before the byte. If several do there: one that is the same for all threads, and no member of
+  // an object that was made with it.
+  const auto rank = [](const Array& a) {
+    return std::tuple(a.offset, !a.differs, a.name.find('.') == std::string::npos);
+  };
+  std::vector<const Array*> best;
   for (const Array& a : arrays->second) {
-    if (!precedes(a)) continue;
-    if (best == nullptr || a.offset > best->offset ||
-        (a.offset == best->offset && !a.differs && best->differs))
-      best = &a;
+    if (a.variable != variable || a.offset > offset) continue;
+    if (!best.empty() && rank(a) > rank(*best[0])) best.clear();
+    const bool is_new =
+        std::none_of(best.begin(), best.end(), [&](const Array* b) { return b->name == a.name; });
+    if (best.empty() || (rank(a) == rank(*best[0]) && is_new && !a.differs)) best.push_back(&a);
   }
-  if (best == nullptr) return "";
   std::string text;
-  std::set<std::string> named;
-  for (const Array& a : arrays->second) {
-    if (!precedes(a) || a.offset != best->offset || a.differs != best->differs ||
-        !named.insert(a.name).second)
-      continue;
-    text += (text.empty() ? "" : " or ") + element_of(a, offset - a.offset, bytes);
-  }
+  for (const Array* a : best)
+    text += (text.empty() ? "" : " or ") + element_of(*a, offset - a->offset, bytes);
   return text;
 }
 
