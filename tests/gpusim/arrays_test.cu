@@ -10,6 +10,7 @@
 namespace gpusim_test {
 
 extern __shared__ float4 pieces[];
+extern __shared__ float smem[];
 
 namespace {
 
@@ -147,6 +148,29 @@ TEST(Arrays, WhosePlaceIsNotAConstantHaveNoNames) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 1);
   EXPECT_TRUE(says(run({1, 1, 256}, place_of_a_parameter, out.get(), 8), "address is byte 4 of \"pieces\","));
+}
+
+__shared__ double totals[4];
+__global__ void array_outside_of_functions(float* out, int at) {
+  double local[4] = {};
+  local[at] = totals[at];
+  out[0] = float(local[at]);
+  if (at < 0) totals[0] = 1.0;
+}
+
+TEST(Arrays, OutsideOfFunctions) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 1);
+  EXPECT_TRUE(
+      says(run({1, 1}, array_outside_of_functions, out.get(), 3), "is totals[3] (byte 24 of \"totals\")"));
+}
+
+__global__ void one_dynamic_array(float* out, int at) { out[0] = smem[at]; }
+
+TEST(Arrays, DynamicMemoryAsOneArray) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 1);
+  EXPECT_TRUE(says(run({1, 1, 64}, one_dynamic_array, out.get(), 3), "is smem[3] (byte 12 of \"smem\")"));
 }
 
 struct MaxSum {

@@ -126,9 +126,11 @@ class Kernel {
       line.pop_back();
       const std::size_t equals = line.find(" = ");
       if (equals != line.npos) {
-        const std::string from = line.substr(equals + 3);
-        learn_size(key_of(line.substr(0, equals), object), from, object);
-        assign(key_of(line.substr(0, equals), object), key_of(from, object), value_of(from, object));
+        const std::string to = line.substr(0, equals), from = line.substr(equals + 3);
+        index(to, from);
+        index(from, to);
+        learn_size(key_of(to, object), from, object);
+        assign(key_of(to, object), key_of(from, object), value_of(from, object));
       } else if (object.empty() && line.find(" (&") != line.npos) {
         construct(line);
       } else {
@@ -148,9 +150,29 @@ class Kernel {
       for (std::size_t at; (at = dimensions.find("][")) != dimensions.npos;) dimensions.replace(at, 2, ",");
       arrays_.push_back({name, name, "", 0, false, dimensions});
     } else {
+      if (bracket != line.npos) types_[line.substr(space + 1, bracket - space - 1)] = "an array";
       const std::size_t begin = line.starts_with("const ") ? 6 : 0;
       types_[key_of(line.substr(space + 1), object)] = line.substr(begin, space - begin);
     }
+  }
+
+  /// "totals[_5]" or "(*_4)[_5]" has the type of "sum_7", which it is set to or loaded into: an array outside of functions.
+  void index(const std::string& element, const std::string& value) {
+    const std::size_t bracket = element.find('[');
+    if (bracket == element.npos || element.find(']') != element.size() - 1) return;
+    std::string name = element.substr(0, bracket);
+    if (name.starts_with("(*_")) {
+      const auto pointer = values_.find(name.substr(2, name.size() - 3));
+      if (pointer == values_.end() || pointer->second.kind != Known::kPointer) return;
+      name = pointer->second.variable;
+    }
+    const bool is_known =
+        std::any_of(arrays_.begin(), arrays_.end(), [&](const Array& a) { return a.variable == name; });
+    const auto type = types_.find(types_.contains(value) ? value : written_name(value));
+    const bool is_name =
+        std::all_of(name.begin(), name.end(), [](char c) { return std::isalnum(c) || c == '_'; });
+    if (!is_name || is_known || types_.contains(name) || type == types_.end()) return;
+    arrays_.push_back({name, name, type->second, 0, false, ""});
   }
 
   /// "_8 = _7 * 2" and then "_9 = sK_3 + _8": what sK points to has 2 bytes. "_1 = this->q": q has the type of _1.
