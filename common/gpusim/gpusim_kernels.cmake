@@ -1,13 +1,18 @@
-# gpusim_kernel_options(<variable>): the compiler options for sources with kernels, for gpusim_kernels below.
+# gpusim_kernel_options(<variable> [<level>]): the compiler options for sources with kernels, for gpusim_kernels below.
+# <level>: of the debug information; by default, as the target's property GPUSIM_DEBUG says.
 function(gpusim_kernel_options variable)
-  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc
-    -g$<IF:$<BOOL:$<TARGET_PROPERTY:GPUSIM_DEBUG>>,2,1> -fno-omit-frame-pointer)
+  set(level $<IF:$<BOOL:$<TARGET_PROPERTY:GPUSIM_DEBUG>>,2,1>)
+  if(ARGC GREATER 1)
+    set(level ${ARGV1})
+  endif()
+  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g${level} -fno-omit-frame-pointer)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    list(APPEND options -gstatement-frontiers -Og -fno-optimize-sibling-calls -fno-extern-tls-init
+    list(APPEND options -fsanitize=bounds-strict -fsanitize-recover=bounds-strict -gstatement-frontiers -Og
+      -fno-optimize-sibling-calls -fno-extern-tls-init
       -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
       -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic --param=tsan-instrument-func-entry-exit=0)
   else()
-    list(APPEND options -O1 -fno-vectorize -fno-slp-vectorize)
+    list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds -O1 -fno-vectorize -fno-slp-vectorize)
   endif()
   set(${variable} ${options} PARENT_SCOPE)
 endfunction()
@@ -15,10 +20,12 @@ endfunction()
 # gpusim_kernels(<target> SOURCES file... [DYNAMIC_SHARED name...])
 #
 # Marks sources of a target that contain kernels: they are compiled as C++, with a hook before each memory access and
-# at the start of each basic block. -Og keeps the accesses as they are written (at -O1 a float4 load becomes four);
-# blocks stay in the order of the source, so that a jump backwards is a loop (runtime/loops.hpp); debug information
-# gives reports their source lines (without -gstatement-frontiers, some accesses get the line of the loop around them).
-# DYNAMIC_SHARED lists the arrays that these sources declare as `extern __shared__ T name[]`, with their namespace: fa::smem.
+# at the start of each basic block, and a check of each index into an array whose size the compiler knows. -Og keeps the
+# accesses as they are written (at -O1 a float4 load becomes four); blocks stay in the order of the source, so that a jump
+# backwards is a loop (runtime/loops.hpp); debug information gives reports their source lines (without
+# -gstatement-frontiers, some accesses get the line of the loop around them). A kernel that calls what only the CPU has is
+# an error (check/check_kernels.cpp). DYNAMIC_SHARED lists the arrays that these sources declare as
+# `extern __shared__ T name[]`, with their namespace: fa::smem.
 #
 # If the target's property GPUSIM_DEBUG is set, a debugger shows local variables. Compiling then takes a quarter longer.
 function(gpusim_kernels target)
@@ -28,6 +35,9 @@ function(gpusim_kernels target)
     target_link_options(${target} PUBLIC LINKER:--wrap=memcpy,--undefined=__wrap_memcpy)  # see runtime/hooks.cpp
   endif()
   set_source_files_properties(${arg_SOURCES} PROPERTIES LANGUAGE CXX)
+  get_property(check GLOBAL PROPERTY GPUSIM_CHECK_KERNELS)
+  set_property(TARGET ${target} PROPERTY CXX_COMPILER_LAUNCHER ${check} ${CMAKE_CXX_COMPILER_LAUNCHER})
+  add_dependencies(${target} gpusim_check_kernels)
   foreach(source IN LISTS arg_SOURCES)
     get_property(known SOURCE ${source} PROPERTY GPUSIM_KERNELS)  # several targets may share it
     if(NOT known)

@@ -8,7 +8,9 @@ chapter's kernels and reached by the known answer. The copy is that of a learner
 before the wrong one are solved, those after it are still blank.
 """
 
+import re
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from tools.learn import (
     machine,
     opens,
     project,
+    regions,
     trials,
 )
 
@@ -53,6 +56,8 @@ def problem_of(
         r.number: r.solution for r in exercise.regions if r.number < case.exercise
     }
     copy = exercise.copy_with(before | {case.exercise: case.answer})
+    if case.caught_by == "compile":
+        return compile_problem_of(bench, exercise, case, copy)
     verdict = checking.judge(bench, exercise, copy)
     finding = verdict.finding
     if verdict.blank:  # which `check` does not explain
@@ -67,6 +72,27 @@ def problem_of(
         return f"caught by {finding.kind}, not by {case.caught_by}: {finding.headline}"
     text = "\n".join((finding.headline, *finding.details))
     return "" if case.says in text else f"does not say '{case.says}':\n{text}"
+
+
+def compile_problem_of(
+    bench: trials.Workbench,
+    exercise: exercises.Exercise,
+    case: Case,
+    copy: dict[str, str],
+) -> str:
+    """The same for an answer that the simulator's build refuses, on a line of the exercise."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        try:
+            bench.program(copy, Path(folder), exercise.inputs)
+        except trials.CompileError as error:
+            output = str(error)
+        else:
+            return "it compiles"
+    place = regions.places(copy, exercise.regions, "")[case.exercise]
+    found = re.findall(rf"{re.escape(place.file)}:(\d+): (error: .*)", output)
+    inside = [text for line, text in found if place.begin < int(line) <= place.end]
+    said = any(case.says in text for text in inside)
+    return "" if said else f"does not say '{case.says}' there:\n{output}"
 
 
 def lacks(exercise: exercises.Exercise) -> list[str]:

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -496,6 +497,53 @@ TEST(Accesses, StructsAsArgumentsAndResultsOfFunctions) {
   EXPECT_EQ(actual, (Accesses{"read 16 x+0", "read 16 x+1024", "read 16 x+512", "write 16 y+0",
                               "write 16 y+1024", "write 16 y+512"}));
   EXPECT_EQ(accesses_of(methods_and_lambdas), (Accesses{"read 16 x+0", "write 16 y+0"}));
+}
+
+// ---- memcpy, memset ---------------------------------------------------------------------------------------
+
+__global__ void copy_first(const float* x, float* y) {
+  if (threadIdx.x == 0) memcpy(y, x, x[0] == 0.0f ? 3 : 4);
+}
+__global__ void copy_constant(const float* x, float* y) {
+  if (threadIdx.x == 0) std::memcpy(y, x, 3);
+}
+__global__ void clear_first(float* x) {
+  if (threadIdx.x == 0) memset(x, 0, 2);
+}
+
+TEST(Accesses, MemcpyAndMemsetGoByteByByte) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Accesses bytes = {"read 1 x+0",  "write 1 y+0", "read 1 x+1",
+                          "write 1 y+1", "read 1 x+2",  "write 1 y+2"};
+  Accesses with_size = accesses_of(copy_first, 1);
+  ASSERT_FALSE(with_size.empty());
+  EXPECT_EQ(with_size[0], "read 4 x+0");
+  with_size.erase(with_size.begin());
+  EXPECT_EQ(with_size, bytes);
+  EXPECT_EQ(accesses_of(copy_constant, 1), bytes);
+  EXPECT_EQ(accesses_of(clear_first, 1), (Accesses{"write 1 x+0", "write 1 x+1"}));
+}
+
+__global__ void copy_bytes_of_each_lane(const char* x, char* y, int bytes) {
+  memcpy(y + bytes * threadIdx.x, x + bytes * threadIdx.x, bytes);  // copy by lane
+}
+
+TEST(Accesses, MemcpyIsCountedCheckedAndDone) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<char> x("x", std::vector<char>(320, 'a'));
+  const Buffer<char> y("y", 320);
+  const gpusim::Report right = run({1, 32}, copy_bytes_of_each_lane, x.get(), y.get(), 10);
+  EXPECT_TRUE(is_clean(right));
+  EXPECT_EQ(y.host(), x.host());
+  EXPECT_EQ(right.tensors.at("x").read_bytes, 320);
+  EXPECT_EQ(right.tensors.at("x").read_requests, 10) << "one for each byte of a lane";
+  EXPECT_EQ(right.tensors.at("x").read_sectors, 10 * 10);
+  EXPECT_EQ(right.tensors.at("y").write_bytes, 320);
+
+  const gpusim::Report wrong = run({1, 32}, copy_bytes_of_each_lane, x.get(), y.get(), 11);
+  EXPECT_TRUE(says(wrong, "Invalid __global__ read of size 1 bytes at accesses_test.cu:" +
+                              std::to_string(line_of("copy by lane")) + " by thread (29,0,0)"));
+  EXPECT_TRUE(says(wrong, "address is 0 bytes after the end of \"x\" (320 bytes)"));
 }
 
 }  // namespace

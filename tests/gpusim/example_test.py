@@ -102,7 +102,8 @@ class Example(unittest.TestCase):
             rf"Read access by thread \S+ at block_sums\.cu:{read}$",
         )
         self.assertRegex(
-            done.stderr, r'shared memory, byte \d+ of "partials" in block \(0,0,0\)'
+            done.stderr,
+            r'shared memory, partials\[1\] \(byte 4 of "partials"\) in block \(0,0,0\)',
         )
         self.assertTrue(re.search(r"ERROR SUMMARY: \d+ defects?, ", done.stderr))
         self.assertEqual(

@@ -29,8 +29,8 @@ TEST(SharedRaces, ReadAfterWriteBetweenWarps) {
   // In the other half of the tile warp 1 reads what warp 0 has written.
   EXPECT_EQ(told(wrong), (Defects{{DefectKind::kRace, {line_of("raw: write"), line_of("raw: read")}, 64},
                                   {DefectKind::kUninitializedRead, {line_of("raw: read")}, 32}}));
-  EXPECT_TRUE(says(
-      wrong, "shared memory, byte 128 of \"tile\" in block (0,0,0): no __syncthreads() between the two"));
+  EXPECT_TRUE(says(wrong, "shared memory, " + place("tile[32]", "byte 128 of \"tile\"") +
+                              " in block (0,0,0): no __syncthreads() between the two"));
   EXPECT_TRUE(is_clean(run({1, 64}, read_after_write<true>, out.get())));
 }
 
@@ -479,7 +479,9 @@ TEST(SharedRaces, TheTextIsThatOfComputeSanitizer) {
             "========= Race reported between Write access by thread (0,0,0) at " + at(line_of("waw: first")) +
                 " and Write access by thread (32,0,0) at " + at(line_of("waw: second")) +
                 "\n========= "
-                "    shared memory, byte 0 of \"tile\" in block (0,0,0): no __syncthreads() between the two  "
+                "    shared memory, " +
+                place("tile[0]", "byte 0 of \"tile\"") +
+                " in block (0,0,0): no __syncthreads() between the two  "
                 "[32 hazards]\n"
                 "========= \n"
                 "========= ERROR SUMMARY: 1 defect, 32 hazards\n");

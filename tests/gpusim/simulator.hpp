@@ -138,6 +138,16 @@ inline testing::AssertionResult is_clean(const gpusim::Report& report) {
   return testing::AssertionFailure() << gpusim::format_defects(report);
 }
 
+/// A place in an array of shared memory, as reports name it: only g++ tells what the kernel calls it.
+inline std::string place(const std::string& element, const std::string& byte) {
+#ifdef __clang__
+  static_cast<void>(element);
+  return byte;
+#else
+  return element + " (" + byte + ")";
+#endif
+}
+
 /// Exact counts and lines are promised for g++; clang merges and splits accesses, and calls as well.
 #ifdef __clang__
 #define GPUSIM_NEEDS_EXACT_ACCESSES() GTEST_SKIP() << "accesses are as written with g++ only"

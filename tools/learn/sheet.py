@@ -70,7 +70,7 @@ class Mutant:
     exercise: int
     name: str
     solution: tuple[str, ...]  # the wrong one
-    caught_by: str  # one of diagnosis.KINDS
+    caught_by: str  # one of diagnosis.KINDS, or "compile"
     says: str  # words of the finding that `check` prints
 
 

@@ -348,17 +348,20 @@ class Workbench:
         self._link = lines[-1]
         words = shlex.split(self._compile)
         self._object = words[words.index("-o") + 1]
-        self._environment = digest(self._read_environment(words[0]))
+        programs = filter(shutil.which, words[:3])  # the compiler, and what runs it
+        self._environment = digest(self._read_environment(programs))
         self._locks = collections.defaultdict(
             threading.Lock
         )  # so that no trial runs twice at the same time
 
-    def _read_environment(self, compiler: str) -> Iterable[bytes]:
+    def _read_environment(self, programs: Iterable[str]) -> Iterable[bytes]:
         yield Path(__file__).read_bytes()
         yield self._compile.encode()
         yield self._link.encode()
-        binary = Path(shutil.which(compiler) or compiler).resolve()
-        yield f"{binary} {binary.stat().st_size} {binary.stat().st_mtime_ns}".encode()
+        for program in programs:
+            binary = Path(shutil.which(program)).resolve()
+            state = binary.stat()
+            yield f"{binary} {state.st_size} {state.st_mtime_ns}".encode()
         for path in self._files:
             yield str(path).encode()
             yield path.read_bytes()

@@ -18,6 +18,7 @@
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/bounds.hpp"
 #include "gpusim/runtime/copy_clock.hpp"
 #include "gpusim/runtime/cost.hpp"
 #include "gpusim/runtime/debugging.hpp"
@@ -95,6 +96,9 @@ class BlockRunner {
     }
   }
   void change_loop(const void* pc, const void* frame);
+
+  /// An array, wherever it is, has no element with this index. Ends the thread.
+  [[noreturn]] void index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc);
 
   bool is_shared(const void* pointer) const {
     return reinterpret_cast<std::uintptr_t>(pointer) - shared_base_ < shared_bytes_;

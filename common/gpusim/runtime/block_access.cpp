@@ -130,6 +130,15 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
   e.block_dim = block_dim_;
   e.address = address;
   e.place = place_of(space, address);
+  e.variable.clear();
+  if (space == Space::kGlobal) return;
+  const std::size_t offset = address - shared_base_;
+  for (const StaticVariable& v : variables_) {
+    if (offset - v.offset >= v.bytes) continue;
+    e.variable = v.name;
+    e.offset = offset - v.offset;
+    e.bytes = v.bytes;
+  }
 }
 
 /// Reports an access that cannot be made, and ends the thread instead. The block is abandoned as soon as the
@@ -142,6 +151,19 @@ void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std
                        .space = space,
                        .bytes = std::uint8_t(size)};
   found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
+  stop();
+}
+
+void BlockRunner::index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc) {
+  const FindingKey key{.kind = DefectKind::kOutOfBounds, .pc = reinterpret_cast<std::uintptr_t>(pc)};
+  {
+    const OutsideKernel outside;
+    if (Example* e = tally.findings.add(key, linear_)) {
+      fill(*e, current_->linear, Space::kShared, shared_base_);
+      e->index = index;
+      e->detail = describe(array);
+    }
+  }
   stop();
 }
 

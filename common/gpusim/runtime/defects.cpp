@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "gpusim/runtime/array_names.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -103,6 +104,10 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
   switch (key.kind) {
     case DefectKind::kRace: return describe_race(key, e, line_of);
     case DefectKind::kOutOfBounds:
+      if (!e.detail.empty()) {
+        out << "Invalid index " << e.index << " at " << line << who << "\n    " << e.detail;
+        break;
+      }
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
           << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
       break;
@@ -177,6 +182,7 @@ std::vector<Defect> Findings::describe() const {
   }
   pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
+  const ArrayNames names;
   const auto line_of = [&](std::uintptr_t pc) {
     const auto it = lines.find(pc);
     return it == lines.end() ? SourceLine{"?", ""} : it->second;
@@ -192,7 +198,10 @@ std::vector<Defect> Findings::describe() const {
     const auto [it, is_new] =
         seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
     if (is_new) {
-      defects.push_back({key.kind, describe_one(key, entry.example, line_of), entry.count});
+      Example example = entry.example;
+      const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
+      if (!element.empty()) example.place = element + " (" + example.place + ")";
+      defects.push_back({key.kind, describe_one(key, example, line_of), entry.count});
     } else {
       defects[it->second].count += entry.count;
     }

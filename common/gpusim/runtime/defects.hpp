@@ -56,9 +56,12 @@ struct Example {
   int thread = 0;  ///< linear index in the block
   int rival_thread = 0;
   Dim3 grid, block_dim;
-  std::uintptr_t address = 0;  ///< global: the address
-  std::string place;           ///< its position in words: `byte 192 of "partials"`
-  std::string detail;          ///< divergence: the beginning; unsupported: the second line
+  std::uintptr_t address = 0;         ///< global: the address
+  std::string place;                  ///< its position in words: `byte 192 of "partials"`
+  std::string variable;               ///< of shared memory, if the address is in one
+  std::size_t offset = 0, bytes = 0;  ///< of the address in the variable, of the variable
+  std::string detail;                 ///< divergence: the beginning; unsupported, index: the second line
+  std::int64_t index = 0;             ///< out of bounds of an array that has a detail
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
   // Races with an asynchronous copy; return addresses, or 0.

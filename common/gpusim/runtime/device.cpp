@@ -5,7 +5,9 @@
 #include <atomic>
 #include <bit>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -277,6 +279,32 @@ void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t
 }
 void copy_commit() { current_runner->copy_commit(GPUSIM_CALLER); }
 void copy_wait(int pending) { current_runner->copy_wait(pending, GPUSIM_CALLER); }
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (current_runner == nullptr) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto* source = static_cast<const std::byte*>(from) + i;
+    auto* target = static_cast<std::byte*>(to) + i;
+    current_runner->access<AccessKind::kRead, 1>(source, GPUSIM_CALLER);
+    current_runner->access<AccessKind::kWrite, 1>(target, GPUSIM_CALLER);
+    *target = *source;
+  }
+}
+
+void fill_bytes(void* to, int value, std::size_t bytes) {
+  if (current_runner == nullptr) {
+    std::memset(to, value, bytes);
+    return;
+  }
+  for (std::size_t i = 0; i < bytes; ++i) {
+    auto* target = static_cast<std::byte*>(to) + i;
+    current_runner->access<AccessKind::kWrite, 1>(target, GPUSIM_CALLER);
+    *target = std::byte(value);
+  }
+}
 
 std::size_t run(const Launch& launch) {
   if (tls_layout().variables.empty()) {

@@ -68,6 +68,10 @@ void copy_commit();
 /// Waits until at most `pending` of this thread's groups are unfinished.
 void copy_wait(int pending);
 
+/// memcpy() and memset(), one byte at a time. Outside of kernels they are just that.
+void copy_bytes(void* to, const void* from, std::size_t bytes);
+void fill_bytes(void* to, int value, std::size_t bytes);
+
 /// A kernel launch: body(arguments) for each thread of the grid.
 struct Launch {
   Index grid, block;

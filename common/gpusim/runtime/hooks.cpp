@@ -5,8 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/bounds.hpp"
 
 namespace {
 
@@ -39,6 +43,25 @@ void note_range(const void* p, std::size_t size, AccessKind kind, const void* pc
   for (std::size_t i = 0; i < size; i += step) {
     current_runner->on_access(static_cast<const char*>(p) + i, step, kind, pc);
   }
+}
+
+/// What the compiler passes to the check of an index: the beginning of the sanitizer's own structures.
+struct TypeDescriptor {
+  std::uint16_t kind,
+      info;  ///< of an integer: bit 0 says whether it is signed, the others are log2 of its bits
+  char name[1];
+};
+struct OutOfBounds {
+  const char* file;
+  std::uint32_t line, column;
+  const TypeDescriptor* array_type;
+  const TypeDescriptor* index_type;
+};
+
+std::int64_t as_number(const TypeDescriptor& type, std::uintptr_t value) {
+  const int unused = 64 - (1 << (type.info >> 1));
+  if ((type.info & 1) == 0 || unused <= 0) return std::int64_t(value);
+  return std::int64_t(value << unused) >> unused;
 }
 
 }  // namespace
@@ -126,6 +149,17 @@ void __tsan_init() {}
 // Called because of -fsanitize-coverage=trace-pc: a basic block begins.
 void __sanitizer_cov_trace_pc() {
   if (current_runner != nullptr) current_runner->on_block(GPUSIM_CALLER, __builtin_dwarf_cfa());
+}
+
+// Called because of -fsanitize=bounds if an index is not below the size of its array.
+void __ubsan_handle_out_of_bounds(const OutOfBounds* check, std::uintptr_t index) {
+  const gpusim::IndexedArray array{check->file, check->line, check->column, check->array_type->name};
+  const std::int64_t value = as_number(*check->index_type, index);
+  if (current_runner != nullptr) current_runner->index_out_of_bounds(array, value, GPUSIM_CALLER);
+  const std::string what = gpusim::describe(array);
+  std::fprintf(stderr, "%s:%u: error: invalid index %lld: %s\n", array.file, array.line,
+               static_cast<long long>(value), what.c_str());
+  std::abort();
 }
 
 void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -88,28 +89,41 @@ class Image {
   Image(const Image&) = delete;
   Image& operator=(const Image&) = delete;
 
-  std::size_t size() const { return bytes_.size(); }
   const char* data() const { return bytes_.data(); }
+
+  std::span<const Elf64_Shdr> sections() const {
+    if (bytes_.size() < sizeof(Elf64_Ehdr)) return {};
+    const auto* header = reinterpret_cast<const Elf64_Ehdr*>(data());
+    return {reinterpret_cast<const Elf64_Shdr*>(data() + header->e_shoff), header->e_shnum};
+  }
+  const char* name_of(const Elf64_Shdr& section) const {
+    const auto* header = reinterpret_cast<const Elf64_Ehdr*>(data());
+    return data() + sections()[header->e_shstrndx].sh_offset + section.sh_name;
+  }
 
  private:
   std::string_view bytes_;
 };
 
+/// Calls f(symbol, name) for each symbol.
+template <class F>
+void for_each_symbol(const Image& image, F&& f) {
+  for (const Elf64_Shdr& section : image.sections()) {
+    if (section.sh_type != SHT_SYMTAB) continue;
+    const auto* symbols = reinterpret_cast<const Elf64_Sym*>(image.data() + section.sh_offset);
+    const char* names = image.data() + image.sections()[section.sh_link].sh_offset;
+    for (std::size_t s = 0; s < section.sh_size / sizeof(Elf64_Sym); ++s)
+      f(symbols[s], names + symbols[s].st_name);
+  }
+}
+
 std::vector<TlsVariable> read_tls_variables() {
   const Image image;
   std::vector<TlsVariable> variables;
-  if (image.size() < sizeof(Elf64_Ehdr)) return variables;
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(image.data());
-  const auto* sections = reinterpret_cast<const Elf64_Shdr*>(image.data() + header->e_shoff);
-  for (int i = 0; i < header->e_shnum; ++i) {
-    if (sections[i].sh_type != SHT_SYMTAB) continue;
-    const auto* symbols = reinterpret_cast<const Elf64_Sym*>(image.data() + sections[i].sh_offset);
-    const char* names = image.data() + sections[sections[i].sh_link].sh_offset;
-    for (std::size_t s = 0; s < sections[i].sh_size / sizeof(Elf64_Sym); ++s) {
-      if (ELF64_ST_TYPE(symbols[s].st_info) != STT_TLS || symbols[s].st_shndx == SHN_UNDEF) continue;
-      variables.push_back({symbols[s].st_value, symbols[s].st_size, short_name(names + symbols[s].st_name)});
-    }
-  }
+  for_each_symbol(image, [&](const Elf64_Sym& symbol, const char* name) {
+    if (ELF64_ST_TYPE(symbol.st_info) != STT_TLS || symbol.st_shndx == SHN_UNDEF) return;
+    variables.push_back({symbol.st_value, symbol.st_size, short_name(name)});
+  });
   std::sort(variables.begin(), variables.end(),
             [](const TlsVariable& a, const TlsVariable& b) { return a.offset < b.offset; });
   return variables;
@@ -180,6 +194,25 @@ std::unordered_map<std::uintptr_t, SourceLine> source_lines(
     }
   }
   return lines;
+}
+
+std::string function_at(std::uintptr_t return_address) {
+  const Image image;
+  const std::uintptr_t address = return_address - executable().base - 1;
+  std::string function;
+  for_each_symbol(image, [&](const Elf64_Sym& symbol, const char* name) {
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && address - symbol.st_value < symbol.st_size)
+      function = name;
+  });
+  return function;
+}
+
+std::string section_of_executable(const std::string& name) {
+  const Image image;
+  for (const Elf64_Shdr& section : image.sections()) {
+    if (image.name_of(section) == name) return std::string(image.data() + section.sh_offset, section.sh_size);
+  }
+  return "";
 }
 
 const TlsLayout& tls_layout() {

@@ -31,6 +31,12 @@ struct SourceLine {
 std::unordered_map<std::uintptr_t, SourceLine> source_lines(
     const std::vector<std::uintptr_t>& return_addresses);
 
+/// The mangled name of the function that contains a return address; empty if there is none.
+std::string function_at(std::uintptr_t return_address);
+
+/// The contents of a section of the executable's file; empty if there is none.
+std::string section_of_executable(const std::string& name);
+
 /// A thread_local variable of the executable.
 struct TlsVariable {
   std::size_t offset;  ///< from the start of the TLS block

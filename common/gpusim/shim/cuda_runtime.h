@@ -14,8 +14,8 @@
 #define GPUSIM 1
 
 #define __host__
-#define __device__
-#define __global__ __attribute__((flatten))  // the hooks miss struct operands of calls
+#define __device__ __attribute__((abi_tag("device")))
+#define __global__ __attribute__((flatten, abi_tag("kernel")))  // the hooks miss struct operands of calls
 #define __constant__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))

@@ -175,6 +175,27 @@ GPUSIM_STORE(__stcs)
 GPUSIM_STORE(__stwt)
 #undef GPUSIM_STORE
 
+// ---- memcpy() and memset() ------------------------------------------------------------------------------
+
+/// What the compiler makes an assignment of is counted like one. Everything else goes byte by byte, as nvcc compiles it.
+GPUSIM_INLINE void* gpusim_memcpy(void* to, const void* from, std::size_t bytes) {
+  if (__builtin_constant_p(bytes) && bytes <= 16 && std::has_single_bit(bytes)) {
+    return __builtin_memcpy(to, from, bytes);
+  }
+  gpusim::device::copy_bytes(to, from, bytes);
+  return to;
+}
+GPUSIM_INLINE void* gpusim_memset(void* to, int value, std::size_t bytes) {
+  gpusim::device::fill_bytes(to, value, bytes);
+  return to;
+}
+namespace std {
+using ::gpusim_memcpy;
+using ::gpusim_memset;
+}  // namespace std
+#define memcpy gpusim_memcpy  // also in std::memcpy
+#define memset gpusim_memset
+
 // ---- arithmetic -----------------------------------------------------------------------------------------
 
 // The C library declares functions of these names for its own use, hence macros. The GPU's versions are

@@ -1,0 +1,302 @@
+/// @file
+/// Runs the compiler on a source with kernels, then refuses an object file whose kernels call what only the CPU has.
+///
+///   gpusim_check_kernels [--names] COMPILER ARGUMENT...
+///
+/// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for reports (shared_arrays.hpp).
+///
+/// nvcc knows that from `__host__` and `__device__`, which mean nothing to a C++ compiler. In the simulator they are ABI
+/// tags (shim/cuda_runtime.h): a mangled name says whether its function has them. Such functions are part of a GPU's
+/// program, and so are the simulator's own; functions that the compiler has written, such as copy constructors; and some
+/// of the C library's. Everything that a kernel calls has been inlined, and is found in the debug information, or is a call
+/// in the object file.
+#include <cxxabi.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpusim/check/debug_info.hpp"
+#include "gpusim/check/object_file.hpp"
+#include "gpusim/check/shared_arrays.hpp"
+
+extern char** environ;
+
+namespace gpusim::check {
+namespace {
+
+constexpr std::string_view kKernelTag = "B6kernel", kDeviceTag = "B6device";
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](std::string_view beginning) { return text.starts_with(beginning); });
+}
+
+bool is_standard(std::string_view mangled) {
+  return starts_with_any(mangled, {"_ZSt", "_ZNSt", "_ZNKSt", "_ZNSa", "_ZNKSa", "_ZNSs", "_ZNKSs",
+                                   "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_ZNSo", "_ZNSolsE"});
+}
+
+/// The C library's functions that CUDA has for kernels as well. The compiler calls those of the first line by itself.
+bool is_in_cuda_c_library(const std::string& name) {
+  static const std::set<std::string> kFunctions = {
+      "memcpy", "memset",        "puts", "putchar", "_Unwind_Resume", "printf", "vprintf",
+      "clock",  "__assert_fail", "abs",  "labs",    "llabs",          "div"};
+  static const std::set<std::string> kMath = {
+      "acos",   "acosh",    "asin",    "asinh",   "atan",      "atan2",     "atanh",  "cbrt",
+      "ceil",   "copysign", "cos",     "cosh",    "erf",       "erfc",      "exp",    "exp10",
+      "exp2",   "expm1",    "fabs",    "fdim",    "floor",     "fma",       "fmax",   "fmin",
+      "fmod",   "frexp",    "hypot",   "ilogb",   "j0",        "j1",        "jn",     "ldexp",
+      "lgamma", "llrint",   "llround", "log",     "log10",     "log1p",     "log2",   "logb",
+      "lrint",  "lround",   "modf",    "nan",     "nearbyint", "nextafter", "pow",    "remainder",
+      "remquo", "rint",     "round",   "scalbln", "scalbn",    "sin",       "sincos", "sinh",
+      "sqrt",   "tan",      "tanh",    "tgamma",  "trunc",     "y0",        "y1",     "yn"};
+  const std::string in_double = name.ends_with('f') ? name.substr(0, name.size() - 1) : name;
+  return kFunctions.contains(name) || kMath.contains(name) || kMath.contains(in_double);
+}
+
+/// Functions of the C++ library that nvcc accepts in a kernel: mathematics, and casts by another name.
+bool is_in_cuda_cpp_library(const InlinedCall& call) {
+  const std::string_view file = std::string_view(call.file).substr(call.file.rfind('/') + 1);
+  return file == "cmath" || file == "std_abs.h" || file == "math.h" || file == "initializer_list" ||
+         starts_with_any(call.function, {"_ZSt4moveI", "_ZSt7forwardI"});
+}
+
+/// "void std::swap<float>(float&, float&)" -> "std::swap"
+std::string short_name(const std::string& mangled) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
+  if (status != 0) return mangled;
+  const std::string full = demangled.get();
+  std::string name;  // without template arguments, up to the parameters
+  int depth = 0;
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    const bool is_operator = name.ends_with("operator");
+    if (full[i] == '(' && depth == 0 && !is_operator) break;
+    if (full[i] == '<' && !is_operator) ++depth;
+    if (depth == 0) name += full[i];
+    if (full[i] == '>' && depth > 0) --depth;
+  }
+  const std::size_t last = name.find("operator");
+  const std::size_t space = name.rfind(' ', last);
+  return space == std::string::npos ? name : name.substr(space + 1);
+}
+
+/// A constructor, destructor or assignment outside of the library. The debug information does not always tell those that the
+/// compiler has written, which a kernel may call, from the others.
+bool is_special_member(const std::string& mangled) {
+  const std::string name = short_name(mangled);
+  const std::size_t last = name.rfind("::");
+  if (last == std::string::npos || is_standard(mangled)) return false;
+  const std::string member = name.substr(last + 2), scope = name.substr(0, last);
+  return member[0] == '~' || member == "operator=" || ("::" + scope).ends_with("::" + member);
+}
+
+bool is_of_simulator(std::string_view mangled) {
+  return starts_with_any(mangled, {"_ZN6gpusim", "_ZNK6gpusim", "_ZTW", "_ZTH", "__tsan_", "__sanitizer_cov_",
+                                   "__ubsan_handle_", "__tls_get_addr"});
+}
+
+bool is_of_gpu(std::string_view mangled) {
+  const bool is_tagged = contains(mangled, kDeviceTag) || contains(mangled, kKernelTag);
+  return (is_tagged && !is_standard(mangled)) || is_of_simulator(mangled);
+}
+
+bool runs_on_gpu(const InlinedCall& call) {
+  if (!call.function.starts_with("_Z")) return true;  // a lambda; with clang++, any function
+  return is_of_gpu(call.function) || contains(call.file, "/gpusim/shim/") || call.implicit ||
+         is_in_cuda_cpp_library(call) || is_special_member(call.function);
+}
+
+bool runs_on_gpu(const Call& call) {
+  return call.callee.empty() || is_of_gpu(call.callee) || is_in_cuda_c_library(call.callee) ||
+         is_special_member(call.callee);
+}
+
+/// A call of a function that a GPU does not have.
+struct Finding {
+  SourceLine line;
+  std::string function;  ///< mangled
+};
+
+void find_inlined(const std::vector<InlinedCall>& calls, std::vector<Finding>& findings) {
+  for (const InlinedCall& call : calls) {
+    if (!runs_on_gpu(call)) {
+      findings.push_back({call.caller, call.function});
+    } else if (!contains(call.file, "/gpusim/shim/") && !is_standard(call.function)) {
+      find_inlined(call.inside, findings);  // the libraries may do what they like
+    }
+  }
+}
+
+bool is_library_file(std::string_view file) {
+  return starts_with_any(file, {"/usr/include/", "/usr/lib/"}) || contains(file, "/c++/") ||
+         contains(file, "/gpusim/shim/");
+}
+
+/// The line from which the call was made, as a person sees it: not inside a library.
+SourceLine line_of(const Call& call, const ObjectFile& object, const std::string& path) {
+  const auto [section, offset] = object.place_of(call.address);
+  std::ostringstream command;
+  command << "addr2line -i -e '" << path << "' -j '" << section << "' 0x" << std::hex << offset
+          << " 2>/dev/null";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.str().c_str(), "r"), &pclose);
+  std::array<char, 4096> buffer;
+  while (pipe && std::fgets(buffer.data(), int(buffer.size()), pipe.get()) != nullptr) {
+    const std::string text = buffer.data();
+    const std::size_t colon = text.rfind(':');
+    if (colon == std::string::npos || is_library_file(text)) continue;
+    return {text.substr(0, colon), std::atoi(text.c_str() + colon + 1)};
+  }
+  return {path, 0};
+}
+
+/// What the kernels of an object file call, and functions that they call and the compiler has not inlined.
+std::vector<Finding> findings_in(const std::string& path) {
+  const ObjectFile object(path);
+  std::vector<const Function*> open;
+  for (const Function& f : object.functions()) {
+    if (contains(f.name, kKernelTag)) open.push_back(&f);
+  }
+  std::vector<Finding> findings;
+  if (open.empty()) return findings;
+  const DebugInfo debug(object);
+  std::set<std::uint64_t> seen;
+  std::vector<Finding> called;
+  while (!open.empty()) {
+    const Function& f = *open.back();
+    open.pop_back();
+    if (!seen.insert(f.begin).second) continue;
+    find_inlined(debug.inlined_into(f.begin), findings);
+    const auto& calls = object.calls();
+    auto call = std::lower_bound(calls.begin(), calls.end(), f.begin,
+                                 [](const Call& c, std::uint64_t address) { return c.address < address; });
+    for (; call != calls.end() && call->address < f.end; ++call) {
+      if (!runs_on_gpu(*call)) {
+        called.push_back({line_of(*call, object, path), call->callee});
+        continue;
+      }
+      for (const Function& other : object.functions()) {
+        if (call->target != 0 && other.begin == call->target) open.push_back(&other);
+      }
+    }
+  }
+  const auto is_known = [&](const Finding& finding) {  // what std::vector calls is no news
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& other) {
+      return other.line.file == finding.line.file && other.line.line == finding.line.line;
+    });
+  };
+  std::erase_if(called, is_known);
+  findings.insert(findings.end(), called.begin(), called.end());
+  return findings;
+}
+
+/// What to write instead.
+std::string advice_for(const std::string& mangled) {
+  const std::string name = short_name(mangled);
+  if (name == "std::max" || name == "std::min")
+    return "use " + name.substr(5) + "() or f" + name.substr(5) + "f()";
+  if (name.starts_with("operator new") || name.starts_with("operator delete") || name == "malloc" ||
+      name == "free") {
+    return "use shared memory, or an array whose size is a constant";
+  }
+  const bool is_c = !mangled.starts_with("_Z");
+  if (is_c || is_standard(mangled)) return "a kernel can call CUDA's functions, and those with __device__";
+  return "declare it __device__ if a kernel may call it";
+}
+
+int report(const std::vector<Finding>& findings) {
+  std::set<std::string> lines;
+  for (const Finding& f : findings) {
+    std::ostringstream line;
+    line << f.line.file << ':' << f.line.line << ": error: a kernel calls " << short_name(f.function)
+         << "(), which runs on the CPU only: " << advice_for(f.function) << '\n';
+    if (lines.insert(line.str()).second) std::cerr << line.str();
+  }
+  return findings.empty() ? 0 : 1;
+}
+
+int run(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  if (posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ) != 0) {
+    std::cerr << "gpusim_check_kernels: cannot run " << words[0] << '\n';
+    return 1;
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/// Puts the names of the shared arrays into a section of the object file. Without them, reports count bytes.
+void add_names(const std::string& object, const std::string& dump) {
+  std::ifstream in(dump);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const std::string names = shared_arrays(text);
+  std::remove(dump.c_str());
+  if (names.empty()) return;
+  const std::string file = object + ".names";
+  std::ofstream(file) << names;
+  run({"objcopy", "--add-section", ".gpusim_names=" + file, object});
+  std::remove(file.c_str());
+}
+
+/// The object file that the compiler writes; empty if it writes none.
+std::string object_of(const std::vector<std::string>& words) {
+  const auto output = std::find(words.begin(), words.end(), "-o");
+  const bool compiles = std::find(words.begin(), words.end(), "-c") != words.end();
+  if (!compiles || output == words.end() || output + 1 == words.end()) return "";
+  return (output + 1)->ends_with(".o") ? output[1] : "";
+}
+
+int compile_and_check(std::vector<std::string> words, bool with_names) {
+  const std::string object = object_of(words), dump = object + ".ssa";
+  if (with_names && !object.empty()) words.push_back("-fdump-tree-ssa=" + dump);
+  int status = run(words);
+  if (object.empty()) return status;
+  if (status == 0) status = report(findings_in(object));
+  if (status != 0) {
+    std::remove(dump.c_str());
+    std::remove(object.c_str());  // or the next build would take it
+  } else if (with_names) {
+    add_names(object, dump);
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace gpusim::check
+
+int main(int count, char** arguments) {
+  std::vector<std::string> words(arguments + 1, arguments + count);
+  const bool with_names = !words.empty() && words[0] == "--names";
+  if (with_names) words.erase(words.begin());
+  if (words.empty()) {
+    std::cerr << "usage: gpusim_check_kernels [--names] COMPILER ARGUMENT...\n";
+    return 2;
+  }
+  try {
+    return gpusim::check::compile_and_check(words, with_names);
+  } catch (const std::exception& error) {
+    std::cerr << "gpusim_check_kernels: warning: kernels are not checked: " << error.what() << '\n';
+    return 0;
+  }
+}

@@ -1,0 +1,170 @@
+"""Kernels that call what only the CPU has are refused, with the line of the call; all others compile.
+
+host_functions_test.py CHECK COMPILER OPTION...
+
+CHECK is the program that compiles sources with kernels, OPTION the options for these sources. What nvcc refuses here was
+tried with nvcc 13.
+"""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+GPUSIM = Path(__file__).resolve().parents[2] / "common" / "gpusim"
+
+INCLUDES = """\
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+"""
+ONLY_THE_CPU = "runs on the CPU only: "
+
+
+class HostFunctions(unittest.TestCase):
+    command: list[str]
+
+    def errors_of(self, source: str) -> list[str]:
+        """The lines that the compiler prints; those of an accepted source are []. The first line is number 1."""
+        with tempfile.TemporaryDirectory(prefix="gpusim-host-") as name:
+            path = Path(name) / "kernel.cu"
+            # The includes are in a file of their own, so that lines count from the source's first.
+            (Path(name) / "includes.hpp").write_text(INCLUDES, encoding="utf-8")
+            path.write_text(source, encoding="utf-8")
+            words = [*self.command, "-include", str(path.with_name("includes.hpp"))]
+            words += [f"-I{GPUSIM.parent}", "-isystem", str(GPUSIM / "shim")]
+            words += ["-std=c++20", "-x", "c++", "-c", str(path)]
+            done = subprocess.run(
+                [*words, "-o", str(path.with_suffix(".o"))],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            lines = done.stderr.replace(f"{name}/", "").splitlines()
+            self.assertEqual(done.returncode != 0, bool(lines), done.stderr)
+            self.assertEqual(path.with_suffix(".o").exists(), not lines)
+        return sorted(lines)
+
+    def errors_in_kernel(self, statement: str, before: str = "") -> list[str]:
+        return self.errors_of(
+            f"{before}__global__ void kernel(float* x, int n) {{\n{statement}\n}}\n"
+        )
+
+    def test_functions_of_the_cpp_library(self) -> None:
+        says = "kernel.cu:2: error: a kernel calls std::{}(), which " + ONLY_THE_CPU
+        other = "a kernel can call CUDA's functions, and those with __device__"
+        for statement, *messages in (
+            ("x[0] = std::max(x[1], x[2]);", "max", "use max() or fmaxf()"),
+            ("x[0] = std::min(x[1], x[2]);", "min", "use min() or fminf()"),
+            ("std::swap(x[0], x[1]);", "swap", other),
+            ("std::fill(x, x + n, 0.0f);", "fill", other),
+            ("x[0] = std::accumulate(x, x + n, 0.0f);", "accumulate", other),
+        ):
+            with self.subTest(statement):
+                name, advice = messages
+                self.assertEqual(
+                    self.errors_in_kernel(statement), [says.format(name) + advice]
+                )
+
+    def test_classes_of_the_cpp_library(self) -> None:
+        errors = self.errors_in_kernel("std::vector<float> v(n); x[0] = v[n - 1];")
+        says = "error: a kernel calls std::vector::{}(), which " + ONLY_THE_CPU
+        for line, name in ((2, "vector"), (2, "operator[]"), (3, "~vector")):
+            start = f"kernel.cu:{line}: {says.format(name)}"
+            self.assertTrue(any(e.startswith(start) for e in errors), errors)
+
+    def test_memory_on_the_heap(self) -> None:
+        advice = "use shared memory, or an array whose size is a constant"
+        errors = self.errors_in_kernel(
+            "float* p = static_cast<float*>(malloc(n)); p[n / 2] = 1; x[0] = p[0];"
+        )
+        says = f"kernel.cu:2: error: a kernel calls malloc(), which {ONLY_THE_CPU}"
+        self.assertEqual(errors, [says + advice])
+        errors = self.errors_in_kernel("float* p = new float; x[0] = *p; delete p;")
+        says = "kernel.cu:2: error: a kernel calls operator new(), which "
+        self.assertIn(says + ONLY_THE_CPU + advice, errors)
+
+    def test_functions_without_device(self) -> None:
+        helper = "inline float helper(float y) { return y + 1.0f; }\n"
+        errors = self.errors_in_kernel("x[0] = helper(x[1]);", helper)
+        says = "error: a kernel calls helper(), which " + ONLY_THE_CPU
+        advice = "declare it __device__ if a kernel may call it"
+        self.assertEqual(errors, [f"kernel.cu:3: {says}{advice}"])
+        # In a function that the compiler does not inline, and in a lambda.
+        recursive = (
+            helper
+            + "__device__ float sum(float* x, int n) {\n"
+            + "  return n > 0 ? x[n] + sum(x, n - 1) : helper(x[0]);\n}\n"
+        )
+        errors = self.errors_in_kernel("x[0] = sum(x, n);", recursive)
+        self.assertEqual(errors, [f"kernel.cu:3: {says}{advice}"])
+        errors = self.errors_in_kernel(
+            "const auto f = [&](int i) { return helper(x[i]); };\nx[0] = f(n);", helper
+        )
+        self.assertEqual(errors, [f"kernel.cu:3: {says}{advice}"])
+
+    def test_functions_of_the_c_library(self) -> None:
+        errors = self.errors_in_kernel("memmove(x, x + 1, n);")
+        says = "kernel.cu:2: error: a kernel calls memmove(), which " + ONLY_THE_CPU
+        self.assertEqual(
+            errors,
+            [says + "a kernel can call CUDA's functions, and those with __device__"],
+        )
+
+    def test_what_nvcc_accepts(self) -> None:
+        for statement in (
+            "x[0] = fmaxf(expf(x[1]), powf(x[2], 3.0f)) + max(n, 3);",
+            "x[0] = std::exp(x[1]) + std::fabs(x[2]) + std::pow(x[3], 2) + std::abs(n);",
+            "x[0] = std::move(x[1]);",
+            "std::memcpy(x, x + n, n * sizeof(float)); memset(x, 0, n);",
+            'if (n > 3) printf("%d", n);',
+            "assert(n > 3);",
+            "const auto f = [=](int i) { return x[i] + 1; }; x[0] = f(n);",
+            "x[0] = __half2float(__hadd(__float2half(x[1]), __float2half(x[2])));",
+            "x[0] = __shfl_xor_sync(~0u, x[1], 1) + atomicAdd(x + 2, 1.0f);",
+            "constexpr float kMax = std::numeric_limits<float>::max(); x[0] = kMax;",
+            "struct Big { float a[300]; } big; big.a[n] = 1; Big other = big; x[0] = other.a[1];",
+        ):
+            with self.subTest(statement):
+                self.assertEqual(self.errors_in_kernel(statement), [])
+
+    def test_what_the_compiler_writes(self) -> None:
+        types = (
+            "struct Part { __device__ Part(float* x) : x(x) {}\n"
+            "  __device__ Part(const Part& o) : x(o.x + 1) {}\n"
+            "  __device__ ~Part() { x[0] = 1; }  float* x; };\n"
+            "struct Whole { Part part; float m[2] = {1.0f, 2.0f}; };\n"
+            "struct Pair { float a; Pair() = default; float b[2] = {3.0f, 4.0f}; };\n"
+        )
+        statement = (
+            "Whole one{Part(x)}; Whole two(one); x[1] = two.m[n] + two.part.x[1];"
+            "Pair pair; x[2] = pair.b[n];"
+        )
+        self.assertEqual(self.errors_in_kernel(statement, types), [])
+
+    def test_host_code_may_call_anything(self) -> None:
+        source = (
+            "__global__ void kernel(float* x) { x[0] = 1; }\n"
+            "__host__ __device__ inline float both(float y) { return y + 1; }\n"
+            "float host(std::vector<float> v) { v.push_back(std::max(v[0], both(v[1]))); return v[2]; }\n"
+        )
+        self.assertEqual(self.errors_of(source), [])
+
+    def test_errors_of_the_compiler_are_passed_on(self) -> None:
+        errors = self.errors_in_kernel("x[0] = 1")
+        self.assertTrue(any("kernel.cu:2:9: error: expected" in e for e in errors))
+
+
+if __name__ == "__main__":
+    HostFunctions.command = sys.argv[1:]
+    unittest.main(argv=[__file__])
