@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -221,13 +222,25 @@ std::string advice_for(const std::string& mangled) {
   return "declare it __device__ if a kernel may call it";
 }
 
+std::string text_of(const SourceLine& where) {
+  std::ifstream file(where.file);
+  std::string text;
+  for (int number = 0; number < where.line; ++number) {
+    if (!std::getline(file, text)) return "";
+  }
+  return text;
+}
+
+/// Prints the findings in the format of the compiler.
 int report(const std::vector<Finding>& findings) {
-  std::set<std::string> lines;
+  std::set<std::string> errors;
   for (const Finding& f : findings) {
-    std::ostringstream line;
-    line << f.line.file << ':' << f.line.line << ": error: a kernel calls " << short_name(f.function)
-         << "(), which runs on the CPU only: " << advice_for(f.function) << '\n';
-    if (lines.insert(line.str()).second) std::cerr << line.str();
+    std::ostringstream error;
+    error << f.line.file << ':' << f.line.line << ": error: a kernel cannot call " << short_name(f.function)
+          << "()\n"
+          << std::setw(5) << f.line.line << " | " << text_of(f.line) << '\n'
+          << "      | it runs on the CPU only: " << advice_for(f.function) << '\n';
+    if (errors.insert(error.str()).second) std::cerr << error.str();
   }
   return findings.empty() ? 0 : 1;
 }
