@@ -17,6 +17,7 @@ GPUSIM = Path(__file__).resolve().parents[2] / "common" / "gpusim"
 
 INCLUDES = """\
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstdio>
@@ -76,6 +77,7 @@ class HostFunctions(unittest.TestCase):
             ("x[0] = std::max(x[1], x[2]);", "max", "use max() or fmaxf()"),
             ("x[0] = std::min(x[1], x[2]);", "min", "use min() or fminf()"),
             ("std::swap(x[0], x[1]);", "swap", other),
+            ("std::array<float, 4> a{}; x[0] = a[n];", "array::operator[]", other),
             ("std::fill(x, x + n, 0.0f);", "fill", other),
             ("x[0] = std::accumulate(x, x + n, 0.0f);", "accumulate", other),
         ):
@@ -139,6 +141,18 @@ class HostFunctions(unittest.TestCase):
         self.assertEqual(
             errors,
             [says + "a kernel can call CUDA's functions, and those with __device__"],
+        )
+
+    def test_exceptions_and_static_variables(self) -> None:
+        end = " | it runs on the CPU only: "
+        errors = self.errors_in_kernel("if (n > 3) throw n;")
+        says = "kernel.cu:2: error: a kernel cannot throw or catch exceptions"
+        self.assertEqual(errors, [f"{says}{end}return, or trap with assert()"])
+        errors = self.errors_in_kernel("static int first = n; x[0] = first;")
+        says = "a kernel cannot initialize a static variable when it is first used"
+        self.assertEqual(
+            errors,
+            [f"kernel.cu:2: error: {says}{end}use __shared__, or a constant"],
         )
 
     def test_what_nvcc_accepts(self) -> None:
