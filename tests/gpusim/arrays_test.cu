@@ -144,9 +144,20 @@ __global__ void place_of_a_parameter(float* out, int size) {
   out[0] = sQ[1] + sK[2];
 }
 
+struct Sizes {
+  int q, k;
+};
+__global__ void place_of_a_member(float* out, Sizes sizes) {
+  float* sQ = reinterpret_cast<float*>(pieces);
+  float* sK = sQ + sizes.q;
+  out[0] = sQ[1] + sK[2];
+}
+
 TEST(Arrays, WhosePlaceIsNotAConstantHaveNoNames) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 1);
+  EXPECT_TRUE(
+      says(run({1, 1, 256}, place_of_a_member, out.get(), Sizes{8, 8}), "address is byte 4 of \"pieces\","));
   EXPECT_TRUE(says(run({1, 1, 256}, place_of_a_parameter, out.get(), 8), "address is byte 4 of \"pieces\","));
 }
 

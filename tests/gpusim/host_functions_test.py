@@ -6,6 +6,7 @@ CHECK is the program that compiles sources with kernels, OPTION the options for 
 tried with nvcc 13.
 """
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ GPUSIM = Path(__file__).resolve().parents[2] / "common" / "gpusim"
 
 INCLUDES = """\
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstdio>
@@ -28,32 +30,40 @@ INCLUDES = """\
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 """
-ONLY_THE_CPU = "runs on the CPU only: "
+ONLY_THE_CPU = "() | it runs on the CPU only: "  # the last line of an error
 
 
 class HostFunctions(unittest.TestCase):
     command: list[str]
 
-    def errors_of(self, source: str) -> list[str]:
-        """The lines that the compiler prints; those of an accepted source are []. The first line is number 1."""
+    def compile(self, source: str) -> subprocess.CompletedProcess:
+        """Compiles a source file with the name kernel.cu, whose first line is number 1."""
         with tempfile.TemporaryDirectory(prefix="gpusim-host-") as name:
             path = Path(name) / "kernel.cu"
-            # The includes are in a file of their own, so that lines count from the source's first.
-            (Path(name) / "includes.hpp").write_text(INCLUDES, encoding="utf-8")
+            includes = path.with_name("includes.hpp")
+            includes.write_text(INCLUDES, encoding="utf-8")
             path.write_text(source, encoding="utf-8")
-            words = [*self.command, "-include", str(path.with_name("includes.hpp"))]
+            words = [*self.command, "-include", str(includes), "-std=c++20"]
             words += [f"-I{GPUSIM.parent}", "-isystem", str(GPUSIM / "shim")]
-            words += ["-std=c++20", "-x", "c++", "-c", str(path)]
-            done = subprocess.run(
-                [*words, "-o", str(path.with_suffix(".o"))],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            lines = done.stderr.replace(f"{name}/", "").splitlines()
-            self.assertEqual(done.returncode != 0, bool(lines), done.stderr)
-            self.assertEqual(path.with_suffix(".o").exists(), not lines)
-        return sorted(lines)
+            words += ["-x", "c++", "-c", str(path), "-o", str(path.with_suffix(".o"))]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            done.stderr = done.stderr.replace(f"{name}/", "")
+            self.assertEqual(done.returncode != 0, bool(done.stderr), done.stderr)
+            left = {file.name for file in Path(name).iterdir()}
+        objects = set() if done.stderr else {"kernel.o"}
+        self.assertEqual(left, {"kernel.cu", "includes.hpp"} | objects)
+        return done
+
+    def errors_of(self, source: str) -> list[str]:
+        """The errors, "first line | last line" each, without the source line; [] if the source is accepted."""
+        lines = self.compile(source).stderr.splitlines()
+        errors: list[str] = []
+        for line in lines:
+            if line.startswith("      | "):
+                errors[-1] += line[5:]
+            elif not re.match(r" +\d+ \| ", line):
+                errors.append(line)
+        return sorted(errors)
 
     def errors_in_kernel(self, statement: str, before: str = "") -> list[str]:
         return self.errors_of(
@@ -61,12 +71,13 @@ class HostFunctions(unittest.TestCase):
         )
 
     def test_functions_of_the_cpp_library(self) -> None:
-        says = "kernel.cu:2: error: a kernel calls std::{}(), which " + ONLY_THE_CPU
+        says = "kernel.cu:2: error: a kernel cannot call std::{}" + ONLY_THE_CPU
         other = "a kernel can call CUDA's functions, and those with __device__"
         for statement, *messages in (
             ("x[0] = std::max(x[1], x[2]);", "max", "use max() or fmaxf()"),
             ("x[0] = std::min(x[1], x[2]);", "min", "use min() or fminf()"),
             ("std::swap(x[0], x[1]);", "swap", other),
+            ("std::array<float, 4> a{}; x[0] = a[n];", "array::operator[]", other),
             ("std::fill(x, x + n, 0.0f);", "fill", other),
             ("x[0] = std::accumulate(x, x + n, 0.0f);", "accumulate", other),
         ):
@@ -76,9 +87,20 @@ class HostFunctions(unittest.TestCase):
                     self.errors_in_kernel(statement), [says.format(name) + advice]
                 )
 
+    def test_the_format_is_that_of_the_compiler(self) -> None:
+        done = self.compile(
+            "__global__ void kernel(float* x) {\n  x[0] = std::max(x[1], x[2]);\n}\n"
+        )
+        self.assertEqual(
+            done.stderr,
+            "kernel.cu:2: error: a kernel cannot call std::max()\n"
+            "    2 |   x[0] = std::max(x[1], x[2]);\n"
+            "      | it runs on the CPU only: use max() or fmaxf()\n",
+        )
+
     def test_classes_of_the_cpp_library(self) -> None:
         errors = self.errors_in_kernel("std::vector<float> v(n); x[0] = v[n - 1];")
-        says = "error: a kernel calls std::vector::{}(), which " + ONLY_THE_CPU
+        says = "error: a kernel cannot call std::vector::{}" + ONLY_THE_CPU
         for line, name in ((2, "vector"), (2, "operator[]"), (3, "~vector")):
             start = f"kernel.cu:{line}: {says.format(name)}"
             self.assertTrue(any(e.startswith(start) for e in errors), errors)
@@ -88,16 +110,16 @@ class HostFunctions(unittest.TestCase):
         errors = self.errors_in_kernel(
             "float* p = static_cast<float*>(malloc(n)); p[n / 2] = 1; x[0] = p[0];"
         )
-        says = f"kernel.cu:2: error: a kernel calls malloc(), which {ONLY_THE_CPU}"
+        says = f"kernel.cu:2: error: a kernel cannot call malloc{ONLY_THE_CPU}"
         self.assertEqual(errors, [says + advice])
         errors = self.errors_in_kernel("float* p = new float; x[0] = *p; delete p;")
-        says = "kernel.cu:2: error: a kernel calls operator new(), which "
+        says = "kernel.cu:2: error: a kernel cannot call operator new"
         self.assertIn(says + ONLY_THE_CPU + advice, errors)
 
     def test_functions_without_device(self) -> None:
         helper = "inline float helper(float y) { return y + 1.0f; }\n"
         errors = self.errors_in_kernel("x[0] = helper(x[1]);", helper)
-        says = "error: a kernel calls helper(), which " + ONLY_THE_CPU
+        says = "error: a kernel cannot call helper" + ONLY_THE_CPU
         advice = "declare it __device__ if a kernel may call it"
         self.assertEqual(errors, [f"kernel.cu:3: {says}{advice}"])
         # In a function that the compiler does not inline, and in a lambda.
@@ -115,10 +137,22 @@ class HostFunctions(unittest.TestCase):
 
     def test_functions_of_the_c_library(self) -> None:
         errors = self.errors_in_kernel("memmove(x, x + 1, n);")
-        says = "kernel.cu:2: error: a kernel calls memmove(), which " + ONLY_THE_CPU
+        says = "kernel.cu:2: error: a kernel cannot call memmove" + ONLY_THE_CPU
         self.assertEqual(
             errors,
             [says + "a kernel can call CUDA's functions, and those with __device__"],
+        )
+
+    def test_exceptions_and_static_variables(self) -> None:
+        end = " | it runs on the CPU only: "
+        errors = self.errors_in_kernel("if (n > 3) throw n;")
+        says = "kernel.cu:2: error: a kernel cannot throw or catch exceptions"
+        self.assertEqual(errors, [f"{says}{end}return, or trap with assert()"])
+        errors = self.errors_in_kernel("static int first = n; x[0] = first;")
+        says = "a kernel cannot initialize a static variable when it is first used"
+        self.assertEqual(
+            errors,
+            [f"kernel.cu:2: error: {says}{end}use __shared__, or a constant"],
         )
 
     def test_what_nvcc_accepts(self) -> None:

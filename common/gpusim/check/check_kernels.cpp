@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -47,16 +48,31 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
                      [&](std::string_view beginning) { return text.starts_with(beginning); });
 }
 
+/// Whether a function is the C++ library's: "_ZSt..", or "_ZN", qualifiers and "St..".
 bool is_standard(std::string_view mangled) {
-  return starts_with_any(mangled, {"_ZSt", "_ZNSt", "_ZNKSt", "_ZNSa", "_ZNKSa", "_ZNSs", "_ZNKSs",
-                                   "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_ZNSo", "_ZNSolsE"});
+  if (mangled.starts_with("_ZSt")) return true;
+  if (!mangled.starts_with("_ZN")) return false;
+  mangled.remove_prefix(3);
+  mangled.remove_prefix(std::min(mangled.find_first_not_of("rVKRO"), mangled.size()));
+  return starts_with_any(mangled, {"St", "Sa", "Ss", "So", "9__gnu_cxx"});
 }
 
 /// The C library's functions that CUDA has for kernels as well. The compiler calls those of the first line by itself.
 bool is_in_cuda_c_library(const std::string& name) {
-  static const std::set<std::string> kFunctions = {
-      "memcpy", "memset",        "puts", "putchar", "_Unwind_Resume", "printf", "vprintf",
-      "clock",  "__assert_fail", "abs",  "labs",    "llabs",          "div"};
+  static const std::set<std::string> kFunctions = {"__cxa_throw_bad_array_new_length",
+                                                   "memcpy",
+                                                   "memset",
+                                                   "puts",
+                                                   "putchar",
+                                                   "_Unwind_Resume",
+                                                   "printf",
+                                                   "vprintf",
+                                                   "clock",
+                                                   "__assert_fail",
+                                                   "abs",
+                                                   "labs",
+                                                   "llabs",
+                                                   "div"};
   static const std::set<std::string> kMath = {
       "acos",   "acosh",    "asin",    "asinh",   "atan",      "atan2",     "atanh",  "cbrt",
       "ceil",   "copysign", "cos",     "cosh",    "erf",       "erfc",      "exp",    "exp10",
@@ -93,6 +109,7 @@ std::string short_name(const std::string& mangled) {
     if (depth == 0) name += full[i];
     if (full[i] == '>' && depth > 0) --depth;
   }
+  if (const std::size_t at = name.find("__cxx11::"); at != name.npos) name.erase(at, 9);
   const std::size_t last = name.find("operator");
   const std::size_t space = name.rfind(' ', last);
   return space == std::string::npos ? name : name.substr(space + 1);
@@ -207,27 +224,49 @@ std::vector<Finding> findings_in(const std::string& path) {
   return findings;
 }
 
-/// What to write instead.
-std::string advice_for(const std::string& mangled) {
-  const std::string name = short_name(mangled);
-  if (name == "std::max" || name == "std::min")
-    return "use " + name.substr(5) + "() or f" + name.substr(5) + "f()";
-  if (name.starts_with("operator new") || name.starts_with("operator delete") || name == "malloc" ||
-      name == "free") {
-    return "use shared memory, or an array whose size is a constant";
+/// What a kernel cannot do, and what to write instead.
+struct Advice {
+  std::string action, instead;
+};
+
+Advice advice_for(const std::string& mangled) {
+  if (mangled.starts_with("__cxa_guard_")) {
+    return {"initialize a static variable when it is first used", "use __shared__, or a constant"};
   }
-  const bool is_c = !mangled.starts_with("_Z");
-  if (is_c || is_standard(mangled)) return "a kernel can call CUDA's functions, and those with __device__";
-  return "declare it __device__ if a kernel may call it";
+  if (mangled.starts_with("__cxa_")) return {"throw or catch exceptions", "return, or trap with assert()"};
+  const std::string name = short_name(mangled), action = "call " + name + "()";
+  if (name == "std::max" || name == "std::min") {
+    return {action, "use " + name.substr(5) + "() or f" + name.substr(5) + "f()"};
+  }
+  const std::set<std::string> heap = {"malloc", "calloc", "realloc", "free"};
+  if (starts_with_any(name, {"operator new", "operator delete"}) || heap.contains(name)) {
+    return {action, "use shared memory, or an array whose size is a constant"};
+  }
+  if (!mangled.starts_with("_Z") || is_standard(mangled)) {
+    return {action, "a kernel can call CUDA's functions, and those with __device__"};
+  }
+  return {action, "declare it __device__ if a kernel may call it"};
 }
 
+std::string text_of(const SourceLine& where) {
+  std::ifstream file(where.file);
+  std::string text;
+  for (int number = 0; number < where.line; ++number) {
+    if (!std::getline(file, text)) return "";
+  }
+  return text;
+}
+
+/// Prints the findings in the format of the compiler.
 int report(const std::vector<Finding>& findings) {
-  std::set<std::string> lines;
+  std::set<std::string> errors;
   for (const Finding& f : findings) {
-    std::ostringstream line;
-    line << f.line.file << ':' << f.line.line << ": error: a kernel calls " << short_name(f.function)
-         << "(), which runs on the CPU only: " << advice_for(f.function) << '\n';
-    if (lines.insert(line.str()).second) std::cerr << line.str();
+    const Advice advice = advice_for(f.function);
+    std::ostringstream error;
+    error << f.line.file << ':' << f.line.line << ": error: a kernel cannot " << advice.action << '\n'
+          << std::setw(5) << f.line.line << " | " << text_of(f.line) << '\n'
+          << "      | it runs on the CPU only: " << advice.instead << '\n';
+    if (errors.insert(error.str()).second) std::cerr << error.str();
   }
   return findings.empty() ? 0 : 1;
 }

@@ -85,6 +85,9 @@ bool is_written_by_a_person(const std::string& name) {
          (dot == name.npos || !is_number(name.substr(dot + 1)));
 }
 
+bool is_part_of_name(unsigned char c) { return std::isalnum(c) != 0 || c == '_'; }
+bool is_part_of_member(unsigned char c) { return is_part_of_name(c) || c == '.'; }
+
 /// "_ZN2fa4ch044smemE" -> "smem"
 std::string unqualified_name(const std::string& mangled) {
   int status = 0;
@@ -95,6 +98,7 @@ std::string unqualified_name(const std::string& mangled) {
   return colon == name.npos ? name : name.substr(colon + 2);
 }
 
+/// Follows the statements of a kernel, for thread (0,0,0).
 class Kernel {
  public:
   Kernel(const std::map<std::string, DumpedFunction>& functions, const DumpedFunction& kernel)
@@ -169,8 +173,7 @@ class Kernel {
     const bool is_known =
         std::any_of(arrays_.begin(), arrays_.end(), [&](const Array& a) { return a.variable == name; });
     const auto type = types_.find(types_.contains(value) ? value : written_name(value));
-    const bool is_name =
-        std::all_of(name.begin(), name.end(), [](char c) { return std::isalnum(c) || c == '_'; });
+    const bool is_name = std::all_of(name.begin(), name.end(), is_part_of_name);
     if (!is_name || is_known || types_.contains(name) || type == types_.end()) return;
     arrays_.push_back({name, name, type->second, 0, false, ""});
   }
@@ -235,6 +238,10 @@ class Kernel {
     const auto it = values_.find(key_of(text, object));
     if (it != values_.end()) return it->second;
     if (text.ends_with("(D)")) return object.empty() ? Known{Known::kOfParameters} : argument_;
+    const std::size_t dot = text.find('.');  // a member: of a parameter, if nothing declares the object
+    const bool is_member = dot != text.npos && std::all_of(text.begin(), text.end(), is_part_of_member);
+    if (object.empty() && is_member && !types_.contains(text.substr(0, dot)))
+      return Known{Known::kOfParameters};
     return {};
   }
 

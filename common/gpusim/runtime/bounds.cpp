@@ -26,7 +26,7 @@ std::string array_before(const std::string& text, std::size_t at) {
   if (end >= text.size()) return "";  // on another line
   std::size_t begin = end;
   for (int depth = 0; begin > 0; --begin) {
-    const char c = text[begin - 1];
+    const auto c = static_cast<unsigned char>(text[begin - 1]);
     const bool arrow = c == '>' && begin > 1 && text[begin - 2] == '-';
     if (c == ']' || c == ')') {
       ++depth;
@@ -34,7 +34,8 @@ std::string array_before(const std::string& text, std::size_t at) {
       if (--depth < 0) break;
     } else if (depth == 0 && arrow) {
       --begin;
-    } else if (depth == 0 && !std::isalnum(c) && std::string_view("_.:").find(c) == std::string_view::npos) {
+    } else if (depth == 0 && !std::isalnum(c) &&
+               std::string_view("_.:").find(char(c)) == std::string_view::npos) {
       break;
     }
   }
