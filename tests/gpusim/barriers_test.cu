@@ -174,6 +174,7 @@ __global__ void three_places(int* out) {
 }
 
 TEST(Barriers, ThreadsOfAPlaneAndThreadsThatHaveReturned) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<int> out("out", 64);
   EXPECT_TRUE(says(
       run({1, dim3(8, 8)}, three_places, out.get()),
@@ -219,6 +220,7 @@ __global__ void calls_a_helper(int* out) {
 }
 
 TEST(Barriers, InAHelperItsCallersAreNamed) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<int> out("out", 64);
   const gpusim::Report report = run({1, 64}, calls_a_helper, out.get());
   EXPECT_TRUE(says(report, "40 of 64 threads reached __syncthreads_and() at " + at("helper: barrier") +
@@ -343,6 +345,7 @@ TEST(Barriers, AShuffleThatHalfTheWarpReaches) {
   const gpusim::Report report = run({1, 32}, shuffle_in_a_branch, out.get());
   ASSERT_EQ(report.defects.size(), 1u);
   EXPECT_EQ(report.defects[0].kind, DefectKind::kBarrierDivergence);
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(says(
       report, "warp 0 of block (0,0,0): 16 of 32 threads named in mask 0xffffffff reached __shfl_sync() at " +
                   at("branch: shuffle") +
@@ -398,6 +401,7 @@ __global__ void two_votes(int* out) {
 }
 
 TEST(Barriers, TheSameVoteHasToBeReached) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<int> out("out", 32);
   const gpusim::Report report = run({1, 32}, two_votes, out.get());
   EXPECT_TRUE(says(report, "16 of 32 threads named in mask 0xffffffff reached __any_sync() at " +
@@ -466,6 +470,7 @@ TEST(Barriers, LanesThatDisagreeAboutTheMask) {
   const Buffer<int> out("out", 32);
   const gpusim::Report report = run({1, 32}, different_masks, out.get());
   EXPECT_EQ(told(report), Defects{divergence({line_of("masks"), line_of("masks")})});
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(says(report, "24 of 32 threads named in mask 0xffffffff reached __syncwarp() at " +
                                at("masks") +
                                "\n=========     lanes 8 to 31 wait there"

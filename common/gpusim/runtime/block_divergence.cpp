@@ -21,13 +21,20 @@ std::string mask_text(unsigned mask) {
   return text.data();
 }
 
+// clang does not keep basic blocks in the order of the source.
+#ifdef __clang__
+constexpr bool kSourceOrder = false;
+#else
+constexpr bool kSourceOrder = true;
+#endif
+
 }  // namespace
 
 /// Whether a thread has returned without coming to the barrier or operation where another one waits: it has accessed
 /// memory later in the program. A thread that has returned before is not waited for.
 bool BlockRunner::went_past(const Thread& returned, const Thread& waiting) const {
-  return returned.state == State::kDone && returned.linear < thread_count_ && returned.left_at != nullptr &&
-         *returned.left_at > waiting.loops;
+  return kSourceOrder && returned.state == State::kDone && returned.linear < thread_count_ &&
+         returned.left_at != nullptr && *returned.left_at > waiting.loops;
 }
 
 /// One of the threads that wait in this state, at the call where most of them do; of several, at the first in the program.

@@ -143,6 +143,7 @@ void add_call(Calls& place, const std::string& function, std::string at) {
   at.erase(std::min(at.find(" (discriminator"), at.size()));
   if (at.starts_with("??") || at.ends_with(":?") || at.find("/include/c++/") != std::string::npos) return;
   if (at.find("/gpusim/shim/") == std::string::npos) {
+    if (place.built_in == bare_name(function)) place.built_in.clear();  // clang names the caller for both
     place.lines.push_back(at);
   } else if (place.lines.empty()) {
     place.built_in = bare_name(function);
