@@ -58,6 +58,12 @@ struct AttentionBackward {
   /// @param gradients  reference(shape, inputs)
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& gradients);
 
+  /// For an element of dq, as AttentionForward::describe_inputs(); otherwise empty.
+  static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
+                                     const std::vector<std::int64_t>& index) {
+    return output == "dq" ? AttentionForward::describe_inputs(shape, inputs, "o", index) : "";
+  }
+
   /// Five matrix products, compared with two in the forward pass: 10 * head_dim for each query and each key that it sees.
   static double flops(const Shape& shape);
 

@@ -1,9 +1,12 @@
 #include "attention/attention_forward.hpp"
 
+#include <fmt/format.h>
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "attention/half.hpp"
 #include "attention/parallel.hpp"
@@ -141,6 +144,26 @@ Tolerances AttentionForward::tolerances(const Shape& shape) {
     case DType::kBFloat16: return limits(2 * kBFloat16, 8 * kBFloat16);
   }
   return limits(1e-5, 1e-4);
+}
+
+std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMap& inputs,
+                                              const std::string&, const std::vector<std::int64_t>& index) {
+  constexpr std::int64_t kMostShown = 4;
+  const std::int64_t query = index.at(2), seen = shape.visible_keys(query);
+  if (seen == 0) return fmt::format("query {} sees no key", query);
+  std::string text = fmt::format("query {} sees {}", query, seen);
+  if (seen < shape.seq_k) text += fmt::format(" of {}", shape.seq_k);
+  text += shape.seq_k == 1 ? " key" : " keys";
+  if (seen > kMostShown) return seen < shape.seq_k ? text : "";
+  const std::int64_t head = index.at(0) * shape.heads + index.at(1), d = shape.head_dim;
+  const float* q = inputs.at("q").data.data() + (head * shape.seq_q + query) * d;
+  const float* k = inputs.at("k").data.data() + shape.kv_head(head) * shape.seq_k * d;
+  text += seen == 1 ? "; its scaled logit is" : "; their scaled logits are";
+  for (std::int64_t key = 0; key < seen; ++key) {
+    const double logit = shape.logit_scale() * std::inner_product(q, q + d, k + key * d, 0.0);
+    text += fmt::format("{} {:.4g}", key == 0 ? "" : ",", logit);
+  }
+  return text;
 }
 
 double AttentionForward::flops(const Shape& shape) {

@@ -26,11 +26,44 @@ std::vector<std::int64_t> index_of(std::size_t element, const std::vector<std::i
   return index;
 }
 
+/// The ranges of `seen`, up to `end`; none if there are too many.
+std::vector<IndexRange> ranges_of(const std::vector<bool>& seen, std::size_t end) {
+  std::vector<IndexRange> ranges;
+  for (std::size_t index = 0; index < end; ++index) {
+    if (!seen[index]) continue;
+    if (index > 0 && seen[index - 1]) {
+      ranges.back().last = std::int64_t(index);
+    } else if (ranges.size() == WrongIndices::kMostRanges) {
+      return {};
+    } else {
+      ranges.push_back({std::int64_t(index), std::int64_t(index)});
+    }
+  }
+  return ranges;
+}
+
+bool has_period(const std::vector<bool>& seen, std::size_t period) {
+  return std::equal(seen.begin() + std::ptrdiff_t(period), seen.end(), seen.begin());
+}
+
+void find_ranges(const std::vector<bool>& seen, WrongIndices& indices) {
+  indices.ranges = ranges_of(seen, seen.size());
+  if (!indices.ranges.empty()) return;
+  for (std::size_t period = 2; period <= std::min<std::size_t>(seen.size() / 2, 1024); ++period) {
+    if (!has_period(seen, period)) continue;
+    indices.ranges = ranges_of(seen, period);
+    if (!indices.ranges.empty()) indices.period = std::int64_t(period);
+    return;
+  }
+}
+
 WrongIndices indices_along(std::size_t axis, const std::vector<std::size_t>& wrong,
                            const std::vector<std::int64_t>& shape) {
   const std::size_t length = std::size_t(shape[axis]);
+  std::size_t stride = 1;
+  for (std::size_t inner = axis + 1; inner < shape.size(); ++inner) stride *= std::size_t(shape[inner]);
   std::vector<bool> seen(length);
-  for (const std::size_t element : wrong) seen[std::size_t(index_of(element, shape)[axis])] = true;
+  for (const std::size_t element : wrong) seen[element / stride % length] = true;
   WrongIndices indices{.length = shape[axis]};
   for (std::int64_t index = 0; index < indices.length; ++index) {
     if (!seen[std::size_t(index)]) continue;
@@ -42,6 +75,7 @@ WrongIndices indices_along(std::size_t axis, const std::vector<std::size_t>& wro
     }
     indices.last = index;
   }
+  find_ranges(seen, indices);
   return indices;
 }
 
@@ -57,6 +91,32 @@ struct Range {
   bool is_narrow() const { return high - low <= 1e-3 * std::abs(high); }
 };
 
+/// Sets the fields of the pattern that are about factors.
+void find_factors(const Tensor& got, const std::vector<double>& expected,
+                  const std::vector<std::size_t>& wrong, WrongPattern& pattern) {
+  const std::size_t line_length = got.shape.empty() ? 1 : std::size_t(got.shape.back());
+  Range factors, values, factors_of_line, values_of_line;
+  bool same_in_lines = true;
+  std::size_t telling_lines = 0;  // with different expected values
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    const double value = expected[wrong[i]], factor = got.data[wrong[i]] / value;
+    if (!std::isfinite(factor) || factor == 0) return;
+    factors.add(factor);
+    values.add(value);
+    if (i == 0 || wrong[i] / line_length != wrong[i - 1] / line_length) factors_of_line = values_of_line = {};
+    const bool was_constant = values_of_line.is_narrow();
+    factors_of_line.add(factor);
+    values_of_line.add(value);
+    telling_lines += was_constant && !values_of_line.is_narrow();
+    same_in_lines = same_in_lines && factors_of_line.is_narrow();
+  }
+  if (factors.is_narrow()) {
+    if (!values.is_narrow()) pattern.factor = factors.low;
+  } else {
+    pattern.factor_per_line = same_in_lines && telling_lines > 1;
+  }
+}
+
 /// @param wrong  indices of the wrong elements, at least one, ascending
 WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected,
                         const std::vector<std::size_t>& wrong) {
@@ -65,38 +125,17 @@ WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected,
   for (std::size_t axis = 0; axis < got.shape.size(); ++axis)
     pattern.axes.push_back(indices_along(axis, wrong, got.shape));
 
-  const std::size_t line_length = got.shape.empty() ? 1 : std::size_t(got.shape.back());
-  Range all, line;
-  bool is_number = true, same_in_lines = true;
-  std::size_t lines = 0, elements_of_line = 0, longest = 0;
-  for (std::size_t i = 0; i < wrong.size(); ++i) {
-    const float value = got.data[wrong[i]];
+  for (const std::size_t element : wrong) {
+    const float value = got.data[element];
     if (std::bit_cast<std::uint32_t>(value) == kPoison) {
       ++pattern.unwritten;
-    } else if (!std::isfinite(value) && std::isfinite(expected[wrong[i]])) {
+    } else if (!std::isfinite(value) && std::isfinite(expected[element])) {
       ++pattern.not_a_number;
     } else if (value == 0) {
       ++pattern.zeros;
     }
-    const double factor = value / expected[wrong[i]];
-    is_number = is_number && std::isfinite(factor) && factor != 0;
-    all.add(factor);
-    const bool is_new_line = i == 0 || wrong[i] / line_length != wrong[i - 1] / line_length;
-    if (is_new_line) {
-      line = {};
-      elements_of_line = 0;
-      ++lines;
-    }
-    line.add(factor);
-    longest = std::max(longest, ++elements_of_line);
-    same_in_lines = same_in_lines && line.is_narrow();
   }
-  if (!is_number) return pattern;
-  if (all.is_narrow() && wrong.size() > 1) {
-    pattern.factor = all.low;
-  } else {
-    pattern.factor_per_line = same_in_lines && lines > 1 && longest > 1;
-  }
+  find_factors(got, expected, wrong, pattern);
   return pattern;
 }
 
@@ -104,6 +143,28 @@ WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected,
 
 bool Check::passed() const {
   return std::all_of(tensors.begin(), tensors.end(), [](const auto& tensor) { return tensor.second.passed; });
+}
+
+Margin::Margin(const std::vector<double>& expected, Tolerance tolerance) : tolerance_(tolerance) {
+  for (const double value : expected) mean_square_ += std::isfinite(value) ? value * value : 0;
+  mean_square_ /= double(std::max<std::size_t>(1, expected.size()));
+}
+
+double Margin::of(double expected) const {
+  if (tolerance_.measure == Measure::kMaxAbs) return tolerance_.limit;
+  const double square = std::isfinite(expected) ? expected * expected : 0;
+  return tolerance_.limit * std::sqrt((square + mean_square_) / 2);
+}
+
+std::vector<std::size_t> wrong_elements(const Tensor& got, const std::vector<double>& expected,
+                                        Tolerance tolerance) {
+  const Margin margin(expected, tolerance);
+  std::vector<std::size_t> wrong;
+  for (std::size_t element = 0; element < expected.size(); ++element) {
+    if (!(distance(got.data[element], expected[element]) <= margin.of(expected[element])))
+      wrong.push_back(element);
+  }
+  return wrong;
 }
 
 TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance) {
@@ -123,17 +184,7 @@ TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tole
   check.passed = check.error() <= tolerance.limit;  // false for NaN
   if (check.passed) return check;
 
-  std::vector<std::size_t> wrong;
-  const double mean_square = squared_norm / double(expected.size());
-  const auto may_be_off_by = [&](double value) {
-    if (tolerance.measure == Measure::kMaxAbs) return tolerance.limit;
-    const double square = std::isfinite(value) ? value * value : 0;
-    return tolerance.limit * std::sqrt((square + mean_square) / 2);
-  };
-  for (std::size_t element = 0; element < expected.size(); ++element) {
-    if (distance(got.data[element], expected[element]) <= may_be_off_by(expected[element])) continue;
-    wrong.push_back(element);
-  }
+  const std::vector<std::size_t> wrong = wrong_elements(got, expected, tolerance);
   check.wrong_elements = std::int64_t(wrong.size());
   if (!wrong.empty()) {
     check.first_wrong = {index_of(wrong[0], got.shape), got.data[wrong[0]], expected[wrong[0]]};

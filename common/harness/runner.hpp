@@ -43,6 +43,10 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
 /// Compares each output with its reference.
 Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances);
 
+/// Adds to each tensor that failed where its values belong.
+void find_relocations(Check& check, const TensorMap& outputs, const Reference& reference,
+                      const Tolerances& tolerances, const TensorMap& inputs);
+
 /// The number of sets of buffers that the timed launches rotate through: enough that together they exceed twice the
 /// L2 cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
 std::size_t count_sets(std::size_t bytes_of_set, int launches);
@@ -60,13 +64,27 @@ std::vector<TensorSpec> workspace_of(const Variant<P>& variant, const typename P
 template <Problem P>
 void check_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                    const TensorMap& outputs, const Reference& reference, VariantResult& result) {
-  result.check = check_outputs(outputs, reference, P::tolerances(shape));
+  Tolerances tolerances = P::tolerances(shape);
+  result.check = check_outputs(outputs, reference, tolerances);
   if constexpr (requires { P::tolerances(shape, inputs, reference); }) {
     if (!result.check->passed()) {
-      result.check = check_outputs(outputs, reference, P::tolerances(shape, inputs, reference));
+      tolerances = P::tolerances(shape, inputs, reference);
+      result.check = check_outputs(outputs, reference, tolerances);
     }
   }
   if (variant.known_failure) result.known_failure = variant.known_failure(shape, inputs);
+  if (result.check->passed() || result.known_failure) return;
+  find_relocations(*result.check, outputs, reference, tolerances, inputs);
+  constexpr double kMostFlops = 1 << 23;  // so that computing the reference takes a few milliseconds
+  if (const double flops = P::flops(shape); flops > 0 && flops <= kMostFlops) {
+    result.check->as_if = find_operand_changes(outputs, inputs, tolerances, [&](const TensorMap& changed) {
+      return P::reference(shape, changed);
+    });
+  }
+  for (auto& [name, check] : result.check->tensors) {
+    if (check.first_wrong)
+      check.first_wrong->inputs = P::describe_inputs(shape, inputs, name, check.first_wrong->index);
+  }
 }
 
 /// What the device lacks that kernels need; nothing if it has everything, or if there is no usable device.
