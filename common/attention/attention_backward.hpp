@@ -64,6 +64,10 @@ struct AttentionBackward {
     return output == "dq" ? AttentionForward::describe_inputs(shape, inputs, "o", index) : "";
   }
 
+  static std::vector<std::pair<std::string, Shape>> mistaken_shapes(const Shape& shape) {
+    return fa::mistaken_shapes(shape);
+  }
+
   /// Five matrix products, compared with two in the forward pass: 10 * head_dim for each query and each key that it sees.
   static double flops(const Shape& shape);
 

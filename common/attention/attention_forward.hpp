@@ -92,6 +92,10 @@ struct AttentionForward {
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
 
+  static std::vector<std::pair<std::string, Shape>> mistaken_shapes(const Shape& shape) {
+    return fa::mistaken_shapes(shape);
+  }
+
   /// 4 * head_dim for each pair of a query and a key that it sees: a multiplication and an addition in Q K^T, and the same
   /// in P V. The exponentials are not counted, as in the FlashAttention papers.
   static double flops(const Shape& shape);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "attention/inputs.hpp"
@@ -64,6 +65,9 @@ struct Softmax {
   /// @param index  of an element of y
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
+
+  /// None.
+  static std::vector<std::pair<std::string, Shape>> mistaken_shapes(const Shape&) { return {}; }
 
   /// Floating-point operations that the TFLOP/s column counts; 0: the problem is bound by bytes, show none.
   static double flops(const Shape& shape);

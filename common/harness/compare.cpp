@@ -6,9 +6,22 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stdexcept>
 
 namespace fa {
+
+Margin::Margin(const std::vector<double>& expected, Tolerance tolerance) : tolerance_(tolerance) {
+  for (const double value : expected) mean_square_ += std::isfinite(value) ? value * value : 0;
+  mean_square_ /= double(std::max<std::size_t>(1, expected.size()));
+}
+
+double Margin::of(double expected) const {
+  if (tolerance_.measure == Measure::kMaxAbs) return tolerance_.limit;
+  const double square = std::isfinite(expected) ? expected * expected : 0;
+  return tolerance_.limit * std::sqrt((square + mean_square_) / 2);
+}
+
 namespace {
 
 /// |got - expected|; 0 for two NaNs or equal infinities, NaN or inf if only one of the two is not finite.
@@ -79,46 +92,80 @@ WrongIndices indices_along(std::size_t axis, const std::vector<std::size_t>& wro
   return indices;
 }
 
-/// The range of some numbers.
-struct Range {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
+constexpr double kMargins = 4;  // that a difference or a factor must exceed to be told from noise
 
-  void add(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
+/// Wrong elements, and the factor that fits them best if their values were only scaled.
+class Scaled {
+ public:
+  Scaled(const Tensor& got, const std::vector<double>& expected, std::span<const std::size_t> elements)
+      : got_(got), expected_(expected), elements_(elements) {
+    double product = 0, square = 0;
+    for (const std::size_t element : elements) {
+      product += double(got.data[element]) * expected[element];
+      square += expected[element] * expected[element];
+      low_ = std::min(low_, expected[element]);
+      high_ = std::max(high_, expected[element]);
+    }
+    factor_ = product / square;
   }
-  bool is_narrow() const { return high - low <= 1e-3 * std::abs(high); }
+
+  double factor() const { return factor_; }
+
+  /// Whether the expected values are the same. Any other constant is then off by one factor.
+  bool is_constant() const { return high_ - low_ <= 1e-3 * std::abs(high_); }
+
+  /// Whether each element is the factor times what it should be, within the margin. False if the factor is 0 or NaN, or
+  /// so close to 1 that the margin hides it.
+  bool fits(const Margin& margin) const {
+    return std::isfinite(factor_) && factor_ != 0 && std::abs(factor_ - 1) > kMargins * margin.limit() &&
+           std::all_of(elements_.begin(), elements_.end(), [&](std::size_t element) {
+             const double off = std::abs(got_.data[element] - factor_ * expected_[element]);
+             return off <= std::abs(factor_) * margin.of(expected_[element]);
+           });
+  }
+
+ private:
+  const Tensor& got_;
+  const std::vector<double>& expected_;
+  std::span<const std::size_t> elements_;
+  double factor_ = 0;
+  double low_ = std::numeric_limits<double>::infinity();
+  double high_ = -std::numeric_limits<double>::infinity();
 };
 
-/// Sets the fields of the pattern that are about factors.
-void find_factors(const Tensor& got, const std::vector<double>& expected,
-                  const std::vector<std::size_t>& wrong, WrongPattern& pattern) {
+/// Whether the wrong elements of each line are off by a factor of their own. Lines of equal expected values say nothing.
+bool has_factor_per_line(const Tensor& got, const std::vector<double>& expected,
+                         std::span<const std::size_t> wrong, const Margin& margin) {
   const std::size_t line_length = got.shape.empty() ? 1 : std::size_t(got.shape.back());
-  Range factors, values, factors_of_line, values_of_line;
-  bool same_in_lines = true;
-  std::size_t telling_lines = 0;  // with different expected values
-  for (std::size_t i = 0; i < wrong.size(); ++i) {
-    const double value = expected[wrong[i]], factor = got.data[wrong[i]] / value;
-    if (!std::isfinite(factor) || factor == 0) return;
-    factors.add(factor);
-    values.add(value);
-    if (i == 0 || wrong[i] / line_length != wrong[i - 1] / line_length) factors_of_line = values_of_line = {};
-    const bool was_constant = values_of_line.is_narrow();
-    factors_of_line.add(factor);
-    values_of_line.add(value);
-    telling_lines += was_constant && !values_of_line.is_narrow();
-    same_in_lines = same_in_lines && factors_of_line.is_narrow();
+  std::size_t telling = 0;
+  for (std::size_t begin = 0, end; begin < wrong.size(); begin = end) {
+    for (end = begin; end < wrong.size() && wrong[end] / line_length == wrong[begin] / line_length;) ++end;
+    const Scaled line(got, expected, wrong.subspan(begin, end - begin));
+    if (!line.fits(margin)) return false;
+    telling += !line.is_constant();
   }
-  if (factors.is_narrow()) {
-    if (!values.is_narrow()) pattern.factor = factors.low;
-  } else {
-    pattern.factor_per_line = same_in_lines && telling_lines > 1;
+  return telling > 1;
+}
+
+/// got - expected, if it is the same for all wrong elements within the margin and the expected values differ by more.
+std::optional<double> same_difference(const Tensor& got, const std::vector<double>& expected,
+                                      std::span<const std::size_t> wrong, const Margin& margin) {
+  double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;
+  for (const std::size_t element : wrong) {
+    low = std::min(low, expected[element]);
+    high = std::max(high, expected[element]);
+    sum += got.data[element] - expected[element];
   }
+  const double mean = sum / double(wrong.size());
+  const bool is_same = std::all_of(wrong.begin(), wrong.end(), [&](std::size_t element) {
+    return std::abs(got.data[element] - expected[element] - mean) <= margin.of(expected[element]);
+  });
+  const bool is_clear = std::abs(mean) > kMargins * margin.limit() && high - low > margin.limit();
+  return is_same && is_clear ? std::optional(mean) : std::nullopt;
 }
 
 /// @param wrong  indices of the wrong elements, at least one, ascending
-WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected,
+WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance,
                         const std::vector<std::size_t>& wrong) {
   constexpr std::uint32_t kPoison = 0xFFFFFFFF;
   WrongPattern pattern;
@@ -135,7 +182,13 @@ WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected,
       ++pattern.zeros;
     }
   }
-  find_factors(got, expected, wrong, pattern);
+  const Margin margin(expected, tolerance);
+  if (tolerance.measure == Measure::kMaxAbs)
+    pattern.difference = same_difference(got, expected, wrong, margin);
+  else if (const Scaled all(got, expected, wrong); !all.fits(margin))
+    pattern.factor_per_line = has_factor_per_line(got, expected, wrong, margin);
+  else if (!all.is_constant())
+    pattern.factor = all.factor();
   return pattern;
 }
 
@@ -143,17 +196,6 @@ WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected,
 
 bool Check::passed() const {
   return std::all_of(tensors.begin(), tensors.end(), [](const auto& tensor) { return tensor.second.passed; });
-}
-
-Margin::Margin(const std::vector<double>& expected, Tolerance tolerance) : tolerance_(tolerance) {
-  for (const double value : expected) mean_square_ += std::isfinite(value) ? value * value : 0;
-  mean_square_ /= double(std::max<std::size_t>(1, expected.size()));
-}
-
-double Margin::of(double expected) const {
-  if (tolerance_.measure == Measure::kMaxAbs) return tolerance_.limit;
-  const double square = std::isfinite(expected) ? expected * expected : 0;
-  return tolerance_.limit * std::sqrt((square + mean_square_) / 2);
 }
 
 std::vector<std::size_t> wrong_elements(const Tensor& got, const std::vector<double>& expected,
@@ -188,7 +230,7 @@ TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tole
   check.wrong_elements = std::int64_t(wrong.size());
   if (!wrong.empty()) {
     check.first_wrong = {index_of(wrong[0], got.shape), got.data[wrong[0]], expected[wrong[0]]};
-    check.pattern = pattern_of(got, expected, wrong);
+    check.pattern = pattern_of(got, expected, tolerance, wrong);
   }
   return check;
 }

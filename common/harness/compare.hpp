@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
-#include "harness/operands.hpp"
 #include "harness/relocation.hpp"
 
 namespace fa {
@@ -51,12 +51,14 @@ struct WrongPattern {
   std::int64_t not_a_number = 0;  ///< other elements that are NaN or infinite where a number is expected
   std::int64_t zeros = 0;         ///< elements that are 0 where another number is expected
 
-  /// got / expected, if it is the same for all wrong elements within 1e-3 and the expected values differ: a constant in
-  /// place of another constant is no factor.
+  /// got / expected, if it is the same for all wrong elements within the margin, and the expected values differ: a
+  /// constant in place of another constant is no factor. For kRelL2.
   std::optional<double> factor = std::nullopt;
   /// Whether each line along the last axis is off by its own factor, the same for all its elements. Lines of equal
-  /// expected values say nothing; two others are needed.
+  /// expected values say nothing; two others are needed. For kRelL2.
   bool factor_per_line = false;
+  /// got - expected under the same conditions. For kMaxAbs.
+  std::optional<double> difference = std::nullopt;
 
   /// Where the values of the wrong elements belong, if that can be told.
   std::optional<Relocation> holds = std::nullopt;
@@ -79,10 +81,16 @@ struct TensorCheck {
   double error() const { return measure == Measure::kRelL2 ? rel_l2 : max_abs; }
 };
 
+/// A change of the problem for which wrong outputs are right.
+struct AsIf {
+  std::string change;  ///< "with v in place of k"
+  std::set<std::string> outputs;
+};
+
 /// All outputs of a variant.
 struct Check {
   std::map<std::string, TensorCheck> tensors;
-  std::vector<OperandChange> as_if = {};  ///< changes of the inputs for which the wrong outputs are right
+  std::vector<AsIf> as_if = {};  ///< changes of the problem for which wrong outputs are right
 
   bool passed() const;
 };
@@ -92,6 +100,7 @@ class Margin {
  public:
   Margin(const std::vector<double>& expected, Tolerance tolerance);
   double of(double expected) const;  ///< @param expected  the element's own expected value
+  double limit() const { return tolerance_.limit; }
 
  private:
   Tolerance tolerance_;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kMostElements = 2048;  // of the wrong ones
 constexpr std::size_t kFirstLook = 16;       // elements after which most rules can be dropped
-constexpr double kLeastShare = 0.8;
+constexpr double kLeastShare = 0.75;
+constexpr double kMostCommon = 0.25;  // the largest share of places where a value may be found
 constexpr double kChance = 1e-4;  // the largest probability that a rule holds by chance
 
 std::int64_t product(const std::vector<std::int64_t>& lengths, std::size_t first) {
@@ -35,11 +36,10 @@ double probability_of(double hits, double tries, double p) {
   return std::exp(std::min(0.0, log_choices + hits * std::log(p)));
 }
 
-/// Values that a wrong element may hold.
+/// Values that a wrong element may hold: a tensor of the output's shape.
 struct Source {
   std::string name;
-  std::vector<std::int64_t> shape;
-  std::vector<double> values;
+  const std::vector<double>& values;
   bool is_input = false;
 };
 
@@ -62,7 +62,6 @@ class Search {
 
   void look_in(const Source& other) {
     use(other);
-    if (other.shape != got_.shape) return;
     try_rule({.relation = Relation::kSameIndex}, 1, [](std::int64_t element) { return element; });
   }
 
@@ -113,6 +112,7 @@ class Search {
   /// @param choices  how many rules of this kind there are: the more, the likelier one of them holds by chance
   template <class SourceOf>
   void try_rule(Relocation rule, double choices, SourceOf source_of) {
+    if (chance_ > kMostCommon) return;
     std::size_t hits = 0, tries = 0;
     for (const std::int64_t element : elements_) {
       const std::int64_t place = source_of(element);
@@ -129,7 +129,7 @@ class Search {
       const std::int64_t place = source_of(element);
       if (place < 0 || !holds(element, place) || (example >= 0 && element > example)) continue;
       example = element;
-      rule.source = index_in(source_->shape, place);
+      rule.source = index_in(got_.shape, place);
     }
     rule.element = index_in(got_.shape, example);
     best_ = std::move(rule);
@@ -272,11 +272,13 @@ std::optional<Relocation> find_relocation(const std::string& name, const TensorM
   Search search(got, references.at(name), tolerances.at(name));
   if (!search.is_possible()) return std::nullopt;
   for (const auto& [other, values] : references) {
-    if (other != name) search.look_in({other, outputs.at(other).shape, values});
+    if (other != name && outputs.at(other).shape == got.shape) search.look_in({other, values});
   }
-  for (const auto& [input, tensor] : inputs)
-    search.look_in({input, tensor.shape, {tensor.data.begin(), tensor.data.end()}, true});
-  search.look_in_itself({name, got.shape, references.at(name)});
+  for (const auto& [input, tensor] : inputs) {
+    if (tensor.shape != got.shape) continue;
+    search.look_in({input, std::vector<double>(tensor.data.begin(), tensor.data.end()), true});
+  }
+  search.look_in_itself({name, references.at(name)});
   return search.best();
 }
 

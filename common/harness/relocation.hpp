@@ -42,7 +42,7 @@ struct Relocation {
   double share = 0;  ///< of the wrong elements that the rule holds for, not counting zeros and those that are not finite
 };
 
-/// Finds the rule that holds for most wrong elements of an output that failed; nothing if none holds for four of five,
+/// Finds the rule that holds for most wrong elements of an output that failed; nothing if none holds for three of four,
 /// or if it could be chance. Looks at 2048 of the wrong elements at most.
 ///
 /// @param name        the output

@@ -258,6 +258,7 @@ Json to_json(const WrongPattern& pattern) {
                {"factor_per_line", pattern.factor_per_line},
                {"axes", Json::array()}};
   if (pattern.factor) json["factor"] = *pattern.factor;
+  if (pattern.difference) json["difference"] = *pattern.difference;
   for (const WrongIndices& axis : pattern.axes) json["axes"].push_back(to_json(axis));
   if (pattern.holds) json["holds"] = to_json(*pattern.holds);
   return json;
@@ -291,10 +292,8 @@ Json to_json(const Check& check, const std::optional<std::string>& known_failure
   Json json = {{"passed", check.passed()}};
   if (!check.passed() && known_failure) json["known_failure"] = *known_failure;
   for (const auto& [name, tensor] : check.tensors) json["tensors"][name] = to_json(tensor);
-  for (const OperandChange& each : check.as_if) {
-    json["as_if"].push_back(
-        {{"inputs", each.inputs}, {"change", each.change}, {"is_other_input", each.is_other_input}});
-  }
+  for (const AsIf& each : check.as_if)
+    json["as_if"].push_back({{"change", each.change}, {"outputs", each.outputs}});
   return json;
 }
 

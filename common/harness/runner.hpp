@@ -25,6 +25,7 @@
 #include "harness/chapter.hpp"
 #include "harness/device_tensors.hpp"
 #include "harness/errors.hpp"
+#include "harness/other_problems.hpp"
 #include "harness/program.hpp"
 #include "harness/result.hpp"
 
@@ -60,6 +61,23 @@ std::vector<TensorSpec> workspace_of(const Variant<P>& variant, const typename P
   return variant.workspace ? variant.workspace(shape) : std::vector<TensorSpec>();
 }
 
+/// The problems that differ a little from this one and for which outputs that failed are right. None if computing their
+/// references would take long.
+template <Problem P>
+std::vector<AsIf> find_problems(const typename P::Shape& shape, const TensorMap& inputs,
+                                const TensorMap& outputs, const Check& check) {
+  constexpr double kMostFlops = 1 << 23;  // a reference then takes a few milliseconds
+  if (P::flops(shape) == 0 || P::flops(shape) > kMostFlops) return {};
+  std::vector<OtherProblem> problems;
+  for (const auto& [change, other] : P::mistaken_shapes(shape))
+    problems.push_back({change, [=, &inputs] { return P::reference(other, inputs); }});
+  for (auto& [change, changed] : mistaken_inputs(inputs))
+    problems.push_back({change, [&shape, others = std::move(changed)] { return P::reference(shape, others); }});
+  std::map<std::string, TensorCheck> failed = check.tensors;
+  std::erase_if(failed, [](const auto& tensor) { return tensor.second.passed; });
+  return find_problems(outputs, failed, problems);
+}
+
 /// Compares the outputs, and records in the result whether the variant declares a failure on these inputs.
 template <Problem P>
 void check_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
@@ -75,12 +93,7 @@ void check_variant(const Variant<P>& variant, const typename P::Shape& shape, co
   if (variant.known_failure) result.known_failure = variant.known_failure(shape, inputs);
   if (result.check->passed() || result.known_failure) return;
   find_relocations(*result.check, outputs, reference, tolerances, inputs);
-  constexpr double kMostFlops = 1 << 23;  // so that computing the reference takes a few milliseconds
-  if (const double flops = P::flops(shape); flops > 0 && flops <= kMostFlops) {
-    result.check->as_if = find_operand_changes(outputs, inputs, tolerances, [&](const TensorMap& changed) {
-      return P::reference(shape, changed);
-    });
-  }
+  result.check->as_if = find_problems<P>(shape, inputs, outputs, *result.check);
   for (auto& [name, check] : result.check->tensors) {
     if (check.first_wrong)
       check.first_wrong->inputs = P::describe_inputs(shape, inputs, name, check.first_wrong->index);

@@ -221,10 +221,16 @@ def _holds(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
     return [f"{example} holds {what}: {rule}{share}"]
 
 
-def _factor(pattern: dict, names: tuple[str, ...]) -> list[str]:
-    """What factors the wrong elements are off by. @param names  of the axes"""
+def _factor(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
+    """What factor or difference the wrong elements are off by. @param names  of the axes"""
     line = "row" if len(names) == 2 else names[-2]
     many = _plural(names[-1])
+    if difference := pattern.get("difference"):
+        much = "large" if difference > 0 else "small"
+        text = f"all of them are too {much} by {number(abs(difference))}"
+        if tensor == "lse":
+            text += f", as if each sum were {number(math.exp(difference))} times as large"
+        return [text]
     if (factor := pattern.get("factor")) is not None:
         lines = math.prod(axis["count"] for axis in pattern["axes"][:-1])
         if lines == 1 and names[-1] != "query":
@@ -272,7 +278,7 @@ def pattern_in_words(tensor: str, check: dict) -> list[str]:
             what = one if count == 1 and wrong > 1 else many
             who = "all of them" if count == wrong else f"{count} {which}"
             sentences.append(f"{who} {what}")
-    return sentences + _factor(pattern, names)
+    return sentences + _factor(tensor, pattern, names)
 
 
 WITHOUT_KEYS = "--causal and more queries than keys"  # some of which see no key
@@ -330,22 +336,14 @@ def _patterns(attempt: Attempt) -> list[str]:
 
 
 def _as_if(changes: list[dict]) -> list[str]:
-    """A sentence on changes of the inputs for which the outputs are right."""
-    by_change: dict[tuple[str, bool], list[str]] = {}
-    for each in changes:
-        key = each["change"], each["is_other_input"]
-        by_change.setdefault(key, []).append(_list(each["inputs"]))
-    ways = []
-    for (change, is_other_input), names in by_change.items():
-        inputs = " or ".join(names)
-        ways.append(
-            f"with {change} in place of {inputs}"
-            if is_other_input
-            else f"if {inputs} had {change}"
-        )
-    return [f"the result would be right {', or '.join(ways)}"] if ways else []
+    """A sentence on changes of the problem for which wrong outputs are right: these all explain the same outputs."""
+    if not 0 < len(changes) <= MOST_CHANGES:
+        return []
+    ways = " or ".join(each["change"] for each in changes)
+    return [f"{_list(changes[0]['outputs'])} would be right {ways}"]
 
 
+MOST_CHANGES = 3  # that are told: more of them say little
 FEWEST = 3  # rows and columns: with one or two, vectors of different origin are multiples of one another
 
 
@@ -384,7 +382,7 @@ def _numbers(tried: list[Attempt]) -> Finding:
             f"{_element(name, first['index'])} is {number(first['got'])}, "
             f"should be {number(first['expected'])}"
         )
-        if "inputs" in first:
+        if first.get("inputs", details[0]) not in details:
             details.append(first["inputs"])
         details += pattern_in_words(name, check)
     details += _as_if(attempt.result["check"].get("as_if", []))

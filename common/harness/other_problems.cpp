@@ -1,10 +1,10 @@
-#include "harness/operands.hpp"
+#include "harness/other_problems.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstdint>
 #include <utility>
-
-#include "harness/compare.hpp"
 
 namespace fa {
 namespace {
@@ -18,6 +18,8 @@ struct Disorder {
   const char* words;
   Place (*source)(Place);  ///< where the element is read that belongs in a place
 };
+
+constexpr double kTimesBetter = 3;  // the errors of another problem, at least
 
 constexpr std::int64_t kHalf = 8;  // of a tile of 16 x 16
 
@@ -75,18 +77,30 @@ Tensor disordered(const Tensor& tensor, const Disorder& disorder) {
 
 }  // namespace
 
-std::vector<OperandChange> find_operand_changes(
-    const TensorMap& outputs, const TensorMap& inputs, const Tolerances& tolerances,
-    const std::function<Reference(const TensorMap&)>& reference) {
-  std::vector<OperandChange> found;
-  const auto try_change = [&](const TensorMap& changed, const OperandChange& change) {
-    const Reference expected = reference(changed);
-    const bool passes = std::all_of(outputs.begin(), outputs.end(), [&](const auto& output) {
-      return compare(output.second, expected.at(output.first), tolerances.at(output.first)).passed;
-    });
-    if (passes) found.push_back(change);
-  };
+std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::string, TensorCheck>& failed,
+                                const std::vector<OtherProblem>& problems) {
+  std::vector<AsIf> found;
+  std::size_t most = 1;
+  for (const OtherProblem& problem : problems) {
+    const Reference expected = problem.reference();
+    AsIf as_if{problem.change, {}};
+    bool is_told = false;  // the largest error of a tensor whose elements are much alike tells little by itself
+    for (const auto& [name, own] : failed) {
+      const TensorCheck other = compare(outputs.at(name), expected.at(name), {own.measure, own.tolerance});
+      if (!other.passed || kTimesBetter * other.error() > own.error()) continue;
+      as_if.outputs.insert(name);
+      is_told = is_told || own.measure == Measure::kRelL2;
+    }
+    if (!is_told || as_if.outputs.size() < most) continue;
+    if (as_if.outputs.size() > most) found.clear();
+    most = as_if.outputs.size();
+    found.push_back(std::move(as_if));
+  }
+  return found;
+}
 
+std::vector<std::pair<std::string, TensorMap>> mistaken_inputs(const TensorMap& inputs) {
+  std::vector<std::pair<std::string, TensorMap>> mistaken;
   std::vector<std::vector<std::string>> choices;
   for (const auto& [name, tensor] : inputs) {
     if (tensor.shape.size() == 4) choices.push_back({name});
@@ -96,7 +110,7 @@ std::vector<OperandChange> find_operand_changes(
     for (const Disorder& disorder : kDisorders) {
       TensorMap changed = inputs;
       for (const std::string& name : names) changed[name] = disordered(inputs.at(name), disorder);
-      try_change(changed, {names, disorder.words});
+      mistaken.emplace_back(fmt::format("if {} had {}", fmt::join(names, " and "), disorder.words), changed);
     }
   }
   for (const auto& [name, tensor] : inputs) {
@@ -104,10 +118,10 @@ std::vector<OperandChange> find_operand_changes(
       if (name == other || tensor.shape != instead.shape) continue;
       TensorMap changed = inputs;
       changed[name] = instead;
-      try_change(changed, {{name}, other, true});
+      mistaken.emplace_back(fmt::format("with {} in place of {}", other, name), changed);
     }
   }
-  return found;
+  return mistaken;
 }
 
 }  // namespace fa
