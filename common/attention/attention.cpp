@@ -101,22 +101,6 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
   return std::nullopt;
 }
 
-std::vector<std::pair<std::string, AttentionShape>> mistaken_shapes(const AttentionShape& shape) {
-  std::vector<std::pair<std::string, AttentionShape>> mistaken;
-  if (shape.causal) {
-    mistaken.emplace_back("without the causal mask", shape);
-    mistaken.back().second.causal = false;
-  }
-  const double scale = shape.logit_scale();
-  for (const auto& [words, other] : {std::pair{"without the scale", 1.0},
-                                     {"with the scale applied twice", scale * scale},
-                                     {"with a division by the scale", 1 / scale}}) {
-    mistaken.emplace_back(words, shape);
-    mistaken.back().second.scale = other;
-  }
-  return mistaken;
-}
-
 std::optional<std::string> refuse_unless(const AttentionShape& shape,
                                          const std::vector<std::int64_t>& head_dims,
                                          const std::vector<DType>& dtypes) {

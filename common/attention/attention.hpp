@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "attention/tensor.hpp"
@@ -50,9 +49,6 @@ struct AttentionShape {
 
 /// Nothing if the shape can be computed, otherwise what is wrong, naming the option and a valid value.
 std::optional<std::string> refuse(const AttentionShape& shape);
-
-/// The shape without its mask, and with the scale left out, applied twice or inverted; each with words for that.
-std::vector<std::pair<std::string, AttentionShape>> mistaken_shapes(const AttentionShape& shape);
 
 /// Nothing if a variant was compiled for the head dimension and the element type, otherwise what would be
 /// valid.

@@ -21,9 +21,19 @@ using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::
 
 constexpr std::int64_t kBlock = 64;  // queries or keys computed together
 
+/// The formulas, so that some of them can be wrong. The functions get P, dP and D of an element.
+struct Formulas {
+  using OfElement = double (*)(double p, double dp, double d);
+  OfElement ds = [](double p, double dp, double d) { return p * (dp - d); };
+  OfElement weight_of_dv = [](double p, double, double) { return p; };
+  bool v_in_dq = false, do_in_dk = false, q_in_dv = false;  ///< in place of K, Q and dO
+  double scale_of_dq_and_dk = 1;  ///< times the scale of the logits
+};
+
 /// The tensors of a problem, and the statistics of each row of scores.
 struct Backward {
   const AttentionShape& shape;
+  const Formulas formulas;
   std::vector<float> q, k, v, d_o;
   std::vector<double> lse;  ///< [batch * heads * seq_q]
   std::vector<double> d;    ///< [batch * heads * seq_q]: rowsum(dO * O)
@@ -31,8 +41,9 @@ struct Backward {
   /// size of 1 move D, if they are independent.
   std::vector<double> d_norm;
 
-  Backward(const AttentionShape& problem, const TensorMap& inputs)
+  Backward(const AttentionShape& problem, const TensorMap& inputs, const Formulas& of_gradients = {})
       : shape(problem),
+        formulas(of_gradients),
         q(rounded_to(shape.dtype, inputs.at("q").data)),
         k(rounded_to(shape.dtype, inputs.at("k").data)),
         v(rounded_to(shape.dtype, inputs.at("v").data)),
@@ -67,8 +78,9 @@ struct Backward {
       const std::int64_t visible = shape.visible_keys(first_query + query) - first_key;
       for (std::int64_t key = 0; key < p.cols(); ++key) {
         const bool seen = key < visible;
-        p(query, key) = seen ? std::exp(p(query, key) - lse[row]) : 0;
-        ds(query, key) = seen ? p(query, key) * (ds(query, key) - d[row]) : 0;
+        const double weight = std::exp(p(query, key) - lse[row]), dp = ds(query, key);
+        p(query, key) = seen ? formulas.weight_of_dv(weight, dp, d[row]) : 0;
+        ds(query, key) = seen ? formulas.ds(weight, dp, d[row]) : 0;
       }
     }
     return {std::move(p), std::move(ds)};
@@ -84,7 +96,7 @@ struct Backward {
       const std::int64_t keys = std::min(kBlock, seen - first_key);
       const Matrix k_rows = rows(k, key_row, keys), v_rows = rows(v, key_row, keys);
       const auto [p, ds] = p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
-      body(p, ds, k_rows);
+      body(p, ds, formulas.v_in_dq ? v_rows : k_rows);
     }
   }
 };
@@ -105,6 +117,50 @@ std::int64_t blocks_of(std::int64_t length) { return (length + kBlock - 1) / kBl
 Eigen::Map<Matrix> rows_of(std::vector<double>& tensor, std::int64_t first, std::int64_t count,
                            std::int64_t head_dim) {
   return {tensor.data() + first * head_dim, count, head_dim};
+}
+
+/// dQ, dK and dV.
+Reference gradients_of(const Backward& b) {
+  const AttentionShape& shape = b.shape;
+  const double scale = shape.logit_scale() * b.formulas.scale_of_dq_and_dk;
+
+  // Outer loop over queries, inner loop over keys: dQ.
+  const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
+  const std::int64_t query_blocks = blocks_of(shape.seq_q), key_blocks = blocks_of(shape.seq_k);
+  std::vector<double> dq(b.q.size(), 0.0), dk(b.k.size(), 0.0), dv(b.v.size(), 0.0);
+  for_each(heads * query_blocks, [&](std::int64_t number) {
+    const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
+    const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
+    const std::int64_t first_row = head * shape.seq_q + first_query;
+    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+    Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
+    b.for_seen_keys(head, first_query, q_rows, d_o_rows,
+                    [&](const Matrix&, const Matrix& ds, const Matrix& operand) {
+                      dq_rows.noalias() += scale * (ds * operand);
+                    });
+  });
+
+  // Outer loop over keys, inner loop over the queries of all heads that share them: dK and dV.
+  for_each(shape.batch * shape.kv_heads * key_blocks, [&](std::int64_t number) {
+    const std::int64_t kv_head = number / key_blocks, first_key = number % key_blocks * kBlock;
+    const std::int64_t keys = std::min(kBlock, shape.seq_k - first_key);
+    const std::int64_t key_row = kv_head * shape.seq_k + first_key;
+    const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
+    Eigen::Map<Matrix> dk_rows = rows_of(dk, key_row, keys, shape.head_dim);
+    Eigen::Map<Matrix> dv_rows = rows_of(dv, key_row, keys, shape.head_dim);
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      for (std::int64_t first_query = 0; first_query < shape.seq_q; first_query += kBlock) {
+        const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
+        if (shape.visible_keys(first_query + queries - 1) <= first_key) continue;
+        const std::int64_t first_row = head * shape.seq_q + first_query;
+        const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+        const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
+        dv_rows.noalias() += p.transpose() * (b.formulas.q_in_dv ? q_rows : d_o_rows);
+        dk_rows.noalias() += scale * (ds.transpose() * (b.formulas.do_in_dk ? d_o_rows : q_rows));
+      }
+    }
+  });
+  return {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
 }
 
 }  // namespace
@@ -129,45 +185,39 @@ TensorMap AttentionBackward::random_inputs(const Shape& shape, Init init, std::u
 }
 
 Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inputs) {
-  const Backward b(shape, inputs);
+  return gradients_of(Backward(shape, inputs));
+}
 
-  // Outer loop over queries, inner loop over keys: dQ.
-  const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
-  const std::int64_t query_blocks = blocks_of(shape.seq_q), key_blocks = blocks_of(shape.seq_k);
-  std::vector<double> dq(b.q.size(), 0.0), dk(b.k.size(), 0.0), dv(b.v.size(), 0.0);
-  for_each(heads * query_blocks, [&](std::int64_t number) {
-    const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
-    const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
-    const std::int64_t first_row = head * shape.seq_q + first_query;
-    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
-    Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
-    b.for_seen_keys(head, first_query, q_rows, d_o_rows,
-                    [&](const Matrix&, const Matrix& ds, const Matrix& k_rows) {
-                      dq_rows.noalias() += shape.logit_scale() * (ds * k_rows);
-                    });
-  });
-
-  // Outer loop over keys, inner loop over the queries of all heads that share them: dK and dV.
-  for_each(shape.batch * shape.kv_heads * key_blocks, [&](std::int64_t number) {
-    const std::int64_t kv_head = number / key_blocks, first_key = number % key_blocks * kBlock;
-    const std::int64_t keys = std::min(kBlock, shape.seq_k - first_key);
-    const std::int64_t key_row = kv_head * shape.seq_k + first_key;
-    const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
-    Eigen::Map<Matrix> dk_rows = rows_of(dk, key_row, keys, shape.head_dim);
-    Eigen::Map<Matrix> dv_rows = rows_of(dv, key_row, keys, shape.head_dim);
-    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      for (std::int64_t first_query = 0; first_query < shape.seq_q; first_query += kBlock) {
-        const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
-        if (shape.visible_keys(first_query + queries - 1) <= first_key) continue;
-        const std::int64_t first_row = head * shape.seq_q + first_query;
-        const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
-        const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
-        dv_rows.noalias() += p.transpose() * d_o_rows;
-        dk_rows.noalias() += shape.logit_scale() * (ds.transpose() * q_rows);
-      }
-    }
-  });
-  return {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
+std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, const TensorMap& inputs) {
+  std::vector<OtherProblem> others;
+  if (shape.causal) {
+    Shape other = shape;
+    other.causal = false;
+    others.push_back({"without the causal mask", [&inputs, other] { return reference(other, inputs); }});
+  }
+  const std::pair<const char*, Formulas> mistakes[] = {
+      {"without D in dS = P * (dP - D)", {.ds = [](double p, double dp, double) { return p * dp; }}},
+      {"without P in dS = P * (dP - D)", {.ds = [](double, double dp, double d) { return dp - d; }}},
+      {"with D added in dS = P * (dP - D)", {.ds = [](double p, double dp, double d) { return p * (dp + d); }}},
+      {"with P in place of dP in dS = P * (dP - D)",
+       {.ds = [](double p, double, double d) { return p * (p - d); }}},
+      {"with P in place of dS", {.ds = [](double p, double, double) { return p; }}},
+      {"with dP in place of dS", {.ds = [](double, double dp, double) { return dp; }}},
+      {"with dP in place of P", {.weight_of_dv = [](double, double dp, double) { return dp; }}},
+      {"with dS in place of P",
+       {.weight_of_dv = [](double p, double dp, double d) { return p * (dp - d); }}},
+      {"with v in place of k in dQ = scale * dS K", {.v_in_dq = true}},
+      {"with do in place of q in dK = scale * dS^T Q", {.do_in_dk = true}},
+      {"with q in place of do in dV = P^T dO", {.q_in_dv = true}},
+      {"without the scale in dQ and dK", {.scale_of_dq_and_dk = 1 / shape.logit_scale()}},
+      {"with the scale applied twice to dQ and dK", {.scale_of_dq_and_dk = shape.logit_scale()}},
+  };
+  for (const auto& [change, formulas] : mistakes) {
+    others.push_back({change, [&inputs, shape, wrong = formulas] {
+                        return gradients_of(Backward(shape, inputs, wrong));
+                      }});
+  }
+  return others;
 }
 
 Tolerances AttentionBackward::tolerances(const Shape& shape) {

@@ -166,6 +166,48 @@ std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMa
   return text;
 }
 
+std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, const TensorMap& inputs) {
+  std::vector<OtherProblem> others;
+  const auto add = [&](const char* change, const Shape& other) {
+    others.push_back({change, [&inputs, other] { return reference(other, inputs); }});
+  };
+  if (shape.causal) {
+    Shape other = shape;
+    other.causal = false;
+    add("without the causal mask", other);
+  }
+  const double scale = shape.logit_scale();
+  for (const auto& [change, factor] : {std::pair{"without the scale", 1.0},
+                                       {"with the scale applied twice", scale * scale},
+                                       {"with a division by the scale", 1 / scale}}) {
+    Shape other = shape;
+    other.scale = factor;
+    add(change, other);
+  }
+  if (shape.kv_heads < shape.heads && shape.kv_heads > 1) {
+    others.push_back({fmt::format("if head h of q read head h % {} of k and v", shape.kv_heads), [&inputs, shape] {
+                        Shape other = shape;
+                        other.kv_heads = shape.heads;
+                        TensorMap changed = inputs;
+                        for (const char* name : {"k", "v"}) {
+                          const Tensor& own = inputs.at(name);
+                          Tensor& expanded = changed.at(name);
+                          expanded.shape[1] = shape.heads;
+                          expanded.data.clear();
+                          const std::int64_t matrix = shape.seq_k * shape.head_dim;
+                          for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+                            const std::int64_t kv_head =
+                                head / shape.heads * shape.kv_heads + head % shape.heads % shape.kv_heads;
+                            const auto begin = own.data.begin() + kv_head * matrix;
+                            expanded.data.insert(expanded.data.end(), begin, begin + matrix);
+                          }
+                        }
+                        return reference(other, changed);
+                      }});
+  }
+  return others;
+}
+
 double AttentionForward::flops(const Shape& shape) {
   return 4.0 * double(shape.batch) * double(shape.heads) * double(shape.visible_pairs()) *
          double(shape.head_dim);

@@ -12,6 +12,7 @@
 
 #include "attention/attention.hpp"
 #include "attention/inputs.hpp"
+#include "attention/other_problem.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "device/attention.cuh"
@@ -92,9 +93,9 @@ struct AttentionForward {
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
 
-  static std::vector<std::pair<std::string, Shape>> mistaken_shapes(const Shape& shape) {
-    return fa::mistaken_shapes(shape);
-  }
+  /// Without the mask; without the scale, or with it applied twice; with another head of K and V for a head of Q.
+  /// @param inputs  must outlive the result
+  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
 
   /// 4 * head_dim for each pair of a query and a key that it sees: a multiplication and an addition in Q K^T, and the same
   /// in P V. The exponentials are not counted, as in the FlashAttention papers.

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "attention/inputs.hpp"
+#include "attention/other_problem.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "attention/traffic.hpp"
@@ -67,7 +67,7 @@ struct Softmax {
                                      const std::vector<std::int64_t>& index);
 
   /// None.
-  static std::vector<std::pair<std::string, Shape>> mistaken_shapes(const Shape&) { return {}; }
+  static std::vector<OtherProblem> other_problems(const Shape&, const TensorMap&) { return {}; }
 
   /// Floating-point operations that the TFLOP/s column counts; 0: the problem is bound by bytes, show none.
   static double flops(const Shape& shape);

@@ -3,22 +3,16 @@
 /// and which parameter it ignores.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "attention/other_problem.hpp"
 #include "attention/tensor.hpp"
 #include "harness/compare.hpp"
 
 namespace fa {
-
-/// A problem that differs a little.
-struct OtherProblem {
-  std::string change;
-  std::function<Reference()> reference;
-};
 
 /// The changed problems that make most wrong outputs right. Several if the outputs cannot tell them apart: with the rows
 /// of K in another order, O is the same as with those of V in that order.

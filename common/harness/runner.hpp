@@ -68,9 +68,7 @@ std::vector<AsIf> find_problems(const typename P::Shape& shape, const TensorMap&
                                 const TensorMap& outputs, const Check& check) {
   constexpr double kMostFlops = 1 << 23;  // a reference then takes a few milliseconds
   if (P::flops(shape) == 0 || P::flops(shape) > kMostFlops) return {};
-  std::vector<OtherProblem> problems;
-  for (const auto& [change, other] : P::mistaken_shapes(shape))
-    problems.push_back({change, [=, &inputs] { return P::reference(other, inputs); }});
+  std::vector<OtherProblem> problems = P::other_problems(shape, inputs);
   for (auto& [change, changed] : mistaken_inputs(inputs))
     problems.push_back({change, [&shape, others = std::move(changed)] { return P::reference(shape, others); }});
   std::map<std::string, TensorCheck> failed = check.tensors;

@@ -168,11 +168,11 @@ def _element(tensor: str, index: list[int]) -> str:
     return f"{tensor}[{', '.join(map(str, index))}]"
 
 
-def _moved(holds: dict, names: tuple[str, ...], axes: list[dict]) -> str:
+def _moved(tensor: str, holds: dict, names: tuple[str, ...], axes: list[dict]) -> str:
     """The rule of a relocation in words: what the wrong elements hold instead of their own values."""
     relation, by = holds["relation"], holds.get("by", 0)
     if relation == "same_index":
-        return f"the same index of {holds['tensor']}"
+        return f"{tensor} holds {holds['tensor']}"
     if relation == "transposed":
         return f"{names[-2]} and {names[-1]} are exchanged"
     if relation == "offset":
@@ -212,7 +212,7 @@ def _holds(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
     example = _element(tensor, holds["element"])
     source = _element(holds["tensor"], holds["source"])
     what = source if holds["is_input"] else f"what {source} should be"
-    rule = _moved(holds, names, pattern["axes"])
+    rule = _moved(tensor, holds, names, pattern["axes"])
     share = (
         ""
         if holds["share"] > 0.98
