@@ -26,7 +26,9 @@ struct Formulas {
   using OfElement = double (*)(double p, double dp, double d);
   OfElement ds = [](double p, double dp, double d) { return p * (dp - d); };
   OfElement weight_of_dv = [](double p, double, double) { return p; };
+  bool k_in_dp = false;                                     ///< in place of V
   bool v_in_dq = false, do_in_dk = false, q_in_dv = false;  ///< in place of K, Q and dO
+  bool one_head = false;                                    ///< of those that share a head of K and V
   double scale_of_dq_and_dk = 1;  ///< times the scale of the logits
 };
 
@@ -72,7 +74,7 @@ struct Backward {
                                      const Matrix& d_o_rows, std::int64_t first_key, const Matrix& k_rows,
                                      const Matrix& v_rows) const {
     Matrix p = shape.logit_scale() * (q_rows * k_rows.transpose());
-    Matrix ds = d_o_rows * v_rows.transpose();
+    Matrix ds = d_o_rows * (formulas.k_in_dp ? k_rows : v_rows).transpose();
     for (std::int64_t query = 0; query < p.rows(); ++query) {
       const auto row = std::size_t(head * shape.seq_q + first_query + query);
       const std::int64_t visible = shape.visible_keys(first_query + query) - first_key;
@@ -148,7 +150,8 @@ Reference gradients_of(const Backward& b) {
     const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
     Eigen::Map<Matrix> dk_rows = rows_of(dk, key_row, keys, shape.head_dim);
     Eigen::Map<Matrix> dv_rows = rows_of(dv, key_row, keys, shape.head_dim);
-    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    const std::int64_t first_head = kv_head * group, heads_of_key = b.formulas.one_head ? 1 : group;
+    for (std::int64_t head = first_head; head < first_head + heads_of_key; ++head) {
       for (std::int64_t first_query = 0; first_query < shape.seq_q; first_query += kBlock) {
         const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
         if (shape.visible_keys(first_query + queries - 1) <= first_key) continue;
@@ -206,13 +209,18 @@ std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, 
       {"with dP in place of P", {.weight_of_dv = [](double, double dp, double) { return dp; }}},
       {"with dS in place of P",
        {.weight_of_dv = [](double p, double dp, double d) { return p * (dp - d); }}},
+      {"with k in place of v in dP = dO V^T", {.k_in_dp = true}},
       {"with v in place of k in dQ = scale * dS K", {.v_in_dq = true}},
       {"with do in place of q in dK = scale * dS^T Q", {.do_in_dk = true}},
+      {"with do in place of scale * q in dK = scale * dS^T Q",
+       {.do_in_dk = true, .scale_of_dq_and_dk = 1 / shape.logit_scale()}},
       {"with q in place of do in dV = P^T dO", {.q_in_dv = true}},
+      {"with only the first of the heads that share a head of k and v in dK and dV", {.one_head = true}},
       {"without the scale in dQ and dK", {.scale_of_dq_and_dk = 1 / shape.logit_scale()}},
       {"with the scale applied twice to dQ and dK", {.scale_of_dq_and_dk = shape.logit_scale()}},
   };
   for (const auto& [change, formulas] : mistakes) {
+    if (formulas.one_head && shape.heads == shape.kv_heads) continue;
     others.push_back({change, [&inputs, shape, wrong = formulas] {
                         return gradients_of(Backward(shape, inputs, wrong));
                       }});

@@ -166,8 +166,29 @@ std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMa
   return text;
 }
 
+/// The outputs if head h of Q reads head h % kv_heads of K and V.
+static Reference with_heads_modulo(const AttentionShape& shape, const TensorMap& inputs) {
+  AttentionShape expanded = shape;
+  expanded.kv_heads = shape.heads;
+  TensorMap changed = inputs;
+  const std::int64_t matrix = shape.seq_k * shape.head_dim;
+  for (const char* name : {"k", "v"}) {
+    Tensor& tensor = changed.at(name);
+    tensor.shape[1] = shape.heads;
+    tensor.data.clear();
+    for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+      const std::int64_t batch = head / shape.heads;
+      const std::int64_t kv_head = batch * shape.kv_heads + head % shape.heads % shape.kv_heads;
+      const auto begin = inputs.at(name).data.begin() + kv_head * matrix;
+      tensor.data.insert(tensor.data.end(), begin, begin + matrix);
+    }
+  }
+  return AttentionForward::reference(expanded, changed);
+}
+
 std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, const TensorMap& inputs) {
-  std::vector<OtherProblem> others;
+  std::vector<OtherProblem> others = with_mistaken_inputs(
+      inputs, [shape](const TensorMap& changed) { return reference(shape, changed); });
   const auto add = [&](const char* change, const Shape& other) {
     others.push_back({change, [&inputs, other] { return reference(other, inputs); }});
   };
@@ -185,25 +206,8 @@ std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, c
     add(change, other);
   }
   if (shape.kv_heads < shape.heads && shape.kv_heads > 1) {
-    others.push_back({fmt::format("if head h of q read head h % {} of k and v", shape.kv_heads), [&inputs, shape] {
-                        Shape other = shape;
-                        other.kv_heads = shape.heads;
-                        TensorMap changed = inputs;
-                        for (const char* name : {"k", "v"}) {
-                          const Tensor& own = inputs.at(name);
-                          Tensor& expanded = changed.at(name);
-                          expanded.shape[1] = shape.heads;
-                          expanded.data.clear();
-                          const std::int64_t matrix = shape.seq_k * shape.head_dim;
-                          for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
-                            const std::int64_t kv_head =
-                                head / shape.heads * shape.kv_heads + head % shape.heads % shape.kv_heads;
-                            const auto begin = own.data.begin() + kv_head * matrix;
-                            expanded.data.insert(expanded.data.end(), begin, begin + matrix);
-                          }
-                        }
-                        return reference(other, changed);
-                      }});
+    others.push_back({fmt::format("if head h of q read head h % {} of k and v", shape.kv_heads),
+                      [&inputs, shape] { return with_heads_modulo(shape, inputs); }});
   }
   return others;
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "attention/tensor.hpp"
 
@@ -14,5 +15,11 @@ struct OtherProblem {
   std::string change;                    ///< "without the causal mask"
   std::function<Reference()> reference;  ///< its outputs, of the same shapes
 };
+
+/// Forward passes of attention with the mistakes that loading fragments of 16 x 16 elements invites, and with one input in
+/// place of another.
+/// @param reference  the outputs for these inputs
+std::vector<OtherProblem> with_mistaken_inputs(const TensorMap& inputs,
+                                               const std::function<Reference(const TensorMap&)>& reference);
 
 }  // namespace fa

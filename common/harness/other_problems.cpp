@@ -1,84 +1,12 @@
 #include "harness/other_problems.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <cstdint>
 #include <utility>
 
 namespace fa {
-namespace {
-
-struct Place {
-  std::int64_t row, col;
-};
-
-/// A way to read the last two dimensions in the wrong order.
-struct Disorder {
-  const char* words;
-  Place (*source)(Place);  ///< where the element is read that belongs in a place
-};
-
-constexpr double kTimesBetter = 3;  // the errors of another problem, at least
-
-constexpr std::int64_t kHalf = 8;  // of a tile of 16 x 16
-
-constexpr Disorder kDisorders[] = {
-    {"the top right and the bottom left quarter of every 16 x 16 tile swapped",
-     [](Place at) {
-       return Place{(at.row & ~kHalf) | (at.col & kHalf), (at.col & ~kHalf) | (at.row & kHalf)};
-     }},
-    {"rows 0 to 7 and 8 to 15 of every 16 swapped",
-     [](Place at) {
-       return Place{at.row ^ kHalf, at.col};
-     }},
-    {"columns 0 to 7 and 8 to 15 of every 16 swapped",
-     [](Place at) {
-       return Place{at.row, at.col ^ kHalf};
-     }},
-    {"rows 0 and 1 of every 2 swapped",
-     [](Place at) {
-       return Place{at.row ^ 1, at.col};
-     }},
-    {"columns 0 and 1 of every 2 swapped",
-     [](Place at) {
-       return Place{at.row, at.col ^ 1};
-     }},
-    {"rows 0 to 7 of every 16 also in place of rows 8 to 15",
-     [](Place at) {
-       return Place{at.row & ~kHalf, at.col};
-     }},
-    {"columns 0 to 7 of every 16 also in place of columns 8 to 15",
-     [](Place at) {
-       return Place{at.row, at.col & ~kHalf};
-     }},
-    {"the top left quarter of every 16 x 16 tile in place of all four",
-     [](Place at) {
-       return Place{at.row & ~kHalf, at.col & ~kHalf};
-     }},
-    {"every 8 x 8 tile transposed",
-     [](Place at) {
-       return Place{(at.row & ~7) | (at.col & 7), (at.col & ~7) | (at.row & 7)};
-     }},
-};
-
-/// Rows beyond the end are 0, as in a tile that is copied to shared memory.
-Tensor disordered(const Tensor& tensor, const Disorder& disorder) {
-  const std::int64_t rows = tensor.shape[2], cols = tensor.shape[3];
-  Tensor changed{tensor.shape, std::vector<float>(tensor.data.size())};
-  for (std::int64_t element = 0; element < std::int64_t(tensor.data.size()); ++element) {
-    const Place at{element / cols % rows, element % cols}, from = disorder.source(at);
-    if (from.row >= rows || from.col >= cols) continue;
-    const std::int64_t place = element + (from.row - at.row) * cols + from.col - at.col;
-    changed.data[std::size_t(element)] = tensor.data[std::size_t(place)];
-  }
-  return changed;
-}
-
-}  // namespace
 
 std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::string, TensorCheck>& failed,
                                 const std::vector<OtherProblem>& problems) {
+  constexpr double kTimesBetter = 3;  // the other problem's error, at least
   std::vector<AsIf> found;
   std::size_t most = 1;
   for (const OtherProblem& problem : problems) {
@@ -97,31 +25,6 @@ std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::st
     found.push_back(std::move(as_if));
   }
   return found;
-}
-
-std::vector<std::pair<std::string, TensorMap>> mistaken_inputs(const TensorMap& inputs) {
-  std::vector<std::pair<std::string, TensorMap>> mistaken;
-  std::vector<std::vector<std::string>> choices;
-  for (const auto& [name, tensor] : inputs) {
-    if (tensor.shape.size() == 4) choices.push_back({name});
-  }
-  if (inputs.contains("q") && inputs.contains("v")) choices.push_back({"q", "v"});  // loaded in the same order
-  for (const std::vector<std::string>& names : choices) {
-    for (const Disorder& disorder : kDisorders) {
-      TensorMap changed = inputs;
-      for (const std::string& name : names) changed[name] = disordered(inputs.at(name), disorder);
-      mistaken.emplace_back(fmt::format("if {} had {}", fmt::join(names, " and "), disorder.words), changed);
-    }
-  }
-  for (const auto& [name, tensor] : inputs) {
-    for (const auto& [other, instead] : inputs) {
-      if (name == other || tensor.shape != instead.shape) continue;
-      TensorMap changed = inputs;
-      changed[name] = instead;
-      mistaken.emplace_back(fmt::format("with {} in place of {}", other, name), changed);
-    }
-  }
-  return mistaken;
 }
 
 }  // namespace fa

@@ -1,11 +1,10 @@
 /// @file
-/// Wrong outputs that would be right for another problem: which operand a kernel loads in the wrong order, or exchanges,
-/// and which parameter it ignores.
+/// Wrong outputs that would be right for another problem: it shows what a kernel leaves out, exchanges or reads in the wrong
+/// order.
 #pragma once
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "attention/other_problem.hpp"
@@ -19,9 +18,5 @@ namespace fa {
 /// @param failed  the checks of outputs that failed
 std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::string, TensorCheck>& failed,
                                 const std::vector<OtherProblem>& problems);
-
-/// The changes of inputs, if they have four dimensions, that are the mistakes which loading fragments of 16 x 16 elements
-/// invites, and those that take an input for another.
-std::vector<std::pair<std::string, TensorMap>> mistaken_inputs(const TensorMap& inputs);
 
 }  // namespace fa

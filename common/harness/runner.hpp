@@ -68,12 +68,9 @@ std::vector<AsIf> find_problems(const typename P::Shape& shape, const TensorMap&
                                 const TensorMap& outputs, const Check& check) {
   constexpr double kMostFlops = 1 << 23;  // a reference then takes a few milliseconds
   if (P::flops(shape) == 0 || P::flops(shape) > kMostFlops) return {};
-  std::vector<OtherProblem> problems = P::other_problems(shape, inputs);
-  for (auto& [change, changed] : mistaken_inputs(inputs))
-    problems.push_back({change, [&shape, others = std::move(changed)] { return P::reference(shape, others); }});
   std::map<std::string, TensorCheck> failed = check.tensors;
   std::erase_if(failed, [](const auto& tensor) { return tensor.second.passed; });
-  return find_problems(outputs, failed, problems);
+  return find_problems(outputs, failed, P::other_problems(shape, inputs));
 }
 
 /// Compares the outputs, and records in the result whether the variant declares a failure on these inputs.
