@@ -229,7 +229,9 @@ def _factor(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
         much = "large" if difference > 0 else "small"
         text = f"all of them are too {much} by {number(abs(difference))}"
         if tensor == "lse":
-            text += f", as if each sum were {number(math.exp(difference))} times as large"
+            text += (
+                f", as if each sum were {number(math.exp(difference))} times as large"
+            )
         return [text]
     if (factor := pattern.get("factor")) is not None:
         lines = math.prod(axis["count"] for axis in pattern["axes"][:-1])
@@ -354,17 +356,16 @@ def _is_large_enough(attempt: Attempt) -> bool:
 
 
 def _evidence(failing: list[Attempt]) -> Attempt:
-    """The first attempt that shows what the wrong elements have in common, if possible on an input that is no special
-    case, and if possible where their values belong."""
+    """The attempt to report: if possible on an input that is no special case; of these, the first that shows where the
+    values belong, or else what the wrong elements have in common."""
 
     def rank(attempt: Attempt) -> tuple[bool, ...]:
         check = attempt.result["check"]
-        tensors = check["tensors"].values()
-        holds = any("holds" in each.get("pattern", {}) for each in tensors)
-        moved = holds or "as_if" in check
+        holds = any(
+            "holds" in each.get("pattern", {}) for each in check["tensors"].values()
+        )
         says = _patterns(attempt) not in ([], [EVERY_ELEMENT])
-        large = _is_large_enough(attempt)
-        return not (moved and large), not (says and large), not moved, not says
+        return not _is_large_enough(attempt), not (holds or "as_if" in check), not says
 
     return min(failing, key=rank)
 
