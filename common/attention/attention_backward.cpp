@@ -29,7 +29,7 @@ struct Formulas {
   bool k_in_dp = false;                                     ///< in place of V
   bool v_in_dq = false, do_in_dk = false, q_in_dv = false;  ///< in place of K, Q and dO
   bool one_head = false;                                    ///< of those that share a head of K and V
-  double scale_of_dq_and_dk = 1;  ///< times the scale of the logits
+  double scale_of_dq = 1, scale_of_dk = 1;                  ///< times the scale of the logits
 };
 
 /// The tensors of a problem, and the statistics of each row of scores.
@@ -79,10 +79,14 @@ struct Backward {
       const auto row = std::size_t(head * shape.seq_q + first_query + query);
       const std::int64_t visible = shape.visible_keys(first_query + query) - first_key;
       for (std::int64_t key = 0; key < p.cols(); ++key) {
-        const bool seen = key < visible;
-        const double weight = std::exp(p(query, key) - lse[row]), dp = ds(query, key);
-        p(query, key) = seen ? formulas.weight_of_dv(weight, dp, d[row]) : 0;
-        ds(query, key) = seen ? formulas.ds(weight, dp, d[row]) : 0;
+        double &of_p = p(query, key), &of_ds = ds(query, key);  // so far the logit and dP
+        if (key >= visible) {
+          of_p = of_ds = 0;
+          continue;
+        }
+        const double weight = std::exp(of_p - lse[row]), dp = of_ds;
+        of_p = formulas.weight_of_dv(weight, dp, d[row]);
+        of_ds = formulas.ds(weight, dp, d[row]);
       }
     }
     return {std::move(p), std::move(ds)};
@@ -124,7 +128,8 @@ Eigen::Map<Matrix> rows_of(std::vector<double>& tensor, std::int64_t first, std:
 /// dQ, dK and dV.
 Reference gradients_of(const Backward& b) {
   const AttentionShape& shape = b.shape;
-  const double scale = shape.logit_scale() * b.formulas.scale_of_dq_and_dk;
+  const double scale_of_dq = shape.logit_scale() * b.formulas.scale_of_dq;
+  const double scale_of_dk = shape.logit_scale() * b.formulas.scale_of_dk;
 
   // Outer loop over queries, inner loop over keys: dQ.
   const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
@@ -138,7 +143,7 @@ Reference gradients_of(const Backward& b) {
     Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
     b.for_seen_keys(head, first_query, q_rows, d_o_rows,
                     [&](const Matrix&, const Matrix& ds, const Matrix& operand) {
-                      dq_rows.noalias() += scale * (ds * operand);
+                      dq_rows.noalias() += scale_of_dq * (ds * operand);
                     });
   });
 
@@ -159,7 +164,7 @@ Reference gradients_of(const Backward& b) {
         const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
         const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
         dv_rows.noalias() += p.transpose() * (b.formulas.q_in_dv ? q_rows : d_o_rows);
-        dk_rows.noalias() += scale * (ds.transpose() * (b.formulas.do_in_dk ? d_o_rows : q_rows));
+        dk_rows.noalias() += scale_of_dk * (ds.transpose() * (b.formulas.do_in_dk ? d_o_rows : q_rows));
       }
     }
   });
@@ -198,26 +203,26 @@ std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, 
     other.causal = false;
     others.push_back({"without the causal mask", [&inputs, other] { return reference(other, inputs); }});
   }
+  const double scale = shape.logit_scale();
   const std::pair<const char*, Formulas> mistakes[] = {
       {"without D in dS = P * (dP - D)", {.ds = [](double p, double dp, double) { return p * dp; }}},
       {"without P in dS = P * (dP - D)", {.ds = [](double, double dp, double d) { return dp - d; }}},
-      {"with D added in dS = P * (dP - D)", {.ds = [](double p, double dp, double d) { return p * (dp + d); }}},
+      {"with D added in dS = P * (dP - D)",
+       {.ds = [](double p, double dp, double d) { return p * (dp + d); }}},
       {"with P in place of dP in dS = P * (dP - D)",
        {.ds = [](double p, double, double d) { return p * (p - d); }}},
       {"with P in place of dS", {.ds = [](double p, double, double) { return p; }}},
       {"with dP in place of dS", {.ds = [](double, double dp, double) { return dp; }}},
       {"with dP in place of P", {.weight_of_dv = [](double, double dp, double) { return dp; }}},
-      {"with dS in place of P",
-       {.weight_of_dv = [](double p, double dp, double d) { return p * (dp - d); }}},
+      {"with dS in place of P", {.weight_of_dv = [](double p, double dp, double d) { return p * (dp - d); }}},
       {"with k in place of v in dP = dO V^T", {.k_in_dp = true}},
       {"with v in place of k in dQ = scale * dS K", {.v_in_dq = true}},
       {"with do in place of q in dK = scale * dS^T Q", {.do_in_dk = true}},
-      {"with do in place of scale * q in dK = scale * dS^T Q",
-       {.do_in_dk = true, .scale_of_dq_and_dk = 1 / shape.logit_scale()}},
+      {"with do in place of scale * q in dK = scale * dS^T Q", {.do_in_dk = true, .scale_of_dk = 1 / scale}},
       {"with q in place of do in dV = P^T dO", {.q_in_dv = true}},
       {"with only the first of the heads that share a head of k and v in dK and dV", {.one_head = true}},
-      {"without the scale in dQ and dK", {.scale_of_dq_and_dk = 1 / shape.logit_scale()}},
-      {"with the scale applied twice to dQ and dK", {.scale_of_dq_and_dk = shape.logit_scale()}},
+      {"without the scale in dQ and dK", {.scale_of_dq = 1 / scale, .scale_of_dk = 1 / scale}},
+      {"with the scale applied twice to dQ and dK", {.scale_of_dq = scale, .scale_of_dk = scale}},
   };
   for (const auto& [change, formulas] : mistakes) {
     if (formulas.one_head && shape.heads == shape.kv_heads) continue;

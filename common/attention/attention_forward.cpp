@@ -146,8 +146,8 @@ Tolerances AttentionForward::tolerances(const Shape& shape) {
   return limits(1e-5, 1e-4);
 }
 
-std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMap& inputs,
-                                              const std::string&, const std::vector<std::int64_t>& index) {
+std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string&,
+                                              const std::vector<std::int64_t>& index) {
   constexpr std::int64_t kMostShown = 4;
   const std::int64_t query = index.at(2), seen = shape.visible_keys(query);
   if (seen == 0) return fmt::format("query {} sees no key", query);
@@ -187,8 +187,8 @@ static Reference with_heads_modulo(const AttentionShape& shape, const TensorMap&
 }
 
 std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, const TensorMap& inputs) {
-  std::vector<OtherProblem> others = with_mistaken_inputs(
-      inputs, [shape](const TensorMap& changed) { return reference(shape, changed); });
+  std::vector<OtherProblem> others =
+      with_mistaken_inputs(inputs, [shape](const TensorMap& changed) { return reference(shape, changed); });
   const auto add = [&](const char* change, const Shape& other) {
     others.push_back({change, [&inputs, other] { return reference(other, inputs); }});
   };

@@ -12,7 +12,7 @@ std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::st
   for (const OtherProblem& problem : problems) {
     const Reference expected = problem.reference();
     AsIf as_if{problem.change, {}};
-    bool is_told = false;  // the largest error of a tensor whose elements are much alike tells little by itself
+    bool is_told = false;  // kMaxAbs alone tells little: the elements of LSE are much alike
     for (const auto& [name, own] : failed) {
       const TensorCheck other = compare(outputs.at(name), expected.at(name), {own.measure, own.tolerance});
       if (!other.passed || kTimesBetter * other.error() > own.error()) continue;

@@ -16,7 +16,7 @@ constexpr std::size_t kMostElements = 2048;  // of the wrong ones
 constexpr std::size_t kFirstLook = 16;       // elements after which most rules can be dropped
 constexpr double kLeastShare = 0.75;
 constexpr double kMostCommon = 0.25;  // the largest share of places where a value may be found
-constexpr double kChance = 1e-4;  // the largest probability that a rule holds by chance
+constexpr double kChance = 1e-4;      // the largest probability that a rule holds by chance
 
 std::int64_t product(const std::vector<std::int64_t>& lengths, std::size_t first) {
   return std::accumulate(lengths.begin() + std::ptrdiff_t(first), lengths.end(), std::int64_t{1},

@@ -39,7 +39,7 @@ struct Relocation {
   int axis = -1;                ///< of kXor, kShift, kFixed and kMap
   std::int64_t by = 0;          ///< of kXor, kShift and kFixed
   TensorIndex offset = {};      ///< of kOffset
-  double share = 0;  ///< of the wrong elements that the rule holds for, not counting zeros and those that are not finite
+  double share = 0;  ///< of the wrong elements for which it holds, except those that are 0 or not finite
 };
 
 /// Finds the rule that holds for most wrong elements of an output that failed; nothing if none holds for three of four,

@@ -226,12 +226,8 @@ std::vector<std::string> describe_problem(const Report& report) {
 // ---- JSON
 
 Json to_json(const WrongIndices& axis) {
-  Json json = {{"length", axis.length},
-               {"count", axis.count},
-               {"first", axis.first},
-               {"last", axis.last},
-               {"step", axis.step},
-               {"period", axis.period},
+  Json json = {{"length", axis.length},  {"count", axis.count}, {"first", axis.first},
+               {"last", axis.last},      {"step", axis.step},   {"period", axis.period},
                {"ranges", Json::array()}};
   for (const IndexRange& range : axis.ranges)
     json["ranges"].push_back(Json::array({range.first, range.last}));
@@ -239,12 +235,8 @@ Json to_json(const WrongIndices& axis) {
 }
 
 Json to_json(const Relocation& rule) {
-  Json json = {{"tensor", rule.tensor},
-               {"is_input", rule.is_input},
-               {"element", rule.element},
-               {"source", rule.source},
-               {"relation", name_of(rule.relation)},
-               {"share", rule.share}};
+  Json json = {{"tensor", rule.tensor}, {"is_input", rule.is_input},          {"element", rule.element},
+               {"source", rule.source}, {"relation", name_of(rule.relation)}, {"share", rule.share}};
   if (rule.axis >= 0) json["axis"] = rule.axis;
   if (rule.by != 0 || rule.relation == Relation::kFixed) json["by"] = rule.by;
   if (!rule.offset.empty()) json["offset"] = rule.offset;

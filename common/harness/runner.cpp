@@ -58,8 +58,7 @@ Check check_outputs(const TensorMap& outputs, const Reference& reference, const 
 void find_relocations(Check& check, const TensorMap& outputs, const Reference& reference,
                       const Tolerances& tolerances, const TensorMap& inputs) {
   for (auto& [name, tensor] : check.tensors) {
-    if (tensor.pattern)
-      tensor.pattern->holds = find_relocation(name, outputs, reference, tolerances, inputs);
+    if (tensor.pattern) tensor.pattern->holds = find_relocation(name, outputs, reference, tolerances, inputs);
   }
 }
 

@@ -193,7 +193,8 @@ TEST(Pattern, AFewRangesOfIndices) {
   const WrongIndices quarters = wrong_columns(32, [](auto col) { return col / 8 % 2 == 1; });
   EXPECT_EQ(quarters.ranges, (Ranges{{8, 15}, {24, 31}}));
   EXPECT_EQ(quarters.period, 0);
-  const WrongIndices single = wrong_columns(9, [](auto col) { return col == 0 || col == 3 || col == 4 || col == 8; });
+  const WrongIndices single =
+      wrong_columns(9, [](auto col) { return col == 0 || col == 3 || col == 4 || col == 8; });
   EXPECT_EQ(single.ranges, (Ranges{{0, 0}, {3, 4}, {8, 8}}));
 }
 
@@ -238,7 +239,8 @@ TEST(Pattern, AFactorForEachLine) {
   EXPECT_TRUE(lines.factor_per_line);
   const WrongPattern none = pattern_of([](auto, auto col, float& y) { y *= float(2 + col); });
   EXPECT_FALSE(none.factor || none.factor_per_line);
-  const WrongPattern one = pattern_of([](auto row, auto col, float& y) { y *= row == 1 ? float(2 + col) : 1; });
+  const WrongPattern one =
+      pattern_of([](auto row, auto col, float& y) { y *= row == 1 ? float(2 + col) : 1; });
   EXPECT_FALSE(one.factor || one.factor_per_line);
 }
 

@@ -21,7 +21,8 @@ std::vector<AsIf> found_for(const AttentionShape& shape, const TensorMap& inputs
   const Reference other = AttentionForward::reference(shape, inputs);
   TensorMap outputs;
   for (const TensorSpec& spec : AttentionForward::outputs(kShape)) {
-    const std::vector<double>& values = spec.name == "lse" && !wrong_lse ? expected.at("lse") : other.at(spec.name);
+    const std::vector<double>& values =
+        spec.name == "lse" && !wrong_lse ? expected.at("lse") : other.at(spec.name);
     outputs[spec.name] = {spec.shape, {values.begin(), values.end()}};
   }
   const Check check = check_outputs(outputs, expected, AttentionForward::tolerances(kShape));

@@ -117,7 +117,7 @@ def passed(attempts: list[Attempt]) -> bool:
 
 
 def _times(factor: float) -> str:
-    return f"{number(factor)} times what they should be"
+    return f"{factor:.3g} times what they should be"
 
 
 def _list(words: list[str]) -> str:
@@ -230,7 +230,7 @@ def _factor(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
         text = f"all of them are too {much} by {number(abs(difference))}"
         if tensor == "lse":
             text += (
-                f", as if each sum were {number(math.exp(difference))} times as large"
+                f", as if each sum were {math.exp(difference):.3g} times as large"
             )
         return [text]
     if (factor := pattern.get("factor")) is not None:
