@@ -186,12 +186,56 @@ static Reference with_heads_modulo(const AttentionShape& shape, const TensorMap&
   return AttentionForward::reference(expanded, changed);
 }
 
+/// The outputs if P is in disorder before each row is divided by its sum, so that an element keeps the maximum of its own
+/// row. Queries beyond the last one have scores of 0, as where their rows of a tile are 0.
+static Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs,
+                                   const Disorder& disorder) {
+  TensorMap rounded = inputs;
+  for (auto& [name, tensor] : rounded) tensor.data = rounded_to(shape.dtype, tensor.data);
+  const std::vector<float> s = logits(shape, rounded.at("q"), rounded.at("k")).data;
+  const float* v = rounded.at("v").data.data();
+  Reference outputs = AttentionForward::reference(shape, inputs);
+  std::vector<double>& o = outputs.at("o");
+  std::fill(o.begin(), o.end(), 0.0);
+  const std::int64_t d = shape.head_dim;
+  for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+    const float* s_head = s.data() + head * shape.seq_q * shape.seq_k;
+    std::vector<double> max, sum;
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+      const float* row = s_head + query * shape.seq_k;
+      max.push_back(*std::max_element(row, row + shape.seq_k));
+      sum.push_back(std::exp(outputs.at("lse")[std::size_t(head * shape.seq_q + query)] - max.back()));
+    }
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+      if (std::isinf(max[std::size_t(query)])) continue;  // sees no key
+      for (std::int64_t key = 0; key < shape.seq_k; ++key) {
+        const Place from = disorder.source({query, key});
+        if (from.col >= shape.seq_k) continue;
+        const double p =
+            from.row < shape.seq_q
+                ? std::exp(s_head[from.row * shape.seq_k + from.col] - max[std::size_t(from.row)])
+                : 1.0;
+        if (!(p > 0)) continue;  // hidden
+        const float* v_row = v + (shape.kv_head(head) * shape.seq_k + key) * d;
+        for (std::int64_t col = 0; col < d; ++col)
+          o[std::size_t((head * shape.seq_q + query) * d + col)] += p / sum[std::size_t(query)] * v_row[col];
+      }
+    }
+  }
+  return outputs;
+}
+
 std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, const TensorMap& inputs) {
   std::vector<OtherProblem> others =
       with_mistaken_inputs(inputs, [shape](const TensorMap& changed) { return reference(shape, changed); });
   const auto add = [&](const char* change, const Shape& other) {
     others.push_back({change, [&inputs, other] { return reference(other, inputs); }});
   };
+  for (const Disorder& disorder : disorders()) {
+    if (!disorder.mixes_rows) continue;  // P with other columns is V with other rows
+    others.push_back({fmt::format("if P had {}", disorder.words),
+                      [&inputs, &disorder, shape] { return with_disordered_p(shape, inputs, disorder); }});
+  }
   if (shape.causal) {
     Shape other = shape;
     other.causal = false;

@@ -93,8 +93,8 @@ struct AttentionForward {
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
 
-  /// Without the mask; without the scale, or with it applied twice; with another head of K and V for a head of Q; and
-  /// with_mistaken_inputs().
+  /// Without the mask; without the scale, or with it applied twice; with another head of K and V for a head of Q; with P
+  /// in disorder; and with_mistaken_inputs().
   /// @param inputs  must outlive the result
   static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
 

@@ -9,23 +9,14 @@
 namespace fa {
 namespace {
 
-struct Place {
-  std::int64_t row, col;
-};
-
-/// A way to read the last two dimensions in the wrong order.
-struct Disorder {
-  const char* words;
-  Place (*source)(Place);  ///< where the element is read that belongs in a place
-};
-
 constexpr std::int64_t kHalf = 8;  // of a tile of 16 x 16
 
 constexpr Disorder kDisorders[] = {
     {"the top right and the bottom left quarter of every 16 x 16 tile swapped",
      [](Place at) {
        return Place{(at.row & ~kHalf) | (at.col & kHalf), (at.col & ~kHalf) | (at.row & kHalf)};
-     }},
+     },
+     true},
     {"rows 0 to 7 and 8 to 15 of every 16 swapped",
      [](Place at) {
        return Place{at.row ^ kHalf, at.col};
@@ -57,7 +48,8 @@ constexpr Disorder kDisorders[] = {
     {"every 8 x 8 tile transposed",
      [](Place at) {
        return Place{(at.row & ~7) | (at.col & 7), (at.col & ~7) | (at.row & 7)};
-     }},
+     },
+     true},
 };
 
 /// Rows beyond the end are 0, as in a tile that is copied to shared memory.
@@ -74,6 +66,8 @@ Tensor disordered(const Tensor& tensor, const Disorder& disorder) {
 }
 
 }  // namespace
+
+std::span<const Disorder> disorders() { return kDisorders; }
 
 std::vector<OtherProblem> with_mistaken_inputs(const TensorMap& inputs,
                                                const std::function<Reference(const TensorMap&)>& reference) {

@@ -283,5 +283,22 @@ TEST(AttentionForwardOthers, TakeAnInputForAnotherOrInAnotherOrder) {
             AttentionForward::reference(shape, changed));
 }
 
+TEST(AttentionForwardOthers, HavePInDisorder) {
+  // One element per row and V = 2^key, so that O is a sum of distinct powers, and K = 0, so that each P is 1.
+  const Shape shape{.seq_q = 12, .seq_k = 16, .head_dim = 1, .causal = true};
+  TensorMap inputs = AttentionForward::random_inputs(shape, Init::kNormal, 1);
+  std::fill(inputs["k"].data.begin(), inputs["k"].data.end(), 0.0f);
+  for (std::size_t key = 0; key < 16; ++key) inputs["v"].data[key] = std::exp2(float(key));
+  const Reference other = other_problem(
+      shape, inputs, "if P had the top right and the bottom left quarter of every 16 x 16 tile swapped");
+  EXPECT_EQ(other.at("lse"), AttentionForward::reference(shape, inputs).at("lse"));
+  // Row 0 sees keys 0 to 4. Its keys 8 to 15 have the P of row 8 and keys 0 to 7, all of which that row sees.
+  EXPECT_NEAR(other.at("o")[0], (0x1Fp0 + 0xFF00p0) / 5, 1e-9);
+  // Row 5 sees keys 0 to 9. Row 13 does not exist: its scores are 0.
+  EXPECT_NEAR(other.at("o")[5], (0xFFp0 + 0xFF00p0) / 10, 1e-9);
+  // Row 9 sees keys 0 to 13. Its keys 0 to 7 have the P of row 1 and keys 8 to 15, none of which that row sees.
+  EXPECT_NEAR(other.at("o")[9], 0x3F00p0 / 14, 1e-9);
+}
+
 }  // namespace
 }  // namespace fa
