@@ -166,8 +166,10 @@ std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMa
   return text;
 }
 
+namespace {
+
 /// The outputs if head h of Q reads head h % kv_heads of K and V.
-static Reference with_heads_modulo(const AttentionShape& shape, const TensorMap& inputs) {
+Reference with_heads_modulo(const AttentionShape& shape, const TensorMap& inputs) {
   AttentionShape expanded = shape;
   expanded.kv_heads = shape.heads;
   TensorMap changed = inputs;
@@ -186,44 +188,61 @@ static Reference with_heads_modulo(const AttentionShape& shape, const TensorMap&
   return AttentionForward::reference(expanded, changed);
 }
 
+/// P before its rows are divided by their sums: exp(score - maximum of its row). As in tiles of a fixed size, there are
+/// queries beyond the last one, whose scores are 0, and keys beyond the last one, which are hidden.
+class UnnormalizedP {
+ public:
+  UnnormalizedP(const AttentionShape& shape, const Tensor& q, const Tensor& k)
+      : shape_(shape), scores_(logits(shape, q, k).data) {
+    for (auto row = scores_.begin(); row != scores_.end(); row += shape.seq_k)
+      max_.push_back(*std::max_element(row, row + shape.seq_k));
+  }
+
+  /// The maximum of a row; -inf if it sees no key.
+  double max(std::int64_t head, std::int64_t query) const {
+    return max_[std::size_t(head * shape_.seq_q + query)];
+  }
+
+  double at(std::int64_t head, Place place) const {
+    if (place.col >= shape_.seq_k) return 0;
+    if (place.row >= shape_.seq_q) return 1;
+    const double most = max(head, place.row);
+    const std::int64_t row = head * shape_.seq_q + place.row;
+    return most == -kInf ? 0 : std::exp(scores_[std::size_t(row * shape_.seq_k + place.col)] - most);
+  }
+
+ private:
+  const AttentionShape& shape_;
+  std::vector<float> scores_;
+  std::vector<double> max_;
+};
+
 /// The outputs if P is in disorder before each row is divided by its sum, so that an element keeps the maximum of its own
-/// row. Queries beyond the last one have scores of 0, as where their rows of a tile are 0.
-static Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs,
-                                   const Disorder& disorder) {
+/// row.
+Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs, const Disorder& disorder) {
   TensorMap rounded = inputs;
   for (auto& [name, tensor] : rounded) tensor.data = rounded_to(shape.dtype, tensor.data);
-  const std::vector<float> s = logits(shape, rounded.at("q"), rounded.at("k")).data;
-  const float* v = rounded.at("v").data.data();
+  const UnnormalizedP p(shape, rounded.at("q"), rounded.at("k"));
+  const std::vector<float>& v = rounded.at("v").data;
   Reference outputs = AttentionForward::reference(shape, inputs);
   std::vector<double>& o = outputs.at("o");
-  std::fill(o.begin(), o.end(), 0.0);
-  const std::int64_t d = shape.head_dim;
-  for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
-    const float* s_head = s.data() + head * shape.seq_q * shape.seq_k;
-    std::vector<double> max, sum;
-    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
-      const float* row = s_head + query * shape.seq_k;
-      max.push_back(*std::max_element(row, row + shape.seq_k));
-      sum.push_back(std::exp(outputs.at("lse")[std::size_t(head * shape.seq_q + query)] - max.back()));
-    }
-    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
-      if (std::isinf(max[std::size_t(query)])) continue;  // sees no key
-      for (std::int64_t key = 0; key < shape.seq_k; ++key) {
-        const Place from = disorder.source({query, key});
-        if (from.col >= shape.seq_k) continue;
-        const double p =
-            from.row < shape.seq_q
-                ? std::exp(s_head[from.row * shape.seq_k + from.col] - max[std::size_t(from.row)])
-                : 1.0;
-        if (!(p > 0)) continue;  // hidden
-        const float* v_row = v + (shape.kv_head(head) * shape.seq_k + key) * d;
-        for (std::int64_t col = 0; col < d; ++col)
-          o[std::size_t((head * shape.seq_q + query) * d + col)] += p / sum[std::size_t(query)] * v_row[col];
-      }
+  for (std::int64_t row = 0; row < shape.batch * shape.heads * shape.seq_q; ++row) {
+    const std::int64_t head = row / shape.seq_q, query = row % shape.seq_q;
+    if (p.max(head, query) == -kInf) continue;
+    const auto o_row = o.begin() + row * shape.head_dim;
+    std::fill_n(o_row, shape.head_dim, 0.0);
+    const double sum = std::exp(outputs.at("lse")[std::size_t(row)] - p.max(head, query));
+    for (std::int64_t key = 0; key < shape.seq_k; ++key) {
+      const double weight = p.at(head, disorder.source({query, key})) / sum;
+      const auto v_row = v.begin() + (shape.kv_head(head) * shape.seq_k + key) * shape.head_dim;
+      std::transform(v_row, v_row + shape.head_dim, o_row, o_row,
+                     [=](float value, double so_far) { return so_far + weight * value; });
     }
   }
   return outputs;
 }
+
+}  // namespace
 
 std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, const TensorMap& inputs) {
   std::vector<OtherProblem> others =
