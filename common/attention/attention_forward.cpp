@@ -188,6 +188,45 @@ Reference with_heads_modulo(const AttentionShape& shape, const TensorMap& inputs
   return AttentionForward::reference(expanded, changed);
 }
 
+/// Matrices of `rows` rows, cut off or padded with zeros.
+template <class T>
+std::vector<T> with_rows(const std::vector<T>& matrices, std::int64_t rows, std::int64_t wanted,
+                         std::int64_t cols) {
+  std::vector<T> changed;
+  for (auto matrix = matrices.begin(); matrix != matrices.end(); matrix += rows * cols) {
+    changed.insert(changed.end(), matrix, matrix + std::min(rows, wanted) * cols);
+    changed.resize(changed.size() + std::size_t(std::max<std::int64_t>(0, wanted - rows) * cols));
+  }
+  return changed;
+}
+
+/// The outputs if each query sees more keys, also a key of zeros after the last one.
+Reference with_more_keys_seen(const AttentionShape& shape, const TensorMap& inputs, std::int64_t more) {
+  AttentionShape larger = shape;
+  larger.seq_k += more;
+  TensorMap changed = inputs;
+  for (const char* name : {"k", "v"}) {
+    Tensor& tensor = changed.at(name);
+    tensor.shape[2] = larger.seq_k;
+    tensor.data = with_rows(tensor.data, shape.seq_k, larger.seq_k, shape.head_dim);
+  }
+  return AttentionForward::reference(larger, changed);
+}
+
+/// The outputs if each query sees fewer keys, with a causal mask.
+Reference with_fewer_keys_seen(const AttentionShape& shape, const TensorMap& inputs, std::int64_t fewer) {
+  AttentionShape larger = shape;  // the last query sees all keys: let it be one that does not exist
+  larger.seq_q += fewer;
+  TensorMap changed = inputs;
+  Tensor& q = changed.at("q");
+  q.shape[2] = larger.seq_q;
+  q.data = with_rows(q.data, shape.seq_q, larger.seq_q, shape.head_dim);
+  Reference outputs = AttentionForward::reference(larger, changed);
+  outputs.at("o") = with_rows(outputs.at("o"), larger.seq_q, shape.seq_q, shape.head_dim);
+  outputs.at("lse") = with_rows(outputs.at("lse"), larger.seq_q, shape.seq_q, 1);
+  return outputs;
+}
+
 /// P before its rows are divided by their sums: exp(score - maximum of its row). As in tiles of a fixed size, there are
 /// queries beyond the last one, whose scores are 0, and keys beyond the last one, which are hidden.
 class UnnormalizedP {
@@ -255,10 +294,18 @@ std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, c
     others.push_back({fmt::format("if P had {}", disorder.words),
                       [&inputs, &disorder, shape] { return with_disordered_p(shape, inputs, disorder); }});
   }
+  others.push_back({"if every query saw one key more, and zeros for a key after the last",
+                    [&inputs, shape] { return with_more_keys_seen(shape, inputs, 1); }});
   if (shape.causal) {
     Shape other = shape;
     other.causal = false;
     add("without the causal mask", other);
+    others.push_back({"if every query saw one key fewer",
+                      [&inputs, shape] { return with_fewer_keys_seen(shape, inputs, 1); }});
+    if (const std::int64_t hidden = shape.seq_k - shape.seq_q; hidden > 0) {
+      others.push_back({"if query i saw keys 0 to i",
+                        [&inputs, shape, hidden] { return with_fewer_keys_seen(shape, inputs, hidden); }});
+    }
   }
   const double scale = shape.logit_scale();
   for (const auto& [change, factor] : {std::pair{"without the scale", 1.0},

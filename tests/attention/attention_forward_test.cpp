@@ -300,5 +300,25 @@ TEST(AttentionForwardOthers, HavePInDisorder) {
   EXPECT_NEAR(other.at("o")[9], 0x3F00p0 / 14, 1e-9);
 }
 
+TEST(AttentionForwardOthers, HaveAMaskThatIsOffByOneOrBeginsAtTheFirstKey) {
+  // V = 2^key and K = 0: O is the mean of the powers for the keys that a query sees.
+  const Shape shape{.heads = 2, .kv_heads = 2, .seq_q = 3, .seq_k = 5, .head_dim = 1, .causal = true};
+  TensorMap inputs = AttentionForward::random_inputs(shape, Init::kNormal, 1);
+  std::fill(inputs["k"].data.begin(), inputs["k"].data.end(), 0.0f);
+  for (std::size_t key = 0; key < 10; ++key) inputs["v"].data[key] = std::exp2(float(key % 5));
+  const auto expect_o = [&](const std::string& change, const std::vector<double>& of_a_head) {
+    SCOPED_TRACE(change);
+    const Reference other = other_problem(shape, inputs, change);
+    ASSERT_EQ(other.at("o").size(), 6u);
+    ASSERT_EQ(other.at("lse").size(), 6u);
+    for (std::size_t row = 0; row < 6; ++row)
+      EXPECT_NEAR(other.at("o")[row], of_a_head[row % 3], 1e-12) << row;
+  };
+  expect_o("if every query saw one key more, and zeros for a key after the last",
+           {15.0 / 4, 31.0 / 5, 31.0 / 6});
+  expect_o("if every query saw one key fewer", {3.0 / 2, 7.0 / 3, 15.0 / 4});
+  expect_o("if query i saw keys 0 to i", {1, 3.0 / 2, 7.0 / 3});
+}
+
 }  // namespace
 }  // namespace fa
