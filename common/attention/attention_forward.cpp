@@ -213,6 +213,23 @@ Reference with_more_keys_seen(const AttentionShape& shape, const TensorMap& inpu
   return AttentionForward::reference(larger, changed);
 }
 
+/// The outputs if each query sees more keys, with a causal mask, but none after the last one.
+Reference with_more_keys_seen_if_any(const AttentionShape& shape, const TensorMap& inputs,
+                                     std::int64_t more) {
+  AttentionShape without_mask = shape;
+  without_mask.causal = false;
+  Reference outputs = with_more_keys_seen(shape, inputs, more);
+  const Reference all = AttentionForward::reference(without_mask, inputs);
+  for (const auto& [name, cols] : {std::pair{"o", shape.head_dim}, {"lse", std::int64_t{1}}}) {
+    for (std::int64_t row = 0; row < shape.batch * shape.heads * shape.seq_q; ++row) {
+      if (row % shape.seq_q < shape.seq_q - more) continue;
+      const auto from = all.at(name).begin() + row * cols;
+      std::copy_n(from, cols, outputs.at(name).begin() + row * cols);
+    }
+  }
+  return outputs;
+}
+
 /// The outputs if each query sees fewer keys, with a causal mask.
 Reference with_fewer_keys_seen(const AttentionShape& shape, const TensorMap& inputs, std::int64_t fewer) {
   AttentionShape larger = shape;  // the last query sees all keys: let it be one that does not exist
@@ -300,12 +317,15 @@ std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, c
     Shape other = shape;
     other.causal = false;
     add("without the causal mask", other);
-    others.push_back({"if every query saw one key fewer",
-                      [&inputs, shape] { return with_fewer_keys_seen(shape, inputs, 1); }});
-    if (const std::int64_t hidden = shape.seq_k - shape.seq_q; hidden > 0) {
-      others.push_back({"if query i saw keys 0 to i",
-                        [&inputs, shape, hidden] { return with_fewer_keys_seen(shape, inputs, hidden); }});
-    }
+    const auto add_mask = [&](const char* change, std::int64_t more) {
+      others.push_back({change, [&inputs, shape, more] {
+                          return more > 0 ? with_more_keys_seen_if_any(shape, inputs, more)
+                                          : with_fewer_keys_seen(shape, inputs, -more);
+                        }});
+    };
+    add_mask("if every query saw one key more", 1);
+    add_mask("if every query saw one key fewer", -1);
+    if (shape.seq_q != shape.seq_k) add_mask("if query i saw keys 0 to i", shape.seq_q - shape.seq_k);
   }
   const double scale = shape.logit_scale();
   for (const auto& [change, factor] : {std::pair{"without the scale", 1.0},

@@ -316,8 +316,19 @@ TEST(AttentionForwardOthers, HaveAMaskThatIsOffByOneOrBeginsAtTheFirstKey) {
   };
   expect_o("if every query saw one key more, and zeros for a key after the last",
            {15.0 / 4, 31.0 / 5, 31.0 / 6});
+  expect_o("if every query saw one key more", {15.0 / 4, 31.0 / 5, 31.0 / 5});
   expect_o("if every query saw one key fewer", {3.0 / 2, 7.0 / 3, 15.0 / 4});
   expect_o("if query i saw keys 0 to i", {1, 3.0 / 2, 7.0 / 3});
+}
+
+TEST(AttentionForwardOthers, HaveAMaskFromTheFirstKeyAlsoWithMoreQueriesThanKeys) {
+  const Shape shape{.seq_q = 4, .seq_k = 2, .head_dim = 1, .causal = true};
+  TensorMap inputs = AttentionForward::random_inputs(shape, Init::kNormal, 1);
+  inputs["k"].data = {0, 0};
+  inputs["v"].data = {1, 4};
+  const Reference other = other_problem(shape, inputs, "if query i saw keys 0 to i");
+  EXPECT_EQ(other.at("o"), (std::vector<double>{1, 2.5, 2.5, 2.5}));
+  EXPECT_EQ(other.at("lse"), (std::vector<double>{0, std::log(2), std::log(2), std::log(2)}));
 }
 
 }  // namespace
