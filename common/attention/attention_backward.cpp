@@ -21,9 +21,21 @@ using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::
 
 constexpr std::int64_t kBlock = 64;  // queries or keys computed together
 
+/// The formulas, so that some of them can be wrong. The functions get P, dP and D of an element.
+struct Formulas {
+  using OfElement = double (*)(double p, double dp, double d);
+  OfElement ds = [](double p, double dp, double d) { return p * (dp - d); };
+  OfElement weight_of_dv = [](double p, double, double) { return p; };
+  bool k_in_dp = false;                                     ///< in place of V
+  bool v_in_dq = false, do_in_dk = false, q_in_dv = false;  ///< in place of K, Q and dO
+  bool one_head = false;                                    ///< of those that share a head of K and V
+  double scale_of_dq = 1, scale_of_dk = 1;                  ///< times the scale of the logits
+};
+
 /// The tensors of a problem, and the statistics of each row of scores.
 struct Backward {
   const AttentionShape& shape;
+  const Formulas formulas;
   std::vector<float> q, k, v, d_o;
   std::vector<double> lse;  ///< [batch * heads * seq_q]
   std::vector<double> d;    ///< [batch * heads * seq_q]: rowsum(dO * O)
@@ -31,8 +43,9 @@ struct Backward {
   /// size of 1 move D, if they are independent.
   std::vector<double> d_norm;
 
-  Backward(const AttentionShape& problem, const TensorMap& inputs)
+  Backward(const AttentionShape& problem, const TensorMap& inputs, const Formulas& of_gradients = {})
       : shape(problem),
+        formulas(of_gradients),
         q(rounded_to(shape.dtype, inputs.at("q").data)),
         k(rounded_to(shape.dtype, inputs.at("k").data)),
         v(rounded_to(shape.dtype, inputs.at("v").data)),
@@ -61,14 +74,19 @@ struct Backward {
                                      const Matrix& d_o_rows, std::int64_t first_key, const Matrix& k_rows,
                                      const Matrix& v_rows) const {
     Matrix p = shape.logit_scale() * (q_rows * k_rows.transpose());
-    Matrix ds = d_o_rows * v_rows.transpose();
+    Matrix ds = d_o_rows * (formulas.k_in_dp ? k_rows : v_rows).transpose();
     for (std::int64_t query = 0; query < p.rows(); ++query) {
       const auto row = std::size_t(head * shape.seq_q + first_query + query);
       const std::int64_t visible = shape.visible_keys(first_query + query) - first_key;
       for (std::int64_t key = 0; key < p.cols(); ++key) {
-        const bool seen = key < visible;
-        p(query, key) = seen ? std::exp(p(query, key) - lse[row]) : 0;
-        ds(query, key) = seen ? p(query, key) * (ds(query, key) - d[row]) : 0;
+        double &of_p = p(query, key), &of_ds = ds(query, key);  // so far the logit and dP
+        if (key >= visible) {
+          of_p = of_ds = 0;
+          continue;
+        }
+        const double weight = std::exp(of_p - lse[row]), dp = of_ds;
+        of_p = formulas.weight_of_dv(weight, dp, d[row]);
+        of_ds = formulas.ds(weight, dp, d[row]);
       }
     }
     return {std::move(p), std::move(ds)};
@@ -84,7 +102,7 @@ struct Backward {
       const std::int64_t keys = std::min(kBlock, seen - first_key);
       const Matrix k_rows = rows(k, key_row, keys), v_rows = rows(v, key_row, keys);
       const auto [p, ds] = p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
-      body(p, ds, k_rows);
+      body(p, ds, formulas.v_in_dq ? v_rows : k_rows);
     }
   }
 };
@@ -105,6 +123,52 @@ std::int64_t blocks_of(std::int64_t length) { return (length + kBlock - 1) / kBl
 Eigen::Map<Matrix> rows_of(std::vector<double>& tensor, std::int64_t first, std::int64_t count,
                            std::int64_t head_dim) {
   return {tensor.data() + first * head_dim, count, head_dim};
+}
+
+/// dQ, dK and dV.
+Reference gradients_of(const Backward& b) {
+  const AttentionShape& shape = b.shape;
+  const double scale_of_dq = shape.logit_scale() * b.formulas.scale_of_dq;
+  const double scale_of_dk = shape.logit_scale() * b.formulas.scale_of_dk;
+
+  // Outer loop over queries, inner loop over keys: dQ.
+  const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
+  const std::int64_t query_blocks = blocks_of(shape.seq_q), key_blocks = blocks_of(shape.seq_k);
+  std::vector<double> dq(b.q.size(), 0.0), dk(b.k.size(), 0.0), dv(b.v.size(), 0.0);
+  for_each(heads * query_blocks, [&](std::int64_t number) {
+    const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
+    const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
+    const std::int64_t first_row = head * shape.seq_q + first_query;
+    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+    Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
+    b.for_seen_keys(head, first_query, q_rows, d_o_rows,
+                    [&](const Matrix&, const Matrix& ds, const Matrix& operand) {
+                      dq_rows.noalias() += scale_of_dq * (ds * operand);
+                    });
+  });
+
+  // Outer loop over keys, inner loop over the queries of all heads that share them: dK and dV.
+  for_each(shape.batch * shape.kv_heads * key_blocks, [&](std::int64_t number) {
+    const std::int64_t kv_head = number / key_blocks, first_key = number % key_blocks * kBlock;
+    const std::int64_t keys = std::min(kBlock, shape.seq_k - first_key);
+    const std::int64_t key_row = kv_head * shape.seq_k + first_key;
+    const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
+    Eigen::Map<Matrix> dk_rows = rows_of(dk, key_row, keys, shape.head_dim);
+    Eigen::Map<Matrix> dv_rows = rows_of(dv, key_row, keys, shape.head_dim);
+    const std::int64_t first_head = kv_head * group, heads_of_key = b.formulas.one_head ? 1 : group;
+    for (std::int64_t head = first_head; head < first_head + heads_of_key; ++head) {
+      for (std::int64_t first_query = 0; first_query < shape.seq_q; first_query += kBlock) {
+        const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
+        if (shape.visible_keys(first_query + queries - 1) <= first_key) continue;
+        const std::int64_t first_row = head * shape.seq_q + first_query;
+        const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+        const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
+        dv_rows.noalias() += p.transpose() * (b.formulas.q_in_dv ? q_rows : d_o_rows);
+        dk_rows.noalias() += scale_of_dk * (ds.transpose() * (b.formulas.do_in_dk ? d_o_rows : q_rows));
+      }
+    }
+  });
+  return {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
 }
 
 }  // namespace
@@ -129,45 +193,44 @@ TensorMap AttentionBackward::random_inputs(const Shape& shape, Init init, std::u
 }
 
 Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inputs) {
-  const Backward b(shape, inputs);
+  return gradients_of(Backward(shape, inputs));
+}
 
-  // Outer loop over queries, inner loop over keys: dQ.
-  const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
-  const std::int64_t query_blocks = blocks_of(shape.seq_q), key_blocks = blocks_of(shape.seq_k);
-  std::vector<double> dq(b.q.size(), 0.0), dk(b.k.size(), 0.0), dv(b.v.size(), 0.0);
-  for_each(heads * query_blocks, [&](std::int64_t number) {
-    const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
-    const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
-    const std::int64_t first_row = head * shape.seq_q + first_query;
-    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
-    Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
-    b.for_seen_keys(head, first_query, q_rows, d_o_rows,
-                    [&](const Matrix&, const Matrix& ds, const Matrix& k_rows) {
-                      dq_rows.noalias() += shape.logit_scale() * (ds * k_rows);
-                    });
-  });
-
-  // Outer loop over keys, inner loop over the queries of all heads that share them: dK and dV.
-  for_each(shape.batch * shape.kv_heads * key_blocks, [&](std::int64_t number) {
-    const std::int64_t kv_head = number / key_blocks, first_key = number % key_blocks * kBlock;
-    const std::int64_t keys = std::min(kBlock, shape.seq_k - first_key);
-    const std::int64_t key_row = kv_head * shape.seq_k + first_key;
-    const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
-    Eigen::Map<Matrix> dk_rows = rows_of(dk, key_row, keys, shape.head_dim);
-    Eigen::Map<Matrix> dv_rows = rows_of(dv, key_row, keys, shape.head_dim);
-    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      for (std::int64_t first_query = 0; first_query < shape.seq_q; first_query += kBlock) {
-        const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
-        if (shape.visible_keys(first_query + queries - 1) <= first_key) continue;
-        const std::int64_t first_row = head * shape.seq_q + first_query;
-        const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
-        const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
-        dv_rows.noalias() += p.transpose() * d_o_rows;
-        dk_rows.noalias() += shape.logit_scale() * (ds.transpose() * q_rows);
-      }
-    }
-  });
-  return {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
+std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, const TensorMap& inputs) {
+  std::vector<OtherProblem> others;
+  if (shape.causal) {
+    Shape other = shape;
+    other.causal = false;
+    others.push_back({"without the causal mask", [&inputs, other] { return reference(other, inputs); }});
+  }
+  const double scale = shape.logit_scale();
+  const std::pair<const char*, Formulas> mistakes[] = {
+      {"without D in dS = P * (dP - D)", {.ds = [](double p, double dp, double) { return p * dp; }}},
+      {"without P in dS = P * (dP - D)", {.ds = [](double, double dp, double d) { return dp - d; }}},
+      {"with D added in dS = P * (dP - D)",
+       {.ds = [](double p, double dp, double d) { return p * (dp + d); }}},
+      {"with P in place of dP in dS = P * (dP - D)",
+       {.ds = [](double p, double, double d) { return p * (p - d); }}},
+      {"with P in place of dS", {.ds = [](double p, double, double) { return p; }}},
+      {"with dP in place of dS", {.ds = [](double, double dp, double) { return dp; }}},
+      {"with dP in place of P", {.weight_of_dv = [](double, double dp, double) { return dp; }}},
+      {"with dS in place of P", {.weight_of_dv = [](double p, double dp, double d) { return p * (dp - d); }}},
+      {"with k in place of v in dP = dO V^T", {.k_in_dp = true}},
+      {"with v in place of k in dQ = scale * dS K", {.v_in_dq = true}},
+      {"with do in place of q in dK = scale * dS^T Q", {.do_in_dk = true}},
+      {"with do in place of scale * q in dK = scale * dS^T Q", {.do_in_dk = true, .scale_of_dk = 1 / scale}},
+      {"with q in place of do in dV = P^T dO", {.q_in_dv = true}},
+      {"with only the first of the heads that share a head of k and v in dK and dV", {.one_head = true}},
+      {"without the scale in dQ and dK", {.scale_of_dq = 1 / scale, .scale_of_dk = 1 / scale}},
+      {"with the scale applied twice to dQ and dK", {.scale_of_dq = scale, .scale_of_dk = scale}},
+  };
+  for (const auto& [change, formulas] : mistakes) {
+    if (formulas.one_head && shape.heads == shape.kv_heads) continue;
+    others.push_back({change, [&inputs, shape, wrong = formulas] {
+                        return gradients_of(Backward(shape, inputs, wrong));
+                      }});
+  }
+  return others;
 }
 
 Tolerances AttentionBackward::tolerances(const Shape& shape) {

@@ -58,6 +58,16 @@ struct AttentionBackward {
   /// @param gradients  reference(shape, inputs)
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& gradients);
 
+  /// For an element of dq, as AttentionForward::describe_inputs(); otherwise empty.
+  static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
+                                     const std::vector<std::int64_t>& index) {
+    return output == "dq" ? AttentionForward::describe_inputs(shape, inputs, "o", index) : "";
+  }
+
+  /// Without the mask, and with a factor or an operand of the formulas left out or exchanged for another.
+  /// @param inputs  must outlive the result
+  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
+
   /// Five matrix products, compared with two in the forward pass: 10 * head_dim for each query and each key that it sees.
   static double flops(const Shape& shape);
 

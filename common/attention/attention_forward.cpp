@@ -1,9 +1,12 @@
 #include "attention/attention_forward.hpp"
 
+#include <fmt/format.h>
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "attention/half.hpp"
 #include "attention/parallel.hpp"
@@ -141,6 +144,202 @@ Tolerances AttentionForward::tolerances(const Shape& shape) {
     case DType::kBFloat16: return limits(2 * kBFloat16, 8 * kBFloat16);
   }
   return limits(1e-5, 1e-4);
+}
+
+std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string&,
+                                              const std::vector<std::int64_t>& index) {
+  constexpr std::int64_t kMostShown = 4;
+  const std::int64_t query = index.at(2), seen = shape.visible_keys(query);
+  if (seen == 0) return fmt::format("query {} sees no key", query);
+  std::string text = fmt::format("query {} sees {}", query, seen);
+  if (seen < shape.seq_k) text += fmt::format(" of {}", shape.seq_k);
+  text += shape.seq_k == 1 ? " key" : " keys";
+  if (seen > kMostShown) return seen < shape.seq_k ? text : "";
+  const std::int64_t head = index.at(0) * shape.heads + index.at(1), d = shape.head_dim;
+  const float* q = inputs.at("q").data.data() + (head * shape.seq_q + query) * d;
+  const float* k = inputs.at("k").data.data() + shape.kv_head(head) * shape.seq_k * d;
+  text += seen == 1 ? "; its scaled logit is" : "; their scaled logits are";
+  for (std::int64_t key = 0; key < seen; ++key) {
+    const double logit = shape.logit_scale() * std::inner_product(q, q + d, k + key * d, 0.0);
+    text += fmt::format("{} {:.4g}", key == 0 ? "" : ",", logit);
+  }
+  return text;
+}
+
+namespace {
+
+/// The outputs if head h of Q reads head h % kv_heads of K and V.
+Reference with_heads_modulo(const AttentionShape& shape, const TensorMap& inputs) {
+  AttentionShape expanded = shape;
+  expanded.kv_heads = shape.heads;
+  TensorMap changed = inputs;
+  const std::int64_t matrix = shape.seq_k * shape.head_dim;
+  for (const char* name : {"k", "v"}) {
+    Tensor& tensor = changed.at(name);
+    tensor.shape[1] = shape.heads;
+    tensor.data.clear();
+    for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+      const std::int64_t batch = head / shape.heads;
+      const std::int64_t kv_head = batch * shape.kv_heads + head % shape.heads % shape.kv_heads;
+      const auto begin = inputs.at(name).data.begin() + kv_head * matrix;
+      tensor.data.insert(tensor.data.end(), begin, begin + matrix);
+    }
+  }
+  return AttentionForward::reference(expanded, changed);
+}
+
+/// Matrices of `rows` rows, cut off or padded with zeros.
+template <class T>
+std::vector<T> with_rows(const std::vector<T>& matrices, std::int64_t rows, std::int64_t wanted,
+                         std::int64_t cols) {
+  std::vector<T> changed;
+  for (auto matrix = matrices.begin(); matrix != matrices.end(); matrix += rows * cols) {
+    changed.insert(changed.end(), matrix, matrix + std::min(rows, wanted) * cols);
+    changed.resize(changed.size() + std::size_t(std::max<std::int64_t>(0, wanted - rows) * cols));
+  }
+  return changed;
+}
+
+/// The outputs if each query sees more keys, also a key of zeros after the last one.
+Reference with_more_keys_seen(const AttentionShape& shape, const TensorMap& inputs, std::int64_t more) {
+  AttentionShape larger = shape;
+  larger.seq_k += more;
+  TensorMap changed = inputs;
+  for (const char* name : {"k", "v"}) {
+    Tensor& tensor = changed.at(name);
+    tensor.shape[2] = larger.seq_k;
+    tensor.data = with_rows(tensor.data, shape.seq_k, larger.seq_k, shape.head_dim);
+  }
+  return AttentionForward::reference(larger, changed);
+}
+
+/// The outputs if each query sees more keys, with a causal mask, but none after the last one.
+Reference with_more_keys_seen_if_any(const AttentionShape& shape, const TensorMap& inputs,
+                                     std::int64_t more) {
+  AttentionShape without_mask = shape;
+  without_mask.causal = false;
+  Reference outputs = with_more_keys_seen(shape, inputs, more);
+  const Reference all = AttentionForward::reference(without_mask, inputs);
+  for (const auto& [name, cols] : {std::pair{"o", shape.head_dim}, {"lse", std::int64_t{1}}}) {
+    for (std::int64_t row = 0; row < shape.batch * shape.heads * shape.seq_q; ++row) {
+      if (row % shape.seq_q < shape.seq_q - more) continue;
+      const auto from = all.at(name).begin() + row * cols;
+      std::copy_n(from, cols, outputs.at(name).begin() + row * cols);
+    }
+  }
+  return outputs;
+}
+
+/// The outputs if each query sees fewer keys, with a causal mask.
+Reference with_fewer_keys_seen(const AttentionShape& shape, const TensorMap& inputs, std::int64_t fewer) {
+  AttentionShape larger = shape;  // the last query sees all keys: let it be one that does not exist
+  larger.seq_q += fewer;
+  TensorMap changed = inputs;
+  Tensor& q = changed.at("q");
+  q.shape[2] = larger.seq_q;
+  q.data = with_rows(q.data, shape.seq_q, larger.seq_q, shape.head_dim);
+  Reference outputs = AttentionForward::reference(larger, changed);
+  outputs.at("o") = with_rows(outputs.at("o"), larger.seq_q, shape.seq_q, shape.head_dim);
+  outputs.at("lse") = with_rows(outputs.at("lse"), larger.seq_q, shape.seq_q, 1);
+  return outputs;
+}
+
+/// P before its rows are divided by their sums: exp(score - maximum of its row). As in tiles of a fixed size, there are
+/// queries beyond the last one, whose scores are 0, and keys beyond the last one, which are hidden.
+class UnnormalizedP {
+ public:
+  UnnormalizedP(const AttentionShape& shape, const Tensor& q, const Tensor& k)
+      : shape_(shape), scores_(logits(shape, q, k).data) {
+    for (auto row = scores_.begin(); row != scores_.end(); row += shape.seq_k)
+      max_.push_back(*std::max_element(row, row + shape.seq_k));
+  }
+
+  /// The maximum of a row; -inf if it sees no key.
+  double max(std::int64_t head, std::int64_t query) const {
+    return max_[std::size_t(head * shape_.seq_q + query)];
+  }
+
+  double at(std::int64_t head, Place place) const {
+    if (place.col >= shape_.seq_k) return 0;
+    if (place.row >= shape_.seq_q) return 1;
+    const double most = max(head, place.row);
+    const std::int64_t row = head * shape_.seq_q + place.row;
+    return most == -kInf ? 0 : std::exp(scores_[std::size_t(row * shape_.seq_k + place.col)] - most);
+  }
+
+ private:
+  const AttentionShape& shape_;
+  std::vector<float> scores_;
+  std::vector<double> max_;
+};
+
+/// The outputs if P is in disorder before each row is divided by its sum, so that an element keeps the maximum of its own
+/// row.
+Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs, const Disorder& disorder) {
+  TensorMap rounded = inputs;
+  for (auto& [name, tensor] : rounded) tensor.data = rounded_to(shape.dtype, tensor.data);
+  const UnnormalizedP p(shape, rounded.at("q"), rounded.at("k"));
+  const std::vector<float>& v = rounded.at("v").data;
+  Reference outputs = AttentionForward::reference(shape, inputs);
+  std::vector<double>& o = outputs.at("o");
+  for (std::int64_t row = 0; row < shape.batch * shape.heads * shape.seq_q; ++row) {
+    const std::int64_t head = row / shape.seq_q, query = row % shape.seq_q;
+    if (p.max(head, query) == -kInf) continue;
+    const auto o_row = o.begin() + row * shape.head_dim;
+    std::fill_n(o_row, shape.head_dim, 0.0);
+    const double sum = std::exp(outputs.at("lse")[std::size_t(row)] - p.max(head, query));
+    for (std::int64_t key = 0; key < shape.seq_k; ++key) {
+      const double weight = p.at(head, disorder.source({query, key})) / sum;
+      const auto v_row = v.begin() + (shape.kv_head(head) * shape.seq_k + key) * shape.head_dim;
+      std::transform(v_row, v_row + shape.head_dim, o_row, o_row,
+                     [=](float value, double so_far) { return so_far + weight * value; });
+    }
+  }
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, const TensorMap& inputs) {
+  std::vector<OtherProblem> others =
+      with_mistaken_inputs(inputs, [shape](const TensorMap& changed) { return reference(shape, changed); });
+  const auto add = [&](const char* change, const Shape& other) {
+    others.push_back({change, [&inputs, other] { return reference(other, inputs); }});
+  };
+  for (const Disorder& disorder : disorders()) {
+    if (!disorder.mixes_rows) continue;  // P with other columns is V with other rows
+    others.push_back({fmt::format("if P had {}", disorder.words),
+                      [&inputs, &disorder, shape] { return with_disordered_p(shape, inputs, disorder); }});
+  }
+  others.push_back({"if every query saw one key more, and zeros for a key after the last",
+                    [&inputs, shape] { return with_more_keys_seen(shape, inputs, 1); }});
+  if (shape.causal) {
+    Shape other = shape;
+    other.causal = false;
+    add("without the causal mask", other);
+    const auto add_mask = [&](const char* change, std::int64_t more) {
+      others.push_back({change, [&inputs, shape, more] {
+                          return more > 0 ? with_more_keys_seen_if_any(shape, inputs, more)
+                                          : with_fewer_keys_seen(shape, inputs, -more);
+                        }});
+    };
+    add_mask("if every query saw one key more", 1);
+    add_mask("if every query saw one key fewer", -1);
+    if (shape.seq_q != shape.seq_k) add_mask("if query i saw keys 0 to i", shape.seq_q - shape.seq_k);
+  }
+  const double scale = shape.logit_scale();
+  for (const auto& [change, factor] : {std::pair{"without the scale", 1.0},
+                                       {"with the scale applied twice", scale * scale},
+                                       {"with a division by the scale", 1 / scale}}) {
+    Shape other = shape;
+    other.scale = factor;
+    add(change, other);
+  }
+  if (shape.kv_heads < shape.heads && shape.kv_heads > 1) {
+    others.push_back({fmt::format("if head h of q read head h % {} of k and v", shape.kv_heads),
+                      [&inputs, shape] { return with_heads_modulo(shape, inputs); }});
+  }
+  return others;
 }
 
 double AttentionForward::flops(const Shape& shape) {

@@ -12,6 +12,7 @@
 
 #include "attention/attention.hpp"
 #include "attention/inputs.hpp"
+#include "attention/other_problem.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "device/attention.cuh"
@@ -85,6 +86,17 @@ struct AttentionForward {
 
   /// O: relative L2 error 1e-5. LSE: 1e-4 for each element. In 16 bits, more: the error of standard attention.
   static Tolerances tolerances(const Shape& shape);
+
+  /// How many keys the query of an element sees if some are hidden, and their logits if they are at most four: "query 3
+  /// sees 1 of 5 keys; its scaled logit is 0.31". Empty if there is nothing short to say.
+  /// @param index  of an element of o or lse
+  static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
+                                     const std::vector<std::int64_t>& index);
+
+  /// Without the mask; without the scale, or with it applied twice; with another head of K and V for a head of Q; with P
+  /// in disorder; and with_mistaken_inputs().
+  /// @param inputs  must outlive the result
+  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
 
   /// 4 * head_dim for each pair of a query and a key that it sees: a multiplication and an addition in Q K^T, and the same
   /// in P V. The exponentials are not counted, as in the FlashAttention papers.

@@ -1,6 +1,7 @@
 #include "attention/softmax.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <climits>
@@ -99,6 +100,18 @@ Tolerances Softmax::tolerances(const Shape& shape) {
   // exp() and the quotient are off by a few times 2^-24. A sum that one thread makes in order wanders off by
   // up to 0.8e-7 * sqrt(cols): the worst of 60 rows of random numbers, from 33 to a million columns.
   return {{"y", {Measure::kRelL2, std::max(1e-6, 1e-7 * std::sqrt(double(shape.cols)))}}};
+}
+
+std::string Softmax::describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string&,
+                                     const std::vector<std::int64_t>& index) {
+  constexpr std::int64_t kMostShown = 8;
+  const std::int64_t row = index.at(0), col = index.at(1);
+  const float* x = inputs.at("x").data.data() + row * shape.cols;
+  if (shape.cols <= kMostShown)
+    return fmt::format("row {} of x is {:.6g}", row, fmt::join(x, x + shape.cols, ", "));
+  const std::int64_t top = std::max_element(x, x + shape.cols) - x;
+  return fmt::format("x[{}, {}] is {:.6g}, the maximum of its row is x[{}, {}] = {:.6g}", row, col, x[col],
+                     row, top, x[top]);
 }
 
 double Softmax::flops(const Shape& /*shape*/) { return 0; }

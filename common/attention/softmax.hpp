@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention/inputs.hpp"
+#include "attention/other_problem.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "attention/traffic.hpp"
@@ -59,6 +60,14 @@ struct Softmax {
   /// The largest relative L2 error of an fp32 kernel in each output: 1e-6, and more for rows of more than 100
   /// columns, so that a thread may sum a whole row.
   static Tolerances tolerances(const Shape& shape);
+
+  /// "row 2 of x is 0.3, 120.3", or for a long row "x[2, 9] is 0.3, the maximum of its row is x[2, 4] = 120.3".
+  /// @param index  of an element of y
+  static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
+                                     const std::vector<std::int64_t>& index);
+
+  /// None.
+  static std::vector<OtherProblem> other_problems(const Shape&, const TensorMap&) { return {}; }
 
   /// Floating-point operations that the TFLOP/s column counts; 0: the problem is bound by bytes, show none.
   static double flops(const Shape& shape);

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
+#include "harness/relocation.hpp"
 
 namespace fa {
 
@@ -18,6 +20,13 @@ struct WrongElement {
   std::vector<std::int64_t> index;
   float got = 0;
   double expected = 0;
+  std::string inputs = {};  ///< a line about the few inputs that it is computed from; empty if they are many
+};
+
+/// Consecutive indices.
+struct IndexRange {
+  std::int64_t first = 0, last = 0;
+  bool operator==(const IndexRange&) const = default;
 };
 
 /// The indices of the wrong elements along one axis.
@@ -26,6 +35,13 @@ struct WrongIndices {
   std::int64_t count = 0;   ///< different indices
   std::int64_t first = 0, last = 0;
   std::int64_t step = 0;  ///< between consecutive indices if it is always the same, otherwise 0
+
+  /// All of them as at most kMostRanges ranges, otherwise none. With a period, the ranges of the first period, which
+  /// all others repeat.
+  std::vector<IndexRange> ranges = {};
+  std::int64_t period = 0;
+
+  static constexpr std::size_t kMostRanges = 3;
 };
 
 /// What the wrong elements of a tensor have in common, which shows where in the kernel to look.
@@ -35,10 +51,17 @@ struct WrongPattern {
   std::int64_t not_a_number = 0;  ///< other elements that are NaN or infinite where a number is expected
   std::int64_t zeros = 0;         ///< elements that are 0 where another number is expected
 
-  /// got / expected, if it is the same for all wrong elements within 1e-3.
+  /// got / expected, if it is the same for all wrong elements within the margin, and the expected values differ: a
+  /// constant in place of another constant is no factor. For kRelL2.
   std::optional<double> factor = std::nullopt;
-  /// Whether each line along the last axis is off by its own factor, the same for all its elements.
+  /// Whether each line along the last axis is off by its own factor, the same for all its elements. Lines of equal
+  /// expected values say nothing; two others are needed. For kRelL2.
   bool factor_per_line = false;
+  /// got - expected under the same conditions. For kMaxAbs.
+  std::optional<double> difference = std::nullopt;
+
+  /// Where the values of the wrong elements belong, if that can be told.
+  std::optional<Relocation> holds = std::nullopt;
 };
 
 /// The comparison of one output with its reference.
@@ -58,11 +81,30 @@ struct TensorCheck {
   double error() const { return measure == Measure::kRelL2 ? rel_l2 : max_abs; }
 };
 
+/// A change of the problem for which wrong outputs are right.
+struct AsIf {
+  std::string change;  ///< "with v in place of k"
+  std::set<std::string> outputs;
+};
+
 /// All outputs of a variant.
 struct Check {
   std::map<std::string, TensorCheck> tensors;
+  std::vector<AsIf> as_if = {};  ///< changes of the problem for which wrong outputs are right
 
   bool passed() const;
+};
+
+/// How far an element may be off before it counts as wrong in a tensor that fails; compare() has the formula.
+class Margin {
+ public:
+  Margin(const std::vector<double>& expected, Tolerance tolerance);
+  double of(double expected) const;  ///< @param expected  the element's own expected value
+  double limit() const { return tolerance_.limit; }
+
+ private:
+  Tolerance tolerance_;
+  double mean_square_ = 0;  ///< of all expected values that are finite
 };
 
 /// Compares a tensor with its reference.
@@ -76,5 +118,9 @@ struct Check {
 ///
 /// @throws std::invalid_argument  if the numbers of elements differ
 TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance);
+
+/// The elements beyond the margin, ascending: those that compare() counts in a tensor that fails.
+std::vector<std::size_t> wrong_elements(const Tensor& got, const std::vector<double>& expected,
+                                        Tolerance tolerance);
 
 }  // namespace fa

@@ -230,6 +230,24 @@ std::vector<std::string> describe_problem(const Report& report) {
 
 // ---- JSON
 
+Json to_json(const WrongIndices& axis) {
+  Json json = {{"length", axis.length},  {"count", axis.count}, {"first", axis.first},
+               {"last", axis.last},      {"step", axis.step},   {"period", axis.period},
+               {"ranges", Json::array()}};
+  for (const IndexRange& range : axis.ranges)
+    json["ranges"].push_back(Json::array({range.first, range.last}));
+  return json;
+}
+
+Json to_json(const Relocation& rule) {
+  Json json = {{"tensor", rule.tensor}, {"is_input", rule.is_input},          {"element", rule.element},
+               {"source", rule.source}, {"relation", name_of(rule.relation)}, {"share", rule.share}};
+  if (rule.axis >= 0) json["axis"] = rule.axis;
+  if (rule.by != 0 || rule.relation == Relation::kFixed) json["by"] = rule.by;
+  if (!rule.offset.empty()) json["offset"] = rule.offset;
+  return json;
+}
+
 Json to_json(const WrongPattern& pattern) {
   Json json = {{"unwritten", pattern.unwritten},
                {"not_a_number", pattern.not_a_number},
@@ -237,13 +255,9 @@ Json to_json(const WrongPattern& pattern) {
                {"factor_per_line", pattern.factor_per_line},
                {"axes", Json::array()}};
   if (pattern.factor) json["factor"] = *pattern.factor;
-  for (const WrongIndices& axis : pattern.axes) {
-    json["axes"].push_back({{"length", axis.length},
-                            {"count", axis.count},
-                            {"first", axis.first},
-                            {"last", axis.last},
-                            {"step", axis.step}});
-  }
+  if (pattern.difference) json["difference"] = *pattern.difference;
+  for (const WrongIndices& axis : pattern.axes) json["axes"].push_back(to_json(axis));
+  if (pattern.holds) json["holds"] = to_json(*pattern.holds);
   return json;
 }
 
@@ -263,6 +277,7 @@ Json to_json(const TensorCheck& check) {
     json["first_wrong"] = {{"index", check.first_wrong->index},
                            {"got", number_or_word(check.first_wrong->got)},
                            {"expected", number_or_word(check.first_wrong->expected)}};
+    if (!check.first_wrong->inputs.empty()) json["first_wrong"]["inputs"] = check.first_wrong->inputs;
   }
   if (check.pattern) {
     json["pattern"] = to_json(*check.pattern);
@@ -274,6 +289,8 @@ Json to_json(const Check& check, const std::optional<std::string>& known_failure
   Json json = {{"passed", check.passed()}};
   if (!check.passed() && known_failure) json["known_failure"] = *known_failure;
   for (const auto& [name, tensor] : check.tensors) json["tensors"][name] = to_json(tensor);
+  for (const AsIf& each : check.as_if)
+    json["as_if"].push_back({{"change", each.change}, {"outputs", each.outputs}});
   return json;
 }
 

@@ -25,6 +25,7 @@
 #include "harness/chapter.hpp"
 #include "harness/device_tensors.hpp"
 #include "harness/errors.hpp"
+#include "harness/other_problems.hpp"
 #include "harness/program.hpp"
 #include "harness/result.hpp"
 
@@ -43,6 +44,10 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
 /// Compares each output with its reference.
 Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances);
 
+/// Adds to each tensor that failed where its values belong.
+void find_relocations(Check& check, const TensorMap& outputs, const Reference& reference,
+                      const Tolerances& tolerances, const TensorMap& inputs);
+
 /// The number of sets of buffers that the timed launches rotate through: enough that together they exceed twice the
 /// L2 cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
 std::size_t count_sets(std::size_t bytes_of_set, int launches);
@@ -56,17 +61,38 @@ std::vector<TensorSpec> workspace_of(const Variant<P>& variant, const typename P
   return variant.workspace ? variant.workspace(shape) : std::vector<TensorSpec>();
 }
 
+/// The problems that differ a little from this one and for which outputs that failed are right. None if computing their
+/// references would take long.
+template <Problem P>
+std::vector<AsIf> find_problems(const typename P::Shape& shape, const TensorMap& inputs,
+                                const TensorMap& outputs, const Check& check) {
+  constexpr double kMostFlops = 1 << 23;  // a reference then takes a few milliseconds
+  if (P::flops(shape) == 0 || P::flops(shape) > kMostFlops) return {};
+  std::map<std::string, TensorCheck> failed = check.tensors;
+  std::erase_if(failed, [](const auto& tensor) { return tensor.second.passed; });
+  return find_problems(outputs, failed, P::other_problems(shape, inputs));
+}
+
 /// Compares the outputs, and records in the result whether the variant declares a failure on these inputs.
 template <Problem P>
 void check_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                    const TensorMap& outputs, const Reference& reference, VariantResult& result) {
-  result.check = check_outputs(outputs, reference, P::tolerances(shape));
+  Tolerances tolerances = P::tolerances(shape);
+  result.check = check_outputs(outputs, reference, tolerances);
   if constexpr (requires { P::tolerances(shape, inputs, reference); }) {
     if (!result.check->passed()) {
-      result.check = check_outputs(outputs, reference, P::tolerances(shape, inputs, reference));
+      tolerances = P::tolerances(shape, inputs, reference);
+      result.check = check_outputs(outputs, reference, tolerances);
     }
   }
   if (variant.known_failure) result.known_failure = variant.known_failure(shape, inputs);
+  if (result.check->passed() || result.known_failure) return;
+  find_relocations(*result.check, outputs, reference, tolerances, inputs);
+  result.check->as_if = find_problems<P>(shape, inputs, outputs, *result.check);
+  for (auto& [name, check] : result.check->tensors) {
+    if (check.first_wrong)
+      check.first_wrong->inputs = P::describe_inputs(shape, inputs, name, check.first_wrong->index);
+  }
 }
 
 /// What the device lacks that kernels need; nothing if it has everything, or if there is no usable device.

@@ -105,5 +105,14 @@ TEST(SoftmaxShape, ToleranceAllowsASumInOrder) {
   }
 }
 
+TEST(SoftmaxInputs, AreThoseOfTheRow) {
+  const TensorMap x = {{"x", {{2, 3}, {1, 2, 3, -4, 120.3f, 0.25f}}}};
+  EXPECT_EQ(Softmax::describe_inputs({2, 3}, x, "y", {1, 0}), "row 1 of x is -4, 120.3, 0.25");
+  TensorMap wide = {{"x", {{1, 9}, std::vector<float>(9, 0.5f)}}};
+  wide["x"].data[7] = 3.25f;
+  EXPECT_EQ(Softmax::describe_inputs({1, 9}, wide, "y", {0, 2}),
+            "x[0, 2] is 0.5, the maximum of its row is x[0, 7] = 3.25");
+}
+
 }  // namespace
 }  // namespace fa

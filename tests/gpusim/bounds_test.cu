@@ -20,7 +20,7 @@ __device__ __forceinline__ float sum_of_row(const float (&r)[kRows][4], int row,
 }
 __global__ void sum_rows(float* out, int cols) {
   float r[2][4] = {};
-  out[threadIdx.x] = sum_of_row(r, threadIdx.x % 2, cols);
+  out[threadIdx.x] = sum_of_row(r, threadIdx.x % 2, cols);  // its caller
 }
 
 TEST(Bounds, TheNextRowOfAnArrayIsNotPartOfThisOne) {
@@ -28,9 +28,10 @@ TEST(Bounds, TheNextRowOfAnArrayIsNotPartOfThisOne) {
   const Buffer<float> out("out", 32);
   EXPECT_TRUE(is_clean(run({1, 32}, sum_rows, out.get(), 4)));
   const gpusim::Report report = run({2, 32}, sum_rows, out.get(), 5);
-  EXPECT_EQ(told(report), (Defects{{DefectKind::kOutOfBounds, {line_of("element of a row")}, 2 * 32}}));
-  const std::string line = std::to_string(line_of("element of a row"));
-  EXPECT_TRUE(says(report, "Invalid index 4 at bounds_test.cu:" + line +
+  const int line = line_of("element of a row"), caller = line_of("its caller");
+  EXPECT_EQ(told(report), (Defects{{DefectKind::kOutOfBounds, {line, caller}, 2 * 32}}));
+  EXPECT_TRUE(says(report, "Invalid index 4 at bounds_test.cu:" + std::to_string(line) +
+                               " (from bounds_test.cu:" + std::to_string(caller) + ")" +
                                " by thread (0,0,0) in block (0,0,0)\n" +
                                "=========     r[row] has 4 elements, 0 to 3: float [4]  [64 hazards]"));
 }

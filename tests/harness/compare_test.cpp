@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 namespace fa {
@@ -135,19 +136,26 @@ TEST(Compare, ZeroReference) {
   EXPECT_EQ(check.first_wrong->index, (Index{0, 1}));
 }
 
-// The pattern of a tensor [3, 8] of ones in which a function changes some elements.
+// The numbers 1, 2, ..: no two rows are multiples of one another.
+std::vector<double> counting(std::int64_t elements) {
+  std::vector<double> values(std::size_t(elements), 0.0);
+  std::iota(values.begin(), values.end(), 1.0);
+  return values;
+}
+
+// The pattern of a tensor in which a function changes some elements.
 template <class F>
-WrongPattern pattern_of(F change) {
-  Tensor got{{3, 8}, std::vector<float>(24, 1)};
-  for (std::int64_t element = 0; element < 24; ++element) {
-    change(element / 8, element % 8, got.data[std::size_t(element)]);
-  }
-  return compare(got, std::vector<double>(24, 1), {Measure::kRelL2, kTolerance}).pattern.value();
+WrongPattern pattern_of(F change, Index shape = {3, 8}, std::vector<double> expected = counting(24),
+                        Measure measure = Measure::kRelL2) {
+  Tensor got{shape, {expected.begin(), expected.end()}};
+  for (std::int64_t element = 0; element < std::int64_t(expected.size()); ++element)
+    change(element / shape[1], element % shape[1], got.data[std::size_t(element)]);
+  return compare(got, expected, {measure, kTolerance}).pattern.value();
 }
 
 TEST(Pattern, IndicesAlongEachAxis) {
   const WrongPattern pattern = pattern_of([](auto row, auto col, float& y) {
-    if (row > 0 && col % 3 == 1) y = float(2 + row + col);
+    if (row > 0 && col % 3 == 1) y = 0.5f;
   });
   ASSERT_EQ(pattern.axes.size(), 2u);
   EXPECT_EQ(pattern.axes[0].length, 3);
@@ -162,25 +170,99 @@ TEST(Pattern, IndicesAlongEachAxis) {
 
 TEST(Pattern, IrregularIndicesHaveNoStep) {
   const WrongPattern pattern = pattern_of([](auto, auto col, float& y) {
-    if (col == 1 || col == 2 || col == 5) y = 2;
+    if (col == 1 || col == 2 || col == 5) y = 0.5f;
   });
   EXPECT_EQ(pattern.axes[1].count, 3);
   EXPECT_EQ(pattern.axes[1].step, 0);
 }
 
+// The wrong columns of a tensor [2, cols].
+template <class F>
+WrongIndices wrong_columns(std::int64_t cols, F is_wrong) {
+  return pattern_of(
+             [&](auto, auto col, float& y) {
+               if (is_wrong(col)) y = 0.5f;
+             },
+             {2, cols}, counting(2 * cols))
+      .axes[1];
+}
+
+using Ranges = std::vector<IndexRange>;
+
+TEST(Pattern, AFewRangesOfIndices) {
+  const WrongIndices quarters = wrong_columns(32, [](auto col) { return col / 8 % 2 == 1; });
+  EXPECT_EQ(quarters.ranges, (Ranges{{8, 15}, {24, 31}}));
+  EXPECT_EQ(quarters.period, 0);
+  const WrongIndices single =
+      wrong_columns(9, [](auto col) { return col == 0 || col == 3 || col == 4 || col == 8; });
+  EXPECT_EQ(single.ranges, (Ranges{{0, 0}, {3, 4}, {8, 8}}));
+}
+
+TEST(Pattern, MoreRangesThatRepeat) {
+  const WrongIndices blocks = wrong_columns(100, [](auto col) { return col / 8 % 2 == 1; });
+  EXPECT_EQ(blocks.period, 16);
+  EXPECT_EQ(blocks.ranges, (Ranges{{8, 15}}));
+  const WrongIndices corners = wrong_columns(64, [](auto col) { return col % 8 == 0 || col % 8 == 7; });
+  EXPECT_EQ(corners.period, 8);
+  EXPECT_EQ(corners.ranges, (Ranges{{0, 0}, {7, 7}}));
+}
+
+TEST(Pattern, RangesWithoutARuleAreNotListed) {
+  const WrongIndices primes =
+      wrong_columns(24, [](auto col) { return col == 2 || col == 5 || col == 7 || col == 11 || col == 17; });
+  EXPECT_TRUE(primes.ranges.empty());
+  EXPECT_EQ(primes.period, 0);
+}
+
 TEST(Pattern, OneFactorForAll) {
-  const WrongPattern pattern = pattern_of([](auto row, auto, float& y) { y = row == 1 ? 1.0f : 0.25f; });
+  const WrongPattern pattern = pattern_of([](auto row, auto, float& y) { y *= row == 1 ? 1.0f : 0.25f; });
   ASSERT_TRUE(pattern.factor);
   EXPECT_DOUBLE_EQ(*pattern.factor, 0.25);
   EXPECT_FALSE(pattern.factor_per_line);
 }
 
+TEST(Pattern, AFactorWithinTheMarginOfEachElement) {
+  std::vector<double> expected = counting(24);
+  Tensor got{{3, 8}, {}};
+  for (const double value : expected) got.data.push_back(float(value * 0.5 + (value > 12 ? 0.004 : -0.004)));
+  const auto factor_at = [&](double limit) {
+    return compare(got, expected, {Measure::kRelL2, limit}).pattern.value().factor;
+  };
+  ASSERT_TRUE(factor_at(1e-2));
+  EXPECT_NEAR(*factor_at(1e-2), 0.5, 1e-3);
+  EXPECT_FALSE(factor_at(1e-4));
+}
+
 TEST(Pattern, AFactorForEachLine) {
-  const WrongPattern lines = pattern_of([](auto row, auto, float& y) { y = float(2 + row); });
+  const WrongPattern lines = pattern_of([](auto row, auto, float& y) { y *= float(2 + row); });
   EXPECT_FALSE(lines.factor);
   EXPECT_TRUE(lines.factor_per_line);
-  const WrongPattern none = pattern_of([](auto, auto col, float& y) { y = float(2 + col); });
+  const WrongPattern none = pattern_of([](auto, auto col, float& y) { y *= float(2 + col); });
   EXPECT_FALSE(none.factor || none.factor_per_line);
+  const WrongPattern one =
+      pattern_of([](auto row, auto col, float& y) { y *= row == 1 ? float(2 + col) : 1; });
+  EXPECT_FALSE(one.factor || one.factor_per_line);
+}
+
+TEST(Pattern, OneConstantInPlaceOfAnotherIsNoFactor) {
+  const auto halve = [](auto, auto, float& y) { y *= 0.5f; };
+  EXPECT_FALSE(pattern_of(halve, {24, 1}, std::vector<double>(24, 1)).factor);  // softmax of a single column
+  const auto by_row = [](auto row, auto, float& y) { y *= float(2 + row); };
+  EXPECT_FALSE(pattern_of(by_row, {3, 8}, std::vector<double>(24, 0.125)).factor_per_line);
+  const auto only_one = [](auto row, auto col, float& y) { y *= row == 1 && col == 2 ? 0.5f : 1.0f; };
+  EXPECT_FALSE(pattern_of(only_one).factor);
+}
+
+TEST(Pattern, OneDifferenceWhereTheLargestErrorDecides) {
+  const auto add = [](auto row, auto col, float& y) { y += row == 1 && col == 2 ? 0.0f : 1.5f; };
+  const WrongPattern same = pattern_of(add, {3, 8}, counting(24), Measure::kMaxAbs);
+  ASSERT_TRUE(same.difference);
+  EXPECT_DOUBLE_EQ(*same.difference, 1.5);
+  EXPECT_FALSE(same.factor);
+  EXPECT_FALSE(pattern_of(add).difference);
+  EXPECT_FALSE(pattern_of(add, {3, 8}, std::vector<double>(24, 1), Measure::kMaxAbs).difference);
+  const auto twice = [](auto, auto, float& y) { y *= 2; };
+  EXPECT_FALSE(pattern_of(twice, {3, 8}, counting(24), Measure::kMaxAbs).difference);
 }
 
 TEST(Pattern, PoisonNaNAndZeroAreTold) {

@@ -279,6 +279,8 @@ TEST_F(Program, CheckEndsComparesTheFirstAndTheLastRowsAlone) {
   };
   EXPECT_EQ(check("right", "700", 0)["passed"], true);
   EXPECT_EQ(check("right", "2", 0)["passed"], true);
+  const nlohmann::json first = check("wrong", "700", 1)["tensors"]["y"]["first_wrong"];
+  EXPECT_TRUE(first["inputs"].get<std::string>().starts_with("row 1 of x is ")) << first;
   EXPECT_EQ(check("wrong", "700", 1)["tensors"]["y"]["first_wrong"]["index"], (std::vector<int>{1, 2}));
   EXPECT_EQ(check("forgets", "700", 1)["tensors"]["y"]["first_wrong"]["index"], (std::vector<int>{511, 2}));
   EXPECT_EQ(check("declared", "700", 0)["known_failure"], "it is wrong on more than one row");

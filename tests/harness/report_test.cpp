@@ -331,6 +331,39 @@ TEST(Json, IsTextEvenWithNaNsAndFileNamesThatAreNotUtf8) {
   EXPECT_EQ(tensor["first_wrong"]["expected"], "-inf");
 }
 
+TEST(Json, HasWhatWrongElementsHaveInCommon) {
+  VariantResult wrong = counted("wrong");
+  TensorCheck& check = wrong.check->tensors["y"];
+  check.first_wrong = WrongElement{{0, 3}, 1, 2, "row 0 of x is 1, 2"};
+  check.pattern = WrongPattern{
+      .axes = {{.length = 64, .count = 32, .first = 8, .last = 63, .ranges = {{8, 15}}, .period = 16}},
+      .difference = 0.5,
+      .holds = Relocation{.relation = Relation::kXor,
+                          .tensor = "y",
+                          .element = {0, 3},
+                          .source = {8, 3},
+                          .axis = 0,
+                          .by = 8,
+                          .share = 0.75}};
+  wrong.check->as_if = {{"with v in place of k", {"lse", "o"}}};
+  const Json json = Json::parse(to_json(report_of({wrong})))["variants"][0]["check"];
+  EXPECT_EQ(json["as_if"], Json::parse(R"([{"change": "with v in place of k", "outputs": ["lse", "o"]}])"));
+  const Json& tensor = json["tensors"]["y"];
+  EXPECT_EQ(tensor["first_wrong"]["inputs"], "row 0 of x is 1, 2");
+  EXPECT_EQ(tensor["pattern"]["difference"], 0.5);
+  EXPECT_EQ(tensor["pattern"]["axes"][0]["ranges"], Json::parse("[[8, 15]]"));
+  EXPECT_EQ(tensor["pattern"]["axes"][0]["period"], 16);
+  EXPECT_EQ(tensor["pattern"]["holds"],
+            Json::parse(R"({"tensor": "y", "is_input": false, "element": [0, 3], "source": [8, 3],
+                            "relation": "xor", "share": 0.75, "axis": 0, "by": 8})"));
+  check.pattern->holds =
+      Relocation{.relation = Relation::kOffset, .tensor = "x", .is_input = true, .offset = {8, -1}};
+  const Json other = Json::parse(to_json(report_of({wrong})))["variants"][0]["check"]["tensors"]["y"];
+  EXPECT_EQ(other["pattern"]["holds"]["offset"], Json::parse("[8, -1]"));
+  EXPECT_EQ(other["pattern"]["holds"]["is_input"], true);
+  EXPECT_FALSE(other["pattern"]["holds"].contains("axis"));
+}
+
 TEST(Report, IsOkWhenEveryVariantIs) {
   VariantResult stopped{.name = "stopped", .failure = "reason"};
   EXPECT_TRUE(report_of({counted("a"), counted("b")}).ok());

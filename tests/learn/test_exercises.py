@@ -818,13 +818,18 @@ class ChaptersTest(unittest.TestCase):
 SHAPE = (4, 8)  # of y in these attempts
 
 
-def axis(length: int, count: int, first: int, last: int, step: int = 0) -> dict:
+def axis(
+    length: int, count: int, first: int, last: int, step: int = 0, **fields: object
+) -> dict:
     return {
         "length": length,
         "count": count,
         "first": first,
         "last": last,
         "step": step,
+        "ranges": [],
+        "period": 0,
+        **fields,
     }
 
 
@@ -998,6 +1003,146 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIn("off by the same factor: 0.5 times", text)
         each = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, factor_per_line=True)))
         self.assertIn("each row is off by a factor of its own", each)
+
+    def test_a_factor_of_a_single_row_is_only_that(self):
+        text = self.said(attempt(**wrong(axis(4, 1, 3, 3), ALL_COLS, 8, factor=0.5)))
+        self.assertIn(
+            "the wrong columns of this row are 0.5 times what they should be", text
+        )
+        self.assertNotIn("the same factor", text)
+
+    def test_a_difference(self):
+        fields = wrong(ALL_ROWS, ALL_COLS, 32, difference=1.3862944)
+        self.assertIn(
+            "all of them are too large by 1.38629", self.said(attempt(**fields))
+        )
+        small = wrong(ALL_ROWS, ALL_COLS, 32, difference=-2.0)
+        self.assertIn("all of them are too small by 2", self.said(attempt(**small)))
+        tensors = fields["check"]["tensors"]
+        tensors["lse"] = tensors.pop("y")
+        self.assertIn(
+            "too large by 1.38629, as if each sum were 4 times as large",
+            self.said(attempt(**fields)),
+        )
+
+    def test_ranges_of_indices(self):
+        quarters = axis(32, 16, 8, 31, ranges=[[8, 15], [24, 31]])
+        self.assertIn(
+            "columns 8 to 15 and 24 to 31 of 32",
+            self.said(attempt(**wrong(ALL_ROWS, quarters))),
+        )
+        single = axis(32, 6, 0, 31, ranges=[[0, 0], [8, 11], [31, 31]])
+        self.assertIn(
+            "columns 0, 8 to 11 and 31 of 32",
+            self.said(attempt(**wrong(ALL_ROWS, single))),
+        )
+        repeated = axis(100, 48, 8, 95, ranges=[[8, 15]], period=16)
+        self.assertIn(
+            "rows 8 to 15 of every 16",
+            self.said(attempt(**wrong(repeated, ALL_COLS))),
+        )
+
+    def test_the_inputs_of_the_first_wrong_element_are_told_once(self):
+        fields = wrong(ALL_ROWS, ALL_COLS)
+        tensors = fields["check"]["tensors"]
+        tensors["y"]["first_wrong"]["inputs"] = "row 1 of x is 120.3, 2"
+        tensors["z"] = tensors["y"]
+        lines = self.said(attempt(**fields)).splitlines()
+        self.assertEqual(
+            lines[1:3], ["y[1, 2] is nan, should be 0.25", "row 1 of x is 120.3, 2"]
+        )
+        self.assertEqual(lines.count("row 1 of x is 120.3, 2"), 1)
+
+    def holds(self, rows: dict = ALL_ROWS, **rule: object) -> str:
+        """What is said of y[0, 1] that holds the value of another element."""
+        holds = {"tensor": "y", "is_input": False, "share": 1.0, "axis": 0} | rule
+        holds = {"element": [0, 1], "source": [2, 1]} | holds
+        return self.said(attempt(**wrong(rows, ALL_COLS, holds=holds)))
+
+    def test_values_of_other_rows(self):
+        for rule, words in (
+            ({"relation": "xor", "by": 2}, "rows i and i + 2 are swapped"),
+            ({"relation": "xor", "by": 1}, "rows 2 i and 2 i + 1 are swapped"),
+            ({"relation": "xor", "by": 3}, "row i holds what belongs in row i ^ 3"),
+            ({"relation": "shift", "by": 2}, "row i holds what belongs in row i + 2"),
+            ({"relation": "shift", "by": -1}, "row i holds what belongs in row i - 1"),
+            (
+                {"relation": "fixed", "by": 2},
+                "every wrong row holds what belongs in row 2",
+            ),
+            (
+                {"relation": "map"},
+                "rows are mixed up: row 0 holds what belongs in row 2",
+            ),
+            ({"relation": "transposed", "axis": -1}, "row and column are exchanged"),
+            (
+                {"relation": "offset", "offset": [8, -1], "axis": -1},
+                "elements are swapped with those 8 rows further down and 1 column further left",
+            ),
+        ):
+            with self.subTest(words):
+                text = self.holds(**rule)
+                self.assertIn(f"y[0, 1] holds what y[2, 1] should be: {words}", text)
+        many = axis(64, 64, 0, 63)
+        self.assertIn(
+            "rows i and i + 8 of every 16 are swapped",
+            self.holds(many, relation="xor", by=8),
+        )
+        one = self.holds(axis(4, 1, 0, 0), relation="xor", by=2)
+        self.assertIn("row 0 holds what belongs in row 2", one)
+
+    def test_values_that_most_of_the_wrong_elements_hold(self):
+        text = self.holds(relation="xor", by=2, share=0.8125)
+        self.assertIn("are swapped (in 81 % of the wrong elements)", text)
+
+    def test_values_of_another_tensor(self):
+        same = {"relation": "same_index", "source": [0, 1], "axis": -1}
+        self.assertIn(
+            "y[0, 1] holds what z[0, 1] should be: y holds z",
+            self.holds(**same, tensor="z"),
+        )
+        self.assertIn(
+            "y[0, 1] holds x[0, 1]: y holds x",
+            self.holds(**same, tensor="x", is_input=True),
+        )
+
+    def test_another_problem_for_which_the_result_is_right(self):
+        fields = wrong(ALL_ROWS, ALL_COLS)
+        other = {"change": "with v in place of k", "outputs": ["lse", "o"]}
+        fields["check"]["as_if"] = [other]
+        self.assertIn(
+            "lse and o would be right with v in place of k",
+            self.said(attempt(**fields)),
+        )
+        fields["check"]["as_if"] = [other, other | {"change": "if k had rows swapped"}]
+        self.assertIn(
+            "right with v in place of k or if k had rows swapped",
+            self.said(attempt(**fields)),
+        )
+        fields["check"]["as_if"] = [other] * 4
+        self.assertNotIn("would be right", self.said(attempt(**fields)))
+
+    def test_evidence_comes_from_an_input_where_nothing_is_special(self):
+        def tried(rows: int, cols: int, **pattern: object) -> trials.Attempt:
+            axes = (axis(n, n, 0, n - 1, 1) for n in (rows, cols))
+            fields = wrong(*axes, rows * cols, **pattern)
+            tensors = {"x": {"shape": [rows, cols], "bytes": 4}}
+            name = f"--rows {rows} --cols {cols}"
+            made = attempt(name, **fields)
+            return trials.Attempt(name, "v", made.result, tensors)
+
+        one_row = tried(1, 8, factor=0.5)
+        chosen = diagnosis.explain(
+            [one_row, tried(4, 8), tried(40, 80, factor_per_line=True)]
+        )
+        self.assertEqual(chosen.arguments, "--rows 40 --cols 80")
+        chosen = diagnosis.explain(
+            [one_row, tried(4, 8, factor=0.5), tried(40, 80, factor=0.5)]
+        )
+        self.assertEqual(chosen.arguments, "--rows 4 --cols 8")
+        self.assertEqual(diagnosis.explain([one_row]).arguments, "--rows 1 --cols 8")
+        nothing = diagnosis.explain([one_row, tried(4, 8)])
+        self.assertEqual(nothing.arguments, "--rows 4 --cols 8")
 
     def test_nothing_was_written(self):
         text = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, unwritten=32)))

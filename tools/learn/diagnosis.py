@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -46,7 +47,7 @@ SIGNALS = {
 AXES = {
     2: ("row", "column"),
     3: ("batch", "head", "query"),
-    4: ("batch", "head", "row", "element"),
+    4: ("batch", "head", "row", "column"),
 }
 EVERY_ELEMENT = "every element is wrong"
 PLURALS = {"query": "queries", "batch": "batches"}
@@ -119,7 +120,23 @@ def passed(attempts: list[Attempt]) -> bool:
 
 
 def _times(factor: float) -> str:
-    return f"{number(factor)} times what they should be"
+    return f"{factor:.3g} times what they should be"
+
+
+def _list(words: list[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _ranges(axis: dict, name: str) -> str | None:
+    """ "columns 8 to 15 and 24 to 31 of 64", or "columns 8 to 15 of every 16"; None if there are too many ranges."""
+    ranges = axis.get("ranges")
+    if not ranges:
+        return None
+    parts = [f"{a} to {b}" if a < b else f"{a}" for a, b in ranges]
+    if period := axis["period"]:
+        return f"{_plural(name)} {_list(parts)} of every {period}"
+    return f"{_plural(name)} {_list(parts)} of {axis['length']}"
 
 
 def _where(axis: dict, name: str) -> str | None:
@@ -144,18 +161,100 @@ def _where(axis: dict, name: str) -> str | None:
     if axis["step"] > 1:
         every = {2: "second", 3: "third"}.get(axis["step"], f"{axis['step']}th")
         return f"every {every} {name} from {first} to {last}, of {length}"
-    return f"in {count} of {length} {many}, the first {first}, the last {last}"
+    return (
+        _ranges(axis, name)
+        or f"in {count} of {length} {many}, the first {first}, the last {last}"
+    )
 
 
-def pattern_in_words(check: dict) -> list[str]:
+def _element(tensor: str, index: list[int]) -> str:
+    return f"{tensor}[{', '.join(map(str, index))}]"
+
+
+def _moved(tensor: str, holds: dict, names: tuple[str, ...], axes: list[dict]) -> str:
+    """The rule of a relocation in words: what the wrong elements hold instead of their own values."""
+    relation, by = holds["relation"], holds.get("by", 0)
+    if relation == "same_index":
+        return f"{tensor} holds {holds['tensor']}"
+    if relation == "transposed":
+        return f"{names[-2]} and {names[-1]} are exchanged"
+    if relation == "offset":
+        ways = ("further down", "further up"), ("further right", "further left")
+        parts = [
+            f"{abs(by)} {_plural(name) if abs(by) > 1 else name} {way[by < 0]}"
+            for by, name, way in zip(
+                holds["offset"][-2:], names[-2:], ways, strict=True
+            )
+        ]
+        return f"elements are swapped with those {' and '.join(parts)}"
+    axis, name = axes[holds["axis"]], names[holds["axis"]]
+    here, there = (holds[end][holds["axis"]] for end in ("element", "source"))
+    if axis["count"] == 1:
+        return f"{name} {here} holds what belongs in {name} {there}"
+    if relation == "fixed":
+        return f"every wrong {name} holds what belongs in {name} {by}"
+    if relation == "shift":
+        sign = "+" if by > 0 else "-"
+        return f"{name} i holds what belongs in {name} i {sign} {abs(by)}"
+    if relation == "xor":
+        if by & (by - 1):
+            return f"{name} i holds what belongs in {name} i ^ {by}"
+        if by == 1:
+            return f"{_plural(name)} 2 i and 2 i + 1 are swapped"
+        if axis["length"] <= 2 * by:
+            return f"{_plural(name)} i and i + {by} are swapped"
+        return f"{_plural(name)} i and i + {by} of every {2 * by} are swapped"
+    return f"{_plural(name)} are mixed up: {name} {here} holds what belongs in {name} {there}"
+
+
+def _holds(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
+    """ "o[0, 1] holds what o[8, 1] should be: rows i and i + 8 are swapped", if the harness found such a rule."""
+    holds = pattern.get("holds")
+    if not holds:
+        return []
+    example = _element(tensor, holds["element"])
+    source = _element(holds["tensor"], holds["source"])
+    what = source if holds["is_input"] else f"what {source} should be"
+    rule = _moved(tensor, holds, names, pattern["axes"])
+    share = (
+        ""
+        if holds["share"] > 0.98
+        else f" (in {100 * holds['share']:.0f} % of the wrong elements)"
+    )
+    return [f"{example} holds {what}: {rule}{share}"]
+
+
+def _factor(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
+    """What factor or difference the wrong elements are off by. @param names  of the axes"""
+    line = "row" if len(names) == 2 else names[-2]
+    many = _plural(names[-1])
+    if difference := pattern.get("difference"):
+        much = "large" if difference > 0 else "small"
+        text = f"all of them are too {much} by {number(abs(difference))}"
+        if tensor == "lse":
+            text += (
+                f", as if each sum were {math.exp(difference):.3g} times as large"
+            )
+        return [text]
+    if (factor := pattern.get("factor")) is not None:
+        lines = math.prod(axis["count"] for axis in pattern["axes"][:-1])
+        if lines == 1 and names[-1] != "query":
+            return [f"the wrong {many} of this {line} are {_times(factor)}"]
+        return [f"all of them are off by the same factor: {_times(factor)}"]
+    if pattern["factor_per_line"]:
+        return [
+            f"each {line} is off by a factor of its own, the same for all its {many}"
+        ]
+    return []
+
+
+def pattern_in_words(tensor: str, check: dict) -> list[str]:
     """Sentences on what the wrong elements of a tensor have in common. @param check  the tensor's entry in the JSON"""
     pattern = check.get("pattern")
     if not pattern:
         return []
     wrong, axes = check["wrong_elements"], pattern["axes"]
-    total = 1
-    for axis in axes:
-        total *= axis["length"]
+    total = math.prod(axis["length"] for axis in axes)
     rank = len(axes)
     names = AXES.get(rank) or tuple(f"index {place}" for place in range(rank))
     pairs = [
@@ -164,7 +263,7 @@ def pattern_in_words(check: dict) -> list[str]:
         if axis["length"] > 1
     ]
 
-    sentences = []
+    sentences = _holds(tensor, pattern, names)
     if wrong == total:
         sentences.append(EVERY_ELEMENT)
     else:
@@ -184,16 +283,7 @@ def pattern_in_words(check: dict) -> list[str]:
             what = one if count == 1 and wrong > 1 else many
             who = "all of them" if count == wrong else f"{count} {which}"
             sentences.append(f"{who} {what}")
-    if pattern.get("factor") is not None:
-        sentences.append(
-            f"all of them are off by the same factor: {_times(pattern['factor'])}"
-        )
-    elif pattern["factor_per_line"]:
-        line = "row" if rank == 2 else names[-2]
-        sentences.append(
-            f"each {line} is off by a factor of its own, the same for all its {_plural(names[-1])}"
-        )
-    return sentences
+    return sentences + _factor(tensor, pattern, names)
 
 
 WITHOUT_KEYS = "--causal and more queries than keys"  # some of which see no key
@@ -246,33 +336,69 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
 
 
 def _patterns(attempt: Attempt) -> list[str]:
-    tensors = attempt.result["check"]["tensors"].values()
-    return [sentence for check in tensors for sentence in pattern_in_words(check)]
+    tensors = attempt.result["check"]["tensors"].items()
+    return [sentence for item in tensors for sentence in pattern_in_words(*item)]
+
+
+def _as_if(changes: list[dict]) -> list[str]:
+    """A sentence on changes of the problem for which wrong outputs are right: these all explain the same outputs."""
+    if not 0 < len(changes) <= MOST_CHANGES:
+        return []
+    ways = " or ".join(each["change"] for each in changes)
+    return [f"{_list(changes[0]['outputs'])} would be right {ways}"]
+
+
+MOST_CHANGES = 3  # that are told: more of them say little
+FEWEST = 3  # rows and columns: with one or two, vectors of different origin are multiples of one another
+
+
+def _is_large_enough(attempt: Attempt) -> bool:
+    """Whether no pattern is there just because a tensor has so few rows or columns."""
+    shapes = [tensor["shape"] for tensor in (attempt.tensors or {}).values()]
+    return all(min(shape[-2:]) >= FEWEST for shape in shapes if len(shape) != 3)
+
+
+def _evidence(failing: list[Attempt]) -> Attempt:
+    """The attempt to report: if possible on an input that is no special case; of these, the first that shows where the
+    values belong, or else what the wrong elements have in common."""
+
+    def rank(attempt: Attempt) -> tuple[bool, ...]:
+        check = attempt.result["check"]
+        holds = any(
+            "holds" in each.get("pattern", {}) for each in check["tensors"].values()
+        )
+        says = _patterns(attempt) not in ([], [EVERY_ELEMENT])
+        return not _is_large_enough(attempt), not (holds or "as_if" in check), not says
+
+    return min(failing, key=rank)
 
 
 def _numbers(tried: list[Attempt]) -> Finding:
     """The finding about wrong numbers. @param tried  one variant on all inputs"""
     failing = [attempt for attempt in tried if kind_of(attempt) == "numbers"]
-    # Report the first input on which the wrong elements have something in common.
-    telling = (a for a in failing if _patterns(a) not in ([], [EVERY_ELEMENT]))
-    attempt = next(telling, failing[0])
+    attempt = _evidence(failing)
     tensors = attempt.result["check"]["tensors"]
     wrong = {name: check for name, check in tensors.items() if "first_wrong" in check}
     details = []
     for name, check in wrong.items():
         first = check["first_wrong"]
-        index = ", ".join(map(str, first["index"]))
         details.append(
-            f"{name}[{index}] is {number(first['got'])}, should be {number(first['expected'])}"
+            f"{_element(name, first['index'])} is {number(first['got'])}, "
+            f"should be {number(first['expected'])}"
         )
-        details += pattern_in_words(check)
+        if first.get("inputs", details[0]) not in details:
+            details.append(first["inputs"])
+        details += pattern_in_words(name, check)
+    details += _as_if(attempt.result["check"].get("as_if", []))
     right = [attempt.arguments for attempt in tried if kind_of(attempt) is None]
     details += only_where([attempt.arguments for attempt in failing], right)
-    *others, last = wrong or ["a result"]
-    names = f"{', '.join(others)} and {last}" if others else last
     verb = "are" if len(wrong) > 1 else "is"
     return Finding(
-        "numbers", attempt.variant, attempt.arguments, f"{names} {verb} wrong", details
+        "numbers",
+        attempt.variant,
+        attempt.arguments,
+        f"{_list([*wrong] or ['a result'])} {verb} wrong",
+        details,
     )
 
 
