@@ -232,9 +232,7 @@ def _factor(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
         much = "large" if difference > 0 else "small"
         text = f"all of them are too {much} by {number(abs(difference))}"
         if tensor == "lse":
-            text += (
-                f", as if each sum were {math.exp(difference):.3g} times as large"
-            )
+            text += f", as if each sum were {math.exp(difference):.3g} times as large"
         return [text]
     if (factor := pattern.get("factor")) is not None:
         lines = math.prod(axis["count"] for axis in pattern["axes"][:-1])
