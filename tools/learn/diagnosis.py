@@ -181,8 +181,8 @@ def _moved(tensor: str, holds: dict, names: tuple[str, ...], axes: list[dict]) -
     if relation == "offset":
         ways = ("further down", "further up"), ("further right", "further left")
         parts = [
-            f"{abs(by)} {_plural(name) if abs(by) > 1 else name} {way[by < 0]}"
-            for by, name, way in zip(
+            f"{abs(far)} {_plural(name) if abs(far) > 1 else name} {way[far < 0]}"
+            for far, name, way in zip(
                 holds["offset"][-2:], names[-2:], ways, strict=True
             )
         ]
@@ -226,7 +226,7 @@ def _holds(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
 
 def _factor(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
     """What factor or difference the wrong elements are off by. @param names  of the axes"""
-    line = "row" if len(names) == 2 else names[-2]
+    line = names[-2] if len(names) > 2 else "row"
     many = _plural(names[-1])
     if difference := pattern.get("difference"):
         much = "large" if difference > 0 else "small"
