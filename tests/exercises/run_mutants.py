@@ -122,8 +122,9 @@ def problem_of_goal(
         return "the chapter's own kernels reach the goal"
     answer = exercise.copy_with_answer(goal)
     attempts = bench.try_files(answer, exercise.inputs)
+    limits = checking.limits_of(exercise, answer)
     finding = diagnosis.explain(
-        attempts, exercise.limits, bench.solution(tuple(exercise.inputs))
+        attempts, limits, bench.solution(tuple(exercise.inputs))
     )
     if finding:
         words = "\n".join((finding.headline, *finding.details))

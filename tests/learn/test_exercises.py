@@ -911,9 +911,21 @@ class OpenTest(InAChapter):
         self.assertIn("const int y = x + x;", text)
         self.assertIn("    return x + x + x;\n", text)
 
+    def test_limits_that_it_may_exceed_apply_until_something_outside_is_changed(self):
+        more = OPEN.replace("hints", 'may_exceed = ["sectors"]\nhints')
+        self.write("exercises.toml", SHEET + more)
+        exercise = self.exercise
+        copy = exercise.copy_with({1: ("return 2 * x;",)})
+        self.assertEqual(checking.limits_of(exercise, copy), ["sectors"])
+        copy["kernel.cuh"] += "int more;\n"
+        self.assertEqual(checking.limits_of(exercise, copy), [])
+        self.write("exercises.toml", SHEET + OPEN)
+        self.assertEqual(checking.limits_of(self.exercise, copy), ["sectors"])
+
     def test_what_the_sheet_refuses(self):
         first = "exercises.toml: open exercise 1"
         for old, new, message in (
+            ("hints", "may_exceed = ['mma']\nhints", f"{first}: `mma` is no limit of"),
             ("sectors =", "sector =", f"{first}: `sector` is no count: must be bytes,"),
             ("1_000_000", "'few'", f"{first}: `at_most` must be a table of numbers"),
             ("minutes = 60\n", "", f"{first}: `minutes` is missing"),

@@ -288,7 +288,7 @@ def _in_own_lines(place: str, alone: regions.Alone, keep: int | None) -> str:
 def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> Verdict:
     """Finds the faulty exercise of a copy that fails, and what is wrong with it. Uses the simulator."""
     verdict = Verdict()
-    limits = exercise.limits
+    limits = limits_of(exercise, copy)
     solution = bench.solution(tuple(exercise.inputs)) if limits else []
     try:
         folder = project.shown(exercise.folder)
@@ -352,11 +352,19 @@ def explain_alone(
         attempts = _try_alone(bench, exercise, copy, number, quick)
     except trials.CompileError:
         return UNKNOWN, None
-    limits = exercise.limits
+    limits = limits_of(exercise, copy)
     solution = bench.solution(tuple(exercise.inputs)) if limits else []
     more = exercise.more_of(number)
     finding = diagnosis.explain(attempts, limits, solution, more)
     return WRONG if finding else RIGHT, finding
+
+
+def limits_of(exercise: Exercise, copy: dict[str, str]) -> list[str]:
+    """The limits that apply to a copy: kernels that are changed for an open exercise may exceed some."""
+    if not _first_change_outside(copy, exercise.blank_copy):
+        return exercise.limits
+    free = {name for goal in exercise.opens for name in goal.may_exceed}
+    return [name for name in exercise.limits if name not in free]
 
 
 def _first_change_outside(copy: dict[str, str], blank: dict[str, str]) -> str | None:
@@ -408,12 +416,12 @@ def _verdict_on(
     simulator: Callable[[], Path | None],
 ) -> Verdict:
     own = diagnosis.explain(attempts)
-    if own is None and exercise.limits:
+    if own is None and limits_of(exercise, copy):
         require(console, build, exercise.chapter.executable)
         solution = trials.run(
             build / "bin" / exercise.chapter.executable, exercise.inputs
         )
-        own = diagnosis.explain(attempts, exercise.limits, solution)
+        own = diagnosis.explain(attempts, limits_of(exercise, copy), solution)
     if own is None:
         states = dict.fromkeys((region.number for region in exercise.regions), RIGHT)
         return Verdict(passed=True, exercises=states)

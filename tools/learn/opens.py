@@ -26,6 +26,7 @@ class Open:
     variant: str
     input: str
     at_most: dict[str, int]  # by keys of COUNTS
+    may_exceed: tuple[str, ...]  # limits of the chapter that do not apply to it
     hints: tuple[str, ...]
     answer: tuple[Edit, ...]
 

@@ -57,6 +57,7 @@ OF_OPEN = {
     "variant": STRING,
     "input": STRING,
     "at_most": NUMBERS,
+    "may_exceed?": STRINGS,
     "hints": STRINGS,
     "answer": TABLES,
 }
@@ -241,8 +242,16 @@ class Sheet:
                 )
             edits.append(opens.Edit(file, edit["from"], edit["to"]))
         fields = {key: entry[key] for key in ("task", "minutes", "variant", "input")}
-        hints, limits = tuple(entry["hints"]), entry["at_most"]
-        return opens.Open(**fields, at_most=limits, hints=hints, answer=tuple(edits))
+        for name in entry.get("may_exceed", []):
+            if name not in self.limits:
+                raise RegionError(f"{where}: `{name}` is no limit of this chapter")
+        return opens.Open(
+            **fields,
+            at_most=entry["at_most"],
+            may_exceed=tuple(entry.get("may_exceed", [])),
+            hints=tuple(entry["hints"]),
+            answer=tuple(edits),
+        )
 
     def mutants(self) -> list[Mutant]:
         """The wrong answers."""
