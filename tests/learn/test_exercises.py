@@ -224,7 +224,7 @@ class SheetTest(InAChapter):
         wrong = f"{first}: wrong answer 1"
         keys = (
             "inputs, files, limit_sectors, limit_conflicts, limit_mma, limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, exercise, open"
+            "limit_over_waited, limit_wavefronts, exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -1308,6 +1308,18 @@ class DiagnosisTest(unittest.TestCase):
             self.assertEqual(finding.headline, headline)
             text = f"{name}: 624, the chapter's kernel 128 (once for each warp)"
             self.assertEqual(finding.details, [text])
+
+    def test_more_wavefronts_than_the_solution_are_wrong_where_it_is_asked(self):
+        def stores(wavefronts: int) -> trials.Attempt:
+            shared = {"store_wavefronts": wavefronts}
+            shared |= {"store_wavefronts_ideal": wavefronts}
+            return attempt(shared=shared)
+
+        self.assertIsNone(diagnosis.explain([stores(9)], ["conflicts"], [stores(8)]))
+        self.assertIsNone(diagnosis.explain([stores(8)], ["wavefronts"], [stores(8)]))
+        finding = diagnosis.explain([stores(9)], ["wavefronts"], [stores(8)])
+        text = "shared memory takes 9 wavefronts, the chapter's kernel 8"
+        self.assertEqual((finding.kind, finding.details), ("wavefronts", [text]))
 
     def test_groups_that_are_waited_for_too_early(self):
         early, solution = attempt(ops={"over_waited": 40}), attempt(ops={})

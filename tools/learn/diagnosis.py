@@ -31,6 +31,7 @@ KINDS = (
     "sectors",
     "conflicts",
     *OPERATIONS,
+    "wavefronts",
 )
 
 MOST_SHARED_BYTES = 227 * 1024  # of a block on an H100
@@ -465,6 +466,15 @@ def _sectors(attempt: Attempt) -> int:
     return sum(_global(attempt, "sectors").values())
 
 
+def _all_wavefronts(attempt: Attempt) -> int:
+    return sum(_wavefronts(attempt))
+
+
+def _more_wavefronts(attempt: Attempt, solution: Attempt) -> list[str]:
+    own, most = (_all_wavefronts(each) for each in (attempt, solution))
+    return [f"shared memory takes {own} wavefronts, the chapter's kernel {most}"]
+
+
 def _conflicts(attempt: Attempt) -> int:
     return _wavefronts(attempt)[0]
 
@@ -537,6 +547,11 @@ BEYOND = {
         _conflicts,
         "is right, but has more bank conflicts than the chapter's kernel",
         _more_conflicts,
+    ),
+    "wavefronts": (
+        _all_wavefronts,
+        "is right, but loads or stores more in shared memory than the chapter's kernel",
+        _more_wavefronts,
     ),
     **{
         name: (

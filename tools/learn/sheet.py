@@ -26,6 +26,7 @@ LIMITS = (
     "shuffles",
     "votes",
     "over_waited",
+    "wavefronts",
 )
 
 STRING, STRINGS, TABLES = "a string", "a list of strings", "a list of tables"
