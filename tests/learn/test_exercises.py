@@ -1131,6 +1131,10 @@ class DiagnosisTest(unittest.TestCase):
             "right with v in place of k or if k had rows swapped",
             self.said(attempt(**fields)),
         )
+        more = other["change"] + ", and zeros for a key after the last"
+        fields["check"]["as_if"] = [other | {"change": more}, other]
+        said = self.said(attempt(**fields))
+        self.assertTrue(said.endswith("would be right with v in place of k"), said)
         fields["check"]["as_if"] = [other] * 4
         self.assertNotIn("would be right", self.said(attempt(**fields)))
 
@@ -1238,6 +1242,11 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(finding.kind, "conflicts")
         text = "takes 25 wavefronts where 16 would do: 9 bank conflicts, the chapter's kernel has 2"
         self.assertIn(text, finding.details[0])
+        self.assertEqual(len(finding.details), 1)
+        few = {"load_wavefronts": 6, "load_wavefronts_ideal": 6}
+        finding = diagnosis.explain([conflicts(9)], limits, [attempt(shared=few)])
+        text = "the chapter's kernel needs 6 without conflicts: you load or store more often"
+        self.assertEqual(finding.details[1:], [text])
         worse = attempt(variant="w", **wrong(ALL_ROWS, ALL_COLS))
         finding = diagnosis.explain([conflicts(9), worse], limits, solution)
         self.assertEqual(finding.kind, "numbers")

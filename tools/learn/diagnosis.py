@@ -343,8 +343,9 @@ def _as_if(changes: list[dict]) -> list[str]:
     """A sentence on changes of the problem for which wrong outputs are right: these all explain the same outputs."""
     if not 0 < len(changes) <= MOST_CHANGES:
         return []
-    ways = " or ".join(each["change"] for each in changes)
-    return [f"{_list(changes[0]['outputs'])} would be right {ways}"]
+    ways = [each["change"] for each in changes]
+    ways = [way for way in ways if not any(way.startswith(f"{w}, ") for w in ways)]
+    return [f"{_list(changes[0]['outputs'])} would be right {' or '.join(ways)}"]
 
 
 MOST_CHANGES = 3  # that are told: more of them say little
@@ -510,11 +511,16 @@ def _more_sectors(attempt: Attempt, solution: Attempt) -> list[str]:
 
 def _more_conflicts(attempt: Attempt, solution: Attempt) -> list[str]:
     own, fewest = _wavefronts(attempt)
-    detail = (
+    details = [
         f"shared memory takes {own + fewest} wavefronts where {fewest} would do: "
         f"{own} bank conflicts, the chapter's kernel has {_conflicts(solution)}"
-    )
-    return [detail]
+    ]
+    needed = _wavefronts(solution)[1]
+    if fewest > needed:
+        details.append(
+            f"the chapter's kernel needs {needed} without conflicts: you load or store more often"
+        )
+    return details
 
 
 def _operations(attempt: Attempt, name: str) -> int:
