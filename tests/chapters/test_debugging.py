@@ -101,9 +101,8 @@ class Debugging(unittest.TestCase):
         """gdb has stopped at a defect: the report, the thread, the kernel's frame."""
         self.assertIn(report, said)
         self.assertIn(f"[thread ({thread}) of block ({block})]", said)
-        frame = (
-            rf"fa::ch01::row_per_block_softmax \(.*\n?.*kernel\.cuh:{line}\n{line}\t"
-        )
+        kernel = r"fa::ch01::row_per_block_softmax\[abi:kernel\]\(.*\) "
+        frame = rf"{kernel}\(.*\n?.*kernel\.cuh:{line}\n{line}\t"
         self.assertRegex(said, frame)
 
     def test_it_stops_at_each_defect_in_the_kernels_frame(self):

@@ -511,10 +511,11 @@ def _more_sectors(attempt: Attempt, solution: Attempt) -> list[str]:
 
 def _more_conflicts(attempt: Attempt, solution: Attempt) -> list[str]:
     own, fewest = _wavefronts(attempt)
-    details = [
+    detail = (
         f"shared memory takes {own + fewest} wavefronts where {fewest} would do: "
         f"{own} bank conflicts, the chapter's kernel has {_conflicts(solution)}"
-    ]
+    )
+    details = [detail]
     needed = _wavefronts(solution)[1]
     if fewest > needed:
         details.append(
