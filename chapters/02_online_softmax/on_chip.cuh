@@ -131,9 +131,8 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
 
   // Pass 2, from the start of the row to its end.
   const float inv_l = inverse_or_zero(all.l);
-  // EXERCISE 5: Store the probabilities of the columns that are still in registers, without reading x again.
+  // EXERCISE 5: Store the probabilities of all columns. Read only those again that are not on the chip.
   store_batch<kStep>(y, in_registers, cols, rX, all.m, inv_l);
-  // END 5
   if constexpr (Row::kUsesShared) {
     for (int s = 0; s < shared_float4s; ++s) {
       store_columns(y, in_shared + s * kStep, cols, probabilities(sX[s * Row::kThreads], all.m, inv_l));
@@ -143,6 +142,7 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
       store_batch<kStep>(y, col, cols, rX, all.m, inv_l);
     }
   }
+  // END 5
 }
 
 }  // namespace fa::ch02

@@ -780,6 +780,14 @@ class ChaptersTest(unittest.TestCase):
         for exercise in self.each():
             self.assertEqual(shared & set(exercise.names), set())
 
+    def test_each_chapter_has_short_and_long_exercises_and_an_open_one(self):
+        for exercise in self.each():
+            minutes = [region.minutes for region in exercise.regions]
+            with self.subTest(exercise.number):
+                self.assertTrue(0 < min(minutes) <= 10, minutes)
+                self.assertGreaterEqual(max(minutes), 30)
+                self.assertTrue(exercise.opens)
+
     def test_a_stub_is_not_the_solution_and_there_are_hints(self):
         for exercise in self.each():
             for region in exercise.regions:
