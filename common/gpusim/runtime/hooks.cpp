@@ -151,8 +151,9 @@ void __sanitizer_cov_trace_pc() {
   if (current_runner != nullptr) current_runner->on_block(GPUSIM_CALLER, __builtin_dwarf_cfa());
 }
 
-// Called because of -fsanitize=bounds if an index is not below the size of its array.
-void __ubsan_handle_out_of_bounds(const OutOfBounds* check, std::uintptr_t index) {
+// Called because of -fsanitize=bounds if an index is not below the size of its array. Weak: if the program's host code is
+// under UBSan, that has a handler of its own.
+[[gnu::weak]] void __ubsan_handle_out_of_bounds(const OutOfBounds* check, std::uintptr_t index) {
   const gpusim::IndexedArray array{check->file, check->line, check->column, check->array_type->name};
   const std::int64_t value = as_number(*check->index_type, index);
   if (current_runner != nullptr) current_runner->index_out_of_bounds(array, value, GPUSIM_CALLER);
