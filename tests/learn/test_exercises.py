@@ -674,6 +674,9 @@ class SeveralFilesTest(InAChapter):
             check.show_failure(console.Console(out), self.exercise, verdict)
             shown = out.getvalue().count(command)
             self.assertEqual(shown, kind in ("race", "crash"), out.getvalue())
+            verdict.exercises = {1: checking.WRONG, 2: checking.BLANK}
+            check.show_failure(console.Console(out), self.exercise, verdict)
+            self.assertEqual(out.getvalue().count(command), shown)  # not once more
 
     def test_the_file_of_a_compiler_error_decides_who_is_blamed(self):
         self.run_command(start, "01")

@@ -163,7 +163,9 @@ def show_failure(
         for line in quote(exercise, finding.lines):
             console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
-        if finding.kind == "crash" or finding.kind in diagnosis.DEFECTS:
+        stops = finding.kind == "crash" or finding.kind in diagnosis.DEFECTS
+        # A program with blanks may never get to what is wrong if the others are solved.
+        if stops and checking.BLANK not in verdict.exercises.values():
             options = f"--exercise --variant {finding.variant} {finding.arguments}"
             console.say(f"gdb:   ./learn debug {exercise.number} {options}")
     if verdict.remark:
