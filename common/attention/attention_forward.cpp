@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "attention/half.hpp"
+#include "attention/key_tiles.hpp"
 #include "attention/parallel.hpp"
 #include "attention/problem.hpp"
 
@@ -339,6 +340,7 @@ std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, c
     others.push_back({fmt::format("if head h of q read head h % {} of k and v", shape.kv_heads),
                       [&inputs, shape] { return with_heads_modulo(shape, inputs); }});
   }
+  for (OtherProblem& other : with_mistaken_tiles(shape, inputs)) others.push_back(std::move(other));
   return others;
 }
 

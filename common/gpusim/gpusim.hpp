@@ -69,6 +69,9 @@ struct Report {
   std::map<std::string, GlobalCounters> tensors;  ///< by allocation name
   SharedCounters shared;
   OpCounters ops;
+  /// With GPUSIM_PROFILE=1: the basic blocks (code without a jump) that threads have run through in each function of a kernel
+  /// and in those that it calls, also if they are inlined, once per thread. Empty without. Depends on the compiler.
+  std::map<std::string, std::int64_t> blocks_of_function;
   std::vector<Defect> defects;
 
   GlobalCounters total() const;

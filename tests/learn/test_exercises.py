@@ -24,6 +24,7 @@ from tools.learn import (
     project,
     regions,
     setup,
+    sheet,
     trials,
 )
 from tools.learn.commands import check, diff, hint, reset, solution, start, try_
@@ -240,7 +241,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` must be a list of strings": but(
                 '["Add.", "x + x"]', "''"
             ),
-            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more": but(
+            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more, watch": but(
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but(
@@ -258,6 +259,12 @@ class SheetTest(InAChapter):
             ),
             f"{first}: `more` has votes, but there is no `limit_votes = true`": but(
                 "number = 1", "number = 1\nmore = { votes = 'Who votes?' }"
+            ),
+            f"{first}: `more` has speed, which is no limit and no defect": but(
+                "number = 1", "number = 1\nmore = { speed = 'Why?' }"
+            ),
+            f"{first}: `watch`: `variant` is missing": but(
+                "number = 1", "number = 1\nwatch = { function = 'mask' }"
             ),
             f"{wrong}: `to` is missing": but('to = "x + x + x"', ""),
             f"{wrong}: `says` must be a string": but('says = "wrong"', "says = []"),
@@ -289,6 +296,14 @@ class SheetTest(InAChapter):
         self.assertEqual(sheet.more_of(1), {"sectors": "Who reads x[0]?"})
         self.assertEqual(sheet.more_of(2), {})
         self.assertEqual(sheet.more_of(None), {})
+
+    def test_a_function_that_is_watched(self):
+        self.assertEqual(self.exercise.watches, {})
+        fields = "function = 'f', variant = 'v', input = '--rows 1', says = 'Why?'"
+        watch = f"number = 1\nwatch = {{ {fields} }}"
+        self.write("exercises.toml", SHEET.replace("number = 1", watch))
+        self.assertEqual(self.exercise.watches[1].function, "f")
+        self.assertEqual(sheet.DEFECTS, tuple(diagnosis.DEFECTS))
 
     def test_what_is_no_toml_is_told_with_its_line(self):
         self.write("exercises.toml", SHEET.replace("true", "yes"))
@@ -805,9 +820,9 @@ class ChaptersTest(unittest.TestCase):
             for mutant in mutants:
                 solution = exercise.region(mutant.exercise).solution
                 self.assertNotEqual(mutant.solution, solution, mutant.name)
-                self.assertIn(
-                    mutant.caught_by, ("compile", *diagnosis.KINDS), mutant.name
-                )
+                kinds = ("compile", *diagnosis.KINDS)
+                kinds += ("note",) * (mutant.exercise in exercise.watches)
+                self.assertIn(mutant.caught_by, kinds, mutant.name)
                 self.assertTrue(mutant.says, mutant.name)
             names = [(mutant.exercise, mutant.name) for mutant in mutants]
             self.assertEqual(len(set(names)), len(names))
@@ -1193,6 +1208,47 @@ class DiagnosisTest(unittest.TestCase):
         )
         either = self.said(attempt("--a 1 --b 1"), attempt("--a 2 --b 2", **bad))
         self.assertNotIn("right up to", either)
+
+    def test_which_sizes_fail(self):
+        bad = wrong(ALL_ROWS, ALL_COLS, 32)
+
+        def said(right: list[int], failing: list[int]) -> str:
+            tried = [attempt(f"--rows 4 --cols {n}") for n in right]
+            tried += [attempt(f"--rows 4 --cols {n}", **bad) for n in failing]
+            return self.said(*tried)
+
+        multiple = "wrong unless --cols is a multiple of 32"
+        self.assertIn(multiple, said([32, 96, 1024], [1, 48, 516]))
+        self.assertNotIn("multiple", said([32], [1, 48]))  # one size is no evidence
+        self.assertNotIn("multiple", said([32, 96], [1, 64]))
+        only = "wrong only if --cols is a multiple of 4"
+        self.assertIn(only, said([1, 6, 1003], [4, 516]))
+        self.assertIn(
+            "right with --cols 32 and 96, wrong with 1 and 64", said([96, 32], [1, 64])
+        )
+        self.assertNotIn(
+            "right with", said([8, *range(1, 12, 2)], [*range(2, 7, 2), 16])
+        )
+        self.assertIn("wrong up to --cols 7, right from 32", said([32, 64], [1, 7]))
+
+    def test_a_function_that_does_too_much(self):
+        def words(mine: int, theirs: int) -> str:
+            return diagnosis.in_vain("mask", {"mask": mine}, {"mask": theirs})
+
+        text = "mask() does 2.5 times as much as in the chapter's kernel"
+        self.assertEqual(words(250, 100), text)
+        self.assertEqual(words(120, 100), "")
+        self.assertEqual(words(100, 250), "")
+        self.assertEqual(diagnosis.in_vain("mask", {}, {}), "")  # a GPU
+
+    def test_the_question_of_an_exercise_is_added_to_a_defect(self):
+        race = [{"kind": "race", "message": "Race", "count": 1}]
+        more = {"race": "Which stage is free?"}
+        finding = diagnosis.explain([attempt(defects=race)], more=more)
+        self.assertEqual(finding.details, ["Race", "Which stage is free?"])
+        bounds = [{"kind": "out_of_bounds", "message": "Invalid", "count": 1}]
+        finding = diagnosis.explain([attempt(defects=bounds)], more=more)
+        self.assertEqual(finding.details, ["Invalid"])
 
     def test_a_declared_failure_is_none(self):
         bad = wrong(ALL_ROWS, ALL_COLS)
@@ -1597,8 +1653,10 @@ echo '{report}' > "$2"
     def test_a_pass_shows_warnings_and_what_was_printed(self):
         said = trials.Printed("--rows 1", ["x"], 1)
         verdict = checking.Verdict(passed=True, warnings=["w: y"], printed=said)
+        verdict.notes = {2: "f() does too much."}
         out = io.StringIO()
         check.show_pass(console.Console(out), self.exercise, verdict, ["counters"])
+        self.assertIn("exercise 2: f() does too much.\n", out.getvalue())
         shown = (
             "the compiler warns:\n   w: y\nyour kernels printed, with --rows 1\n   x\n"
         )

@@ -36,6 +36,7 @@ class Verdict:
     )  # of the compiler, about the learner's lines
     printed: trials.Printed | None = None  # by the kernels
     remark: str | None = None
+    notes: dict[int, str] = field(default_factory=dict)  # on right exercises
     attempts: list[trials.Attempt] = field(default_factory=list)  # with all answers
 
     @property
@@ -61,6 +62,7 @@ class Verdict:
             "finding": asdict(self.finding) if self.finding else None,
             "compiler": self.compiler,
             "remark": self.remark,
+            "notes": {str(number): note for number, note in self.notes.items()},
         }
 
 
@@ -403,8 +405,26 @@ def check(
     console.clear()
     verdict = _verdict_on(console, build, exercise, copy, attempts, simulator)
     verdict.attempts, verdict.warnings = attempts, warnings
+    if verdict.passed and exercise.watches:
+        require(console, build, exercise.chapter.executable)
+        solution = build / "bin" / exercise.chapter.executable
+        verdict.notes = notes_on(exercise, program, solution)
     verdict.printed = printed_by(program, verdict)
     return verdict
+
+
+def notes_on(exercise: Exercise, program: Path, solution: Path) -> dict[int, str]:
+    """What a program whose answers are right does in vain, by exercise. @param solution  the chapter's program"""
+    notes = {}
+    for number, watch in exercise.watches.items():
+        own, theirs = (
+            trials.profile(each, watch.variant, watch.input)
+            for each in (program, solution)
+        )
+        if words := diagnosis.in_vain(watch.function, own, theirs):
+            options = f"--variant {watch.variant} {watch.input}"
+            notes[number] = f"{words}, with {options}. {watch.says}"
+    return notes
 
 
 def _verdict_on(

@@ -146,8 +146,13 @@ class Exercise:
         return self.sheet.variant_of(number) if number else None
 
     def more_of(self, number: int | None) -> dict[str, str]:
-        """What `check` adds if an answer to one exercise exceeds a limit, by limit."""
+        """What `check` adds if an answer to one exercise exceeds a limit or has a defect, by kind."""
         return self.sheet.more_of(number) if number else {}
+
+    @property
+    def watches(self) -> dict[int, sheet.Watch]:
+        """The functions that an answer should not call in vain, by exercise."""
+        return self.sheet.watches if self.exists else {}
 
     @property
     def limits(self) -> list[str]:

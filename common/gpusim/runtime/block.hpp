@@ -26,6 +26,7 @@
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
+#include "gpusim/runtime/profile.hpp"
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/sites.hpp"
 
@@ -42,6 +43,7 @@ struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
   SharedCounters shared;
   OpCounters ops;
+  BlockCounts blocks;  ///< if is_profiling()
   Findings findings;
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
 };
@@ -87,6 +89,8 @@ class BlockRunner {
 
   /// A basic block begins. @param frame  see LoopTracker
   void on_block(const void* pc, const void* frame) {
+    if (profiling_) [[unlikely]]
+      count_block(pc);
     LoopTracker& loops = current_->loops;
     if (loops.goes_on(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame)))
         [[likely]] {
@@ -96,6 +100,7 @@ class BlockRunner {
     }
   }
   void change_loop(const void* pc, const void* frame);
+  void count_block(const void* pc);
 
   /// An array, wherever it is, has no element with this index. Ends the thread.
   [[noreturn]] void index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc);
@@ -297,7 +302,7 @@ class BlockRunner {
   const std::uintptr_t arena_base_;
   const std::size_t arena_bytes_;
   const int compute_capability_;
-  const bool debugging_ = is_debugging();
+  const bool debugging_ = is_debugging(), profiling_ = is_profiling();
   Announcer announcer_;
 
   // The block that runs.

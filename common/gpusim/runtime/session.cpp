@@ -92,6 +92,8 @@ void Session::absorb(Tally& tally) {
   report_.ops.votes += tally.ops.votes;
   report_.ops.mma += tally.ops.mma;
   report_.ops.over_waited += tally.ops.over_waited;
+  for (const auto& [pc, count] : tally.blocks) blocks_[pc] += count;
+  tally.blocks.clear();
   findings_.merge(tally.findings);
   suspects_.insert(suspects_.end(), tally.suspects.begin(), tally.suspects.end());
   tally.suspects.clear();
@@ -190,6 +192,7 @@ Report Session::take() {
     for (Defect& defect : findings_.describe()) report.defects.push_back(std::move(defect));
   }
   findings_ = {};
+  report.blocks_of_function = by_function(std::exchange(blocks_, {}));
   return report;
 }
 

@@ -11,6 +11,7 @@
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/grid_races.hpp"
+#include "gpusim/runtime/profile.hpp"
 
 namespace gpusim {
 
@@ -36,6 +37,7 @@ class Session {
 
   std::mutex mutex_;
   Report report_;  ///< its defects: those of account(); the others are in findings_
+  BlockCounts blocks_;
   Findings findings_;
   std::vector<std::uintptr_t> suspects_;
 };

@@ -210,6 +210,8 @@ def show_pass(
         f"{variants} variants on {len(exercise.inputs)} inputs",
         "green",
     )
+    for number, note in verdict.notes.items():
+        console.wrap(note, f"exercise {number}: ", style="yellow")
     console.say("\n".join(lines))
     show_evidence(console, exercise, verdict)
 
