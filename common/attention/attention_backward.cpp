@@ -34,6 +34,7 @@ struct Formulas {
   bool one_head = false;                                    ///< of those that share a head of K and V
   double scale_of_dq = 1, scale_of_dk = 1;                  ///< times the scale of the logits
   std::int64_t first_col_of_d = 0, cols_of_d = 0;           ///< in rowsum(dO * O); 0: all of them
+  bool do_in_d = false;                                     ///< in place of O
   std::int64_t step_of_d = 1;                               ///< from one of these columns to the next
 };
 
@@ -65,7 +66,7 @@ struct Backward {
       const std::int64_t col = std::int64_t(element) % shape.head_dim - formulas.first_col_of_d;
       const std::int64_t cols = formulas.cols_of_d > 0 ? formulas.cols_of_d : shape.head_dim;
       if (col < 0 || col >= cols || col % formulas.step_of_d != 0) continue;
-      const double term = o[element] * d_o[element];
+      const double term = (formulas.do_in_d ? d_o[element] : o[element]) * d_o[element];
       d[row] += term;
       d_norm[row] = std::hypot(d_norm[row], term);
     }
@@ -228,6 +229,7 @@ std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, 
       {"with do in place of q in dK = scale * dS^T Q", {.do_in_dk = true}},
       {"with do in place of scale * q in dK = scale * dS^T Q", {.do_in_dk = true, .scale_of_dk = 1 / scale}},
       {"with q in place of do in dV = P^T dO", {.q_in_dv = true}},
+      {"with dO in place of O in D = rowsum(dO * O)", {.do_in_d = true}},
       {"with only the first of the heads that share a head of k and v in dK and dV", {.one_head = true}},
       {"without the scale in dQ and dK", {.scale_of_dq = 1 / scale, .scale_of_dk = 1 / scale}},
       {"with the scale applied twice to dQ and dK", {.scale_of_dq = scale, .scale_of_dk = scale}},

@@ -140,6 +140,20 @@ def _ranges(axis: dict, name: str) -> str | None:
     return f"{_plural(name)} {_list(parts)} of {axis['length']}"
 
 
+def columns_in_words(columns: list[int]) -> str:
+    """[0, 1, 2, 5] -> "columns 0 to 2 and 5". Of many ranges, only the first two are named."""
+    ranges: list[list[int]] = []
+    for column in columns:
+        if ranges and ranges[-1][1] == column - 1:
+            ranges[-1][1] = column
+        else:
+            ranges.append([column, column])
+    parts = [f"{a} to {b}" if a < b else f"{a}" for a, b in ranges]
+    if len(parts) > 3:
+        parts = [*parts[:2], f"{sum(b - a + 1 for a, b in ranges[2:])} more"]
+    return f"column{'s' if len(columns) > 1 else ''} {_list(parts)}"
+
+
 def _where(axis: dict, name: str) -> str | None:
     """The wrong indices of an axis in words; None if all of them are wrong."""
     length, count, first, last = (axis[k] for k in ("length", "count", "first", "last"))
@@ -200,6 +214,10 @@ def _moved(tensor: str, holds: dict, names: tuple[str, ...], axes: list[dict]) -
     if relation == "xor":
         if by & (by - 1):
             return f"{name} i holds what belongs in {name} i ^ {by}"
+        if 2 * axis["count"] <= axis["length"]:  # only one of the two is wrong
+            ends = ("i + {by}", "i") if here & by else ("i", "i + {by}")
+            own, other = (f"{_plural(name)} {end.format(by=by)}" for end in ends)
+            return f"{own} of every {2 * by} hold what belongs in {other}"
         if by == 1:
             return f"{_plural(name)} 2 i and 2 i + 1 are swapped"
         if axis["length"] <= 2 * by:

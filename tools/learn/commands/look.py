@@ -167,7 +167,20 @@ def show_copies(console: Console, which: maps.Copies, right: list, own: list) ->
     say_tables(console, *tables, (1, 8))
 
 
-SHOW = {maps.Rows: show_rows, maps.Layout: show_layout, maps.Copies: show_copies}
+def show_elements(
+    console: Console, which: maps.Elements, right: dict, own: dict
+) -> None:
+    for call, elements in right.items():
+        problems = which.problems(elements, own[call])
+        console.wrap("; ".join(problems) or "right", f"{GAP}{call}: ", style="dim")
+
+
+SHOW = {
+    maps.Rows: show_rows,
+    maps.Layout: show_layout,
+    maps.Copies: show_copies,
+    maps.Elements: show_elements,
+}
 
 
 def picture(which: maps.Map, right: list | dict, own: list | dict) -> str:
@@ -230,6 +243,7 @@ def look(
         pair = values.right[which.name], values.own[which.name]
         SHOW[type(which)](console, which, *pair)
         console.say()
+    filled = [which for which in filled if not isinstance(which, maps.Elements)]
     if filled:
         files = draw(project.ROOT / "build" / "look" / exercise.number, filled, values)
         console.wrap(", ".join(files), "pictures:  ")
