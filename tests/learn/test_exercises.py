@@ -346,15 +346,18 @@ class CopyTest(InAChapter):
         self.assertIn("copy of chapters/01_x/kernel.cuh. ", first)
         self.assertIn("./learn check 01", first)
         self.assertIn("./learn hint 01", second)
-        blank = "  // EXERCISE 1: Make 2 x of x.\n  if (x)\n    return x;\n  return 0;\n  // END 1\n"
-        expected = KERNEL.replace("return 3 * x;", "return x;")
+        stub = f"  {regions.PLACEHOLDER}\n  if (x)\n    return x;\n  return 0;\n"
+        blank = f"  // EXERCISE 1: Make 2 x of x.\n{stub}  // END 1\n"
+        second = f"{regions.PLACEHOLDER}\n    return x;"
+        expected = KERNEL.replace("return 3 * x;", second)
         at, end = expected.index("  // EXER"), expected.index("}\nint thrice")
         self.assertEqual(rest, expected[:at] + blank + expected[end:])
 
     def test_places_are_found_again_after_an_edit(self):
         where = self.places(self.copy({1: ("  // mine", "  return x << 1;")}))
         self.assertEqual(where[1].lines, ("  // mine", "  return x << 1;"))
-        self.assertEqual(where[2].lines, ("    return x;",))
+        placeholder = f"    {regions.PLACEHOLDER}"
+        self.assertEqual(where[2].lines, (placeholder, "    return x;"))
 
     def test_lost_and_doubled_marks_are_told(self):
         whole = self.copy()["kernel.cuh"]
@@ -372,7 +375,7 @@ class CopyTest(InAChapter):
     def test_marks_in_the_wrong_file_are_told(self):
         self.second_file()
         copy = self.copy()
-        marks = "".join(copy["more.cuh"].splitlines(keepends=True)[4:7])
+        marks = "".join(copy["more.cuh"].splitlines(keepends=True)[4:8])
         copy["kernel.cuh"] += marks
         copy["more.cuh"] = copy["more.cuh"].replace(marks, "")
         with self.assertRaisesRegex(
@@ -466,6 +469,7 @@ class SeveralFilesTest(InAChapter):
         kept = [(self.own / n).read_text() for n in ("kernel.cuh.2", "more.cuh.2")]
         self.assertEqual(kept, texts)
         self.assertEqual(self.exercise.own_copy(), self.exercise.blank_copy)
+        self.assertEqual(self.exercise.blanks(), [1, 2, 3])
 
     def test_hints_are_for_the_first_blank_of_all_files(self):
         self.run_command(start, "01")
@@ -515,6 +519,14 @@ class SeveralFilesTest(InAChapter):
         kept = {"passed": True, "exercise": None, "files": self.exercise.hashes()}
         result.write_text(json.dumps(kept))
         self.assertEqual(self.exercise.state(build).words, "passed")
+        states = {"1": "right", "2": "blank", "3": "blank"}
+        first = kept | {"passed": False, "exercise": 2, "exercises": states}
+        result.write_text(json.dumps(first))
+        blank = "1 of 3 right, exercise 2 is blank"
+        self.assertEqual(self.exercise.state(build).words, blank)
+        result.write_text(json.dumps(first | {"exercises": states | {"2": "wrong"}}))
+        self.assertEqual(self.exercise.state(build).words, "failing: exercise 2")
+        result.write_text(json.dumps(kept))
         self.answer(3)
         changed = "changed since the last check"
         self.assertEqual(self.exercise.state(build).words, changed)
@@ -592,6 +604,33 @@ class SeveralFilesTest(InAChapter):
         names = [regions.function_at(text, line) for line in (3, 7, 8)]
         self.assertEqual(names, ["twice", "run", "run"])
         self.assertIsNone(regions.function_at("#define A(x) x\n", 1))
+
+    def check_one(self, number: int, wrong_numbers: bool) -> checking.Verdict:
+        bad = wrong(ALL_ROWS, ALL_COLS) if wrong_numbers else {}
+        bench = mock.Mock()
+        bench.try_files.return_value = [attempt(**bad)]
+        bench.solution.return_value = []
+        with (
+            mock.patch.object(trials, "Workbench", return_value=bench),
+            mock.patch.object(checking, "require"),
+        ):
+            build = self.root / "build"
+            terminal = console.Console(io.StringIO())
+            return checking.check_one(terminal, build, build, self.exercise, number)
+
+    def test_one_exercise_is_checked_whatever_the_others_are(self):
+        self.run_command(start, "01")
+        self.answer(3, "return x + x;")
+        verdict = self.check_one(3, wrong_numbers=True)
+        self.assertEqual((verdict.passed, verdict.exercise), (False, 3))
+        states = {1: checking.BLANK, 2: checking.BLANK, 3: checking.WRONG}
+        self.assertEqual(verdict.exercises, states)
+        self.assertEqual(verdict.finding.kind, "numbers")
+        verdict = self.check_one(3, wrong_numbers=False)
+        self.assertEqual((verdict.passed, verdict.finding), (True, None))
+        verdict = self.check_one(2, wrong_numbers=False)
+        self.assertTrue(verdict.blank)
+        self.assertFalse(verdict.passed)
 
     def judged(self, wrong_on: set[str | None]) -> tuple[checking.Verdict, list]:
         """Exercise 1 has an answer, the others are blank; trials of these variants fail, and all of blanks."""
@@ -673,10 +712,10 @@ class SeveralFilesTest(InAChapter):
 
     def test_a_finding_quotes_the_file_that_it_names(self):
         self.run_command(start, "01")
-        lines = ["more.cuh:6", "math.cuh:6", "kernel.cuh:3", "kernel.cuh:99"]
+        lines = ["more.cuh:7", "math.cuh:6", "kernel.cuh:3", "kernel.cuh:99"]
         self.assertEqual(
             check.quote(self.exercise, lines),
-            ["more.cuh:6 |   return 0;", "kernel.cuh:3 | int twice(int x) {"],
+            ["more.cuh:7 |   return 0;", "kernel.cuh:3 | int twice(int x) {"],
         )
 
     def test_a_defect_and_a_crash_come_with_the_command_for_gdb(self):
@@ -1681,7 +1720,8 @@ echo '{report}' > "$2"
         text = self.try_('echo "$words" | cut -d" " -f-6; printf end', "--rows", "3")
         warning = "the compiler warns:\n   w: x\n"
         line = "--variant all --rows 3 --json "
-        self.assertIn(f"{warning}{line}", text)
+        blank = "note:  exercises 1 and 2 are still blank: what needs them is wrong\n"
+        self.assertIn(f"{warning}{blank}{line}", text)
         self.assertTrue(text.endswith(f"\nend\n\n{self.TABLE}"), text)
         self.assertEqual(self.status, 0)
         text = self.try_('echo "$words"', "--variant", "v")

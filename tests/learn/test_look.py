@@ -232,6 +232,16 @@ class TablesTest(unittest.TestCase):
         self.assertEqual(same[1][1], ("5.0+", True))
         self.assertEqual(same[9][1], ("-", True))
 
+    def test_places_outside_of_the_tile_are_named(self):
+        right = [row_for_a(lane) for lane in range(32)]
+        self.assertEqual(look.outside_in_words(right), "")
+        one = [*right[:31], (16, 8)]
+        says = "not in the table: lane 31 gives a place outside of the 16 x 16 tile: (16, 8)"
+        self.assertEqual(look.outside_in_words(one), says)
+        many = [(lane, 0) for lane in range(32)]
+        says = "16 lanes give a place outside of the 16 x 16 tile, lane 16 for example: (16, 0)"
+        self.assertIn(says, look.outside_in_words(many))
+
     def test_chunks(self):
         right, own = table(swizzled), table(lambda row, col: 64 * row + col)
         cells = look.chunk_cells(own, right, 64)
@@ -384,8 +394,8 @@ class LookTest(unittest.TestCase):
             lines[0],
             "exercise 1, row_for_a: lane 8 gives (0, 8), should give (8, 0); 16 of 32 lanes differ",
         )
-        how = "a cell: the lane.register of two elements of a row after ldmatrix; * another, + several, - none"
-        self.assertEqual(lines[1:2], [f"   {how}"])
+        how = "5.1 means: after ldmatrix, register 1 of lane 5 holds these two neighbouring elements of a row."
+        self.assertIn(how, lines[1])
         self.assertIn(
             "     8  0.1  1.1  2.1  3.1  0.3  1.3  2.3  3.3     8  0.2*  1.2*  2.2*  3.2*   0.3   1.3   2.3   3.3",
             lines,
@@ -438,7 +448,8 @@ class LookTest(unittest.TestCase):
             lines[0],
             "exercise 9, from_a: lane 8 gives (8, 0), should give (0, 8); 16 of 32 lanes differ",
         )
-        self.assertIn("a column after ldmatrix_transposed", " ".join(lines))
+        self.assertIn("after ldmatrix_transposed, register 1 of lane 5", lines[1])
+        self.assertIn("elements of a column.", " ".join(" ".join(lines).split()))
         self.assertIn("exercise 9, from_b: right", lines)
         self.assertEqual(lines[-1], "next:  ./learn hint 08 9")
 

@@ -413,6 +413,39 @@ def check(
     return verdict
 
 
+def check_one(
+    console: Console, build: Path, sim: Path, exercise: Exercise, number: int
+) -> Verdict:
+    """Tests one exercise in a copy in which all others are solved.
+
+    @param sim  a configured build with Ninja and the simulator
+    """
+    copy = exercise.own_copy()
+    blanks = exercise.blanks()
+    states = {r.number: UNKNOWN for r in exercise.regions} | dict.fromkeys(
+        blanks, BLANK
+    )
+    if number in blanks:
+        return Verdict(exercise=number, exercises=states)
+    require(console, sim, exercise.chapter.executable)
+    console.step(f"   testing exercise {number} by itself")
+    bench = trials.Workbench(sim, exercise.chapter)
+    for quick in (True, False):
+        state, finding = explain_alone(bench, exercise, copy, number, quick)
+        if state != RIGHT:
+            break
+    console.clear()
+    verdict = Verdict(state == RIGHT, number, finding, states | {number: state})
+    if state == UNKNOWN:  # it does not compile with the solutions
+        failed, _ = build_own(console, build, exercise)
+        if failed:
+            return failed
+        verdict.remark = "it needs something that the solutions do not define"
+    elif finding:
+        finding.details[:0] = maps.remarks(exercise, copy, number)
+    return verdict
+
+
 def notes_on(exercise: Exercise, program: Path, solution: Path) -> dict[int, str]:
     """What a program whose answers are right does in vain, by exercise. @param solution  the chapter's program"""
     notes = {}

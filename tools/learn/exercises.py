@@ -118,6 +118,15 @@ class Exercise:
         copy = self.own_copy()
         return regions.places(copy, self.regions, project.shown(self.folder))
 
+    def blanks(self) -> list[int]:
+        """The exercises without an answer. RegionError if marks are missing."""
+        where = self.own_places()
+        return [
+            region.number
+            for region in self.regions
+            if regions.same_code(where[region.number].lines, region.stub)
+        ]
+
     def copy_with(self, contents: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
         """A learner's copy with these answers, and blanks in the other regions."""
         return {
@@ -211,6 +220,10 @@ class Exercise:
         if result["passed"]:
             return State("passed", "green")
         which = result["exercise"]
+        states = list(result.get("exercises", {}).values())
+        if which and states[which - 1 : which] == ["blank"]:
+            right = f"{states.count('right')} of {len(states)} right"
+            return State(f"{right}, exercise {which} is blank", "yellow", which)
         return State(f"failing: exercise {which}" if which else "failing", "red", which)
 
 
