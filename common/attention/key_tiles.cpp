@@ -144,7 +144,7 @@ class Tiles {
         add_neighbours(moved);
       }
     }
-    for (const std::int64_t slice : {std::int64_t{32}, std::int64_t{64}}) {
+    for (const std::int64_t slice : {16, 32, 64}) {
       if (slice < Bc_ && slice < seq_k_) add_slices(slice);
     }
   }
@@ -236,11 +236,12 @@ class Tiles {
   void add_slices(std::int64_t slice) {
     const std::int64_t Bc = Bc_;
     for (const Moved& moved : kMoved) {
-      if (count_ == 1) break;
+      if (seq_k_ < Bc) break;
       add_moved(fmt::format("with keys 0 to {} of {} of every {} in place of the others", slice - 1,
                             moved.name, Bc),
                 moved, [=](std::int64_t key) { return key / Bc * Bc + key % slice; });
     }
+    if (slice < 32) return;
     // A slice that is hidden from all rows of a warp is left out.
     for (const std::int64_t warp_rows : {16, 32}) {
       add_mask(Kind::kMaskOfSlices,
