@@ -38,6 +38,18 @@ void BlockRunner::read_matrix_row(const void* row, const void* pc) {
   access<AccessKind::kRead, kRow>(row, pc);
 }
 
+std::uint32_t BlockRunner::shared_address(const void* pointer) {
+  addressed_ = variable_at(reinterpret_cast<std::uintptr_t>(pointer) - shared_base_);
+  return std::uint32_t(reinterpret_cast<std::uintptr_t>(pointer) - shared_base_) & 0x3ffff;
+}
+void* BlockRunner::shared_pointer(std::uint32_t address) const {
+  if (addressed_ == nullptr) return nullptr;
+  for (std::size_t at = address; at < shared_bytes_; at += 0x40000) {
+    if (at - addressed_->offset < addressed_->bytes) return reinterpret_cast<void*>(shared_base_ + at);
+  }
+  return nullptr;
+}
+
 void BlockRunner::lacks(int since, const char* instruction, const void* pc) {
   const FindingKey key{.kind = DefectKind::kUnsupported, .pc = reinterpret_cast<std::uintptr_t>(pc)};
   found(key, [&](Example& e) {

@@ -96,6 +96,16 @@ std::string describe_divergence(const FindingKey& key, const Example& e, const L
   return what + call_at(line_of(key.pc)) + describe(e.groups, of_warp ? "lane" : "thread", name, line_of);
 }
 
+/// The text with the source lines of return addresses instead of {0}, {1}, and so on.
+std::string with_lines(std::string text, const std::vector<std::uintptr_t>& places, const LineOf& line_of) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::string mark = "{" + std::to_string(i) + "}", line = line_of(places[i]).text;
+    for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + line.size()))
+      text.replace(at, mark.size(), line);
+  }
+  return text;
+}
+
 std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of) {
   const std::string line = line_of(key.pc).text;
   std::ostringstream out;
@@ -124,6 +134,8 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
     case DefectKind::kUnsupported:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
+    case DefectKind::kWgmma: return "Wgmma error detected. " + with_lines(e.detail, e.places, line_of);
+    case DefectKind::kRegisters: return "Register error detected. " + with_lines(e.detail, e.places, line_of);
   }
   return out.str();
 }
@@ -179,6 +191,7 @@ std::vector<Defect> Findings::describe() const {
     const Example& e = entry.example;
     pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
     for (const Group& group : e.groups) pcs.insert(group.where.pc);
+    pcs.insert(e.places.begin(), e.places.end());
   }
   pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
@@ -188,7 +201,7 @@ std::vector<Defect> Findings::describe() const {
     return it == lines.end() ? SourceLine{"?", ""} : it->second;
   };
   // A line may have several machine instructions, so report one defect per pair of lines, whichever came first.
-  std::map<std::tuple<DefectKind, Space, std::string, std::string>, std::size_t> seen;
+  std::map<std::tuple<DefectKind, Space, std::uint8_t, std::string, std::string>, std::size_t> seen;
   std::vector<Defect> defects;
   for (const auto& [key, entry] : entries_) {
     const std::string line = line_of(key.pc).text;
@@ -196,7 +209,7 @@ std::vector<Defect> Findings::describe() const {
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const auto [it, is_new] =
-        seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
+        seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, defects.size());
     if (is_new) {
       Example example = entry.example;
       const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);

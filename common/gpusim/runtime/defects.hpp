@@ -44,6 +44,7 @@ struct FindingKey {
   AccessKind rival_access = AccessKind::kRead;
   Space space = Space::kGlobal;
   std::uint8_t bytes = 0;
+  std::uint8_t rule = 0;  ///< which of several that a kind of defect stands for
 
   auto operator<=>(const FindingKey&) const = default;
 };
@@ -60,7 +61,10 @@ struct Example {
   std::string place;                  ///< its position in words: `byte 192 of "partials"`
   std::string variable;               ///< of shared memory, if the address is in one
   std::size_t offset = 0, bytes = 0;  ///< of the address in the variable, of the variable
-  std::string detail;                 ///< divergence: the beginning; unsupported, index: the second line
+  /// Divergence: the beginning; unsupported, index: the second line; products, registers: all of it, where {0}, {1} and so
+  /// on stand for source lines.
+  std::string detail;
+  std::vector<std::uintptr_t> places;  ///< their return addresses
   std::int64_t index = 0;             ///< out of bounds of an array that has a detail
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
