@@ -55,12 +55,13 @@ enum class DefectKind {
   kUninitializedRead,
   kBarrierDivergence,
   kUnsupported,
-  kWgmma,
-  kRegisters
+  kMisuse,        ///< of an mbarrier, a named barrier, the copy engine, the number of registers
+  kMissingFence,  ///< between a store and an operation of the asynchronous proxy
+  kWgmma          ///< misuse of the products of a warpgroup and their registers
 };
 
-/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported", "wgmma",
-/// "registers".
+/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported", "misuse",
+/// "missing_fence", "wgmma".
 const char* name_of(DefectKind kind);
 
 /// One defect: all hazards between the same pair of source lines.
@@ -92,6 +93,9 @@ void name_allocation(const void* pointer, const std::string& name);
 
 /// Makes reads of these bytes a defect until something writes them.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
+
+/// The rule that the latest call of cuTensorMapEncodeTiled() has broken; empty if it succeeded.
+std::string last_tensor_map_error();
 
 /// Why GPUSIM_DEVICE names no device that can be emulated; nothing if it does, or is not set. A program that does not
 /// ask ends with this message and status 2 when it uses the device.

@@ -36,7 +36,7 @@ enum ProductRule : std::uint8_t {
   kBadDescriptor,
 };
 
-const char* name_of(Kind kind) {
+const char* instruction_name(Kind kind) {
   switch (kind) {
     case Kind::kFence: return "wgmma_fence()";
     case Kind::kProduct: return "wgmma()";
@@ -76,6 +76,18 @@ std::uintptr_t address_of(const void* pc) { return reinterpret_cast<std::uintptr
 
 }  // namespace
 
+std::vector<Piece> with_lines(const std::string& text, const Places& places) {
+  std::vector<Piece> result;
+  std::size_t begin = 0;
+  for (std::size_t mark = text.find('{'); mark != std::string::npos; mark = text.find('{', begin)) {
+    result.emplace_back(text.substr(begin, mark - begin));
+    result.push_back(Piece::line(places[std::size_t(text[mark + 1] - '0')]));
+    begin = mark + 3;
+  }
+  result.emplace_back(text.substr(begin));
+  return result;
+}
+
 // --- inside a fiber
 
 void BlockRunner::warpgroup_op(WarpgroupOperand& operand) {
@@ -102,10 +114,11 @@ void BlockRunner::wgmma_finished(const float* registers, int count, bool by_wait
     } else if (use.time() == RegisterUse::kInFlight && !std::exchange(told, true)) {
       const OutsideKernel outside;
       const InFlight product = product_of(current_->linear, address_of(registers + i));
-      product_defect(kNamedInFlight, pc, product.pc, current_->linear, [&](Example& e) {
-        e.detail = "wgmma_wait() at {0} names " + std::string(product.array) +
-                   ", which is still in flight after it, in thread " + triple(current_->index) + " of " +
-                   block_name() + "\n    the product was issued at {1}" + why_in_flight(product, e);
+      product_defect(kNamedInFlight, current_->linear, {pc, product.pc, product.left_by}, [&] {
+        return "wgmma_wait() at {0} names " + std::string(product.array) +
+               ", which is still in flight after it, in thread " + triple(current_->index) + " of " +
+               block_name() + "\n    the product was issued at {1}" +
+               why_in_flight(product, current_->linear);
       });
     }
   }
@@ -133,21 +146,21 @@ void BlockRunner::found_early_use(std::uintptr_t address, RegisterUse use, Acces
   const int thread = current_->linear;
   if (use.time() == RegisterUse::kUnnamed) {
     const auto issue = use.pc(address_of(pc));
-    product_defect(kUnnamedAccumulator, pc, reinterpret_cast<const void*>(issue), thread, [&](Example& e) {
-      e.detail = "Accumulator" + std::string(verb) + " at {0}, but no wgmma_wait() names it, by thread " +
-                 triple(current_->index) + " in " + block_name() +
-                 "\n    the product was issued at {1}: the compiler may move this access above the wait";
+    product_defect(kUnnamedAccumulator, thread, {pc, reinterpret_cast<const void*>(issue)}, [&] {
+      return "Accumulator" + std::string(verb) + " at {0}, but no wgmma_wait() names it, by thread " +
+             triple(current_->index) + " in " + block_name() +
+             "\n    the product was issued at {1}: the compiler may move this access above the wait";
     });
     return;
   }
   const InFlight product = product_of(thread, address);
   if (product.array == nullptr) return;
   const bool is_a = product.of_a;
-  product_defect(is_a ? kOperandInFlight : kAccumulatorInFlight, pc, product.pc, thread, [&](Example& e) {
-    e.detail = (is_a ? "Register " : "Accumulator ") + element(product.array, product.index) +
-               (is_a ? " of A" : "") + verb + " at {0} before the wait, by thread " +
-               triple(current_->index) + " in " + block_name() + "\n    the product was issued at {1}" +
-               why_in_flight(product, e);
+  const Places places{pc, product.pc, product.left_by};
+  product_defect(is_a ? kOperandInFlight : kAccumulatorInFlight, thread, places, [&] {
+    return (is_a ? "Register " : "Accumulator ") + element(product.array, product.index) +
+           (is_a ? " of A" : "") + verb + " at {0} before the wait, by thread " + triple(current_->index) +
+           " in " + block_name() + "\n    the product was issued at {1}" + why_in_flight(product, thread);
   });
 }
 
@@ -170,24 +183,25 @@ BlockRunner::InFlight BlockRunner::product_of(int thread, std::uintptr_t address
   return {};
 }
 
-/// The end of a report. Adds to the places of the example, which has two.
-std::string BlockRunner::why_in_flight(const InFlight& product, Example& e) const {
-  const WarpProducts& products = warps_[e.thread / kWarpSize].products;
+/// The end of a report, in which {2} is product.left_by.
+std::string BlockRunner::why_in_flight(const InFlight& product, int thread) const {
+  const WarpProducts& products = warps_[thread / kWarpSize].products;
   if (product.group >= products.group()) return ", and no wgmma_commit() has followed";
   if (product.left_by == nullptr) return ", and no wgmma_wait() has followed";
-  e.places.push_back(address_of(product.left_by));
   return "; the wgmma_wait() at {2} leaves its group in flight";
 }
 
-template <class Complete>
-void BlockRunner::product_defect(std::uint8_t rule, const void* pc, const void* rival_pc, int thread,
-                                 Complete&& complete) {
-  const FindingKey key{
-      .kind = DefectKind::kWgmma, .pc = address_of(pc), .rival_pc = address_of(rival_pc), .rule = rule};
+/// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
+template <class Words>
+void BlockRunner::product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words) {
+  const FindingKey key{.kind = DefectKind::kWgmma,
+                       .pc = address_of(places[0]),
+                       .rival_pc = address_of(places[1]),
+                       .space = Space::kShared,
+                       .rule = rule};
   found(key, [&](Example& e) {
     fill(e, thread, Space::kShared, shared_base_);
-    e.places = {address_of(pc), address_of(rival_pc)};
-    complete(e);
+    e.message = with_lines("Wgmma error detected. " + words(), places);
   });
 }
 
@@ -206,10 +220,10 @@ void BlockRunner::process_warpgroup_op(int warp) {
   const WarpgroupOp& op = first.op;
   if (warp / kWarpgroupWarps * kWarpgroupWarps + kWarpgroupWarps > warp_count_ ||
       thread_count_ % kWarpSize != 0) {
-    product_defect(kNoWarpgroup, op.pc, nullptr, warp * kWarpSize, [&](Example& e) {
-      e.detail = std::string(name_of(op.kind)) + " at {0} needs a warpgroup of 128 threads: warp " +
-                 std::to_string(warp) + " of " + block_name() + " belongs to none\n    the block has " +
-                 std::to_string(thread_count_) + " threads";
+    product_defect(kNoWarpgroup, warp * kWarpSize, {op.pc}, [&] {
+      return std::string(instruction_name(op.kind)) + " at {0} needs a warpgroup of 128 threads: warp " +
+             std::to_string(warp) + " of " + block_name() + " belongs to none\n    the block has " +
+             std::to_string(thread_count_) + " threads";
     });
     stop();
   }
@@ -223,7 +237,15 @@ void BlockRunner::process_warpgroup_op(int warp) {
       break;
     case Kind::kProduct: issue_product(warp, pending); break;
     case Kind::kCommit: products.commits.push_back(products.issued); break;
-    case Kind::kWait: finish_products(warp, products.covered(op.count), op.pc); break;
+    case Kind::kWait: {
+      const std::uint32_t covered = products.covered(op.count);
+      finish_products(warp, covered, op.pc);
+      if (covered == 0 || products.commits[covered - 1] == 0) break;
+      const Completion last{warpgroups_[std::size_t(warp / kWarpgroupWarps)].sequence,
+                            products.commits[covered - 1] - 1};
+      for (int lane = 0; lane < kWarpSize; ++lane) learn(warp * kWarpSize + lane, last);
+      break;
+    }
     case Kind::kDecrease:
     case Kind::kIncrease: set_registers(warp, op); break;
   }
@@ -235,10 +257,10 @@ void BlockRunner::compare_operands(const WarpgroupOp& one, int thread, const War
                                    int other_thread) {
   const Difference d = difference(one, other);
   if (d.what.empty()) return;
-  product_defect(kDifferentOperands, one.pc, nullptr, other_thread, [&](Example& e) {
-    e.detail = "The threads of a warpgroup in " + block_name() + " issue different products at {0}\n    " +
-               d.what + " is " + d.one + " in thread " + triple(block_dim_.at(std::uint64_t(thread))) +
-               ", and " + d.other + " in thread " + triple(block_dim_.at(std::uint64_t(other_thread)));
+  product_defect(kDifferentOperands, other_thread, {one.pc}, [&] {
+    return "The threads of a warpgroup in " + block_name() + " issue different products at {0}\n    " +
+           d.what + " is " + d.one + " in thread " + triple(block_dim_.at(std::uint64_t(thread))) + ", and " +
+           d.other + " in thread " + triple(block_dim_.at(std::uint64_t(other_thread)));
   });
   stop();
 }
@@ -254,12 +276,12 @@ PendingOp& BlockRunner::reach(int warp, const WarpgroupOp& op) {
   } else {
     const WarpgroupOp& known = group.pending[index].op;
     if (known.pc != op.pc) {
-      product_defect(kDifferentOps, known.pc, op.pc, thread, [&](Example& e) {
-        e.detail = "The warps of warpgroup " + std::to_string(warp / kWarpgroupWarps) + " in " +
-                   block_name() + " do not execute the same instructions\n    warp " +
-                   std::to_string(group.pending[index].first_thread / kWarpSize) + " executes " +
-                   name_of(known.kind) + " at {0}, and warp " + std::to_string(warp) + " executes " +
-                   name_of(op.kind) + " at {1}";
+      product_defect(kDifferentOps, thread, {known.pc, op.pc}, [&] {
+        return "The warps of warpgroup " + std::to_string(warp / kWarpgroupWarps) + " in " + block_name() +
+               " do not execute the same instructions\n    warp " +
+               std::to_string(group.pending[index].first_thread / kWarpSize) + " executes " +
+               instruction_name(known.kind) + " at {0}, and warp " + std::to_string(warp) + " executes " +
+               instruction_name(op.kind) + " at {1}";
       });
       stop();
     }
@@ -285,14 +307,14 @@ void BlockRunner::check_fence(int thread, const void* registers, int index, bool
   const RegisterUse use = products.time == 0 ? RegisterUse() : register_uses_.at(registers);
   if (products.time != 0 && (use.time() != products.time || (of_a && !use.is_write()))) return;
   const auto* used = products.time == 0 ? nullptr : reinterpret_cast<const void*>(use.pc(address_of(op.pc)));
-  product_defect(kNoFence, op.pc, used, thread, [&](Example& e) {
+  product_defect(kNoFence, thread, {op.pc, used}, [&] {
     const std::string what = of_a ? "register " + element("a", std::size_t(index)) + " of A"
                                   : "accumulator " + element("d", std::size_t(index));
-    e.detail = used == nullptr
-                   ? "No wgmma_fence() before the first product, at {0}, in " + block_name()
-                   : "No wgmma_fence() between the " + std::string(use.is_write() ? "write" : "read") +
-                         " of " + what + " at {1} and the product at {0}, by thread " +
-                         triple(block_dim_.at(std::uint64_t(thread))) + " in " + block_name();
+    return used == nullptr
+               ? "No wgmma_fence() before the first product, at {0}, in " + block_name()
+               : "No wgmma_fence() between the " + std::string(use.is_write() ? "write" : "read") + " of " +
+                     what + " at {1} and the product at {0}, by thread " +
+                     triple(block_dim_.at(std::uint64_t(thread))) + " in " + block_name();
   });
 }
 
@@ -325,10 +347,11 @@ AccumulatorTile& BlockRunner::take_accumulators(int warp, const WarpgroupOp& op)
       RegisterUse& use = register_uses_.at(d + i);
       if (use.time() == RegisterUse::kInFlight) {
         const InFlight product = product_of(thread, address_of(d + i));
-        product_defect(kOtherShape, op.pc, product.pc, thread, [&](Example& e) {
-          e.detail = "The product at {0} uses registers that are in flight in thread " +
-                     triple(block_dim_.at(std::uint64_t(thread))) + " of " + block_name() +
-                     "\n    another product, of another shape, was issued at {1}" + why_in_flight(product, e);
+        product_defect(kOtherShape, thread, {op.pc, product.pc, product.left_by}, [&] {
+          return "The product at {0} uses registers that are in flight in thread " +
+                 triple(block_dim_.at(std::uint64_t(thread))) + " of " + block_name() +
+                 "\n    another product, of another shape, was issued at {1}" +
+                 why_in_flight(product, thread);
         });
         stop();
       }
@@ -387,6 +410,8 @@ void BlockRunner::complete_ops(int warpgroup) {
 
 void BlockRunner::compute_product(int warpgroup, PendingOp& pending) {
   const WarpgroupOp& op = pending.op;
+  Warpgroup& group = warpgroups_[std::size_t(warpgroup)];
+  if (group.products == 0) group.sequence = new_sequence(Engine::kProduct);
   const int n = 2 * op.count;
   read_matrix(warpgroup, op, false, n, product_b_);
   if (!op.a_in_registers) read_matrix(warpgroup, op, true, kWarpgroupWarps * kWgmmaRows, product_a_);
@@ -402,57 +427,47 @@ void BlockRunner::compute_product(int warpgroup, PendingOp& pending) {
 
 /// Reads an operand from shared memory. @param mn  its size in the dimension that is not k
 void BlockRunner::read_matrix(int warpgroup, const WarpgroupOp& op, bool is_a, int mn, OperandPanel& panel) {
+  constexpr std::size_t kChunk = 16;
   const auto matrix = MatrixDescriptor::of(is_a ? op.a : op.b);
   const bool mn_major = is_a ? op.shape.transposed_a : op.shape.transposed_b;
-  const auto* const start = static_cast<const std::byte*>(shared_pointer(matrix.start));
-  const int thread = warpgroup * kWarpgroupWarps * kWarpSize;
+  const std::uintptr_t start = address_of(shared_pointer(matrix.start));
+  const int first_thread = warpgroup * kWarpgroupWarps * kWarpSize;
   const std::string name = is_a ? "A" : "B";
-  if (start == nullptr) {
-    product_defect(kBadDescriptor, op.pc, nullptr, thread, [&](Example& e) {
-      e.detail = "The descriptor of " + name + " at {0} begins outside of shared memory, in " + block_name() +
-                 "\n    its start address is " + hexadecimal(matrix.start);
+  const StaticVariable* const variable = start != 0 ? variable_at(start - shared_base_) : nullptr;
+  if (variable == nullptr) {
+    product_defect(kBadDescriptor, first_thread, {op.pc}, [&] {
+      return "The descriptor of " + name + " at {0} begins outside of shared memory, in " + block_name() +
+             "\n    its start address is " + hexadecimal(matrix.start);
     });
     stop();
   }
+  const std::uintptr_t begin = shared_base_ + variable->offset, end = begin + variable->bytes;
+  const Completion completion{warpgroups_[std::size_t(warpgroup)].sequence,
+                              warpgroups_[std::size_t(warpgroup)].products};
   const ChunkGrid chunks = chunks_of(mn, mn_major);
   for (int i = 0; i < chunks.count; ++i) {
     const int row = i / chunks.per_row, column = i % chunks.per_row;
-    const std::byte* const chunk =
-        start + (std::ptrdiff_t(chunk_address(matrix, mn_major, row, column)) - std::ptrdiff_t(matrix.start));
-    check_chunk(chunk, op, is_a, mn_major ? 8 * column : row, mn_major ? row : 8 * column, thread, start);
-    if (is_a) {
-      widen_chunk(chunk, op.shape.type, mn_major, row, column, panel);
-    } else {
-      widen_chunk(chunk, op.shape.type, mn_major, row, column, mn, panel);
+    const std::uintptr_t chunk = start + chunk_address(matrix, mn_major, row, column) - matrix.start;
+    if (chunk < begin || chunk + kChunk > end) {
+      product_defect(kBadDescriptor, first_thread, {op.pc}, [&] {
+        const int x = mn_major ? 8 * column : row, k = mn_major ? row : 8 * column;
+        const auto index = [](int number) { return "[" + std::to_string(number) + "]"; };
+        return "The descriptor of " + name + " at {0} reaches outside of its array, in " + block_name() +
+               "\n    " + name + (is_a ? index(x) + index(k) : index(k) + index(x)) + " is " +
+               place_in(variable->name, begin, end, chunk);
+      });
+      stop();
     }
-  }
-}
-
-/// Checks 16 bytes that a product reads. @param mn, k  which elements they begin with
-void BlockRunner::check_chunk(const std::byte* chunk, const WarpgroupOp& op, bool is_a, int mn, int k,
-                              int thread, const std::byte* start) {
-  constexpr std::size_t kChunk = 16;
-  const std::uintptr_t address = address_of(chunk);
-  const std::size_t offset = address - shared_base_;
-  const StaticVariable* v = variable_at(address_of(start) - shared_base_);
-  if (v == nullptr || offset < v->offset || offset + kChunk > v->offset + v->bytes) {
-    product_defect(kBadDescriptor, op.pc, nullptr, thread, [&](Example& e) {
-      const std::string element = is_a ? "A[" + std::to_string(mn) + "][" + std::to_string(k) + "]"
-                                       : "B[" + std::to_string(k) + "][" + std::to_string(mn) + "]";
-      e.detail = "The descriptor of " + std::string(is_a ? "A" : "B") +
-                 " at {0} reaches outside of its array, in " + block_name() + "\n    " + element + " is " +
-                 place_of(Space::kShared, address);
-    });
-    stop();
-  }
-  for (std::size_t word = offset / 4; word < (offset + kChunk) / 4; ++word) {
-    if ((shared_state_[word] & kWritten) == kWritten) continue;
-    const FindingKey key{.kind = DefectKind::kUninitializedRead,
-                         .pc = address_of(op.pc),
-                         .space = Space::kShared,
-                         .bytes = std::uint8_t(kChunk)};
-    found(key, [&](Example& e) { fill(e, thread, Space::kShared, shared_base_ + 4 * word); });
-    break;
+    for (int warp = 0; warp < kWarpgroupWarps; ++warp) {
+      if (is_a && !mn_major && row / kWgmmaRows != warp) continue;  // another warp's row
+      async_read(first_thread + warp * kWarpSize, completion, chunk, kChunk, op.pc);
+    }
+    const void* const bytes = reinterpret_cast<const void*>(chunk);
+    if (is_a) {
+      widen_chunk(bytes, op.shape.type, mn_major, row, column, panel);
+    } else {
+      widen_chunk(bytes, op.shape.type, mn_major, row, column, mn, panel);
+    }
   }
 }
 
@@ -492,10 +507,10 @@ void BlockRunner::end_products(int warp) {
   WarpProducts& products = warps_[warp].products;
   for (const auto& tile : products.tiles) {
     const bool committed = tile->group < products.group();
-    product_defect(kNeverWaited, tile->pc, nullptr, warp * kWarpSize, [&](Example& e) {
-      e.detail = "Warp " + std::to_string(warp) + " of " + block_name() +
-                 " ends while a product is in flight\n    it was issued at {0}, and " +
-                 (committed ? "no wgmma_wait() covers its group" : "no wgmma_commit() has followed");
+    product_defect(kNeverWaited, warp * kWarpSize, {tile->pc}, [&] {
+      return "Warp " + std::to_string(warp) + " of " + block_name() +
+             " ends while a product is in flight\n    it was issued at {0}, and " +
+             (committed ? "no wgmma_wait() covers its group" : "no wgmma_commit() has followed");
     });
     for (float* d : tile->arrays) {
       for (int i = 0; i < tile->count; ++i) register_uses_.at(d + i) = {};
@@ -521,7 +536,7 @@ bool BlockRunner::report_missing_warps() {
     const PendingOp& pending = warpgroups_[g].pending.front();
     const int begin = g * kWarpgroupWarps * kWarpSize;
     bool blame = true;
-    std::vector<Group> groups{{{Whereabouts::State::kExecuted, address_of(pending.op.pc)}, {}}};
+    std::vector<gpusim::Group> groups{{{Whereabouts::State::kExecuted, address_of(pending.op.pc)}, {}}};
     Thread waiting;
     for (int i = begin; i < begin + kWarpgroupWarps * kWarpSize; ++i) {
       const Thread& t = threads_[i];

@@ -35,9 +35,13 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
   block_epoch_ = ++epoch_;
   trapped_ = false;
   idle_rounds_ = 0;
+  waits_ = 0;
+  operations_.clear();
   clear_shared();
   global_shadow_.next_block();
   start_threads();
+  has_clocks_ = false;
+  if (expects_clocks_) start_clocks();
   while (live_ > 0) {
     bool progress = false;
     for (int w = 0; w < warp_count_; ++w) {
@@ -49,7 +53,8 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
       return abandon();
     }
   }
-  if (report_missing_warps()) abandon();
+  if (report_missing_warps()) return abandon();
+  if (has_clocks_) finish_copies();
 }
 
 /// Runs a warp until each of its lanes has ended or waits for another warp, but no longer than one turn. False: there
@@ -60,6 +65,11 @@ bool BlockRunner::run_warp(int warp) {
   const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
   if (warps_[warp].is_blocked) resolve_warp(warp);
   for (int round = 0;; ++round) {
+    if ((has_clocks_ || waits_ > 0) && log_.empty()) {
+      operations_.clear();
+      if (waits_ > 0) settle_waits(warp);
+      if (trapped_) return true;
+    }
     lanes_in_turn_ = 0;
     for (int i = first; i < last; ++i) {
       if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
@@ -77,7 +87,7 @@ bool BlockRunner::run_warp(int warp) {
     if (idle > kPatience) {
       const bool awaited = std::any_of(
           threads_.begin(), threads_.begin() + thread_count_,
-          [](const Thread& t) { return t.state == State::kBlockSync || t.state == State::kWarpSync; });
+          [](const Thread& t) { return t.state != State::kReady && t.state != State::kDone; });
       if (awaited || idle > kLongPatience) {
         report_divergence();
         trapped_ = true;
@@ -141,6 +151,7 @@ void BlockRunner::resolve_warp(int warp) {
       case device::WarpOp::kSync:
         ++tally.ops.warp_barriers;
         w.clock.synchronize(needed, needed == w.live);
+        if (has_clocks_) passed_warp_barrier(warp, needed, needed == w.live);
         break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote: ++tally.ops.votes; break;
@@ -155,6 +166,7 @@ void BlockRunner::resolve_warp(int warp) {
                        [](void* operand) { return static_cast<WarpgroupOperand*>(operand); });
         w.products.has_arrived = true;
         break;
+      case device::WarpOp::kElect: break;
     }
     idle_rounds_ = 0;
   }
@@ -186,6 +198,7 @@ bool BlockRunner::release_barrier() {
     tally.ops.barriers += warps_[w].live != 0;
     warps_[w].barrier_pc = first != nullptr ? first->sync_pc : nullptr;
   }
+  if (has_clocks_) passed_block_barrier();
   ++epoch_;
   idle_rounds_ = 0;
   return true;
@@ -195,7 +208,10 @@ bool BlockRunner::release_barrier() {
 void BlockRunner::abandon() {
   log_.clear();
   shared_shadow_.reset();
-  for (int i = 0; i < thread_count_; ++i) threads_[i].state = State::kDone;
+  for (int i = 0; i < thread_count_; ++i) {
+    threads_[i].state = State::kDone;
+    threads_[i].bulk = {};
+  }
   live_ = 0;
   reset_products();
 }

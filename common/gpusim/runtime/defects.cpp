@@ -20,8 +20,10 @@ const char* verb(AccessKind kind) {
     case AccessKind::kAtomic: return "Atomic";
     case AccessKind::kCopyIssue: return "Async copy";
     case AccessKind::kCopyLand: return "Async copy";
+    case AccessKind::kAsyncRead: return "Async read";
     case AccessKind::kCopyCommit:
-    case AccessKind::kCopyWait: break;
+    case AccessKind::kCopyWait:
+    case AccessKind::kOperation: break;
   }
   return "?";
 }
@@ -96,16 +98,6 @@ std::string describe_divergence(const FindingKey& key, const Example& e, const L
   return what + call_at(line_of(key.pc)) + describe(e.groups, of_warp ? "lane" : "thread", name, line_of);
 }
 
-/// The text with the source lines of return addresses instead of {0}, {1}, and so on.
-std::string with_lines(std::string text, const std::vector<std::uintptr_t>& places, const LineOf& line_of) {
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const std::string mark = "{" + std::to_string(i) + "}", line = line_of(places[i]).text;
-    for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + line.size()))
-      text.replace(at, mark.size(), line);
-  }
-  return text;
-}
-
 std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of) {
   const std::string line = line_of(key.pc).text;
   std::ostringstream out;
@@ -132,10 +124,11 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
       break;
     case DefectKind::kBarrierDivergence: return describe_divergence(key, e, line_of);
     case DefectKind::kUnsupported:
+    case DefectKind::kMisuse:
+    case DefectKind::kMissingFence:
+    case DefectKind::kWgmma:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
-    case DefectKind::kWgmma: return "Wgmma error detected. " + with_lines(e.detail, e.places, line_of);
-    case DefectKind::kRegisters: return "Register error detected. " + with_lines(e.detail, e.places, line_of);
   }
   return out.str();
 }
@@ -191,7 +184,7 @@ std::vector<Defect> Findings::describe() const {
     const Example& e = entry.example;
     pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
     for (const Group& group : e.groups) pcs.insert(group.where.pc);
-    pcs.insert(e.places.begin(), e.places.end());
+    for (const Piece& piece : e.message) pcs.insert(piece.pc);
   }
   pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
@@ -214,7 +207,16 @@ std::vector<Defect> Findings::describe() const {
       Example example = entry.example;
       const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
-      defects.push_back({key.kind, describe_one(key, example, line_of), entry.count});
+      std::string message;
+      for (const Piece& piece : example.message) {
+        const std::string name =
+            piece.variable.empty() ? "" : names.element(piece.pc, piece.variable, piece.offset, piece.bytes);
+        message += !name.empty()                               ? name
+                   : piece.pc != 0 && piece.variable.empty() ? line_of(piece.pc).text
+                                                               : piece.text;
+      }
+      if (message.empty()) message = describe_one(key, example, line_of);
+      defects.push_back({key.kind, message, entry.count});
     } else {
       defects[it->second].count += entry.count;
     }

@@ -18,7 +18,6 @@
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/debugging.hpp"
-#include "gpusim/runtime/device_hopper.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
@@ -307,8 +306,6 @@ void fill_bytes(void* to, int value, std::size_t bytes) {
   }
 }
 
-std::uint32_t shared_address(const void* pointer) { return current_runner->shared_address(pointer); }
-void fence_proxy_async() {}
 
 std::size_t run(const Launch& launch) {
   if (tls_layout().variables.empty()) {

@@ -12,9 +12,11 @@
 #include <deque>
 #include <memory>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "gpusim/runtime/access.hpp"
+#include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device_wgmma.hpp"
 #include "gpusim/runtime/reserved.hpp"
 #include "gpusim/runtime/wgmma.hpp"
@@ -72,6 +74,11 @@ class RegisterUses {
   Reserved<RegisterUse> uses_;
   std::uint32_t time_ = 0;
 };
+
+/// Return addresses that a report names; null where there are fewer.
+using Places = std::array<const void*, 3>;
+/// The text with source lines instead of {0}, {1} and {2}.
+std::vector<Piece> with_lines(const std::string& text, const Places& places);
 
 /// What all threads of a warpgroup have to say in the same way.
 struct WarpgroupOp {
@@ -144,6 +151,7 @@ struct Warpgroup {
   std::deque<PendingOp> pending;
   std::uint32_t done = 0;      ///< operations that all warps have executed
   std::uint32_t products = 0;  ///< of these
+  std::uint16_t sequence = 0;  ///< of the products: see async_shared.hpp
 };
 
 }  // namespace gpusim

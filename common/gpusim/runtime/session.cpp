@@ -40,8 +40,9 @@ const char* name_of(DefectKind kind) {
     case DefectKind::kUninitializedRead: return "uninitialized_read";
     case DefectKind::kBarrierDivergence: return "barrier_divergence";
     case DefectKind::kUnsupported: return "unsupported";
+    case DefectKind::kMisuse: return "misuse";
+    case DefectKind::kMissingFence: return "missing_fence";
     case DefectKind::kWgmma: return "wgmma";
-    case DefectKind::kRegisters: return "registers";
   }
   return "?";
 }
