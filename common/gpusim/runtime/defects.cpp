@@ -20,8 +20,10 @@ const char* verb(AccessKind kind) {
     case AccessKind::kAtomic: return "Atomic";
     case AccessKind::kCopyIssue: return "Async copy";
     case AccessKind::kCopyLand: return "Async copy";
+    case AccessKind::kAsyncRead: return "Async read";
     case AccessKind::kCopyCommit:
-    case AccessKind::kCopyWait: break;
+    case AccessKind::kCopyWait:
+    case AccessKind::kOperation: break;
   }
   return "?";
 }
@@ -122,6 +124,9 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
       break;
     case DefectKind::kBarrierDivergence: return describe_divergence(key, e, line_of);
     case DefectKind::kUnsupported:
+    case DefectKind::kMisuse:
+    case DefectKind::kMissingFence:
+    case DefectKind::kWgmma:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
   }
@@ -179,6 +184,7 @@ std::vector<Defect> Findings::describe() const {
     const Example& e = entry.example;
     pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
     for (const Group& group : e.groups) pcs.insert(group.where.pc);
+    for (const Piece& piece : e.message) pcs.insert(piece.pc);
   }
   pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
@@ -188,7 +194,7 @@ std::vector<Defect> Findings::describe() const {
     return it == lines.end() ? SourceLine{"?", ""} : it->second;
   };
   // A line may have several machine instructions, so report one defect per pair of lines, whichever came first.
-  std::map<std::tuple<DefectKind, Space, std::string, std::string>, std::size_t> seen;
+  std::map<std::tuple<DefectKind, Space, std::uint8_t, std::string, std::string>, std::size_t> seen;
   std::vector<Defect> defects;
   for (const auto& [key, entry] : entries_) {
     const std::string line = line_of(key.pc).text;
@@ -196,12 +202,21 @@ std::vector<Defect> Findings::describe() const {
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const auto [it, is_new] =
-        seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
+        seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, defects.size());
     if (is_new) {
       Example example = entry.example;
       const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
-      defects.push_back({key.kind, describe_one(key, example, line_of), entry.count});
+      std::string message;
+      for (const Piece& piece : example.message) {
+        const std::string name =
+            piece.variable.empty() ? "" : names.element(piece.pc, piece.variable, piece.offset, piece.bytes);
+        message += !name.empty()                               ? name
+                   : piece.pc != 0 && piece.variable.empty() ? line_of(piece.pc).text
+                                                               : piece.text;
+      }
+      if (message.empty()) message = describe_one(key, example, line_of);
+      defects.push_back({key.kind, message, entry.count});
     } else {
       defects[it->second].count += entry.count;
     }
