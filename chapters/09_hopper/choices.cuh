@@ -48,6 +48,8 @@ template <>
 struct FinalChoices<64> : Specialised<64> {
   static constexpr int kStages = 3, kQueryBuffers = 2;
 };
+template <>
+struct FinalChoices<256> : Specialised<256> {};  // there is no room for a second buffer of Q
 
 /// What follows from the choices.
 template <class Element, int kHeadDimension, class Choices>

@@ -29,9 +29,9 @@ struct Consumer {
 
   const Attention<T>& a;
   SharedTiles<Tile>& s;
-  const int index;      ///< of this warpgroup among the consumers
-  const int warp_row;   ///< the first of this warp's 16 rows in the query tile
-  const float factor;   ///< turns q.k into an exponent of 2: scale * log2 e
+  const int index;                                ///< of this warpgroup among the consumers
+  const int warp_row;                             ///< the first of this warp's 16 rows in the query tile
+  const float factor;                             ///< turns q.k into an exponent of 2: scale * log2 e
   const std::uint64_t first_q, first_k, first_v;  ///< descriptors of this warpgroup's rows and of stage 0
 
   Place<Tile::kQueryBuffers> q{};
@@ -56,8 +56,12 @@ struct Consumer {
   __device__ __forceinline__ std::uint64_t q_rows(const Place<Tile::kQueryBuffers>& at) const {
     return moved(first_q, at.stage * int(sizeof s.q[0]));
   }
-  __device__ __forceinline__ std::uint64_t k_tile() const { return moved(first_k, k.stage * int(sizeof s.k[0])); }
-  __device__ __forceinline__ std::uint64_t v_tile() const { return moved(first_v, v.stage * int(sizeof s.v[0])); }
+  __device__ __forceinline__ std::uint64_t k_tile() const {
+    return moved(first_k, k.stage * int(sizeof s.k[0]));
+  }
+  __device__ __forceinline__ std::uint64_t v_tile() const {
+    return moved(first_v, v.stage * int(sizeof s.v[0]));
+  }
 
   /// Before the first key of a query tile.
   __device__ __forceinline__ void reset() {
@@ -96,7 +100,8 @@ struct Consumer {
       for (int row = 0; row < 2; ++row) {
         const int panel = n / 8 * Tile::Br * 64, chunk = n % 8 ^ lane / 4;  // swizzled by the row, modulo 8
         const std::uint32_t pair = pack<T>(rO[4 * n + 2 * row], rO[4 * n + 2 * row + 1]);
-        *reinterpret_cast<std::uint32_t*>(sO + panel + (8 * row + lane / 4) * 64 + 8 * chunk + lane % 4 * 2) = pair;
+        *reinterpret_cast<std::uint32_t*>(sO + panel + (8 * row + lane / 4) * 64 + 8 * chunk + lane % 4 * 2) =
+            pair;
       }
     }
     // EXERCISE 4: Make the warp's stores visible to the copy engine, and let lane 0 start the copies of the panels. Wait

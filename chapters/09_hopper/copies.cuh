@@ -9,6 +9,7 @@
 #include "device/attention.cuh"
 #include "device/hopper.cuh"
 #include "shared_tiles.cuh"
+#include "work.cuh"
 
 namespace fa::ch09 {
 
@@ -44,6 +45,11 @@ struct Producer {
     load_tile<Tile::Br, Tile::kHeadDim>(s.q[q.stage], maps.q, s.q_ring.full[q.stage], tile.first_query,
                                         tile.head);
     q.advance();
+  }
+  /// All that a query tile needs.
+  __device__ __forceinline__ void load(QueryTile tile, const Attention<typename Tile::T>& a) {
+    load_q(tile);
+    load_keys_and_values(key_tiles<Tile>(tile.first_query, Tile::Br, a), a.kv_head(tile.head));
   }
   /// Instead of another query tile: there are no more.
   __device__ __forceinline__ void end() {

@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(w.rO);
     w.v.release(s.v_ring);
-    if (threadIdx.x == 0 && j >= Tile::kStages) {  // as soon as the other warps have released these stages too
+    if (threadIdx.x == 0 &&
+        j >= Tile::kStages) {  // as soon as the other warps have released these stages too
       producer.load_k((j - Tile::kStages) * Tile::Bc, kv_head);
       producer.load_v((j - Tile::kStages) * Tile::Bc, kv_head);
     }
@@ -95,8 +96,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
       Producer<Tile> producer{maps, s};
-      producer.load_q(tile);
-      producer.load_keys_and_values(key_tiles<Tile>(tile.first_query, Tile::Br, a), a.kv_head(tile.head));
+      producer.load(tile, a);
     }
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
@@ -138,19 +138,52 @@ __device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, co
   const int tiles = query_tiles<Tile>(a);
   for (int n = blockIdx.x; n < tiles;) {
     const int next = gridDim.x + atomicAdd(counter, 1);  // its latency passes during the copies
-    const QueryTile tile = query_tile<Tile>(n, a);
-    producer.load_q(tile);
-    producer.load_keys_and_values(key_tiles<Tile>(tile.first_query, Tile::Br, a), a.kv_head(tile.head));
+    producer.load(query_tile<Tile>(n, a), a);
     n = next;
   }
   producer.end();
+}
+
+/// The consumers of `persistent`: the loop of `specialised`, for one query tile after the other.
+template <class Tile>
+__device__ __forceinline__ void consume(Consumer<Tile>& w, const TensorMaps& maps) {
+  while (true) {
+    w.q.wait_full(w.s.q_ring);
+    const QueryTile tile = w.s.query_tile[w.q.stage];
+    if (tile.head < 0) return;
+    const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, w.a);
+    w.reset();
+    for (int n = 0; n < keys.hidden; ++n) w.skip_tile();
+    for (int j = keys.last; j >= 0; --j) {
+      w.k.wait_full(w.s.k_ring);
+      ptx::wgmma_fence();
+      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rS);
+      w.k.release(w.s.k_ring);
+      if (j >= keys.first_masked) mask<Tile>(w.rS, w.a, tile.first_query + w.warp_row, j * Tile::Bc);
+      float correction[2];
+      if (raise_maximum<Tile>(w.state, correction, w.rS, w.factor)) scale_rows(w.rO, correction);
+      exponentials<Tile>(w.rS, w.state, w.factor);
+      pack_p<Tile>(w.rP, w.rS);
+      w.v.wait_full(w.s.v_ring);
+      ptx::wgmma_fence();
+      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rO);
+      w.v.release(w.s.v_ring);
+    }
+    w.store(maps, tile);
+    w.q.release(w.s.q_ring);
+  }
 }
 
 /// `specialised` with one block per multiprocessor, which computes one query tile after the other. The producer copies the
 /// next one's keys and values while the consumers finish this one.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    persistent_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, int* counter) {
+    persistent_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,
+                         int* counter) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   init_barriers(s);
@@ -161,35 +194,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     Consumer<Tile> w(a, s, warpgroup - 1);
-    while (true) {
-      w.q.wait_full(s.q_ring);
-      const QueryTile tile = s.query_tile[w.q.stage];
-      if (tile.head < 0) break;
-      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
-      w.reset();
-      for (int n = 0; n < keys.hidden; ++n) w.skip_tile();
-      for (int j = keys.last; j >= 0; --j) {
-        w.k.wait_full(s.k_ring);
-        ptx::wgmma_fence();
-        issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
-        ptx::wgmma_commit();
-        ptx::wgmma_wait<0>(w.rS);
-        w.k.release(s.k_ring);
-        if (j >= keys.first_masked) mask<Tile>(w.rS, a, tile.first_query + w.warp_row, j * Tile::Bc);
-        float correction[2];
-        if (raise_maximum<Tile>(w.state, correction, w.rS, w.factor)) scale_rows(w.rO, correction);
-        exponentials<Tile>(w.rS, w.state, w.factor);
-        pack_p<Tile>(w.rP, w.rS);
-        w.v.wait_full(s.v_ring);
-        ptx::wgmma_fence();
-        issue_pv<Tile>(w.rO, w.rP, w.v_tile());
-        ptx::wgmma_commit();
-        ptx::wgmma_wait<0>(w.rO);
-        w.v.release(s.v_ring);
-      }
-      w.store(maps, tile);
-      w.q.release(s.q_ring);
-    }
+    consume(w, maps);
   }
 }
 
@@ -223,7 +228,8 @@ __device__ __forceinline__ void overlapped_step(Consumer<Tile>& w, int first_que
 /// `persistent` with overlapped steps. Masked tiles have a loop of their own.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    overlapped_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, int* counter) {
+    overlapped_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,
+                         int* counter) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   init_barriers(s);
@@ -324,7 +330,8 @@ __device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile
 /// `overlapped` with turns. A warpgroup takes a turn for every tile of the block, the hidden ones too.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    ping_pong_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, int* counter) {
+    ping_pong_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,
+                        int* counter) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   init_barriers(s);
@@ -388,18 +395,20 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 /// The step of tiles without a mask.
 template <class Tile>
 struct SearchForMaximum {
-  static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn, QueryTile tile, int j) {
-    step_in_turn<false>(w, turn, tile.first_query + w.warp_row, j);
+  static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+                                             QueryTile tile, int* /*marks*/) {
+    step_in_turn<false>(w, turn, tile.first_query + w.warp_row, 0);
   }
 };
 
 /// `ping_pong` with two buffers for Q: the first Q K^T of the next query tile is issued with the last P V of this one, and is
 /// in flight while O is stored.
 ///
-/// @tparam Step  what happens with a tile that needs no mask
+/// @tparam Step  what happens with a tile that needs no mask    @param marks  for NoMaximum
 template <class Tile, class Step = SearchForMaximum<Tile>>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    gapless_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, int* counter) {
+    gapless_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, int* counter,
+                      int* marks) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   static_assert(Tile::kQueryBuffers == 2);
@@ -455,7 +464,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       pack_p<Tile>(w.rP, w.rS);
 
       for (; j > 0 && j > keys.first_masked; --j) step_in_turn<true>(w, turn, first_query, j);
-      for (; j > 0; --j) Step::run(w, turn, tile, j);
+      for (; j > 0; --j) Step::run(w, turn, tile, marks);
 
       Place<Tile::kQueryBuffers> next = w.q;
       next.advance();

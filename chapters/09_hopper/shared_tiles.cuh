@@ -61,9 +61,13 @@ struct Place {
   }
   // END 2
 
-  /// Consumers: this warp needs the tile no longer. On to the next one.
-  __device__ __forceinline__ void release(RingBarriers<kStages>& ring) {
+  /// Consumers: this warp needs the tile no longer.
+  __device__ __forceinline__ void leave(RingBarriers<kStages>& ring) const {
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&ring.empty[stage]);
+  }
+  /// The same, and on to the next one.
+  __device__ __forceinline__ void release(RingBarriers<kStages>& ring) {
+    leave(ring);
     advance();
   }
 };
@@ -91,8 +95,6 @@ __device__ __forceinline__ void init_barriers(SharedTiles<Tile>& s) {
 
 /// The index of this thread's warpgroup. It is the same for the whole warp; the shuffle tells the compiler, which then keeps
 /// everything that follows from it in uniform registers.
-__device__ __forceinline__ int warpgroup_index() {
-  return __shfl_sync(kAllLanes, int(threadIdx.x) / 128, 0);
-}
+__device__ __forceinline__ int warpgroup_index() { return __shfl_sync(kAllLanes, int(threadIdx.x) / 128, 0); }
 
 }  // namespace fa::ch09

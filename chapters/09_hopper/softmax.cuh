@@ -42,8 +42,8 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
 /// @param correction  the factor by which what was summed before must shrink
 /// @return  whether there is anything to correct: the same in all lanes
 template <class Tile>
-__device__ __forceinline__ bool raise_maximum(RowState& state, float (&correction)[2],
-                                              const Scores<Tile>& rS, float factor) {
+__device__ __forceinline__ bool raise_maximum(RowState& state, float (&correction)[2], const Scores<Tile>& rS,
+                                              float factor) {
   float top[2];
   bool grew = false;
 #pragma unroll
