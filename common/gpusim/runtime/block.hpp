@@ -199,6 +199,7 @@ class BlockRunner {
     CopyClock copies;  // as far as the log has been processed
     BulkGroups bulk;
     std::vector<LastWait> last_waits;         ///< by mbarrier
+    IdleWait idle_wait;
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
 

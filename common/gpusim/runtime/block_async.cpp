@@ -47,6 +47,7 @@ void BlockRunner::start_clocks() {
   for (int i = 0; i < thread_count_; ++i) {
     threads_[i].proxy_fences.clear();
     threads_[i].last_waits.clear();
+    threads_[i].idle_wait = {};
   }
   if (!async_shadow_.is_ready()) async_shadow_.make(shared_bytes_ / 4 + 4);
   shared_shadow_.keep_readers();
@@ -295,7 +296,9 @@ void BlockRunner::explain_async(Example& e, InstructionKey instruction, std::uin
                           : "no barrier between the bulk_wait() and the other access"};
     return;
   }
-  if (instruction.kind() == AccessKind::kCopyIssue && instruction.space() == Space::kShared &&
+  if (instruction.space() == Space::kShared && mbarrier_at_.contains(address / 8 * 8)) {
+    e.reason = {"the mbarrier may not be initialised yet: no barrier between the two"};
+  } else if (instruction.kind() == AccessKind::kCopyIssue && instruction.space() == Space::kShared &&
       e.early_barrier == 0) {
     e.reason = {"a load into memory that is still in use: no barrier between the two"};
   } else if (e.thread / kWarpSize != e.rival_thread / kWarpSize && rival.kind != AccessKind::kCopyIssue &&
@@ -358,6 +361,7 @@ Piece BlockRunner::name_of(std::uintptr_t address, const void* pc) const {
     piece.variable = v.name;
     piece.offset = offset - v.offset;
     piece.bytes = v.bytes;
+    if (piece.offset == 0 && v.bytes <= 8) piece.text = v.name;
   }
   return piece;
 }

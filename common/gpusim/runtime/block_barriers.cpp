@@ -142,16 +142,25 @@ bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, co
   const std::string expects = " expects " + std::to_string(b.expected) +
                               (b.expected == 1 ? " arrival" : " arrivals") + " in a phase: ";
   if (b.missing == 0) {
-    fail(thread, DefectKind::kMisuse, pc,
-         {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
-                                      ", is not complete until its bytes have landed"});
-    return false;
-  }
-  if (b.phase != 0 && !clocks_.knows(thread, b.sequence, b.phase - 1)) {
-    fail(thread, DefectKind::kMisuse, pc,
-         {name_of(b.address, pc), expects + "this may be one more in " + phase_name(b.phase - 1) +
-                                      ", because the thread has not waited for that phase"});
-    return false;
+    complain(thread, DefectKind::kMisuse, pc,
+             {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
+                                          ", is not complete until its bytes have landed"});
+    if (!try_complete(b)) {
+      trapped_ = true;
+      return false;
+    }
+  } else if (b.phase != 0 && !clocks_.knows(thread, b.sequence, b.phase - 1)) {
+    std::vector<Piece> text{name_of(b.address, pc), expects + "this may be one more in " +
+                                                        phase_name(b.phase - 1) +
+                                                        ", because the thread has not waited for that phase"};
+    if (const IdleWait& idle = threads_[thread].idle_wait; idle.pc != nullptr) {
+      text.push_back("\n    its wait at ");
+      text.push_back(Piece::line(idle.pc));
+      text.push_back(" returned at once: it had waited for " + phase_name(idle.phase) + ", of ");
+      text.push_back(name_of(idle.barrier, idle.pc));
+      text.push_back(" before");
+    }
+    complain(thread, DefectKind::kMisuse, pc, std::move(text));
   }
   b.arrive_pc = pc;
   if (operation.value != 0) b.expect_pc = pc;
@@ -228,6 +237,8 @@ void BlockRunner::settle_mbarrier(Thread& t) {
   acquire(t.linear, b->complete);
   const auto number = std::size_t(b - mbarriers_.data());
   if (t.last_waits.size() <= number) t.last_waits.resize(mbarriers_.size());
+  if (b->phase != 0 && t.last_waits[number].phase == b->phase)
+    t.idle_wait = {t.barrier, b->phase - 1, t.sync_pc};
   t.last_waits[number] = {b->phase, t.sync_pc};
   t.state = State::kReady;
   --waits_;

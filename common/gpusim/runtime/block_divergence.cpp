@@ -208,8 +208,8 @@ void BlockRunner::report_deadlock(Thread& waiting) {
     switch (t.state) {
       case State::kDone: return {t.state, nullptr, 0, 0, 0};
       case State::kReady: return {t.state, nullptr, 0, t.loops.block(), 0};
-      case State::kMbarrier:
-      case State::kNamedBarrier: return {t.state, t.sync_pc, t.value, t.barrier, 0};
+      case State::kMbarrier: return {t.state, t.sync_pc, t.value, t.barrier, 0};
+      case State::kNamedBarrier: return {t.state, t.sync_pc, t.value, 0, 0};
       default: return {t.state, t.sync_pc, 0, 0, t.mask};
     }
   };

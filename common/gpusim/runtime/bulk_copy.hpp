@@ -96,6 +96,13 @@ struct LastWait {
   const void* pc = nullptr;
 };
 
+/// The latest wait of a thread for a phase for which it had waited before.
+struct IdleWait {
+  std::uintptr_t barrier = 0;
+  std::uint32_t phase = 0;
+  const void* pc = nullptr;
+};
+
 /// A barrier with a number: bar.sync, bar.arrive.
 struct NamedBarrier {
   int threads = 0;  ///< that have to come; 0: none has come
