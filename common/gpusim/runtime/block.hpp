@@ -301,6 +301,7 @@ class BlockRunner {
 
   // block_bulk.cpp
   void check_copy(BulkCopy& copy, const void* pc);
+  void check_run(const BulkCopy& copy, std::uintptr_t global, std::size_t bytes, const void* pc);
   void begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread, const void* pc);
   void land_load(BulkCopy& copy);
   void begin_store(const BulkCopy& copy, int thread, const void* pc);

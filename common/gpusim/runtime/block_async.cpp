@@ -208,7 +208,7 @@ bool BlockRunner::async_read(int thread, Completion operation, std::uintptr_t ad
     const FindingKey key{.kind = DefectKind::kOutOfBounds,
                          .pc = reinterpret_cast<std::uintptr_t>(pc),
                          .space = Space::kShared,
-                         .bytes = std::uint8_t(std::min<std::size_t>(bytes, 255))};
+                         .bytes = std::uint32_t(bytes)};
     found(key, [&](Example& e) {
       fill(e, thread, Space::kShared, variable == nullptr ? address : shared_base_ + variable->offset + variable->bytes);
     });
@@ -266,7 +266,7 @@ void BlockRunner::found_async_race(InstructionKey instruction, std::uintptr_t ad
                        .access = instruction.kind(),
                        .rival_access = AccessKind::kAsyncRead,
                        .space = Space::kShared,
-                       .bytes = std::uint8_t(instruction.size())};
+                       .bytes = std::uint32_t(instruction.size())};
   found(key, [&](Example& e) {
     const int thread = actor.warp * kWarpSize + lane;
     fill(e, thread, Space::kShared, address);

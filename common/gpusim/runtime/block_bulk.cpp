@@ -52,17 +52,32 @@ void BlockRunner::check_copy(BulkCopy& copy, const void* pc) {
     misuse(pc, {"a copy of " + std::to_string(std::ptrdiff_t(copy.bytes)) + " bytes: must be a multiple of 16"});
   if (!copy.is_tensor() && copy.global % 16 != 0)
     misuse(pc, {"the copy needs a global address that is a multiple of 16"});
-  check_shared(copy.shared, copy.bytes, is_load ? AccessKind::kCopyLand : AccessKind::kCopyIssue, pc, false);
-  variables_[variable_of_word_[(copy.shared - shared_base_) / 4]].touched = true;
+  StaticVariable* const variable = variable_at(copy.shared - shared_base_);
+  const std::uintptr_t end = variable == nullptr ? 0 : shared_base_ + variable->offset + variable->bytes;
+  if (copy.shared + copy.bytes > end) {
+    trap(DefectKind::kOutOfBounds, Space::kShared, std::max(copy.shared, end), copy.bytes,
+         is_load ? AccessKind::kWrite : AccessKind::kRead, pc);
+  }
+  variable->touched = true;
+  if (is_load) check_shared(copy.shared, copy.bytes, AccessKind::kCopyLand, pc, false);
   copy.for_each_run([&](std::uintptr_t global, std::size_t, std::size_t bytes) {
-    if (global - arena_base_ >= arena_bytes_)
-      trap(DefectKind::kOutOfBounds, Space::kGlobal, global, 16, is_load ? AccessKind::kRead : AccessKind::kWrite, pc);
-    check_global(global, bytes,
-                 is_load                                ? AccessKind::kRead
-                 : copy.kind == BulkCopy::Kind::kStore ? AccessKind::kWrite
-                                                        : AccessKind::kAtomic,
-                 pc, false);
+    check_run(copy, global, bytes, pc);
   });
+}
+
+/// Checks the part of a copy that is a run of bytes in global memory.
+void BlockRunner::check_run(const BulkCopy& copy, std::uintptr_t global, std::size_t bytes, const void* pc) {
+  const bool writes = copy.kind == BulkCopy::Kind::kStore;
+  const bool in_arena = global - arena_base_ < arena_bytes_;
+  if (!in_arena || arena_.find(global, bytes) == 0) {
+    const std::uint32_t first = in_arena ? arena_.find(global, 1) : 0;
+    trap(DefectKind::kOutOfBounds, Space::kGlobal, first != 0 ? arena_.allocation(first).end : global, bytes,
+         writes ? AccessKind::kWrite : copy.kind == BulkCopy::Kind::kLoad ? AccessKind::kRead : AccessKind::kAtomic,
+         pc);
+  }
+  if (writes) return check_global(global, bytes, AccessKind::kWrite, pc, false);
+  const std::size_t written = arena_.written_prefix(global, bytes);
+  if (written < bytes) found_uninitialized(Space::kGlobal, global + written, bytes, pc);
 }
 
 void BlockRunner::bulk_commit() { ++current_->bulk.committed; }

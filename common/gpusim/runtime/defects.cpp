@@ -109,15 +109,15 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
         break;
       }
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
+          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place;
       break;
     case DefectKind::kMisaligned:
       out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place
-          << ", not a multiple of " << int(key.bytes);
+          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place
+          << ", not a multiple of " << key.bytes;
       break;
     case DefectKind::kUninitializedRead:
-      out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes)
+      out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes
           << " bytes at " << line << who << "\n    address is " << e.place << ", which nothing has written";
       break;
     case DefectKind::kBarrierDivergence:

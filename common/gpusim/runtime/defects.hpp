@@ -47,7 +47,7 @@ struct FindingKey {
   AccessKind access = AccessKind::kRead;
   AccessKind rival_access = AccessKind::kRead;
   Space space = Space::kGlobal;
-  std::uint8_t bytes = 0;
+  std::uint32_t bytes = 0;
 
   auto operator<=>(const FindingKey&) const = default;
 };
