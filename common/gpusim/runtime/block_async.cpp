@@ -17,10 +17,14 @@ namespace gpusim {
 /// An operation that does not make its thread wait: it stands in the log, among the accesses of its thread.
 void BlockRunner::post(Operation&& operation, const void* pc) {
   if (debugging_) {
-    const OutsideKernel outside;
-    const int thread = current_->linear;
-    if (!has_clocks_) start_clocks();
-    if (process_operation(operation, thread, pc)) ++warps_[thread / kWarpSize].clock.tick;
+    const bool trapped = trapped_;
+    {
+      const OutsideKernel outside;
+      const int thread = current_->linear;
+      if (!has_clocks_) start_clocks();
+      if (process_operation(operation, thread, pc)) ++warps_[thread / kWarpSize].clock.tick;
+    }
+    if (trapped_ && !trapped) stop();
     return;
   }
   const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kOperation, Space::kShared);
