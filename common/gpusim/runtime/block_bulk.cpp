@@ -118,6 +118,12 @@ void BlockRunner::count_copy(const BulkCopy& copy) {
 void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread,
                              const void* pc) {
   count_copy(*copy);
+  if (!barrier.fenced) {
+    complain(thread, DefectKind::kMisuse, pc,
+             {"the copy engine may not see that ", name_of(barrier.address, pc), " is initialised: no ",
+              "fence_mbarrier_init() after ", Piece::line(barrier.init_pc)});
+    barrier.fenced = true;
+  }
   copy->completion = {barrier.sequence, barrier.phase};
   const int warp = thread / kWarpSize, lane = thread % kWarpSize;
   const InstructionKey from = InstructionKey::make(pc, 16, AccessKind::kRead, Space::kGlobal);
@@ -161,8 +167,8 @@ void BlockRunner::begin_store(const BulkCopy& copy, int thread, const void* pc) 
   count_copy(copy);
   BulkGroups& bulk = threads_[thread].bulk;
   if (bulk.reads == 0) {
-    bulk.reads = new_sequence(Engine::kStore);
-    bulk.writes = new_sequence(Engine::kStore);
+    bulk.reads = new_sequence({Sequence::Kind::kStore, thread});
+    bulk.writes = new_sequence({Sequence::Kind::kStore, thread});
   }
   const int warp = thread / kWarpSize, lane = thread % kWarpSize;
   copy.for_each_chunk([&](std::uintptr_t address, std::size_t) {
@@ -216,7 +222,12 @@ void BlockRunner::end_store(const BulkCopy& copy, const Actor& actor) {
 void BlockRunner::finish_copies() {
   for (int i = 0; i < thread_count_; ++i) {
     for (const auto& copy : threads_[i].bulk.pending) {
-      if (!copy->has_read) copy->take_from_shared();
+      if (!copy->has_read) {
+        complain(i, DefectKind::kMisuse, copy->pc,
+                 {"the block ends while the copy may still read its shared memory: its thread has not waited with "
+                  "bulk_wait_read()"});
+        copy->take_from_shared();
+      }
       copy->put_into_global();
       end_store(*copy, actor_of(InstructionKey::make(copy->pc, 16, AccessKind::kCopyLand, Space::kGlobal),
                                 i / kWarpSize));
@@ -224,7 +235,12 @@ void BlockRunner::finish_copies() {
     threads_[i].bulk = {};
   }
   for (Mbarrier& barrier : mbarriers_) {
-    for (const auto& copy : barrier.in_flight) land_load(*copy);
+    for (const auto& copy : barrier.in_flight) {
+      complain(copy->thread, DefectKind::kMisuse, copy->pc,
+               {"the block ends while the load is in flight: no thread has waited for ",
+                name_of(barrier.address, copy->pc)});
+      land_load(*copy);
+    }
     barrier.in_flight.clear();
   }
 }

@@ -143,6 +143,7 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
     fill(e, actor.warp * kWarpSize + lane, instruction.space(), address);
     e.rival_thread = rival.thread;
     explain_copy(e, instruction, address, rival);
+    if (has_clocks_) explain_async(e, instruction, address, rival);
   });
 }
 
