@@ -15,8 +15,18 @@ struct Index {
 /// __syncthreads(). @return the sum of all threads' `value`
 int sync_threads(int value = 0);
 
-/// From kMatrixLoad on: instructions that all lanes must execute at the same place in the program.
-enum class WarpOp : std::uint8_t { kSync, kShuffle, kVote, kMatrixLoad, kMma, kElect };
+/// From kMatrixLoad on, these are instructions that all lanes must execute at the same place in the program. Those of a
+/// warpgroup are issued warp by warp; a kWarpgroupWait may have to wait for the other warps.
+enum class WarpOp : std::uint8_t {
+  kSync,
+  kShuffle,
+  kVote,
+  kMatrixLoad,
+  kMma,
+  kElect,
+  kWarpgroup,
+  kWarpgroupWait
+};
 
 /// Waits until all lanes in `mask` have arrived, then computes for all of them at once.
 ///
