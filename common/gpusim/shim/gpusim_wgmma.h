@@ -66,4 +66,14 @@ GPUSIM_INLINE void wgmma(float (&d)[kSize], const std::uint32_t (&a)[4], std::ui
   device::wgmma(kProduct<T, false, kTransposedB>, d, kSize, a, b, add);
 }
 
+/// d = a * b, or d += a * b, by type
+template <class T, bool kAdd, bool kTransposedA, bool kTransposedB, int kSize>
+GPUSIM_INLINE void wgmma(float (&d)[kSize], std::uint64_t a, std::uint64_t b) {
+  wgmma<T, kTransposedA, kTransposedB>(d, a, b, kAdd);
+}
+template <class T, bool kAdd, bool kTransposedB, int kSize>
+GPUSIM_INLINE void wgmma(float (&d)[kSize], const std::uint32_t (&a)[4], std::uint64_t b) {
+  wgmma<T, kTransposedB>(d, a, b, kAdd);
+}
+
 }  // namespace gpusim::ptx
