@@ -34,11 +34,13 @@ struct SharedCounters {
   std::int64_t bytes_per_block = 0;  ///< static and dynamic, the largest of all launches
   std::int64_t load_wavefronts = 0, load_wavefronts_ideal = 0;
   std::int64_t store_wavefronts = 0, store_wavefronts_ideal = 0;
+  std::int64_t remote_bytes = 0, remote_requests = 0;  ///< accesses to that of other blocks of the cluster
 };
 
 /// Warp-wide and block-wide operations. `barriers` counts __syncthreads() once per warp, as a warp issues it.
 struct OpCounters {
   std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0, mma = 0;
+  std::int64_t cluster_barriers = 0;  ///< arrivals, once per warp
   /// Groups of asynchronous copies, once per warp, that have been waited for too early: their threads have executed another
   /// wait that covers them before anything of them was read for the first time.
   std::int64_t over_waited = 0;

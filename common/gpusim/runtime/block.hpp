@@ -19,6 +19,7 @@
 #include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/bounds.hpp"
+#include "gpusim/runtime/cluster_order.hpp"
 #include "gpusim/runtime/copy_clock.hpp"
 #include "gpusim/runtime/cost.hpp"
 #include "gpusim/runtime/debugging.hpp"
@@ -37,6 +38,8 @@ extern __thread gpusim::device::Index gridDim;
 
 namespace gpusim {
 
+class Cluster;
+
 /// The counts and findings of one CPU thread.
 struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
@@ -54,6 +57,12 @@ class BlockRunner {
 
   /// @param number  unique among the blocks of all launches; `linear` is its index in this grid
   void run(const device::Launch& launch, std::uint64_t linear, std::uint32_t number);
+
+  /// The same for a block of a cluster: start() it, then let it go_on() in turns with the others. See Cluster.
+  /// @param rank  its number in the cluster; `number` is that of the cluster
+  void start(Cluster& cluster, int rank, std::uint64_t linear, std::uint32_t number);
+  /// Runs it until no thread can continue, or until others may have to act first. @return  whether any thread ran
+  bool go_on();
 
   /// Before the first block of a launch.
   void begin_launch(const device::Launch& launch);
@@ -76,7 +85,7 @@ class BlockRunner {
       const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kGlobal);
       if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
         return;
-    } else {
+    } else if (cluster_ == nullptr) {
       return;  // a local variable
     }
     on_access(pointer, kSize, kKind, pc);
@@ -117,6 +126,10 @@ class BlockRunner {
                   const void* pc);
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
+  int cluster_rank(const void* pc);
+  void cluster_arrive(const void* pc);
+  void cluster_wait(const void* pc);
+  void* map_shared_rank(const void* shared, int rank, const void* pc);
   /// Ends the thread if the emulated device does not have an instruction.
   /// @param since  the first compute capability that has it: 80 for 8.0
   void require(int since, const char* instruction, const void* pc) {
@@ -125,7 +138,9 @@ class BlockRunner {
   }
 
  private:
-  enum class State : std::uint8_t { kReady, kWarpSync, kBlockSync, kDone };
+  friend class Cluster;
+
+  enum class State : std::uint8_t { kReady, kWarpSync, kBlockSync, kClusterSync, kDone };
 
   struct AsyncCopy {
     void* to;
@@ -140,7 +155,7 @@ class BlockRunner {
     int linear = 0;
     State state = State::kDone;
     const void* sync_pc = nullptr;
-    unsigned mask = 0;  ///< kBlockSync: 0
+    unsigned mask = 0;  ///< kBlockSync, kClusterSync: 0
     // kWarpSync
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
@@ -155,6 +170,7 @@ class BlockRunner {
     std::deque<std::vector<AsyncCopy>> groups;
     std::uint32_t landed_groups = 0;
     CopyClock copies;  // as far as the log has been processed
+    ClusterClock cluster;
   };
 
   struct Warp {
@@ -185,10 +201,12 @@ class BlockRunner {
   static constexpr std::int64_t kLongPatience = 1 << 25;
 
   // block.cpp
+  void begin_block(std::uint64_t linear, std::uint32_t number);
   void clear_shared();
   void start_threads();
 
   // block_schedule.cpp
+  bool run_warps();
   bool run_warp(int warp);
   void resolve_warp(int warp);
   void keep_places(int warp);
@@ -283,6 +301,19 @@ class BlockRunner {
   // block_calls.cpp
   [[noreturn]] void lacks(int since, const char* instruction, const void* pc);
 
+  // block_cluster.cpp
+  void require_cluster(const char* instruction, const void* pc);
+  [[noreturn]] void misuse_cluster(const std::string& how, const void* pc);
+  void note_cluster(device::WarpOp op, std::uint32_t lanes, int warp);
+  void access_remote(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  void count_remote(const WarpAccess& access);
+  void find_remote_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
+  void find_cluster_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor,
+                          BlockRunner& owner);
+  void found_cluster_race(InstructionKey key, std::uintptr_t address, int thread, const ClusterUse& rival);
+  void found_ended(const RemoteUse& use, const BlockRunner& owner);
+  std::uintptr_t in_own_memory(std::uintptr_t address, const BlockRunner& owner) const;
+
   // block_copies.cpp
   void land(std::vector<AsyncCopy>& group);
   void note(AccessKind kind, std::uintptr_t value, const void* pc);
@@ -307,8 +338,10 @@ class BlockRunner {
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
+  bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
+  const device::Launch* launch_ = nullptr;
   void (*body_)(const void*) = nullptr;
   const void* arguments_ = nullptr;
 
@@ -330,6 +363,18 @@ class BlockRunner {
   std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
   std::vector<CopyOrigin> copy_origins_;         ///< by word of the TLS block
   RaceShadow shared_shadow_;
+
+  // If the block is in a cluster.
+  Cluster* cluster_ = nullptr;
+  int rank_ = 0;
+  std::uint32_t known_phases_ =
+      0;  ///< all threads know that these have been completed, since a __syncthreads()
+  std::vector<std::uint32_t>
+      released_;  ///< by phase: its arrivals release what the block did before this epoch
+  std::vector<std::unique_ptr<RaceShadow>>
+      remote_shadows_;                             ///< by rank: of this block's accesses to others' memory
+  std::unique_ptr<ClusterShadow> cluster_shadow_;  ///< of the accesses of all blocks to this one's memory
+  std::vector<RemoteUse> remote_uses_;             ///< of this one's memory
   GlobalShadow global_shadow_;
 
   SiteNumbers sites_;

@@ -60,7 +60,8 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
   switch (t.state) {
     case State::kReady: return {At::kRuns, t.loops.block()};
     case State::kWarpSync:
-    case State::kBlockSync: return {At::kWaits, pc, t.mask};
+    case State::kBlockSync:
+    case State::kClusterSync: return {At::kWaits, pc, t.mask};
     case State::kDone: break;
   }
   if (went_past(t, waiting)) return {At::kPassed, pc};

@@ -31,6 +31,7 @@ struct Whereabouts {
 struct Group {
   Whereabouts where;
   std::vector<int> members;
+  std::string of = {};  ///< " of block (1,0,0)" if the report is about several blocks
 };
 
 /// A line for each place:
