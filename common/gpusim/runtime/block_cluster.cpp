@@ -156,8 +156,7 @@ void BlockRunner::find_remote_races(InstructionKey key, std::uintptr_t address, 
   });
   if (same == uses.end()) {
     uses.push_back(use);
-  } else if (same->use.arrived < use.use.arrived ||
-             (same->use.arrived == use.use.arrived && same->use.epoch < use.use.epoch)) {
+  } else if (use.use.is_later_than(same->use)) {
     *same = use;
   }
 }

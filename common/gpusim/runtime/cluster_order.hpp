@@ -33,6 +33,10 @@ struct ClusterUse {
   std::uint8_t bytes = 0;  ///< a bit for each byte of the word
 
   int rank() const { return thread / kMaxThreads; }
+  /// Of two uses by one block: nothing that comes after this one comes before the other.
+  bool is_later_than(const ClusterUse& other) const {
+    return arrived != other.arrived ? arrived > other.arrived : epoch > other.epoch;
+  }
   bool reads() const { return kind == AccessKind::kRead; }
   bool conflicts_with(const ClusterUse& other) const {
     return (bytes & other.bytes) != 0 && rank() != other.rank() && !(reads() && other.reads()) &&
@@ -62,7 +66,7 @@ class ClusterShadow {
       }
       if (same == nullptr) {
         uses.push_back(use);
-      } else if (use.arrived >= same->arrived) {
+      } else if (use.is_later_than(*same)) {
         *same = use;
       }
       offset = next;
