@@ -165,7 +165,6 @@ void BlockRunner::find_remote_races(InstructionKey key, std::uintptr_t address, 
 /// the same time.
 void BlockRunner::find_cluster_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes,
                                      const Actor& actor, BlockRunner& owner) {
-  if (key.kind() == AccessKind::kRead) lanes &= ~lanes + 1;  // all lanes read the same
   for (; lanes != 0; lanes &= lanes - 1) {
     const int thread = actor.warp * kWarpSize + std::countr_zero(lanes);
     const ClusterUse use{.epoch = actor.epoch,
