@@ -234,168 +234,110 @@ __device__ __forceinline__ void wgmma_wait(float (&... finished)[kSizes]) {
 #define FA_NAMES_112 FA_NAMES_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
 #define FA_NAMES_120 FA_NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119"
 #define FA_NAMES_128 FA_NAMES_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
-#define FA_PLACES_8(d, i)                                                                     \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
-      "+f"(d[i + 6]), "+f"(d[i + 7])
-#define FA_REGISTERS_8(d) FA_PLACES_8(d, 0)
-#define FA_REGISTERS_16(d) FA_REGISTERS_8(d), FA_PLACES_8(d, 8)
-#define FA_REGISTERS_24(d) FA_REGISTERS_16(d), FA_PLACES_8(d, 16)
-#define FA_REGISTERS_32(d) FA_REGISTERS_24(d), FA_PLACES_8(d, 24)
-#define FA_REGISTERS_40(d) FA_REGISTERS_32(d), FA_PLACES_8(d, 32)
-#define FA_REGISTERS_48(d) FA_REGISTERS_40(d), FA_PLACES_8(d, 40)
-#define FA_REGISTERS_56(d) FA_REGISTERS_48(d), FA_PLACES_8(d, 48)
-#define FA_REGISTERS_64(d) FA_REGISTERS_56(d), FA_PLACES_8(d, 56)
-#define FA_REGISTERS_72(d) FA_REGISTERS_64(d), FA_PLACES_8(d, 64)
-#define FA_REGISTERS_80(d) FA_REGISTERS_72(d), FA_PLACES_8(d, 72)
-#define FA_REGISTERS_88(d) FA_REGISTERS_80(d), FA_PLACES_8(d, 80)
-#define FA_REGISTERS_96(d) FA_REGISTERS_88(d), FA_PLACES_8(d, 88)
-#define FA_REGISTERS_104(d) FA_REGISTERS_96(d), FA_PLACES_8(d, 96)
-#define FA_REGISTERS_112(d) FA_REGISTERS_104(d), FA_PLACES_8(d, 104)
-#define FA_REGISTERS_120(d) FA_REGISTERS_112(d), FA_PLACES_8(d, 112)
-#define FA_REGISTERS_128(d) FA_REGISTERS_120(d), FA_PLACES_8(d, 120)
-// R registers of D; then the operands' numbers: A and B or A's four registers and B, whether to add, which are transposed.
-#define FA_WGMMA(N, R, TYPE, P0, P1, P2, P3, P4)                                                 \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #P2                                      \
-               ", 0;\n"                                                                          \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_NAMES_##R \
-               "}, %" #P0 ", %" #P1 ", add, 1, 1, %" #P3 ", %" #P4 ";\n}"                        \
-               : FA_REGISTERS_##R(d)                                                             \
-               : "l"(a), "l"(b), "r"(int(add)), "n"(kTransposedA), "n"(kTransposedB))
-#define FA_WGMMA_REGISTERS(N, R, TYPE, P0, P1, P2, P3, P4, P5, P6)                               \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #P5                                      \
-               ", 0;\n"                                                                          \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_NAMES_##R \
-               "}, {%" #P0 ", %" #P1 ", %" #P2 ", %" #P3 "}, %" #P4 ", add, 1, 1, %" #P6 ";\n}"  \
-               : FA_REGISTERS_##R(d)                                                             \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)), "n"(kTransposedB))
+#define FA_PLACES_8(access, d, i)                                                                         \
+  access(d[i]), access(d[i + 1]), access(d[i + 2]), access(d[i + 3]), access(d[i + 4]), access(d[i + 5]), \
+      access(d[i + 6]), access(d[i + 7])
+#define FA_REGISTERS_8(access, d) FA_PLACES_8(access, d, 0)
+#define FA_REGISTERS_16(access, d) FA_REGISTERS_8(access, d), FA_PLACES_8(access, d, 8)
+#define FA_REGISTERS_24(access, d) FA_REGISTERS_16(access, d), FA_PLACES_8(access, d, 16)
+#define FA_REGISTERS_32(access, d) FA_REGISTERS_24(access, d), FA_PLACES_8(access, d, 24)
+#define FA_REGISTERS_40(access, d) FA_REGISTERS_32(access, d), FA_PLACES_8(access, d, 32)
+#define FA_REGISTERS_48(access, d) FA_REGISTERS_40(access, d), FA_PLACES_8(access, d, 40)
+#define FA_REGISTERS_56(access, d) FA_REGISTERS_48(access, d), FA_PLACES_8(access, d, 48)
+#define FA_REGISTERS_64(access, d) FA_REGISTERS_56(access, d), FA_PLACES_8(access, d, 56)
+#define FA_REGISTERS_72(access, d) FA_REGISTERS_64(access, d), FA_PLACES_8(access, d, 64)
+#define FA_REGISTERS_80(access, d) FA_REGISTERS_72(access, d), FA_PLACES_8(access, d, 72)
+#define FA_REGISTERS_88(access, d) FA_REGISTERS_80(access, d), FA_PLACES_8(access, d, 80)
+#define FA_REGISTERS_96(access, d) FA_REGISTERS_88(access, d), FA_PLACES_8(access, d, 88)
+#define FA_REGISTERS_104(access, d) FA_REGISTERS_96(access, d), FA_PLACES_8(access, d, 96)
+#define FA_REGISTERS_112(access, d) FA_REGISTERS_104(access, d), FA_PLACES_8(access, d, 104)
+#define FA_REGISTERS_120(access, d) FA_REGISTERS_112(access, d), FA_PLACES_8(access, d, 112)
+#define FA_REGISTERS_128(access, d) FA_REGISTERS_120(access, d), FA_PLACES_8(access, d, 120)
+// R registers of D, which the product changes or overwrites; then the operands' numbers: A and B, or A's four registers
+// and B; whether to add; which are transposed.
+#define FA_CHANGES "+f"
+#define FA_OVERWRITES "=f"
+#define FA_WGMMA(N, R, ACCESS, ADD, TYPE, P0, P1, P2, P3)                                        \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_NAMES_##R \
+               "}, %" #P0 ", %" #P1 ", " ADD ", 1, 1, %" #P2 ", %" #P3 ";"                       \
+               : FA_REGISTERS_##R(ACCESS, d)                                                     \
+               : "l"(a), "l"(b), "n"(kTransposedA), "n"(kTransposedB))
+#define FA_WGMMA_REGISTERS(N, R, ACCESS, ADD, TYPE, P0, P1, P2, P3, P4, P5)                      \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_NAMES_##R \
+               "}, {%" #P0 ", %" #P1 ", %" #P2 ", %" #P3 "}, %" #P4 ", " ADD ", 1, 1, %" #P5 ";" \
+               : FA_REGISTERS_##R(ACCESS, d)                                                     \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposedB))
+#define FA_WGMMA_OF(FORM, N, R, ...)                    \
+  if constexpr (std::is_same_v<T, __half> && kAdd)      \
+    FORM(N, R, FA_CHANGES, "1", "f16", __VA_ARGS__);    \
+  else if constexpr (std::is_same_v<T, __half>)         \
+    FORM(N, R, FA_OVERWRITES, "0", "f16", __VA_ARGS__); \
+  else if constexpr (kAdd)                              \
+    FORM(N, R, FA_CHANGES, "1", "bf16", __VA_ARGS__);   \
+  else                                                  \
+    FORM(N, R, FA_OVERWRITES, "0", "bf16", __VA_ARGS__)
 
-/// Issues d = a * b, plus d if `add`. All 128 threads of the warpgroup execute it.
+/// Issues d = a * b, or d += a * b if kAdd. All 128 threads of the warpgroup execute it.
 ///
 /// @tparam T  of A and B: __half or __nv_bfloat16
+/// @tparam kTransposedA, kTransposedB  whether the matrix lies in shared memory with its rows (A) or columns (B) contiguous
 /// @param d  64 x 2 * kSize    @param a, b  descriptors: how the matrices lie in shared memory
-template <class T, bool kTransposedA, bool kTransposedB, int kSize>
-__device__ __forceinline__ void wgmma(float (&d)[kSize], std::uint64_t a, std::uint64_t b, bool add) {
+template <class T, bool kAdd, bool kTransposedA, bool kTransposedB, int kSize>
+__device__ __forceinline__ void wgmma(float (&d)[kSize], std::uint64_t a, std::uint64_t b) {
   static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
   if constexpr (kSize == 8) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(16, 8, "f16", 8, 9, 10, 11, 12);
-    else
-      FA_WGMMA(16, 8, "bf16", 8, 9, 10, 11, 12);
+    FA_WGMMA_OF(FA_WGMMA, 16, 8, 8, 9, 10, 11);
   } else if constexpr (kSize == 16) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(32, 16, "f16", 16, 17, 18, 19, 20);
-    else
-      FA_WGMMA(32, 16, "bf16", 16, 17, 18, 19, 20);
+    FA_WGMMA_OF(FA_WGMMA, 32, 16, 16, 17, 18, 19);
   } else if constexpr (kSize == 32) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(64, 32, "f16", 32, 33, 34, 35, 36);
-    else
-      FA_WGMMA(64, 32, "bf16", 32, 33, 34, 35, 36);
+    FA_WGMMA_OF(FA_WGMMA, 64, 32, 32, 33, 34, 35);
   } else if constexpr (kSize == 40) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(80, 40, "f16", 40, 41, 42, 43, 44);
-    else
-      FA_WGMMA(80, 40, "bf16", 40, 41, 42, 43, 44);
+    FA_WGMMA_OF(FA_WGMMA, 80, 40, 40, 41, 42, 43);
   } else if constexpr (kSize == 48) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(96, 48, "f16", 48, 49, 50, 51, 52);
-    else
-      FA_WGMMA(96, 48, "bf16", 48, 49, 50, 51, 52);
+    FA_WGMMA_OF(FA_WGMMA, 96, 48, 48, 49, 50, 51);
   } else if constexpr (kSize == 56) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(112, 56, "f16", 56, 57, 58, 59, 60);
-    else
-      FA_WGMMA(112, 56, "bf16", 56, 57, 58, 59, 60);
+    FA_WGMMA_OF(FA_WGMMA, 112, 56, 56, 57, 58, 59);
   } else if constexpr (kSize == 64) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(128, 64, "f16", 64, 65, 66, 67, 68);
-    else
-      FA_WGMMA(128, 64, "bf16", 64, 65, 66, 67, 68);
+    FA_WGMMA_OF(FA_WGMMA, 128, 64, 64, 65, 66, 67);
   } else if constexpr (kSize == 80) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(160, 80, "f16", 80, 81, 82, 83, 84);
-    else
-      FA_WGMMA(160, 80, "bf16", 80, 81, 82, 83, 84);
+    FA_WGMMA_OF(FA_WGMMA, 160, 80, 80, 81, 82, 83);
   } else if constexpr (kSize == 88) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(176, 88, "f16", 88, 89, 90, 91, 92);
-    else
-      FA_WGMMA(176, 88, "bf16", 88, 89, 90, 91, 92);
+    FA_WGMMA_OF(FA_WGMMA, 176, 88, 88, 89, 90, 91);
   } else if constexpr (kSize == 96) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(192, 96, "f16", 96, 97, 98, 99, 100);
-    else
-      FA_WGMMA(192, 96, "bf16", 96, 97, 98, 99, 100);
+    FA_WGMMA_OF(FA_WGMMA, 192, 96, 96, 97, 98, 99);
   } else if constexpr (kSize == 128) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA(256, 128, "f16", 128, 129, 130, 131, 132);
-    else
-      FA_WGMMA(256, 128, "bf16", 128, 129, 130, 131, 132);
+    FA_WGMMA_OF(FA_WGMMA, 256, 128, 128, 129, 130, 131);
   } else {
     static_assert(kSize == 0, "no such product");
   }
 }
 
 /// The same with A in registers, which must not change before the wait.
-template <class T, bool kTransposedB, int kSize>
-__device__ __forceinline__ void wgmma(float (&d)[kSize], const std::uint32_t (&a)[4], std::uint64_t b,
-                                      bool add) {
+template <class T, bool kAdd, bool kTransposedB, int kSize>
+__device__ __forceinline__ void wgmma(float (&d)[kSize], const std::uint32_t (&a)[4], std::uint64_t b) {
   static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
   if constexpr (kSize == 8) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(16, 8, "f16", 8, 9, 10, 11, 12, 13, 14);
-    else
-      FA_WGMMA_REGISTERS(16, 8, "bf16", 8, 9, 10, 11, 12, 13, 14);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 16, 8, 8, 9, 10, 11, 12, 13);
   } else if constexpr (kSize == 16) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(32, 16, "f16", 16, 17, 18, 19, 20, 21, 22);
-    else
-      FA_WGMMA_REGISTERS(32, 16, "bf16", 16, 17, 18, 19, 20, 21, 22);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 32, 16, 16, 17, 18, 19, 20, 21);
   } else if constexpr (kSize == 32) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(64, 32, "f16", 32, 33, 34, 35, 36, 37, 38);
-    else
-      FA_WGMMA_REGISTERS(64, 32, "bf16", 32, 33, 34, 35, 36, 37, 38);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 64, 32, 32, 33, 34, 35, 36, 37);
   } else if constexpr (kSize == 40) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(80, 40, "f16", 40, 41, 42, 43, 44, 45, 46);
-    else
-      FA_WGMMA_REGISTERS(80, 40, "bf16", 40, 41, 42, 43, 44, 45, 46);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 80, 40, 40, 41, 42, 43, 44, 45);
   } else if constexpr (kSize == 48) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(96, 48, "f16", 48, 49, 50, 51, 52, 53, 54);
-    else
-      FA_WGMMA_REGISTERS(96, 48, "bf16", 48, 49, 50, 51, 52, 53, 54);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 96, 48, 48, 49, 50, 51, 52, 53);
   } else if constexpr (kSize == 56) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(112, 56, "f16", 56, 57, 58, 59, 60, 61, 62);
-    else
-      FA_WGMMA_REGISTERS(112, 56, "bf16", 56, 57, 58, 59, 60, 61, 62);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 112, 56, 56, 57, 58, 59, 60, 61);
   } else if constexpr (kSize == 64) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(128, 64, "f16", 64, 65, 66, 67, 68, 69, 70);
-    else
-      FA_WGMMA_REGISTERS(128, 64, "bf16", 64, 65, 66, 67, 68, 69, 70);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 128, 64, 64, 65, 66, 67, 68, 69);
   } else if constexpr (kSize == 80) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(160, 80, "f16", 80, 81, 82, 83, 84, 85, 86);
-    else
-      FA_WGMMA_REGISTERS(160, 80, "bf16", 80, 81, 82, 83, 84, 85, 86);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 160, 80, 80, 81, 82, 83, 84, 85);
   } else if constexpr (kSize == 88) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(176, 88, "f16", 88, 89, 90, 91, 92, 93, 94);
-    else
-      FA_WGMMA_REGISTERS(176, 88, "bf16", 88, 89, 90, 91, 92, 93, 94);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 176, 88, 88, 89, 90, 91, 92, 93);
   } else if constexpr (kSize == 96) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(192, 96, "f16", 96, 97, 98, 99, 100, 101, 102);
-    else
-      FA_WGMMA_REGISTERS(192, 96, "bf16", 96, 97, 98, 99, 100, 101, 102);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 192, 96, 96, 97, 98, 99, 100, 101);
   } else if constexpr (kSize == 128) {
-    if constexpr (std::is_same_v<T, __half>)
-      FA_WGMMA_REGISTERS(256, 128, "f16", 128, 129, 130, 131, 132, 133, 134);
-    else
-      FA_WGMMA_REGISTERS(256, 128, "bf16", 128, 129, 130, 131, 132, 133, 134);
+    FA_WGMMA_OF(FA_WGMMA_REGISTERS, 256, 128, 128, 129, 130, 131, 132, 133);
   } else {
     static_assert(kSize == 0, "no such product");
   }
