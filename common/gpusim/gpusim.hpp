@@ -52,10 +52,13 @@ enum class DefectKind {
   kMisaligned,
   kUninitializedRead,
   kBarrierDivergence,
-  kUnsupported
+  kUnsupported,
+  kMisuse,       ///< of an mbarrier, a named barrier, the copy engine
+  kMissingFence  ///< between a store and an operation of the asynchronous proxy
 };
 
-/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported".
+/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported", "misuse",
+/// "missing_fence".
 const char* name_of(DefectKind kind);
 
 /// One defect: all hazards between the same pair of source lines.
@@ -87,6 +90,9 @@ void name_allocation(const void* pointer, const std::string& name);
 
 /// Makes reads of these bytes a defect until something writes them.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
+
+/// The rule that the latest call of cuTensorMapEncodeTiled() has broken; empty if it succeeded.
+std::string last_tensor_map_error();
 
 /// Why GPUSIM_DEVICE names no device that can be emulated; nothing if it does, or is not set. A program that does not
 /// ask ends with this message and status 2 when it uses the device.

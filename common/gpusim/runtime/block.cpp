@@ -75,6 +75,11 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
   ::blockDim = {block_dim_.x, block_dim_.y, block_dim_.z};
   ::gridDim = {grid_dim_.x, grid_dim_.y, grid_dim_.z};
   launch_ = &launch;
+  if (expects_for_ != reinterpret_cast<const void*>(launch.kernel)) {
+    expects_for_ = reinterpret_cast<const void*>(launch.kernel);
+    expects_clocks_ = false;
+  }
+  window_.clear();
   body_ = launch.body;
   arguments_ = launch.arguments;
   cluster_ = nullptr;
@@ -109,9 +114,13 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   block_epoch_ = ++epoch_;
   trapped_ = false;
   idle_rounds_ = 0;
+  waits_ = 0;
+  operations_.clear();
   clear_shared();
   global_shadow_.next_block();
   start_threads();
+  has_clocks_ = false;
+  if (expects_clocks_) start_clocks();
 }
 
 void BlockRunner::clear_shared() {
@@ -141,6 +150,7 @@ void BlockRunner::start_threads() {
     t.landed_groups = 0;
     t.copies = {};
     t.cluster = {};
+    t.bulk = {};
     if (++index.x == block_dim_.x) {
       index.x = 0;
       if (++index.y == block_dim_.y) {

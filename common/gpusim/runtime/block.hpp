@@ -12,13 +12,18 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/async_shadow.hpp"
+#include "gpusim/runtime/async_shared.hpp"
 #include "gpusim/runtime/bounds.hpp"
+#include "gpusim/runtime/bulk_copy.hpp"
+#include "gpusim/runtime/clocks.hpp"
 #include "gpusim/runtime/cluster_order.hpp"
 #include "gpusim/runtime/copy_clock.hpp"
 #include "gpusim/runtime/cost.hpp"
@@ -130,6 +135,38 @@ class BlockRunner {
   void cluster_arrive(const void* pc);
   void cluster_wait(const void* pc);
   void* map_shared_rank(const void* shared, int rank, const void* pc);
+
+  // Compute capability 9.0: see device_hopper.hpp.
+  std::uint32_t shared_address(const void* pointer);
+  void* shared_pointer(std::uint32_t address) const;
+  void mbarrier_init(const void* barrier, int arrivals, const void* pc);
+  void mbarrier_arrive(const void* barrier, int bytes, const void* pc);
+  void mbarrier_wait(const void* barrier, int parity, const void* pc);
+  void fence(Operation::Kind kind, const void* pc);
+  void start_copy(BulkCopy&& copy, const void* pc);
+  void bulk_commit();
+  /// Ends the thread if these bytes are not a map of a tensor with three dimensions.
+  void check_map(const TensorMap& map, const void* address, const void* pc);
+  void bulk_wait(int pending, bool read_only, const void* pc);
+  void barrier_sync(int id, int threads, const void* pc);
+  void barrier_arrive(int id, int threads, const void* pc);
+
+  // For operations of the asynchronous proxy: see async_shared.hpp.
+
+  /// A sequence of operations of this block.
+  std::uint16_t new_sequence(Engine engine);
+  /// An operation that `thread` issues reads these bytes of shared memory (whole words) until it is finished. Checks that they
+  /// are in a variable, that they have been written, and not by a copy that the thread has not waited for, that barriers
+  /// order the writes before the operation, and that the writers have executed fence_proxy_async(). From now on, writes by
+  /// whoever does not know that the operation is finished are races with it.
+  ///
+  /// @return false if the bytes are not in one variable: the block is abandoned
+  bool async_read(int thread, Completion operation, std::uintptr_t address, std::size_t bytes,
+                  const void* pc);
+  /// A thread has waited for an operation of a sequence, and all before it.
+  void learn(int thread, Completion operation);
+  /// Reports a mistake in the use of the instructions of compute capability 9.0; the block is abandoned.
+  void fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
   /// Ends the thread if the emulated device does not have an instruction.
   /// @param since  the first compute capability that has it: 80 for 8.0
   void require(int since, const char* instruction, const void* pc) {
@@ -140,7 +177,15 @@ class BlockRunner {
  private:
   friend class Cluster;
 
-  enum class State : std::uint8_t { kReady, kWarpSync, kBlockSync, kClusterSync, kDone };
+  enum class State : std::uint8_t {
+    kReady,
+    kWarpSync,
+    kBlockSync,
+    kClusterSync,
+    kMbarrier,
+    kNamedBarrier,
+    kDone
+  };
 
   struct AsyncCopy {
     void* to;
@@ -160,8 +205,11 @@ class BlockRunner {
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
     void (*resolve)(void* const*) = nullptr;
-    // kBlockSync
+    // kBlockSync; kMbarrier: the parity; kNamedBarrier: the number
     int value = 0;
+    std::uintptr_t barrier = 0;  ///< kMbarrier
+    int party = 0;               ///< kNamedBarrier: the threads that have to come
+    bool arrived = false;        ///< kNamedBarrier: this thread has been counted
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -171,6 +219,8 @@ class BlockRunner {
     std::uint32_t landed_groups = 0;
     CopyClock copies;  // as far as the log has been processed
     ClusterClock cluster;
+    BulkGroups bulk;
+    std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
 
   struct Warp {
@@ -178,6 +228,8 @@ class BlockRunner {
     WarpClock clock;
     const void* barrier_pc = nullptr;  ///< of the last __syncthreads(), if no access has followed it
     std::vector<bool> used_groups;  ///< by number: somebody has read what one of the lanes has copied in it
+    bool has_learned =
+        false;  ///< some lanes may know more of other warps than others since the last __syncwarp()
   };
 
   /// Who has started the latest asynchronous copy to a word.
@@ -229,12 +281,60 @@ class BlockRunner {
   void report_missing(int begin, int end, State state);
   void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
 
+  // block_async.cpp: what follows from operations of the asynchronous proxy
+  void start_clocks();
+  void post(Operation&& operation, const void* pc);
+  void process_operations(const WarpAccess& access, int warp);
+  bool process_operation(Operation& operation, int thread, const void* pc);
+  void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
+  void passed_block_barrier();
+  void release(int thread, Clock& clock);
+  void acquire(int thread, const Clock& clock);
+  std::uint32_t known(int thread, int other) const;
+  bool is_fenced(int reader, int writer, std::uint32_t tick) const;
+  void note_store(std::uintptr_t address, std::size_t bytes, int thread, const Actor& actor);
+  void check_async_readers(std::uintptr_t address, std::size_t bytes, int lane, const Actor& actor,
+                           InstructionKey key);
+  void found_missing_fence(InstructionKey key, std::uintptr_t address, int thread,
+                           const AsyncShadow::Write& write);
+  Piece name_of(std::uintptr_t address, const void* pc) const;
+
+  // block_barriers.cpp
+  void settle_waits(int warp);
+  void settle_mbarrier(Thread& thread);
+  void check_mbarrier(std::uintptr_t address, const void* pc);
+  void check_named_barrier(int id, int threads, const void* pc);
+  [[noreturn]] void misuse(const void* pc, std::vector<Piece> message);
+  Mbarrier* find_mbarrier(std::uintptr_t address);
+  void init_mbarrier(const Operation& operation, int thread, const void* pc);
+  bool arrive(Mbarrier& barrier, const Operation& operation, int thread, const void* pc);
+  bool try_complete(Mbarrier& barrier);
+  void next_phase(Mbarrier& barrier);
+  bool come_to(int id, int threads, int thread, const void* pc);
+  void use_mbarrier(AccessKind kind, std::uintptr_t address, int thread, const void* pc);
+
+  // block_bulk.cpp
+  void check_copy(BulkCopy& copy, const void* pc);
+  void begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread, const void* pc);
+  void land_load(BulkCopy& copy);
+  void begin_store(const BulkCopy& copy, int thread, const void* pc);
+  void end_stores(const Operation& operation, int thread, const void* pc);
+  void end_store(const BulkCopy& copy, const Actor& actor);
+  void use_global_async(InstructionKey key, std::uintptr_t address, std::size_t bytes, int lane,
+                        const Actor& actor, Completion completion);
+  template <class F>
+  void for_each_word(const BulkCopy& copy, F&& f) const;
+  void count_copy(const BulkCopy& copy);
+  void finish_copies();
+
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
+  void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
+                  const Actor& actor);
   void found_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
                   const Rival& rival);
   void record_use(std::uintptr_t offset, std::size_t bytes, int lane, const Actor& actor);
@@ -376,6 +476,26 @@ class BlockRunner {
   std::unique_ptr<ClusterShadow> cluster_shadow_;  ///< of the accesses of all blocks to this one's memory
   std::vector<RemoteUse> remote_uses_;             ///< of this one's memory
   GlobalShadow global_shadow_;
+
+  // Asynchronous operations. Most kernels have none, and then all this stays empty.
+  bool has_clocks_ = false;            ///< this block does have some
+  bool expects_clocks_ = false;        ///< an earlier block of this kernel did
+  const void* expects_for_ = nullptr;  ///< the kernel
+  int waits_ = 0;                      ///< threads in states kMbarrier and kNamedBarrier
+  ThreadClocks clocks_;
+  AsyncShadow async_shadow_;
+  std::vector<Operation> operations_;  ///< in the log
+  std::vector<Mbarrier> mbarriers_;
+  std::unordered_map<std::uintptr_t, std::size_t> mbarrier_at_;
+  std::array<NamedBarrier, 16> named_barriers_;
+  std::vector<Engine> engines_;  ///< by sequence
+  /// A variable in the window of shared_address().
+  struct Windowed {
+    std::uint32_t window;
+    std::uintptr_t begin;
+    std::size_t bytes;
+  };
+  std::vector<Windowed> window_;  ///< in order
 
   SiteNumbers sites_;
 

@@ -32,6 +32,7 @@ bool BlockRunner::go_on() {
     if (!run_warps()) break;
     any = true;
   }
+  if (any && live_ == 0 && !trapped_ && has_clocks_) finish_copies();
   return any;
 }
 

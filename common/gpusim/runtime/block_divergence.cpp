@@ -61,7 +61,9 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
     case State::kReady: return {At::kRuns, t.loops.block()};
     case State::kWarpSync:
     case State::kBlockSync:
-    case State::kClusterSync: return {At::kWaits, pc, t.mask};
+    case State::kClusterSync:
+    case State::kMbarrier:
+    case State::kNamedBarrier: return {At::kWaits, pc, t.mask};
     case State::kDone: break;
   }
   if (went_past(t, waiting)) return {At::kPassed, pc};

@@ -37,6 +37,7 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
       return abandon();
     }
   }
+  if (has_clocks_) finish_copies();
 }
 
 /// Lets each warp run once, and then opens the block's barrier if it can. @return  whether there was anything to run
@@ -56,6 +57,11 @@ bool BlockRunner::run_warp(int warp) {
   const int last = std::min(first + kWarpSize, thread_count_);
   const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
   for (int round = 0;; ++round) {
+    if ((has_clocks_ || waits_ > 0) && log_.empty()) {
+      operations_.clear();
+      if (waits_ > 0) settle_waits(warp);
+      if (trapped_) return true;
+    }
     lanes_in_turn_ = 0;
     for (int i = first; i < last; ++i) {
       if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
@@ -134,6 +140,7 @@ void BlockRunner::resolve_warp(int warp) {
       case device::WarpOp::kSync:
         ++tally.ops.warp_barriers;
         w.clock.synchronize(needed, needed == w.live);
+        if (has_clocks_) passed_warp_barrier(warp, needed, needed == w.live);
         break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote: ++tally.ops.votes; break;
@@ -141,6 +148,7 @@ void BlockRunner::resolve_warp(int warp) {
       case device::WarpOp::kClusterWait: note_cluster(op, needed, warp); break;
       case device::WarpOp::kMatrixLoad: break;  // counted as a read of shared memory
       case device::WarpOp::kMma: ++tally.ops.mma; break;
+      case device::WarpOp::kElect: break;
     }
     idle_rounds_ = 0;
   }
@@ -173,6 +181,7 @@ bool BlockRunner::release_barrier() {
     tally.ops.barriers += warps_[w].live != 0;
     warps_[w].barrier_pc = first != nullptr ? first->sync_pc : nullptr;
   }
+  if (has_clocks_) passed_block_barrier();
   ++epoch_;
   idle_rounds_ = 0;
   return true;
@@ -182,7 +191,10 @@ bool BlockRunner::release_barrier() {
 void BlockRunner::abandon() {
   log_.clear();
   shared_shadow_.reset();
-  for (int i = 0; i < thread_count_; ++i) threads_[i].state = State::kDone;
+  for (int i = 0; i < thread_count_; ++i) {
+    threads_[i].state = State::kDone;
+    threads_[i].bulk = {};
+  }
   live_ = 0;
 }
 

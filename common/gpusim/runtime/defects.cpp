@@ -20,8 +20,10 @@ const char* verb(AccessKind kind) {
     case AccessKind::kAtomic: return "Atomic";
     case AccessKind::kCopyIssue: return "Async copy";
     case AccessKind::kCopyLand: return "Async copy";
+    case AccessKind::kAsyncRead: return "Async read";
     case AccessKind::kCopyCommit:
-    case AccessKind::kCopyWait: break;
+    case AccessKind::kCopyWait:
+    case AccessKind::kOperation: break;
   }
   return "?";
 }
@@ -127,6 +129,8 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
       break;
     case DefectKind::kBarrierDivergence: return describe_divergence(key, e, line_of);
     case DefectKind::kUnsupported:
+    case DefectKind::kMisuse:
+    case DefectKind::kMissingFence:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
   }
@@ -184,6 +188,7 @@ std::vector<Defect> Findings::describe() const {
     const Example& e = entry.example;
     pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
     for (const Group& group : e.groups) pcs.insert(group.where.pc);
+    for (const Piece& piece : e.message) pcs.insert(piece.pc);
   }
   pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
@@ -206,7 +211,16 @@ std::vector<Defect> Findings::describe() const {
       Example example = entry.example;
       const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
-      defects.push_back({key.kind, describe_one(key, example, line_of), entry.count});
+      std::string message;
+      for (const Piece& piece : example.message) {
+        const std::string name =
+            piece.variable.empty() ? "" : names.element(piece.pc, piece.variable, piece.offset, piece.bytes);
+        message += !name.empty()                               ? name
+                   : piece.pc != 0 && piece.variable.empty() ? line_of(piece.pc).text
+                                                               : piece.text;
+      }
+      if (message.empty()) message = describe_one(key, example, line_of);
+      defects.push_back({key.kind, message, entry.count});
     } else {
       defects[it->second].count += entry.count;
     }

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gpusim/gpusim.hpp"
@@ -48,6 +49,24 @@ struct FindingKey {
   auto operator<=>(const FindingKey&) const = default;
 };
 
+/// A part of a report's text.
+struct Piece {
+  Piece(std::string words) : text(std::move(words)) {}  // NOLINT(google-explicit-constructor)
+  Piece(const char* words) : text(words) {}             // NOLINT(google-explicit-constructor)
+  /// The source line of a return address.
+  static Piece line(const void* pc) {
+    Piece piece("");
+    piece.pc = reinterpret_cast<std::uintptr_t>(pc);
+    return piece;
+  }
+
+  std::string text;  ///< of a place: if it has no better name
+  std::uintptr_t pc = 0;
+  // A place in shared memory, as the function with that pc names it:
+  std::string variable;
+  std::size_t offset = 0, bytes = 0;
+};
+
 /// One complete finding. The one with the lowest block number is kept, so that reports do not depend on
 /// which CPU thread was faster.
 struct Example {
@@ -63,6 +82,7 @@ struct Example {
   std::size_t offset = 0, bytes = 0;  ///< of the address in the variable, of the variable
   std::string detail;                 ///< divergence: the beginning; unsupported, index: the second line
   std::int64_t index = 0;             ///< out of bounds of an array that has a detail
+  std::vector<Piece> message;         ///< all of the text, if it is not empty
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
   // Races with an asynchronous copy; return addresses, or 0.

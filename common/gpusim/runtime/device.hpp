@@ -15,9 +15,18 @@ struct Index {
 /// __syncthreads(). @return the sum of all threads' `value`
 int sync_threads(int value = 0);
 
-/// kMatrixLoad and kMma are instructions that all lanes must execute at the same place in the program; the two before them,
-/// all lanes that have not returned.
-enum class WarpOp : std::uint8_t { kSync, kShuffle, kVote, kClusterArrive, kClusterWait, kMatrixLoad, kMma };
+/// kClusterArrive and kClusterWait are instructions that all lanes must execute that have not returned. From kMatrixLoad on:
+/// those that all lanes must execute at the same place in the program.
+enum class WarpOp : std::uint8_t {
+  kSync,
+  kShuffle,
+  kVote,
+  kClusterArrive,
+  kClusterWait,
+  kMatrixLoad,
+  kMma,
+  kElect
+};
 
 /// Waits until all lanes in `mask` have arrived, then computes for all of them at once.
 ///
@@ -87,6 +96,7 @@ struct Launch {
   std::size_t dynamic_shared_bytes;
   void (*body)(const void* arguments);
   const void* arguments;
+  const void* kernel;         ///< its address
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
 };
 /// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at most

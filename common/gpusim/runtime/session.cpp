@@ -41,6 +41,8 @@ const char* name_of(DefectKind kind) {
     case DefectKind::kUninitializedRead: return "uninitialized_read";
     case DefectKind::kBarrierDivergence: return "barrier_divergence";
     case DefectKind::kUnsupported: return "unsupported";
+    case DefectKind::kMisuse: return "misuse";
+    case DefectKind::kMissingFence: return "missing_fence";
   }
   return "?";
 }
