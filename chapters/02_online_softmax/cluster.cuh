@@ -73,13 +73,15 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
 
   __shared__ MaxSum sPartial[Row::kBlockThreads / 32];
   __shared__ MaxSum sBlock;
-  const MaxSum of_block = block_reduce(part, merge, sPartial);
+  const MaxSum of_block = block_reduce(part, merge, sPartial);  // in every thread
+  // EXERCISE 6: Merge the pairs of all blocks of the cluster into `all`, in every thread. sBlock is for the block's pair.
   if (threadIdx.x == 0) sBlock = of_block;
   ptx::barrier_cluster_arrive();
   ptx::barrier_cluster_wait();  // every block has written its pair
-  const MaxSum of_other = *ptx::mapa(&sBlock, threadIdx.x % Row::kBlocks);
-  const MaxSum all = warp_reduce<Row::kBlocks>(of_other, merge);
+  const MaxSum of_another = *ptx::mapa(&sBlock, threadIdx.x % Row::kBlocks);
+  const MaxSum all = warp_reduce<Row::kBlocks>(of_another, merge);
   ptx::barrier_cluster_arrive();  // this thread has read the pairs of the others
+  // END 6
 
   // Pass 2.
   const float inv_l = inverse_or_zero(all.l);
