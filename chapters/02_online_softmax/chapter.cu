@@ -124,12 +124,12 @@ ClusterKernel cluster_kernel() {
   return {Row::kBlocks, Row::kBlockThreads, Row::kFloat4s, cluster_softmax<Row>};
 }
 
-/// In order of row length. A multiprocessor runs two blocks of any of them, each of another row.
+/// In order of row length. A multiprocessor runs 1024 threads of any of them, in two or four blocks, each of another row.
 const ClusterKernel kClusterKernels[] = {
     cluster_kernel<
-        Clustered<2, 512, 8>>(),  // 32768 columns in registers, on an H100 57344 more in shared memory
-    cluster_kernel<Clustered<4, 512, 8>>(),  // twice as many
-    cluster_kernel<Clustered<8, 512, 8>>(),  // four times as many: 360448
+        Clustered<4, 256, 8>>(),  // 32768 columns in registers, on an H100 57344 more in shared memory
+    cluster_kernel<Clustered<8, 256, 8>>(),  // 65536 and 114688
+    cluster_kernel<Clustered<8, 512, 8>>(),  // 131072 and 229376
 };
 
 /// The kernel for rows of some length, and how much shared memory it uses.

@@ -34,9 +34,10 @@ TEST(OnlineSoftmax, OnChipReadsVeryLongRowsAgain) {
   EXPECT_LE(result.predicted.bytes(), 3 * 2 * cols * 4);
 }
 
-// The borders of 1, 2, 4 and 8 blocks per row, with rows that start at every place in 16 bytes.
+// The borders between one block, the clusters, and one block again, with rows that start at every place in 16 bytes.
 TEST(OnlineSoftmax, ClustersReadRowsOnceThatFitOnTheirMultiprocessors) {
-  for (const std::int64_t cols : {45056, 45057, 90109, 90112, 90113, 131072, 180221, 180225, 360448}) {
+  for (const std::int64_t cols :
+       {45056, 45057, 90109, 90112, 90113, 131072, 180221, 180224, 180225, 360448}) {
     const Softmax::Shape shape{5, cols};
     const VariantResult result = run_variant_on("cluster", shape);
     EXPECT_EQ(result.complaint(), "") << cols;

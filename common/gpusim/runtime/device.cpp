@@ -205,14 +205,20 @@ void resolve_reduce(void* const* lanes) {
 int lane() { return current_runner->lane(); }
 unsigned active_lanes() { return current_runner->active_lanes(); }
 
+namespace {
+
+/// Whether the barrier that is called here is the one to skip.
+bool is_skipped(const void* pc) {
+  if (!kBarrierIsNamed) [[likely]]
+    return false;
+  const OutsideKernel outside;
+  return SkippedBarrier::instance().is_at(pc);
+}
+
+}  // namespace
+
 int sync_threads(int value) {
-  if (kBarrierIsNamed) [[unlikely]] {
-    BlockRunner* const runner = current_runner;
-    current_runner = nullptr;  // what follows is not code of the kernel
-    const bool skipped = SkippedBarrier::instance().is_at(GPUSIM_CALLER);
-    current_runner = runner;
-    if (skipped) return value;
-  }
+  if (is_skipped(GPUSIM_CALLER)) return value;
   return current_runner->sync_threads(value, GPUSIM_CALLER);
 }
 
@@ -298,7 +304,9 @@ void copy_wait(int pending) { current_runner->copy_wait(pending, GPUSIM_CALLER);
 
 int cluster_rank() { return current_runner->cluster_rank(GPUSIM_CALLER); }
 void cluster_arrive() { current_runner->cluster_arrive(GPUSIM_CALLER); }
-void cluster_wait() { current_runner->cluster_wait(GPUSIM_CALLER); }
+void cluster_wait() {
+  if (!is_skipped(GPUSIM_CALLER)) current_runner->cluster_wait(GPUSIM_CALLER);
+}
 void* map_shared_rank(const void* shared, int rank) {
   return current_runner->map_shared_rank(shared, rank, GPUSIM_CALLER);
 }
