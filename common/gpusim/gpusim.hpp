@@ -39,8 +39,12 @@ struct SharedCounters {
 
 /// Warp-wide and block-wide operations. `barriers` counts __syncthreads() once per warp, as a warp issues it.
 struct OpCounters {
-  std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0, mma = 0;
+  std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0;
   std::int64_t cluster_barriers = 0;  ///< arrivals, once per warp
+  /// Products of 16-bit matrices, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per warpgroup.
+  std::int64_t mma = 0, wgmma = 0;
+  /// All of them in units of 16 x 8 x 16: an mma counts 1, a wgmma N / 2.
+  std::int64_t mma_units = 0;
   /// Groups of asynchronous copies, once per warp, that have been waited for too early: their threads have executed another
   /// wait that covers them before anything of them was read for the first time.
   std::int64_t over_waited = 0;
@@ -53,12 +57,13 @@ enum class DefectKind {
   kUninitializedRead,
   kBarrierDivergence,
   kUnsupported,
-  kMisuse,       ///< of an mbarrier, a named barrier, the copy engine
-  kMissingFence  ///< between a store and an operation of the asynchronous proxy
+  kMisuse,        ///< of an mbarrier, a named barrier, the copy engine, the number of registers
+  kMissingFence,  ///< between a store and an operation of the asynchronous proxy
+  kWgmma          ///< misuse of the products of a warpgroup and their registers
 };
 
 /// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported", "misuse",
-/// "missing_fence".
+/// "missing_fence", "wgmma".
 const char* name_of(DefectKind kind);
 
 /// One defect: all hazards between the same pair of source lines.

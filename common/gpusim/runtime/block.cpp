@@ -165,7 +165,10 @@ void BlockRunner::start_threads() {
     warps_[w].clock = {};
     warps_[w].barrier_pc = nullptr;
     warps_[w].used_groups.clear();
+    warps_[w].is_blocked = false;
   }
+  reset_products();
+  reset_registers();
   live_ = thread_count_;
 }
 

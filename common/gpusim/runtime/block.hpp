@@ -32,6 +32,7 @@
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
+#include "gpusim/runtime/products.hpp"
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/sites.hpp"
 
@@ -90,7 +91,11 @@ class BlockRunner {
       const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kGlobal);
       if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
         return;
-    } else if (cluster_ == nullptr) {
+    } else {
+      if (register_time_ != 0) [[unlikely]]
+        note_register(address, kSize, kKind, pc);
+      if (cluster_ != nullptr) [[unlikely]]
+        access_remote(address, kSize, kKind, pc, true);
       return;  // a local variable
     }
     on_access(pointer, kSize, kKind, pc);
@@ -167,6 +172,9 @@ class BlockRunner {
   void learn(int thread, Completion operation);
   /// Reports a mistake in the use of the instructions of compute capability 9.0; the block is abandoned.
   void fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
+  /// An operation of a warpgroup: see WarpgroupOp.
+  void warpgroup_op(WarpgroupOperand& operand);
+  void wgmma_finished(const float* registers, int count, bool by_wait, const void* pc);
   /// Ends the thread if the emulated device does not have an instruction.
   /// @param since  the first compute capability that has it: 80 for 8.0
   void require(int since, const char* instruction, const void* pc) {
@@ -230,6 +238,19 @@ class BlockRunner {
     std::vector<bool> used_groups;  ///< by number: somebody has read what one of the lanes has copied in it
     bool has_learned =
         false;  ///< some lanes may know more of other warps than others since the last __syncwarp()
+    bool is_blocked = false;  ///< its lanes are there, but their wait is not over
+    int registers = 0;        ///< of each thread: see setmaxnreg
+    WarpProducts products;
+  };
+
+  /// A use of registers by a product in flight.
+  struct InFlight {
+    const char* array = nullptr;  ///< what the report calls them; nullptr: no such product
+    std::size_t index = 0;        ///< of the register
+    bool of_a = false;
+    std::uint32_t group = 0;
+    const void* pc = nullptr;       ///< of the product
+    const void* left_by = nullptr;  ///< see AccumulatorTile
   };
 
   /// Who has started the latest asynchronous copy to a word.
@@ -259,6 +280,7 @@ class BlockRunner {
 
   // block_schedule.cpp
   bool run_warps();
+  void finish_block();
   bool run_warp(int warp);
   void resolve_warp(int warp);
   void keep_places(int warp);
@@ -280,6 +302,7 @@ class BlockRunner {
   std::string block_name() const;
   void report_missing(int begin, int end, State state);
   void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
+  void add_finding(Thread* at, const FindingKey& key, Example found);
 
   // block_async.cpp: what follows from operations of the asynchronous proxy
   void start_clocks();
@@ -413,6 +436,35 @@ class BlockRunner {
   void found_cluster_race(InstructionKey key, std::uintptr_t address, int thread, const ClusterUse& rival);
   void found_ended(const RemoteUse& use, const BlockRunner& owner);
   std::uintptr_t in_own_memory(std::uintptr_t address, const BlockRunner& owner) const;
+  // block_products.cpp
+  void note_register(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
+  void found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc);
+  InFlight product_of(int thread, std::uintptr_t address) const;
+  std::string why_in_flight(const InFlight& product, int thread) const;
+  template <class Words>
+  void product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words);
+  bool wait_is_over(int warp, const WarpgroupOp& wait) const;
+  void process_warpgroup_op(int warp);
+  void compare_operands(const WarpgroupOp& one, int thread, const WarpgroupOp& other, int other_thread);
+  PendingOp& reach(int warp, const WarpgroupOp& op);
+  void issue_product(int warp, PendingOp& pending);
+  void check_fence(int thread, const void* registers, int index, bool of_a, const WarpgroupOp& op);
+  AccumulatorTile& take_accumulators(int warp, const WarpgroupOp& op);
+  void take_operand_registers(int warp, PendingOp& pending);
+  void complete_ops(int warpgroup);
+  void compute_product(int warpgroup, PendingOp& pending);
+  void read_matrix(int warpgroup, const WarpgroupOp& op, bool is_a, int mn, OperandPanel& panel);
+  void finish_products(int warp, std::uint32_t covered, const void* pc);
+  void end_products(int warp);
+  bool report_missing_warps();
+  void reset_products();
+
+  // block_registers.cpp
+  void reset_registers();
+  bool has_registers(int warp, int registers) const;
+  void set_registers(int warp, const WarpgroupOp& op);
+  bool report_missing_registers();
+  void register_defect(std::uint8_t rule, Thread* thread, const void* pc, const std::string& text);
 
   // block_copies.cpp
   void land(std::vector<AsyncCopy>& group);
@@ -452,6 +504,7 @@ class BlockRunner {
   std::uint32_t lanes_in_turn_ =
       0;                         ///< of the current warp: those that continue from its last synchronisation
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
+  std::uint32_t register_time_ = 0;  ///< of current_: see RegisterUses; 0 before its first wgmma_fence()
   AccessLog log_{!debugging_};
   PatternCache patterns_;
 
@@ -496,6 +549,13 @@ class BlockRunner {
     std::size_t bytes;
   };
   std::vector<Windowed> window_;  ///< in order
+
+  // Products of warpgroups.
+  std::array<Warpgroup, kMaxWarps / kWarpgroupWarps> warpgroups_;
+  RegisterUses register_uses_;
+  OperandPanel product_a_, product_b_;
+  int launch_registers_ = 0;  ///< of each thread
+  int free_registers_ = 0;    ///< that the block's warps have given back
 
   SiteNumbers sites_;
 

@@ -32,7 +32,7 @@ bool BlockRunner::go_on() {
     if (!run_warps()) break;
     any = true;
   }
-  if (any && live_ == 0 && !trapped_ && has_clocks_) finish_copies();
+  if (any && live_ == 0 && !trapped_) finish_block();
   return any;
 }
 

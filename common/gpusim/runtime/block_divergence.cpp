@@ -89,16 +89,23 @@ std::string BlockRunner::block_name() const { return "block " + triple(grid_dim_
 /// @param at  a thread that waits at the call with this pc, where a debugger stops; null: the one that runs now
 /// @param found  without the block
 void BlockRunner::add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc) {
-  const FindingKey key{.kind = DefectKind::kBarrierDivergence,
-                       .pc = reinterpret_cast<std::uintptr_t>(pc),
-                       .rival_pc = rival_pc};
+  add_finding(at,
+              {.kind = DefectKind::kBarrierDivergence,
+               .pc = reinterpret_cast<std::uintptr_t>(pc),
+               .rival_pc = rival_pc},
+              std::move(found));
+}
+
+/// @param at  a thread that waits, where a debugger stops; null: the one that runs now
+/// @param found  without the block
+void BlockRunner::add_finding(Thread* at, const FindingKey& key, Example found) {
   if (Example* e = tally.findings.add(key, linear_)) {
     found.block = linear_;
     found.grid = grid_dim_;
     found.block_dim = block_dim_;
     *e = std::move(found);
     if (!debugging_) return;
-    if (at == nullptr) {
+    if (at == nullptr || at->state == State::kDone) {
       announcer_.announce(key, *e);
     } else {
       announce_in(*at, key, *e);
@@ -133,7 +140,9 @@ void BlockRunner::report_divergence() {
     }
     return nullptr;
   };
-  Thread* const in_warp = first([](const Thread& t) { return t.state == State::kWarpSync; });
+  Thread* const in_warp = first([&](const Thread& t) {
+    return t.state == State::kWarpSync && !warps_[t.linear / kWarpSize].is_blocked;
+  });
   Thread* const unnamed = first([](const Thread& t) {  // by its own mask
     return t.state == State::kWarpSync && (t.mask >> t.linear % kWarpSize & 1) == 0;
   });
@@ -145,6 +154,8 @@ void BlockRunner::report_divergence() {
   } else if (in_warp != nullptr) {
     const int begin = in_warp->linear / kWarpSize * kWarpSize;
     report_missing(begin, std::min(begin + kWarpSize, thread_count_), State::kWarpSync);
+  } else if (report_missing_registers() || report_missing_warps()) {
+    return;
   } else if (first([](const Thread& t) { return t.state == State::kBlockSync; }) != nullptr) {
     report_missing(0, thread_count_, State::kBlockSync);
   } else {

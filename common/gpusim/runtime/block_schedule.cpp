@@ -37,7 +37,14 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
       return abandon();
     }
   }
-  if (has_clocks_) finish_copies();
+  finish_block();
+  if (trapped_) abandon();
+}
+
+/// When all threads have ended.
+void BlockRunner::finish_block() {
+  trapped_ = report_missing_warps();
+  if (!trapped_ && has_clocks_) finish_copies();
 }
 
 /// Lets each warp run once, and then opens the block's barrier if it can. @return  whether there was anything to run
@@ -56,6 +63,7 @@ bool BlockRunner::run_warp(int warp) {
   const int first = warp * kWarpSize;
   const int last = std::min(first + kWarpSize, thread_count_);
   const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
+  if (warps_[warp].is_blocked) resolve_warp(warp);
   for (int round = 0;; ++round) {
     if ((has_clocks_ || waits_ > 0) && log_.empty()) {
       operations_.clear();
@@ -134,6 +142,10 @@ void BlockRunner::resolve_warp(int warp) {
     for (std::uint32_t m = leader.mask & ~w.live; m != 0 && complete; m &= m - 1)
       complete = !went_past(lanes[std::countr_zero(m)], leader);
     if (!complete) continue;
+    if (op == device::WarpOp::kWarpgroupWait) {
+      w.is_blocked = !wait_is_over(warp, static_cast<const WarpgroupOperand*>(leader.operand)->op);
+      if (w.is_blocked) continue;
+    }
     if (leader.resolve != nullptr) leader.resolve(operands.data());
     for (std::uint32_t m = needed; m != 0; m &= m - 1) lanes[std::countr_zero(m)].state = State::kReady;
     switch (op) {
@@ -147,7 +159,16 @@ void BlockRunner::resolve_warp(int warp) {
       case device::WarpOp::kClusterArrive:
       case device::WarpOp::kClusterWait: note_cluster(op, needed, warp); break;
       case device::WarpOp::kMatrixLoad: break;  // counted as a read of shared memory
-      case device::WarpOp::kMma: ++tally.ops.mma; break;
+      case device::WarpOp::kMma:
+        ++tally.ops.mma;
+        ++tally.ops.mma_units;
+        break;
+      case device::WarpOp::kWarpgroup:
+      case device::WarpOp::kWarpgroupWait:
+        std::transform(operands.begin(), operands.end(), w.products.arrived.begin(),
+                       [](void* operand) { return static_cast<WarpgroupOperand*>(operand); });
+        w.products.has_arrived = true;
+        break;
       case device::WarpOp::kElect: break;
     }
     idle_rounds_ = 0;
@@ -196,6 +217,7 @@ void BlockRunner::abandon() {
     threads_[i].bulk = {};
   }
   live_ = 0;
+  reset_products();
 }
 
 void BlockRunner::fiber_main(transfer_t from) {
@@ -216,6 +238,7 @@ void BlockRunner::turn_to(Thread& thread) {
 
 void BlockRunner::resume(Thread& thread) {
   iteration_ = thread.loops.iteration();
+  register_time_ = warps_[thread.linear / kWarpSize].products.time;
   log_.enter(thread.linear % kWarpSize);
   turn_to(thread);
   current_runner = this;
@@ -243,8 +266,13 @@ void BlockRunner::end_thread() {
     t.groups.clear();
   }
   t.state = State::kDone;
-  warps_[t.linear / kWarpSize].live &= ~(1u << (t.linear % kWarpSize));
+  Warp& w = warps_[t.linear / kWarpSize];
+  w.live &= ~(1u << (t.linear % kWarpSize));
   --live_;
+  if (w.live == 0 && !w.products.tiles.empty() && !trapped_) {
+    const OutsideKernel outside;
+    end_products(t.linear / kWarpSize);
+  }
   sanitizer::leave(nullptr, scheduler_stack_, scheduler_stack_size_);
   jump_fcontext(scheduler_, nullptr);
   __builtin_unreachable();

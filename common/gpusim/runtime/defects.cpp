@@ -131,6 +131,7 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
     case DefectKind::kUnsupported:
     case DefectKind::kMisuse:
     case DefectKind::kMissingFence:
+    case DefectKind::kWgmma:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
   }
@@ -198,7 +199,7 @@ std::vector<Defect> Findings::describe() const {
     return it == lines.end() ? SourceLine{"?", ""} : it->second;
   };
   // A line may have several machine instructions, so report one defect per pair of lines, whichever came first.
-  std::map<std::tuple<DefectKind, Space, std::string, std::string>, std::size_t> seen;
+  std::map<std::tuple<DefectKind, Space, std::uint8_t, std::string, std::string>, std::size_t> seen;
   std::vector<Defect> defects;
   for (const auto& [key, entry] : entries_) {
     const std::string line = line_of(key.pc).text;
@@ -206,7 +207,7 @@ std::vector<Defect> Findings::describe() const {
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const auto [it, is_new] =
-        seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
+        seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, defects.size());
     if (is_new) {
       Example example = entry.example;
       const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);

@@ -45,6 +45,7 @@ struct FindingKey {
   AccessKind rival_access = AccessKind::kRead;
   Space space = Space::kGlobal;
   std::uint8_t bytes = 0;
+  std::uint8_t rule = 0;  ///< which of several that a kind of defect stands for
 
   auto operator<=>(const FindingKey&) const = default;
 };

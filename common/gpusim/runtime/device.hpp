@@ -16,7 +16,8 @@ struct Index {
 int sync_threads(int value = 0);
 
 /// kClusterArrive and kClusterWait are instructions that all lanes must execute that have not returned. From kMatrixLoad on:
-/// those that all lanes must execute at the same place in the program.
+/// those that all lanes must execute at the same place in the program. Those of a warpgroup are issued warp by warp; a
+/// kWarpgroupWait may have to wait for the other warps.
 enum class WarpOp : std::uint8_t {
   kSync,
   kShuffle,
@@ -25,7 +26,9 @@ enum class WarpOp : std::uint8_t {
   kClusterWait,
   kMatrixLoad,
   kMma,
-  kElect
+  kElect,
+  kWarpgroup,
+  kWarpgroupWait
 };
 
 /// Waits until all lanes in `mask` have arrived, then computes for all of them at once.

@@ -43,6 +43,7 @@ const char* name_of(DefectKind kind) {
     case DefectKind::kUnsupported: return "unsupported";
     case DefectKind::kMisuse: return "misuse";
     case DefectKind::kMissingFence: return "missing_fence";
+    case DefectKind::kWgmma: return "wgmma";
   }
   return "?";
 }
@@ -97,6 +98,8 @@ void Session::absorb(Tally& tally) {
   report_.ops.shuffles += tally.ops.shuffles;
   report_.ops.votes += tally.ops.votes;
   report_.ops.mma += tally.ops.mma;
+  report_.ops.wgmma += tally.ops.wgmma;
+  report_.ops.mma_units += tally.ops.mma_units;
   report_.ops.over_waited += tally.ops.over_waited;
   findings_.merge(tally.findings);
   suspects_.insert(suspects_.end(), tally.suspects.begin(), tally.suspects.end());

@@ -49,6 +49,7 @@ std::string predicate(const Whereabouts& where, unsigned mask, bool many, const 
     case Whereabouts::State::kReturned: return many ? "have returned" : "has returned";
     case Whereabouts::State::kPassed:
       return (many ? "have gone on to " : "has gone on to ") + line.text + ", and returned";
+    case Whereabouts::State::kExecuted: return many ? "have executed it" : "has executed it";
   }
   return "?";
 }
@@ -64,7 +65,8 @@ std::string describe(const std::vector<Group>& groups, const std::string& what,
                      const std::function<SourceLine(std::uintptr_t)>& line_of) {
   const unsigned mask = groups.front().where.mask;
   const auto words = [&](const Group& group, bool many) {
-    if (group.where == groups.front().where) return std::string(many ? "wait there" : "waits there");
+    if (group.where == groups.front().where && group.where.state == Whereabouts::State::kWaits)
+      return std::string(many ? "wait there" : "waits there");
     return predicate(group.where, mask, many, line_of(group.where.pc));
   };
   std::string text;
