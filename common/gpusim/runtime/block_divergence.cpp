@@ -62,6 +62,7 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
     case State::kReady: return {At::kRuns, t.loops.block()};
     case State::kWarpSync:
     case State::kBlockSync:
+    case State::kClusterSync:
     case State::kMbarrier:
     case State::kNamedBarrier: return {At::kWaits, pc, t.mask};
     case State::kDone: break;

@@ -73,12 +73,16 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
   side(rival_first);
   out << " and ";
   side(!rival_first);
-  out << "\n    " << (key.space == Space::kShared ? "shared" : "global") << " memory, " << e.place;
+  out << "\n    " << (key.space == Space::kGlobal ? "global" : "shared") << " memory, " << e.place;
+  if (e.block != e.rival_block && key.space != Space::kGlobal) {
+    out << e.note << ": no barrier of the cluster between the two";
+    return out.str();
+  }
   if (e.block != e.rival_block) {
     out << ": blocks are not ordered; use an atomic operation";
     return out.str();
   }
-  out << " in block " << triple(e.grid.at(e.block)) << ": ";
+  out << (e.note.empty() ? " in block " + triple(e.grid.at(e.block)) : e.note) << ": ";
   out << (reason.empty() ? what_is_missing(key, e, line_of) : reason);
   return out.str();
 }
@@ -109,16 +113,17 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
         break;
       }
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place;
+          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place << e.note;
       break;
     case DefectKind::kMisaligned:
       out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place
-          << ", not a multiple of " << key.bytes;
+          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place << e.note
+          << ", not a multiple of " << int(key.bytes);
       break;
     case DefectKind::kUninitializedRead:
-      out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes
-          << " bytes at " << line << who << "\n    address is " << e.place << ", which nothing has written";
+      out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes)
+          << " bytes at " << line << who << "\n    address is " << e.place << e.note
+          << ", which nothing has written";
       break;
     case DefectKind::kBarrierDivergence:
       return extra.empty() ? describe_divergence(key, e, line_of) : extra;

@@ -88,6 +88,7 @@ struct Example {
   Dim3 grid, block_dim;
   std::uintptr_t address = 0;         ///< global: the address
   std::string place;                  ///< its position in words: `byte 192 of "partials"`
+  std::string note;                   ///< which follows it, where more is to be said
   std::string variable;               ///< of shared memory, if the address is in one
   std::size_t offset = 0, bytes = 0;  ///< of the address in the variable, of the variable
   std::string detail;                 ///< divergence: the beginning; unsupported, index: the second line

@@ -14,9 +14,9 @@
 
 namespace gpusim {
 
-/// A race between two blocks of a launch. @param first_block  the number of the launch's first block
-std::pair<FindingKey, Example> finding_of(const GridRace& race, const Dim3& grid, const Dim3& block_dim,
-                                          std::uint32_t first_block);
+/// A race between two blocks of a launch, or of two clusters. @param first  the number of the launch's first block or cluster
+std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::Launch& launch,
+                                          std::uint32_t first);
 
 class Session {
  public:
