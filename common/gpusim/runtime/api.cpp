@@ -240,7 +240,8 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
 }
 
 cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void* kernel,
-                                   void (*body)(const void*), const void* arguments) {
+                                   void (*body)(const void*), const void* arguments,
+                                   std::initializer_list<std::int64_t> integers) {
   const dim3 grid = config.gridDim;
   const dim3 block = config.blockDim;
   const auto in_range = [](unsigned value, unsigned most) { return value >= 1 && value <= most; };
@@ -253,8 +254,12 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   const std::size_t allowed = limit == dynamic_shared_limits().end() ? kDefaultDynamicShared : limit->second;
   if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared))
     return result(cudaErrorInvalidValue);
-  const std::size_t static_bytes =
-      run({{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, config.dynamicSmemBytes, body, arguments});
+  const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
+                                        {block.x, block.y, block.z},
+                                        config.dynamicSmemBytes,
+                                        body,
+                                        arguments,
+                                        integers});
   // Only the run shows which static variables a kernel has. A device refuses the launch instead.
   const bool has_limit = limit != dynamic_shared_limits().end();
   const std::size_t most = has_limit ? emulated_device().shared_bytes_per_block() : kDefaultDynamicShared;

@@ -74,8 +74,7 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
   block_dim_ = {launch.block.x, launch.block.y, launch.block.z};
   ::blockDim = {block_dim_.x, block_dim_.y, block_dim_.z};
   ::gridDim = {grid_dim_.x, grid_dim_.y, grid_dim_.z};
-  body_ = launch.body;
-  arguments_ = launch.arguments;
+  launch_ = &launch;
   thread_count_ = int(block_dim_.volume());
   warp_count_ = (thread_count_ + kWarpSize - 1) / kWarpSize;
   for (StaticVariable& v : variables_) {

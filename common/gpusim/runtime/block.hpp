@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -43,6 +44,7 @@ struct Tally {
   SharedCounters shared;
   OpCounters ops;
   Findings findings;
+  std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
 };
 
@@ -309,8 +311,7 @@ class BlockRunner {
   bool trapped_ = false;
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
-  void (*body_)(const void*) = nullptr;
-  const void* arguments_ = nullptr;
+  const device::Launch* launch_ = nullptr;
 
   std::array<Thread, kMaxThreads> threads_;
   std::array<Warp, kMaxWarps> warps_;

@@ -199,7 +199,10 @@ std::vector<Defect> Findings::describe() const {
         seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
     if (is_new) {
       Example example = entry.example;
-      const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
+      const ThreadNumbers numbers{example.block_dim.at(std::uint64_t(example.thread)), example.block_dim,
+                                  example.parameters};
+      const std::string element =
+          names.element(key.pc, example.variable, example.offset, example.bytes, numbers);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
       defects.push_back({key.kind, describe_one(key, example, line_of), entry.count});
     } else {

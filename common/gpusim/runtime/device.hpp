@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace gpusim::device {
 
@@ -78,6 +79,7 @@ struct Launch {
   std::size_t dynamic_shared_bytes;
   void (*body)(const void* arguments);
   const void* arguments;
+  std::initializer_list<std::int64_t> parameters;  ///< the arguments; 0 for those that are no integers
 };
 /// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at most
 std::size_t run(const Launch& launch);
