@@ -45,7 +45,8 @@ class HostFunctions(unittest.TestCase):
             path.write_text(source, encoding="utf-8")
             words = [*self.command, "-include", str(includes), "-std=c++20"]
             words += [f"-I{GPUSIM.parent}", "-isystem", str(GPUSIM / "shim")]
-            words += [*options, "-x", "c++", "-c", str(path), "-o", str(path.with_suffix(".o"))]
+            words += [*options, "-x", "c++", "-c", str(path)]
+            words += ["-o", str(path.with_suffix(".o"))]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             done.stderr = done.stderr.replace(f"{name}/", "")
             self.assertEqual(done.returncode != 0, bool(done.stderr), done.stderr)
