@@ -575,6 +575,28 @@ class SeveralFilesTest(InAChapter):
         wait = "more.cuh:6 (calls math.cuh:7; from kernel.cuh:3)"
         self.assertEqual(found.result["early_waits"], {wait: 2})
 
+    def test_a_debugger_shows_the_lines_where_they_come_from(self):
+        copy = self.copy({1: ("  return 1;",), 3: ("  int z = x;", "  return z;")})
+        own, chapter = Path("/own"), self.exercise.chapter.path
+        places = {}  # by the line's text
+        for keep in (1, 3):
+            alone = regions.alone(copy, self.exercise.regions, "", keep)
+            texts = regions.for_debugger(alone, self.exercise.regions, own, chapter)
+            for text in texts.values():
+                path, number = Path(), 0
+                for line in text.splitlines():
+                    if mark := re.fullmatch(r'#line (\d+) "(.+)"', line):
+                        path, number = Path(mark[2]), int(mark[1])
+                        continue
+                    folder = copy if path.parent == own else None
+                    whole = folder[path.name] if folder else path.read_text()
+                    self.assertEqual(line, whole.splitlines()[number - 1])
+                    places[line] = path.parent
+                    number += 1
+        self.assertEqual(places["  return 1;"], own)
+        self.assertEqual(places["  int z = x;"], own)
+        self.assertIn(chapter, places.values())
+
     def test_without_a_line_of_the_answer_the_solutions_around_it_are_named(self):
         first = "line 1 of exercise 1's solution in twice() of kernel.cuh"
         third = "line 1 of exercise 3's solution in square() of more.cuh"
@@ -689,9 +711,13 @@ class SeveralFilesTest(InAChapter):
             check.show_failure(console.Console(out), self.exercise, verdict)
             shown = out.getvalue().count(command)
             self.assertEqual(shown, kind in ("race", "crash"), out.getvalue())
-            verdict.exercises = {1: checking.WRONG, 2: checking.BLANK}
+            verdict.exercises = {1: checking.UNKNOWN, 2: checking.BLANK}
             check.show_failure(console.Console(out), self.exercise, verdict)
             self.assertEqual(out.getvalue().count(command), shown)  # not once more
+            verdict.exercises = {1: checking.WRONG, 2: checking.BLANK}
+            check.show_failure(console.Console(out), self.exercise, verdict)
+            alone = command.replace("--exercise", "--answer 1")
+            self.assertEqual(out.getvalue().count(alone), shown)
 
     def test_the_file_of_a_compiler_error_decides_who_is_blamed(self):
         self.run_command(start, "01")
