@@ -2,49 +2,63 @@
 /// What each variant of chapter 09 chooses: its sizes.
 #pragma once
 
-#include <cuda_runtime.h>
-
 namespace fa::ch09 {
 
-template <int d>
-struct FinalChoices;
-template <>
-struct FinalChoices<64> {
-  static constexpr int kConsumers = 3, Bc = 128, kStages = 2, kQueryBuffers = 2;
-  static constexpr int kConsumerRegisters = 160, kProducerRegisters = 32;
-};
-template <>
-struct FinalChoices<128> {
-  static constexpr int kConsumers = 2, Bc = 128, kStages = 2, kQueryBuffers = 2;
-  static constexpr int kConsumerRegisters = 232, kProducerRegisters = 40;
-};
-template <>
-struct FinalChoices<256> {
-  static constexpr int kConsumers = 2, Bc = 64, kStages = 2, kQueryBuffers = 1;
-  static constexpr int kConsumerRegisters = 232, kProducerRegisters = 40;
+/// How a kernel divides the problem. A warpgroup has 64 queries: wgmma multiplies 64 rows at a time.
+struct TileChoices {
+  static constexpr int Bc = 128;           ///< keys per tile
+  static constexpr int kStages = 2;        ///< tiles of K and of V in shared memory
+  static constexpr int kQueryBuffers = 1;  ///< tiles of Q, which hold O in the end
+  /// How much a maximum may grow before O is rescaled, in powers of 2, as in chapter 07.
+  static constexpr float kRescaleThreshold = 8.0f;
 };
 
+/// One warpgroup that does everything: two or three such blocks share a multiprocessor.
+template <int d>
+struct OneWarpgroup : TileChoices {
+  static constexpr int kConsumers = 1;
+  static constexpr int Bc = d <= 64 ? 128 : 64;
+};
+
+/// One producer warpgroup and several consumers. A block has a multiprocessor to itself: 64 Ki registers. The compiler gives
+/// every thread the same number; setmaxnreg moves registers from the producer to the consumers.
+template <int d>
+struct Specialised;
+template <>
+struct Specialised<64> : TileChoices {  // 512 threads with 128 registers each
+  static constexpr int kConsumers = 3;
+  static constexpr int kProducerRegisters = 32, kConsumerRegisters = 160;
+};
+template <>
+struct Specialised<128> : TileChoices {  // 384 threads with 168 registers each
+  static constexpr int kConsumers = 2;
+  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
+};
+template <>
+struct Specialised<256> : Specialised<128> {  // O takes 128 registers, and Q and K and V of 80 keys 224 KiB
+  static constexpr int Bc = 80;
+};
+
+/// The choices that were fastest on an H200.
+template <int d>
+struct FinalChoices : Specialised<d> {
+  static constexpr int kQueryBuffers = 2;
+};
+template <>
+struct FinalChoices<64> : Specialised<64> {
+  static constexpr int kStages = 3, kQueryBuffers = 2;
+};
+template <>
+struct FinalChoices<256> : Specialised<256> {};  // there is no room for a second buffer of Q
+
 /// What follows from the choices.
-template <class Element, int kHeadDimension, class Choices = FinalChoices<kHeadDimension>>
+template <class Element, int kHeadDimension, class Choices>
 struct HopperTiles : Choices {
   using T = Element;
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int kPanels = kHeadDim / 64;  ///< a TMA box with this swizzle has 128 bytes to a row
   static constexpr int Br = 64 * Choices::kConsumers;
-  static constexpr int kThreads = 128 * (Choices::kConsumers + 1);
-};
-
-/// Shared memory of a block. Tiles are panels of 64 columns, one after the other: [panel][row][64], swizzled.
-template <class Tile>
-struct __align__(1024) SharedTiles {
-  using T = typename Tile::T;
-  T q[Tile::kQueryBuffers][Tile::Br * Tile::kHeadDim];  ///< queries, then O
-  T k[Tile::kStages][Tile::Bc * Tile::kHeadDim];
-  T v[Tile::kStages][Tile::Bc * Tile::kHeadDim];
-  std::uint64_t q_full[Tile::kQueryBuffers], q_empty[Tile::kQueryBuffers];
-  std::uint64_t k_full[Tile::kStages], k_empty[Tile::kStages];
-  std::uint64_t v_full[Tile::kStages], v_empty[Tile::kStages];
-  int tile[Tile::kQueryBuffers];
+  static constexpr int kPanels = kHeadDim / 64;  ///< a row of a swizzled box has 128 bytes
+  static constexpr int kThreads = 128 * (Choices::kConsumers + (Choices::kConsumers > 1));
 };
 
 }  // namespace fa::ch09

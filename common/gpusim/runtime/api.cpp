@@ -1,6 +1,7 @@
 /// @file
 /// The CUDA runtime API (shim/cuda_runtime_api.h).
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -239,6 +240,24 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   return cudaSuccess;
 }
 
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned int version,
+                                             unsigned long long, cudaDriverEntryPointQueryResult* status) {
+  constexpr unsigned int kFirstVersion = 12000;
+  const bool known = std::strcmp(symbol, "cuTensorMapEncodeTiled") == 0;
+  const bool found = known && version >= kFirstVersion;
+  *function = found ? reinterpret_cast<void*>(&cuTensorMapEncodeTiled) : nullptr;
+  if (status != nullptr) {
+    *status = found   ? cudaDriverEntryPointSuccess
+              : known ? cudaDriverEntryPointVersionNotSufficent
+                      : cudaDriverEntryPointSymbolNotFound;
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* status) {
+  return cudaGetDriverEntryPointByVersion(symbol, function, CUDA_VERSION, flags, status);
+}
+
 cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void* kernel,
                                    void (*body)(const void*), const void* arguments,
                                    std::initializer_list<std::int64_t> integers) {
@@ -259,6 +278,7 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
                                         config.dynamicSmemBytes,
                                         body,
                                         arguments,
+                                        kernel,
                                         integers});
   // Only the run shows which static variables a kernel has. A device refuses the launch instead.
   const bool has_limit = limit != dynamic_shared_limits().end();

@@ -75,6 +75,11 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
   ::blockDim = {block_dim_.x, block_dim_.y, block_dim_.z};
   ::gridDim = {grid_dim_.x, grid_dim_.y, grid_dim_.z};
   launch_ = &launch;
+  if (expects_for_ != reinterpret_cast<const void*>(launch.kernel)) {
+    expects_for_ = reinterpret_cast<const void*>(launch.kernel);
+    expects_clocks_ = false;
+  }
+  window_.clear();
   thread_count_ = int(block_dim_.volume());
   warp_count_ = (thread_count_ + kWarpSize - 1) / kWarpSize;
   for (StaticVariable& v : variables_) {
@@ -123,6 +128,7 @@ void BlockRunner::start_threads() {
     t.groups.clear();
     t.landed_groups = 0;
     t.copies = {};
+    t.bulk = {};
     if (++index.x == block_dim_.x) {
       index.x = 0;
       if (++index.y == block_dim_.y) {
@@ -137,7 +143,10 @@ void BlockRunner::start_threads() {
     warps_[w].clock = {};
     warps_[w].barrier_pc = nullptr;
     warps_[w].used_groups.clear();
+    warps_[w].is_blocked = false;
   }
+  reset_products();
+  reset_registers();
   live_ = thread_count_;
 }
 

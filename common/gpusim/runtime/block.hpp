@@ -13,13 +13,18 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/async_shadow.hpp"
+#include "gpusim/runtime/async_shared.hpp"
 #include "gpusim/runtime/bounds.hpp"
+#include "gpusim/runtime/bulk_copy.hpp"
+#include "gpusim/runtime/clocks.hpp"
 #include "gpusim/runtime/copy_clock.hpp"
 #include "gpusim/runtime/cost.hpp"
 #include "gpusim/runtime/debugging.hpp"
@@ -27,6 +32,7 @@
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
+#include "gpusim/runtime/products.hpp"
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/sites.hpp"
 
@@ -79,6 +85,8 @@ class BlockRunner {
       if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
         return;
     } else {
+      if (register_time_ != 0) [[unlikely]]
+        note_register(address, kSize, kKind, pc);
       return;  // a local variable
     }
     on_access(pointer, kSize, kKind, pc);
@@ -119,6 +127,43 @@ class BlockRunner {
                   const void* pc);
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
+
+  // Compute capability 9.0: see device_hopper.hpp.
+  std::uint32_t shared_address(const void* pointer);
+  void* shared_pointer(std::uint32_t address) const;
+  void mbarrier_init(const void* barrier, int arrivals, const void* pc);
+  void mbarrier_arrive(const void* barrier, int bytes, const void* pc);
+  void mbarrier_wait(const void* barrier, int parity, const void* pc);
+  void fence(Operation::Kind kind, const void* pc);
+  void start_copy(BulkCopy&& copy, const void* pc);
+  void bulk_commit();
+  /// Ends the thread if these bytes are not a map of a tensor with three dimensions.
+  void check_map(const TensorMap& map, const void* address, const void* pc);
+  void bulk_wait(int pending, bool read_only, const void* pc);
+  void barrier_sync(int id, int threads, const void* pc);
+  void barrier_arrive(int id, int threads, const void* pc);
+
+  // For operations of the asynchronous proxy: see async_shared.hpp.
+
+  /// A sequence of operations of this block.
+  std::uint16_t new_sequence(Sequence sequence);
+  /// An operation that `thread` issues reads these bytes of shared memory (whole words) until it is finished. Checks that they
+  /// are in a variable, that they have been written, and not by a copy that the thread has not waited for, that barriers
+  /// order the writes before the operation, and that the writers have executed fence_proxy_async(). From now on, writes by
+  /// whoever does not know that the operation is finished are races with it.
+  ///
+  /// @return false if the bytes are not in one variable: the block is abandoned
+  bool async_read(int thread, Completion operation, std::uintptr_t address, std::size_t bytes,
+                  const void* pc);
+  /// A thread has waited for an operation of a sequence, and all before it.
+  void learn(int thread, Completion operation);
+  /// Reports a mistake in the use of the instructions of compute capability 9.0; the block is abandoned.
+  void fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
+  /// The same, and the block goes on.
+  void complain(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
+  /// An operation of a warpgroup: see WarpgroupOp.
+  void warpgroup_op(WarpgroupOperand& operand);
+  void wgmma_finished(const float* registers, int count, bool by_wait, const void* pc);
   /// Ends the thread if the emulated device does not have an instruction.
   /// @param since  the first compute capability that has it: 80 for 8.0
   void require(int since, const char* instruction, const void* pc) {
@@ -127,7 +172,7 @@ class BlockRunner {
   }
 
  private:
-  enum class State : std::uint8_t { kReady, kWarpSync, kBlockSync, kDone };
+  enum class State : std::uint8_t { kReady, kWarpSync, kBlockSync, kMbarrier, kNamedBarrier, kDone };
 
   struct AsyncCopy {
     void* to;
@@ -147,8 +192,11 @@ class BlockRunner {
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
     void (*resolve)(void* const*) = nullptr;
-    // kBlockSync
+    // kBlockSync; kMbarrier: the parity; kNamedBarrier: the number
     int value = 0;
+    std::uintptr_t barrier = 0;  ///< kMbarrier
+    int party = 0;               ///< kNamedBarrier: the threads that have to come
+    bool arrived = false;        ///< kNamedBarrier: this thread has been counted
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -157,6 +205,10 @@ class BlockRunner {
     std::deque<std::vector<AsyncCopy>> groups;
     std::uint32_t landed_groups = 0;
     CopyClock copies;  // as far as the log has been processed
+    BulkGroups bulk;
+    std::vector<LastWait> last_waits;         ///< by mbarrier
+    IdleWait idle_wait;
+    std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
 
   struct Warp {
@@ -164,6 +216,20 @@ class BlockRunner {
     WarpClock clock;
     const void* barrier_pc = nullptr;  ///< of the last __syncthreads(), if no access has followed it
     std::vector<bool> used_groups;  ///< by number: somebody has read what one of the lanes has copied in it
+    bool has_learned = false;  ///< some lanes may know more of other warps than others since the last __syncwarp()
+    bool is_blocked = false;        ///< its lanes are there, but their wait is not over
+    int registers = 0;              ///< of each thread: see setmaxnreg
+    WarpProducts products;
+  };
+
+  /// A use of registers by a product in flight.
+  struct InFlight {
+    const char* array = nullptr;  ///< what the report calls them; nullptr: no such product
+    std::size_t index = 0;        ///< of the register
+    bool of_a = false;
+    std::uint32_t group = 0;
+    const void* pc = nullptr;       ///< of the product
+    const void* left_by = nullptr;  ///< see AccumulatorTile
   };
 
   /// Who has started the latest asynchronous copy to a word.
@@ -210,8 +276,65 @@ class BlockRunner {
   Whereabouts whereabouts(const Thread& thread, const Thread& waiting) const;
   std::vector<Group> groups(int begin, int end, const Thread& waiting) const;
   std::string block_name() const;
+  std::vector<Piece> what_it_does(const Thread& thread, bool many) const;
+  void report_deadlock(Thread& waiting);
   void report_missing(int begin, int end, State state);
   void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
+  void add_finding(Thread* at, const FindingKey& key, Example found);
+
+  // block_async.cpp: what follows from operations of the asynchronous proxy
+  void start_clocks();
+  void post(Operation&& operation, const void* pc);
+  void process_operations(const WarpAccess& access, int warp);
+  bool process_operation(Operation& operation, int thread, const void* pc);
+  void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
+  void passed_block_barrier();
+  void release(int thread, Clock& clock);
+  void acquire(int thread, const Clock& clock);
+  std::uint32_t known(int thread, int other) const;
+  bool is_fenced(int reader, int writer, std::uint32_t tick) const;
+  void note_store(std::uintptr_t address, std::size_t bytes, int thread, const Actor& actor);
+  void check_async_readers(std::uintptr_t address, std::size_t bytes, int lane, const Actor& actor,
+                           InstructionKey key);
+  void explain_async(Example& example, InstructionKey instruction, std::uintptr_t address,
+                     const Rival& rival) const;
+  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address, const Mbarrier& barrier,
+                    std::uint16_t sequence) const;
+  void found_async_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
+                        const AsyncShadow::Read& read);
+  void found_missing_fence(InstructionKey key, std::uintptr_t address, int thread,
+                           const AsyncShadow::Write& write);
+  Piece name_of(std::uintptr_t address, const void* pc) const;
+  static std::string phase_name(std::uint32_t phase);
+
+  // block_barriers.cpp
+  void settle_waits(int warp);
+  void settle_mbarrier(Thread& thread);
+  void check_mbarrier(std::uintptr_t address, const void* pc);
+  void check_named_barrier(int id, int threads, const void* pc);
+  [[noreturn]] void misuse(const void* pc, std::vector<Piece> message);
+  Mbarrier* find_mbarrier(std::uintptr_t address);
+  void init_mbarrier(const Operation& operation, int thread, const void* pc);
+  bool arrive(Mbarrier& barrier, const Operation& operation, int thread, const void* pc);
+  bool try_complete(Mbarrier& barrier);
+  void next_phase(Mbarrier& barrier);
+  bool come_to(int id, int threads, int thread, const void* pc);
+  void use_mbarrier(AccessKind kind, std::uintptr_t address, int thread, const void* pc);
+
+  // block_bulk.cpp
+  void check_copy(BulkCopy& copy, const void* pc);
+  void check_run(const BulkCopy& copy, std::uintptr_t global, std::size_t bytes, const void* pc);
+  void begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread, const void* pc);
+  void land_load(BulkCopy& copy);
+  void begin_store(const BulkCopy& copy, int thread, const void* pc);
+  void end_stores(const Operation& operation, int thread, const void* pc);
+  void end_store(const BulkCopy& copy, const Actor& actor);
+  void use_global_async(InstructionKey key, std::uintptr_t address, std::size_t bytes, int lane,
+                        const Actor& actor, Completion completion);
+  template <class F>
+  void for_each_word(const BulkCopy& copy, F&& f) const;
+  void count_copy(const BulkCopy& copy);
+  void finish_copies();
 
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
@@ -219,6 +342,8 @@ class BlockRunner {
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
+  void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
+                  const Actor& actor);
   void found_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
                   const Rival& rival);
   void record_use(std::uintptr_t offset, std::size_t bytes, int lane, const Actor& actor);
@@ -285,6 +410,37 @@ class BlockRunner {
   // block_calls.cpp
   [[noreturn]] void lacks(int since, const char* instruction, const void* pc);
 
+  // block_products.cpp
+  void note_register(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
+  void found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc);
+  InFlight product_of(int thread, std::uintptr_t address) const;
+  std::string why_in_flight(const InFlight& product, int thread) const;
+  template <class Words>
+  void product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words);
+  bool wait_is_over(int warp, const WarpgroupOp& wait) const;
+  void process_warpgroup_op(int warp);
+  void compare_operands(const WarpgroupOp& one, int thread, const WarpgroupOp& other, int other_thread);
+  PendingOp& reach(int warp, const WarpgroupOp& op);
+  void issue_product(int warp, PendingOp& pending);
+  void check_fence(int thread, const void* registers, int index, bool of_a, const WarpgroupOp& op);
+  AccumulatorTile& take_accumulators(int warp, const WarpgroupOp& op);
+  void take_operand_registers(int warp, PendingOp& pending);
+  void complete_ops(int warpgroup);
+  void find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn, std::vector<std::uintptr_t>& chunks);
+  void begin_reads(int warp, PendingOp& pending);
+  void compute_product(const PendingOp& pending);
+  void finish_products(int warp, std::uint32_t covered, const void* pc);
+  void end_products(int warp);
+  bool report_missing_warps();
+  void reset_products();
+
+  // block_registers.cpp
+  void reset_registers();
+  bool has_registers(int warp, int registers) const;
+  void set_registers(int warp, const WarpgroupOp& op);
+  bool report_missing_registers();
+  void register_defect(std::uint8_t rule, Thread* thread, const void* pc, const std::string& text);
+
   // block_copies.cpp
   void land(std::vector<AsyncCopy>& group);
   void note(AccessKind kind, std::uintptr_t value, const void* pc);
@@ -320,6 +476,7 @@ class BlockRunner {
   std::uint32_t lanes_in_turn_ =
       0;                         ///< of the current warp: those that continue from its last synchronisation
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
+  std::uint32_t register_time_ = 0;  ///< of current_: see RegisterUses; 0 before its first wgmma_fence()
   AccessLog log_{!debugging_};
   PatternCache patterns_;
 
@@ -332,6 +489,33 @@ class BlockRunner {
   std::vector<CopyOrigin> copy_origins_;         ///< by word of the TLS block
   RaceShadow shared_shadow_;
   GlobalShadow global_shadow_;
+
+  // Asynchronous operations. Most kernels have none, and then all this stays empty.
+  bool has_clocks_ = false;  ///< this block does have some
+  bool expects_clocks_ = false;  ///< an earlier block of this kernel did
+  const void* expects_for_ = nullptr;  ///< the kernel
+  int waits_ = 0;  ///< threads in states kMbarrier and kNamedBarrier
+  ThreadClocks clocks_;
+  AsyncShadow async_shadow_;
+  std::vector<Operation> operations_;  ///< in the log
+  std::vector<Mbarrier> mbarriers_;
+  std::unordered_map<std::uintptr_t, std::size_t> mbarrier_at_;
+  std::array<NamedBarrier, 16> named_barriers_;
+  std::vector<Sequence> sequences_;  ///< by number, from ThreadClocks::kFirstSequence on
+  /// A variable in the window of shared_address().
+  struct Windowed {
+    std::uint32_t window;
+    std::uintptr_t begin;
+    std::size_t bytes;
+  };
+  std::vector<Windowed> window_;  ///< in order
+
+  // Products of warpgroups.
+  std::array<Warpgroup, kMaxWarps / kWarpgroupWarps> warpgroups_;
+  RegisterUses register_uses_;
+  OperandPanel product_a_, product_b_;
+  int launch_registers_ = 0;  ///< of each thread
+  int free_registers_ = 0;    ///< that the block's warps have given back
 
   SiteNumbers sites_;
 

@@ -47,6 +47,7 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
   } else if (address - arena_base_ < arena_bytes_) {
     check_global(address, size, kind, pc, aligned);
   } else {
+    if (register_time_ != 0) note_register(address, size, kind, pc);
     return;
   }
   const InstructionKey key = InstructionKey::make(pc, size, kind, space);
@@ -150,7 +151,7 @@ void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std
                        .pc = reinterpret_cast<std::uintptr_t>(pc),
                        .access = access,
                        .space = space,
-                       .bytes = std::uint8_t(size)};
+                       .bytes = std::uint32_t(size)};
   found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
   stop();
 }
@@ -179,7 +180,7 @@ void BlockRunner::found_uninitialized(Space space, std::uintptr_t address, std::
   const FindingKey key{.kind = DefectKind::kUninitializedRead,
                        .pc = reinterpret_cast<std::uintptr_t>(pc),
                        .space = space,
-                       .bytes = std::uint8_t(size)};
+                       .bytes = std::uint32_t(size)};
   found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
 }
 

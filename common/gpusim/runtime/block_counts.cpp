@@ -16,6 +16,7 @@ std::vector<TraceEntry>* trace = nullptr;
 
 void BlockRunner::process(const WarpAccess& access, int warp) {
   const InstructionKey& key = access.key;
+  if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
   warps_[warp].barrier_pc = nullptr;
   if (trace != nullptr) [[unlikely]] {
@@ -86,7 +87,8 @@ void BlockRunner::count_shared(const WarpAccess& access, const Pattern& pattern)
 }
 
 Actor BlockRunner::actor_of(InstructionKey key, int warp) {
-  return {warp, sites_.of(key.pc()), key.kind(), block_epoch_, epoch_, warps_[warp].clock};
+  return {warp, sites_.of(key.pc()), key.kind(), block_epoch_, epoch_, warps_[warp].clock,
+          has_clocks_ ? &clocks_ : nullptr};
 }
 
 /// An access by lanes of a warp to the same bytes.
@@ -98,9 +100,23 @@ void BlockRunner::find_races(InstructionKey key, std::uintptr_t address, std::ui
     shared_shadow_.access(
         address - shared_base_, key.size(), lanes, actor, on_race, [](std::size_t, std::size_t, int) {},
         [&](std::size_t offset) { use_copy(offset, actor.warp); });
+    if (has_clocks_ && key.kind() != AccessKind::kRead) [[unlikely]] {
+      for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        check_async_readers(address, key.size(), lane, actor, key);
+        note_store(address, key.size(), actor.warp * kWarpSize + lane, actor);
+      }
+    }
     return;
   }
-  const std::uintptr_t begin = address - arena_base_, end = begin + key.size();
+  use_global(key, address, key.size(), lanes, actor);
+}
+
+/// An access by lanes to the same bytes of global memory.
+void BlockRunner::use_global(InstructionKey key, std::uintptr_t address, std::size_t size,
+                             std::uint32_t lanes, const Actor& actor) {
+  const auto on_race = [&](int lane, const Rival& rival) { found_race(key, address, actor, lane, rival); };
+  const std::uintptr_t begin = address - arena_base_, end = begin + size;
   for (std::uintptr_t at = begin; at < end;) {  // once, unless it reaches into the next page
     const std::size_t offset = at % GlobalShadow::kPageBytes;
     const std::size_t bytes = std::min(end - at, GlobalShadow::kPageBytes - offset);
@@ -122,11 +138,12 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
                        .access = instruction.kind(),
                        .rival_access = rival.kind,
                        .space = instruction.space(),
-                       .bytes = std::uint8_t(instruction.size())};
+                       .bytes = std::uint32_t(instruction.size())};
   found(key, [&](Example& e) {
     fill(e, actor.warp * kWarpSize + lane, instruction.space(), address);
     e.rival_thread = rival.thread;
     explain_copy(e, instruction, address, rival);
+    if (has_clocks_) explain_async(e, instruction, address, rival);
   });
 }
 

@@ -306,6 +306,7 @@ void fill_bytes(void* to, int value, std::size_t bytes) {
   }
 }
 
+
 std::size_t run(const Launch& launch) {
   if (tls_layout().variables.empty()) {
     throw std::runtime_error(

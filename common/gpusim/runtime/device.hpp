@@ -16,8 +16,18 @@ struct Index {
 /// __syncthreads(). @return the sum of all threads' `value`
 int sync_threads(int value = 0);
 
-/// kMatrixLoad and kMma are instructions that all lanes must execute at the same place in the program.
-enum class WarpOp : std::uint8_t { kSync, kShuffle, kVote, kMatrixLoad, kMma };
+/// From kMatrixLoad on, these are instructions that all lanes must execute at the same place in the program. Those of a
+/// warpgroup are issued warp by warp; a kWarpgroupWait may have to wait for the other warps.
+enum class WarpOp : std::uint8_t {
+  kSync,
+  kShuffle,
+  kVote,
+  kMatrixLoad,
+  kMma,
+  kElect,
+  kWarpgroup,
+  kWarpgroupWait
+};
 
 /// Waits until all lanes in `mask` have arrived, then computes for all of them at once.
 ///
@@ -79,6 +89,7 @@ struct Launch {
   std::size_t dynamic_shared_bytes;
   void (*body)(const void* arguments);
   const void* arguments;
+  const void* kernel;                              ///< its address
   std::initializer_list<std::int64_t> parameters;  ///< the arguments; 0 for those that are no integers
 };
 /// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at most

@@ -41,6 +41,9 @@ const char* name_of(DefectKind kind) {
     case DefectKind::kUninitializedRead: return "uninitialized_read";
     case DefectKind::kBarrierDivergence: return "barrier_divergence";
     case DefectKind::kUnsupported: return "unsupported";
+    case DefectKind::kMisuse: return "misuse";
+    case DefectKind::kMissingFence: return "missing_fence";
+    case DefectKind::kWgmma: return "wgmma";
   }
   return "?";
 }
@@ -92,6 +95,8 @@ void Session::absorb(Tally& tally) {
   report_.ops.shuffles += tally.ops.shuffles;
   report_.ops.votes += tally.ops.votes;
   report_.ops.mma += tally.ops.mma;
+  report_.ops.wgmma += tally.ops.wgmma;
+  report_.ops.mma_units += tally.ops.mma_units;
   report_.ops.over_waited += tally.ops.over_waited;
   findings_.merge(tally.findings);
   for (const auto& [wait, count] : tally.early_waits) early_waits_[wait] += count;
