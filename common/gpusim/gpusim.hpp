@@ -79,6 +79,7 @@ struct Report {
   std::map<std::string, GlobalCounters> tensors;  ///< by allocation name
   SharedCounters shared;
   OpCounters ops;
+  std::map<std::string, std::int64_t> early_waits;  ///< ops.over_waited, by the source line of the wait
   std::vector<Defect> defects;
 
   GlobalCounters total() const;

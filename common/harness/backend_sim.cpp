@@ -64,7 +64,8 @@ Observation take_observation() {
                     .barriers = report.ops.barriers,
                     .shuffles = report.ops.shuffles,
                     .votes = report.ops.votes,
-                    .over_waited = report.ops.over_waited};
+                    .over_waited = report.ops.over_waited,
+                    .early_waits = report.early_waits};
   for (const auto& [tensor, bytes] : report.tensors) {
     counters.traffic.tensors[tensor] = {.read_bytes = bytes.read_bytes, .write_bytes = bytes.write_bytes};
   }

@@ -335,6 +335,7 @@ Json to_json(const VariantResult& result) {
                    {"shuffles", counted.shuffles},
                    {"votes", counted.votes},
                    {"over_waited", counted.over_waited}};
+    if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;
     json["defects"] = Json::array();
   }
   for (const Defect& defect : result.defects) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -52,6 +53,7 @@ struct Tally {
   SharedCounters shared;
   OpCounters ops;
   Findings findings;
+  std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
 };
 
@@ -230,7 +232,7 @@ class BlockRunner {
     CopyClock copies;  // as far as the log has been processed
     ClusterClock cluster;
     BulkGroups bulk;
-    std::vector<LastWait> last_waits;         ///< by mbarrier
+    std::vector<LastWait> last_waits;  ///< by mbarrier
     IdleWait idle_wait;
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
@@ -326,8 +328,8 @@ class BlockRunner {
                            InstructionKey key);
   void explain_async(Example& example, InstructionKey instruction, std::uintptr_t address,
                      const Rival& rival) const;
-  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address, const Mbarrier& barrier,
-                    std::uint16_t sequence) const;
+  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address,
+                    const Mbarrier& barrier, std::uint16_t sequence) const;
   void found_async_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
                         const AsyncShadow::Read& read);
   void found_missing_fence(InstructionKey key, std::uintptr_t address, int thread,
@@ -509,8 +511,6 @@ class BlockRunner {
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   const device::Launch* launch_ = nullptr;
-  void (*body_)(const void*) = nullptr;
-  const void* arguments_ = nullptr;
 
   std::array<Thread, kMaxThreads> threads_;
   std::array<Warp, kMaxWarps> warps_;

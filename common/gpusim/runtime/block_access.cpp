@@ -185,6 +185,7 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
     e.offset = offset - v.offset;
     e.bytes = v.bytes;
   }
+  e.parameters = launch_->parameters;
 }
 
 /// Reports an access that cannot be made, and ends the thread instead. The block is abandoned as soon as the

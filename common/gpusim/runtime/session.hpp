@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@ class Session {
   std::mutex mutex_;
   Report report_;  ///< its defects: those of account(); the others are in findings_
   Findings findings_;
+  std::map<std::uintptr_t, std::int64_t> early_waits_;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects_;
 };
 
