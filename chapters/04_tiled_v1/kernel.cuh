@@ -377,7 +377,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
         const int key = first_key + step + lane;
         for (int r = 0; r < Br; ++r) {
           const float s = key < a.visible_keys(first + r) ? rS[r] : -INFINITY;
-          // EXERCISE 4: Update the row's maximum, and this lane's parts of the row's sum and of o.
+          // EXERCISE 4: Update the row's maximum, and this lane's parts of the row's sum and of o. Define p, which is stored below.
           const float m_new = fmaxf(rM[r], warp_reduce(s, Max()));
           const float correction = expf(rM[r] - m_new), p = expf(s - m_new);
           rM[r] = m_new;

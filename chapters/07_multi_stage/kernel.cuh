@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
   const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);
   const int tiles = block.key_tiles();
-  // EXERCISE 7: Count the tiles, from key 0 on, that need no mask. After Q, start the first kStages - 1 of the walk.
+  // EXERCISE 7: Count the tiles, from key 0 on, that need no mask, in first_masked. After Q, start the first kStages - 1 of the walk.
   const int first_masked = min(block.seen_by_first, block.seen_by_last) / Bc;
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
   cp_async_commit();

@@ -36,6 +36,7 @@ class Verdict:
     )  # of the compiler, about the learner's lines
     printed: trials.Printed | None = None  # by the kernels
     remark: str | None = None
+    notes: dict[int, str] = field(default_factory=dict)  # on right exercises
     attempts: list[trials.Attempt] = field(default_factory=list)  # with all answers
 
     @property
@@ -61,6 +62,7 @@ class Verdict:
             "finding": asdict(self.finding) if self.finding else None,
             "compiler": self.compiler,
             "remark": self.remark,
+            "notes": {str(number): note for number, note in self.notes.items()},
         }
 
 
@@ -429,8 +431,59 @@ def check(
     console.clear()
     verdict = _verdict_on(console, build, exercise, copy, attempts, simulator)
     verdict.attempts, verdict.warnings = attempts, warnings
+    if verdict.passed and exercise.watches:
+        require(console, build, exercise.chapter.executable)
+        solution = build / "bin" / exercise.chapter.executable
+        verdict.notes = notes_on(exercise, program, solution)
     verdict.printed = printed_by(program, verdict)
     return verdict
+
+
+def check_one(
+    console: Console, build: Path, sim: Path, exercise: Exercise, number: int
+) -> Verdict:
+    """Tests one exercise in a copy in which all others are solved.
+
+    @param sim  a configured build with Ninja and the simulator
+    """
+    copy = exercise.own_copy()
+    blanks = exercise.blanks()
+    states = {r.number: UNKNOWN for r in exercise.regions} | dict.fromkeys(
+        blanks, BLANK
+    )
+    if number in blanks:
+        return Verdict(exercise=number, exercises=states)
+    require(console, sim, exercise.chapter.executable)
+    console.step(f"   testing exercise {number} by itself")
+    bench = trials.Workbench(sim, exercise.chapter)
+    for quick in (True, False):
+        state, finding = explain_alone(bench, exercise, copy, number, quick)
+        if state != RIGHT:
+            break
+    console.clear()
+    verdict = Verdict(state == RIGHT, number, finding, states | {number: state})
+    if state == UNKNOWN:  # it does not compile with the solutions
+        failed, _ = build_own(console, build, exercise)
+        if failed:
+            return failed
+        verdict.remark = "it needs something that the solutions do not define"
+    elif finding:
+        finding.details[:0] = maps.remarks(exercise, copy, number)
+    return verdict
+
+
+def notes_on(exercise: Exercise, program: Path, solution: Path) -> dict[int, str]:
+    """What a program whose answers are right does in vain, by exercise. @param solution  the chapter's program"""
+    notes = {}
+    for number, watch in exercise.watches.items():
+        own, theirs = (
+            trials.profile(each, watch.variant, watch.input)
+            for each in (program, solution)
+        )
+        if words := diagnosis.in_vain(watch.function, own, theirs):
+            options = f"--variant {watch.variant} {watch.input}"
+            notes[number] = f"{words}, with {options}. {watch.says}"
+    return notes
 
 
 def _verdict_on(

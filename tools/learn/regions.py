@@ -34,6 +34,10 @@ HEADER = """\
 """
 
 
+# Stands before a stub, which looks like code to keep.
+PLACEHOLDER = "// Placeholder: it compiles, but computes nothing right. Replace it."
+
+
 class RegionError(LearnError):
     """A mark, or an entry of exercises.toml, makes no sense. The message begins with the file."""
 
@@ -133,7 +137,9 @@ def blank_copy(
     for region in reversed(regions):
         lines[region.begin : region.end] = [
             f"{region.indent}// EXERCISE {region.number}: {region.task}",
-            *contents.get(region.number, region.stub),
+            *contents.get(
+                region.number, (f"{region.indent}{PLACEHOLDER}", *region.stub)
+            ),
             f"{region.indent}// END {region.number}",
         ]
     header = HEADER.format(name=chapter, file=regions[0].file, number=chapter[:2])

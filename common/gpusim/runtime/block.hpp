@@ -34,6 +34,7 @@
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
 #include "gpusim/runtime/products.hpp"
+#include "gpusim/runtime/profile.hpp"
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/sites.hpp"
 
@@ -52,6 +53,7 @@ struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
   SharedCounters shared;
   OpCounters ops;
+  BlockCounts blocks;  ///< if is_profiling()
   Findings findings;
   std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
@@ -108,6 +110,8 @@ class BlockRunner {
 
   /// A basic block begins. @param frame  see LoopTracker
   void on_block(const void* pc, const void* frame) {
+    if (profiling_) [[unlikely]]
+      count_block(pc);
     LoopTracker& loops = current_->loops;
     if (loops.goes_on(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame)))
         [[likely]] {
@@ -117,6 +121,7 @@ class BlockRunner {
     }
   }
   void change_loop(const void* pc, const void* frame);
+  void count_block(const void* pc);
 
   /// An array, wherever it is, has no element with this index. Ends the thread.
   [[noreturn]] void index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc);
@@ -497,7 +502,7 @@ class BlockRunner {
   const std::uintptr_t arena_base_;
   const std::size_t arena_bytes_;
   const int compute_capability_;
-  const bool debugging_ = is_debugging();
+  const bool debugging_ = is_debugging(), profiling_ = is_profiling();
   Announcer announcer_;
 
   // The block that runs.

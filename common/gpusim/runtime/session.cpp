@@ -102,6 +102,8 @@ void Session::absorb(Tally& tally) {
   report_.ops.wgmma += tally.ops.wgmma;
   report_.ops.mma_units += tally.ops.mma_units;
   report_.ops.over_waited += tally.ops.over_waited;
+  for (const auto& [pc, count] : tally.blocks) blocks_[pc] += count;
+  tally.blocks.clear();
   findings_.merge(tally.findings);
   for (const auto& [wait, count] : tally.early_waits) early_waits_[wait] += count;
   tally.early_waits.clear();
@@ -213,6 +215,7 @@ Report Session::take() {
   const auto lines = source_lines(waits);
   for (const auto& [wait, count] : early_waits_) report.early_waits[lines.at(wait).text] += count;
   early_waits_.clear();
+  report.blocks_of_function = by_function(std::exchange(blocks_, {}));
   return report;
 }
 
