@@ -46,9 +46,14 @@ if(FA_BACKEND STREQUAL cuda)
 endif()
 
 # fa_require_architecture(<target> <minimum>): compiles the target for those CMAKE_CUDA_ARCHITECTURES that are at least
-# `minimum`, or for `minimum` if there are none. Such a program says that the GPU is too old and runs nothing.
+# `minimum`, or for `minimum` if there are none. Such a program says that the GPU is too old and runs nothing. 90a: for this
+# architecture alone, whose instructions no other has.
 function(fa_require_architecture target minimum)
   if(NOT FA_BACKEND STREQUAL cuda)
+    return()
+  endif()
+  if(minimum MATCHES "a$")
+    set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${minimum}-real")
     return()
   endif()
   set(asked ${CMAKE_CUDA_ARCHITECTURES})

@@ -34,11 +34,17 @@ struct SharedCounters {
   std::int64_t bytes_per_block = 0;  ///< static and dynamic, the largest of all launches
   std::int64_t load_wavefronts = 0, load_wavefronts_ideal = 0;
   std::int64_t store_wavefronts = 0, store_wavefronts_ideal = 0;
+  std::int64_t remote_bytes = 0, remote_requests = 0;  ///< accesses to that of other blocks of the cluster
 };
 
 /// Warp-wide and block-wide operations. `barriers` counts __syncthreads() once per warp, as a warp issues it.
 struct OpCounters {
-  std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0, mma = 0;
+  std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0;
+  std::int64_t cluster_barriers = 0;  ///< arrivals, once per warp
+  /// Products of 16-bit matrices, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per warpgroup.
+  std::int64_t mma = 0, wgmma = 0;
+  /// All of them in units of 16 x 8 x 16: an mma counts 1, a wgmma N / 2.
+  std::int64_t mma_units = 0;
   /// Groups of asynchronous copies, once per warp, that have been waited for too early: their threads have executed another
   /// wait that covers them before anything of them was read for the first time.
   std::int64_t over_waited = 0;
@@ -50,10 +56,14 @@ enum class DefectKind {
   kMisaligned,
   kUninitializedRead,
   kBarrierDivergence,
-  kUnsupported
+  kUnsupported,
+  kMisuse,        ///< of an mbarrier, a named barrier, the copy engine, the number of registers
+  kMissingFence,  ///< between a store and an operation of the asynchronous proxy
+  kWgmma          ///< misuse of the products of a warpgroup and their registers
 };
 
-/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported".
+/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported", "misuse",
+/// "missing_fence", "wgmma".
 const char* name_of(DefectKind kind);
 
 /// One defect: all hazards between the same pair of source lines.
@@ -69,6 +79,7 @@ struct Report {
   std::map<std::string, GlobalCounters> tensors;  ///< by allocation name
   SharedCounters shared;
   OpCounters ops;
+  std::map<std::string, std::int64_t> early_waits;  ///< ops.over_waited, by the source line of the wait
   /// With GPUSIM_PROFILE=1: the basic blocks (code without a jump) that threads have run through in each function of a kernel
   /// and in those that it calls, also if they are inlined, once per thread. Empty without. Depends on the compiler.
   std::map<std::string, std::int64_t> blocks_of_function;
@@ -88,6 +99,9 @@ void name_allocation(const void* pointer, const std::string& name);
 
 /// Makes reads of these bytes a defect until something writes them.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
+
+/// The rule that the latest call of cuTensorMapEncodeTiled() has broken; empty if it succeeded.
+std::string last_tensor_map_error();
 
 /// Why GPUSIM_DEVICE names no device that can be emulated; nothing if it does, or is not set. A program that does not
 /// ask ends with this message and status 2 when it uses the device.

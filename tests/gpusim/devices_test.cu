@@ -52,8 +52,8 @@ TEST(Devices, HaveTheSizesOfTheirDataSheets) {
   expect_on("rtx3060", has_sizes<86, 101376, 28>);
   expect_on("rtx4090", has_sizes<89, 101376, 128>);
   expect_on("rtx5090", has_sizes<120, 101376, 170>);
-  expect_on("h100", has_sizes<80, 232448, 132>);
-  expect_on("", has_sizes<80, 232448, 132>);
+  expect_on("h100", has_sizes<90, 232448, 132>);
+  expect_on("", has_sizes<90, 232448, 132>);
 }
 
 TEST(Devices, AnUnknownOneEndsTheProgramWithTheNames) {

@@ -584,8 +584,45 @@ class SeveralFilesTest(InAChapter):
         )
         self.assertEqual(
             self.placed("at more.cuh:7 (from kernel.cuh:6, kernel.cuh:3)", 3),
-            "at more.cuh:7 (from line 2 of exercise 1's solution in twice() of kernel.cuh, kernel.cuh:3)",
+            "at more.cuh:7 (from exercise 1's solution in twice(), kernel.cuh:3)",
         )
+
+    def test_the_lines_of_the_answer_are_known(self):
+        copy = self.copy({1: ("  return 1;",), 3: ("  int z = x;", "  return z;")})
+        place = "math.cuh:7 (from more.cuh:6, kernel.cuh:3)"
+        race = {"kind": "race", "message": f"at {place} and kernel.cuh:5", "count": 1}
+        bench = mock.Mock()
+        for keep, lines in ((3, ["more.cuh:6"]), (1, ["kernel.cuh:5"]), (None, [])):
+            tried = attempt(defects=[dict(race)], early_waits={place: 2})
+            bench.try_files.return_value = [tried]
+            [found] = checking._try_alone(bench, self.exercise, copy, keep)
+            self.assertEqual(found.result["defects"][0]["own"], lines)
+        bench.try_files.return_value = [attempt(early_waits={place: 2})]
+        [found] = checking._try_alone(bench, self.exercise, copy, 3)
+        wait = "more.cuh:6 (calls math.cuh:7; from kernel.cuh:3)"
+        self.assertEqual(found.result["early_waits"], {wait: 2})
+
+    def test_a_debugger_shows_the_lines_where_they_come_from(self):
+        copy = self.copy({1: ("  return 1;",), 3: ("  int z = x;", "  return z;")})
+        own, chapter = Path("/own"), self.exercise.chapter.path
+        places = {}  # by the line's text
+        for keep in (1, 3):
+            alone = regions.alone(copy, self.exercise.regions, "", keep)
+            texts = regions.for_debugger(alone, self.exercise.regions, own, chapter)
+            for text in texts.values():
+                path, number = Path(), 0
+                for line in text.splitlines():
+                    if mark := re.fullmatch(r'#line (\d+) "(.+)"', line):
+                        path, number = Path(mark[2]), int(mark[1])
+                        continue
+                    folder = copy if path.parent == own else None
+                    whole = folder[path.name] if folder else path.read_text()
+                    self.assertEqual(line, whole.splitlines()[number - 1])
+                    places[line] = path.parent
+                    number += 1
+        self.assertEqual(places["  return 1;"], own)
+        self.assertEqual(places["  int z = x;"], own)
+        self.assertIn(chapter, places.values())
 
     def test_without_a_line_of_the_answer_the_solutions_around_it_are_named(self):
         first = "line 1 of exercise 1's solution in twice() of kernel.cuh"
@@ -728,9 +765,13 @@ class SeveralFilesTest(InAChapter):
             check.show_failure(console.Console(out), self.exercise, verdict)
             shown = out.getvalue().count(command)
             self.assertEqual(shown, kind in ("race", "crash"), out.getvalue())
-            verdict.exercises = {1: checking.WRONG, 2: checking.BLANK}
+            verdict.exercises = {1: checking.UNKNOWN, 2: checking.BLANK}
             check.show_failure(console.Console(out), self.exercise, verdict)
             self.assertEqual(out.getvalue().count(command), shown)  # not once more
+            verdict.exercises = {1: checking.WRONG, 2: checking.BLANK}
+            check.show_failure(console.Console(out), self.exercise, verdict)
+            alone = command.replace("--exercise", "--answer 1")
+            self.assertEqual(out.getvalue().count(alone), shown)
 
     def test_the_file_of_a_compiler_error_decides_who_is_blamed(self):
         self.run_command(start, "01")
@@ -1304,6 +1345,36 @@ class DiagnosisTest(unittest.TestCase):
             (finding.kind, finding.lines), ("race", ["kernel.cuh:48", "kernel.cuh:61"])
         )
 
+    def test_a_race_begins_with_its_cause_and_the_learners_access(self):
+        def told(own: list[str], one: str, other: str) -> diagnosis.Finding:
+            message = (
+                f"Race reported between Async copy access by thread (32,0,0) at {one} and "
+                f'Read access by thread (4,0,0) at {other}\n    shared memory, sK, row 4, column 0 (byte 8 of "smem") '
+                "in block (0,0,0): no __syncthreads() between the two"
+            )
+            race = {"kind": "race", "message": message, "count": 1, "own": own}
+            return diagnosis.explain([attempt(defects=[race])])
+
+        solved = "line 2 of exercise 1's solution in load() of a.cuh"
+        copy, read = (
+            f"{what} access by thread ({n},0,0) at "
+            for what, n in (("Async copy", 32), ("Read", 4))
+        )
+        first = [
+            "no __syncthreads() between the two",
+            'shared memory, sK, row 4, column 0 (byte 8 of "smem") in block (0,0,0)',
+        ]
+        found = told([], "a.cuh:1", "b.cuh:2")
+        self.assertEqual(found.details, [*first, f"{copy}a.cuh:1", f"{read}b.cuh:2"])
+        self.assertEqual(found.lines, ["a.cuh:1", "b.cuh:2"])
+        found = told(["b.cuh:2"], "a.cuh:1", "b.cuh:2 (calls c.cuh:3)")
+        own = f"{read}b.cuh:2 (calls c.cuh:3)"
+        self.assertEqual(found.details, [*first, own, f"{copy}a.cuh:1"])
+        self.assertEqual(found.lines, ["b.cuh:2", "c.cuh:3", "a.cuh:1"])
+        found = told([], f"{solved} (from a.cuh:9)", "b.cuh:2")
+        other = f"{copy}{solved} (from a.cuh:9)"
+        self.assertEqual(found.details, [*first, f"{read}b.cuh:2", other])
+
     def test_threads_that_wait_are_told_line_by_line(self):
         message = (
             "Barrier error detected. .. reached __shfl_sync() at kernel.cuh:48\n"
@@ -1443,10 +1514,17 @@ class DiagnosisTest(unittest.TestCase):
         headline = "is right, but waits for copies earlier than necessary"
         self.assertEqual(finding.headline, headline)
         text = (
-            "over-waited groups of copies: 40, the chapter's kernel 0 (once for each warp). "
-            "Another wait, before their first use, would have been enough"
+            "the wait covers copies that nobody needs yet: another one, before their "
+            "first use, would be enough"
         )
-        self.assertEqual(finding.details, [text])
+        count = "over-waited groups of copies: 40, the chapter's kernel 0 (once for each warp)"
+        self.assertEqual(finding.details, [text, count])
+        waits = {"more.cuh:3": 8, "kernel.cuh:107 (calls cp_async.cuh:30)": 32}
+        early = attempt(ops={"over_waited": 40}, early_waits=waits)
+        finding = diagnosis.explain([early], ["over_waited"], [solution])
+        start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers copies that "
+        self.assertTrue(finding.details[0].startswith(start), finding.details)
+        self.assertEqual(finding.lines, ["kernel.cuh:107", "cp_async.cuh:30"])
 
     def test_the_question_of_an_exercise_is_added_to_its_own_limit(self):
         few, many = (attempt(ops={"shuffles": n, "votes": n}) for n in (1, 2))

@@ -470,15 +470,39 @@ def _traffic(attempt: Attempt) -> Finding:
     return Finding("traffic", attempt.variant, attempt.arguments, headline, details)
 
 
+RACE = re.compile(
+    r"Race reported between (?P<one>.+) and (?P<other>[A-Z]\w*(?: copy)? access .+)\n"
+    r" *(?P<where>.+?): (?P<cause>.+)"
+)
+
+
+def _race(defect: dict) -> list[str]:
+    """The report of a race: what is missing, the place in memory, and the two accesses. The learner's comes first."""
+    found = RACE.fullmatch(defect["message"])
+    if not found:
+        return defect["message"].splitlines()
+
+    def rank(access: str) -> tuple[bool, bool]:
+        is_own = any(line in access for line in defect.get("own", []))
+        return not is_own, "'s solution" in access
+
+    accesses = sorted([found["one"], found["other"]], key=rank)
+    return [found["cause"], found["where"], *accesses]
+
+
+def _lines_in(text: str) -> list[str]:
+    return re.findall(r"\b\w+\.cuh:\d+", text)
+
+
 def _defect(attempt: Attempt, kind: str) -> Finding:
     same = [d for d in attempt.result["defects"] if d["kind"] == kind]
-    details = [line for line in same[0]["message"].splitlines()]
+    details = _race(same[0]) if kind == "race" else same[0]["message"].splitlines()
+    own = [line for d in same for line in d.get("own", [])]
+    lines = list(dict.fromkeys(own + _lines_in("\n".join(details))))
     if len(same) > 1:
         details.append(f"and {len(same) - 1} more like it, on other lines")
-    lines = [line for d in same for line in re.findall(r"\b\w+\.cuh:\d+", d["message"])]
-    unique = list(dict.fromkeys(lines))
     return Finding(
-        kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, unique
+        kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, lines
     )
 
 
@@ -576,11 +600,12 @@ def _more_operations(attempt: Attempt, solution: Attempt, name: str) -> list[str
 
 def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
     own, most = (_operations(each, "over_waited") for each in (attempt, solution))
-    detail = (
-        f"over-waited groups of copies: {own}, the chapter's kernel {most} (once for each warp). "
-        "Another wait, before their first use, would have been enough"
-    )
-    return [detail]
+    waits = attempt.result.get("early_waits", {})
+    where = f" at {max(waits, key=waits.get)}" if waits else ""
+    return [
+        f"the wait{where} covers copies that nobody needs yet: another one, before their first use, would be enough",
+        f"over-waited groups of copies: {own}, the chapter's kernel {most} (once for each warp)",
+    ]
 
 
 # For each limit: what is counted, the headline, and the details.
@@ -625,12 +650,14 @@ def _beyond(
     for attempt in attempts:
         allowed = same.get((attempt.variant, attempt.arguments))
         if allowed and count(attempt) > count(allowed):
+            found = details(attempt, allowed)
             return Finding(
                 limit,
                 attempt.variant,
                 attempt.arguments,
                 headline,
-                details(attempt, allowed),
+                found,
+                _lines_in("\n".join(found)),
             )
     return None
 

@@ -345,14 +345,18 @@ class Workbench:
     two commands, the compiler, the headers, the libraries, the inputs and this module.
     """
 
-    def __init__(self, build: Path, chapter: Chapter):
-        """@param build  a folder where Ninja has built the chapter's program for the simulator"""
+    def __init__(self, build: Path, chapter: Chapter, debug: bool = False):
+        """
+        @param build  a folder where Ninja has built the chapter's program for the simulator
+        @param debug  gdb knows the local variables of the programs
+        """
         self._build, self._chapter = build, chapter
         self._files = [chapter.path / "chapter.cu"]
         self._files += sorted(chapter.path.glob("*.cuh"))
         lines = ninja_commands(build, chapter.executable)
         source = str(chapter.path / "chapter.cu")
         self._compile = next(line for line in lines if source in line)
+        self._compile += " -g2" if debug else ""
         self._link = lines[-1]
         words = shlex.split(self._compile)
         self._object = words[words.index("-o") + 1]

@@ -18,13 +18,15 @@ inline constexpr int kWarpSize = 32;
 inline constexpr int kMaxThreads = 1024;
 inline constexpr int kMaxWarps = kMaxThreads / kWarpSize;
 
-enum class Space : std::uint8_t { kGlobal, kShared };
+/// kCluster is the shared memory of another block of the cluster.
+enum class Space : std::uint8_t { kGlobal, kShared, kCluster };
 
 /// kCopyIssue and kCopyLand are the two ends of an asynchronous copy into shared memory: between them the
 /// destination may change at any moment.
 ///
 /// kCopyCommit and kCopyWait access nothing. They stand in the log to say when a lane commits a group of copies and when
-/// it waits, and have a number instead of an address: how many groups it has committed, and how many the wait covers.
+/// it waits, and have a number instead of an address: how many groups it has committed, and how many the wait covers. The
+/// number of a kOperation says which of BlockRunner::operations_ it is.
 enum class AccessKind : std::uint8_t {
   kRead,
   kWrite,
@@ -32,7 +34,9 @@ enum class AccessKind : std::uint8_t {
   kCopyIssue,
   kCopyLand,
   kCopyCommit,
-  kCopyWait
+  kCopyWait,
+  kOperation,
+  kAsyncRead  ///< by an asynchronous operation; not in the log
 };
 
 using LaneAddresses = std::array<std::uintptr_t, kWarpSize>;
@@ -114,6 +118,9 @@ class AccessLog {
   int latest() const { return cursor_ != nowhere() ? int(cursor_ - &accesses_[0]) - 1 : latest_; }
   std::uintptr_t pc(int access) const { return accesses_[access].key.pc(); }
   const LoopTracker& place(int access) const { return places_[access]; }
+
+  /// Whether every access has been passed to `process`.
+  bool empty() const { return count_ == 0; }
 
   /// The lane to begin the next window with.
   int first_lane() const { return first_lane_; }

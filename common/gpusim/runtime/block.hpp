@@ -9,16 +9,23 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/async_shadow.hpp"
+#include "gpusim/runtime/async_shared.hpp"
 #include "gpusim/runtime/bounds.hpp"
+#include "gpusim/runtime/bulk_copy.hpp"
+#include "gpusim/runtime/clocks.hpp"
+#include "gpusim/runtime/cluster_order.hpp"
 #include "gpusim/runtime/copy_clock.hpp"
 #include "gpusim/runtime/cost.hpp"
 #include "gpusim/runtime/debugging.hpp"
@@ -26,6 +33,7 @@
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
+#include "gpusim/runtime/products.hpp"
 #include "gpusim/runtime/profile.hpp"
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/sites.hpp"
@@ -38,6 +46,8 @@ extern __thread gpusim::device::Index gridDim;
 
 namespace gpusim {
 
+class Cluster;
+
 /// The counts and findings of one CPU thread.
 struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
@@ -45,6 +55,7 @@ struct Tally {
   OpCounters ops;
   BlockCounts blocks;  ///< if is_profiling()
   Findings findings;
+  std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
 };
 
@@ -56,6 +67,12 @@ class BlockRunner {
 
   /// @param number  unique among the blocks of all launches; `linear` is its index in this grid
   void run(const device::Launch& launch, std::uint64_t linear, std::uint32_t number);
+
+  /// The same for a block of a cluster: start() it, then let it go_on() in turns with the others. See Cluster.
+  /// @param rank  its number in the cluster; `number` is that of the cluster
+  void start(Cluster& cluster, int rank, std::uint64_t linear, std::uint32_t number);
+  /// Runs it until no thread can continue, or until others may have to act first. @return  whether any thread ran
+  bool go_on();
 
   /// Before the first block of a launch.
   void begin_launch(const device::Launch& launch);
@@ -79,6 +96,10 @@ class BlockRunner {
       if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
         return;
     } else {
+      if (register_time_ != 0) [[unlikely]]
+        note_register(address, kSize, kKind, pc);
+      if (cluster_ != nullptr) [[unlikely]]
+        access_remote(address, kSize, kKind, pc, true);
       return;  // a local variable
     }
     on_access(pointer, kSize, kKind, pc);
@@ -122,6 +143,47 @@ class BlockRunner {
                   const void* pc);
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
+  int cluster_rank(const void* pc);
+  void cluster_arrive(const void* pc);
+  void cluster_wait(const void* pc);
+  void* map_shared_rank(const void* shared, int rank, const void* pc);
+
+  // Compute capability 9.0: see device_hopper.hpp.
+  std::uint32_t shared_address(const void* pointer);
+  void* shared_pointer(std::uint32_t address) const;
+  void mbarrier_init(const void* barrier, int arrivals, const void* pc);
+  void mbarrier_arrive(const void* barrier, int bytes, const void* pc);
+  void mbarrier_wait(const void* barrier, int parity, const void* pc);
+  void fence(Operation::Kind kind, const void* pc);
+  void start_copy(BulkCopy&& copy, const void* pc);
+  void bulk_commit();
+  /// Ends the thread if these bytes are not a map of a tensor with three dimensions.
+  void check_map(const TensorMap& map, const void* address, const void* pc);
+  void bulk_wait(int pending, bool read_only, const void* pc);
+  void barrier_sync(int id, int threads, const void* pc);
+  void barrier_arrive(int id, int threads, const void* pc);
+
+  // For operations of the asynchronous proxy: see async_shared.hpp.
+
+  /// A sequence of operations of this block.
+  std::uint16_t new_sequence(Sequence sequence);
+  /// An operation that `thread` issues reads these bytes of shared memory (whole words) until it is finished. Checks that they
+  /// are in a variable, that they have been written, and not by a copy that the thread has not waited for, that barriers
+  /// order the writes before the operation, and that the writers have executed fence_proxy_async(). From now on, writes by
+  /// whoever does not know that the operation is finished are races with it.
+  ///
+  /// @return false if the bytes are not in one variable: the block is abandoned
+  bool async_read(int thread, Completion operation, std::uintptr_t address, std::size_t bytes,
+                  const void* pc);
+  /// A thread has waited for an operation of a sequence, and all before it.
+  void learn(int thread, Completion operation);
+  /// Reports a mistake in the use of the instructions of compute capability 9.0; the block is abandoned.
+  void fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
+  /// The same, and the block goes on.
+  void complain(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
+  /// An operation of a warpgroup: see WarpgroupOp.
+  void warpgroup_op(WarpgroupOperand& operand);
+  void wgmma_finished(const float* registers, int count, bool by_wait, const void* pc);
   /// Ends the thread if the emulated device does not have an instruction.
   /// @param since  the first compute capability that has it: 80 for 8.0
   void require(int since, const char* instruction, const void* pc) {
@@ -130,7 +192,17 @@ class BlockRunner {
   }
 
  private:
-  enum class State : std::uint8_t { kReady, kWarpSync, kBlockSync, kDone };
+  friend class Cluster;
+
+  enum class State : std::uint8_t {
+    kReady,
+    kWarpSync,
+    kBlockSync,
+    kClusterSync,
+    kMbarrier,
+    kNamedBarrier,
+    kDone
+  };
 
   struct AsyncCopy {
     void* to;
@@ -145,13 +217,16 @@ class BlockRunner {
     int linear = 0;
     State state = State::kDone;
     const void* sync_pc = nullptr;
-    unsigned mask = 0;  ///< kBlockSync: 0
+    unsigned mask = 0;  ///< kBlockSync, kClusterSync: 0
     // kWarpSync
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
     void (*resolve)(void* const*) = nullptr;
-    // kBlockSync
+    // kBlockSync; kMbarrier: the parity; kNamedBarrier: the number
     int value = 0;
+    std::uintptr_t barrier = 0;  ///< kMbarrier
+    int party = 0;               ///< kNamedBarrier: the threads that have to come
+    bool arrived = false;        ///< kNamedBarrier: this thread has been counted
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -160,6 +235,11 @@ class BlockRunner {
     std::deque<std::vector<AsyncCopy>> groups;
     std::uint32_t landed_groups = 0;
     CopyClock copies;  // as far as the log has been processed
+    ClusterClock cluster;
+    BulkGroups bulk;
+    std::vector<LastWait> last_waits;  ///< by mbarrier
+    IdleWait idle_wait;
+    std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
 
   struct Warp {
@@ -167,6 +247,21 @@ class BlockRunner {
     WarpClock clock;
     const void* barrier_pc = nullptr;  ///< of the last __syncthreads(), if no access has followed it
     std::vector<bool> used_groups;  ///< by number: somebody has read what one of the lanes has copied in it
+    bool has_learned =
+        false;  ///< some lanes may know more of other warps than others since the last __syncwarp()
+    bool is_blocked = false;  ///< its lanes are there, but their wait is not over
+    int registers = 0;        ///< of each thread: see setmaxnreg
+    WarpProducts products;
+  };
+
+  /// A use of registers by a product in flight.
+  struct InFlight {
+    const char* array = nullptr;  ///< what the report calls them; nullptr: no such product
+    std::size_t index = 0;        ///< of the register
+    bool of_a = false;
+    std::uint32_t group = 0;
+    const void* pc = nullptr;       ///< of the product
+    const void* left_by = nullptr;  ///< see AccumulatorTile
   };
 
   /// Who has started the latest asynchronous copy to a word.
@@ -190,10 +285,13 @@ class BlockRunner {
   static constexpr std::int64_t kLongPatience = 1 << 25;
 
   // block.cpp
+  void begin_block(std::uint64_t linear, std::uint32_t number);
   void clear_shared();
   void start_threads();
 
   // block_schedule.cpp
+  bool run_warps();
+  void finish_block();
   bool run_warp(int warp);
   void resolve_warp(int warp);
   void keep_places(int warp);
@@ -213,8 +311,65 @@ class BlockRunner {
   Whereabouts whereabouts(const Thread& thread, const Thread& waiting) const;
   std::vector<Group> groups(int begin, int end, const Thread& waiting) const;
   std::string block_name() const;
+  std::vector<Piece> what_it_does(const Thread& thread, bool many) const;
+  void report_deadlock(Thread& waiting);
   void report_missing(int begin, int end, State state);
   void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
+  void add_finding(Thread* at, const FindingKey& key, Example found);
+
+  // block_async.cpp: what follows from operations of the asynchronous proxy
+  void start_clocks();
+  void post(Operation&& operation, const void* pc);
+  void process_operations(const WarpAccess& access, int warp);
+  bool process_operation(Operation& operation, int thread, const void* pc);
+  void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
+  void passed_block_barrier();
+  void release(int thread, Clock& clock);
+  void acquire(int thread, const Clock& clock);
+  std::uint32_t known(int thread, int other) const;
+  bool is_fenced(int reader, int writer, std::uint32_t tick) const;
+  void note_store(std::uintptr_t address, std::size_t bytes, int thread, const Actor& actor);
+  void check_async_readers(std::uintptr_t address, std::size_t bytes, int lane, const Actor& actor,
+                           InstructionKey key);
+  void explain_async(Example& example, InstructionKey instruction, std::uintptr_t address,
+                     const Rival& rival) const;
+  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address,
+                    const Mbarrier& barrier, std::uint16_t sequence) const;
+  void found_async_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
+                        const AsyncShadow::Read& read);
+  void found_missing_fence(InstructionKey key, std::uintptr_t address, int thread,
+                           const AsyncShadow::Write& write);
+  Piece name_of(std::uintptr_t address, const void* pc) const;
+  static std::string phase_name(std::uint32_t phase);
+
+  // block_barriers.cpp
+  void settle_waits(int warp);
+  void settle_mbarrier(Thread& thread);
+  void check_mbarrier(std::uintptr_t address, const void* pc);
+  void check_named_barrier(int id, int threads, const void* pc);
+  [[noreturn]] void misuse(const void* pc, std::vector<Piece> message);
+  Mbarrier* find_mbarrier(std::uintptr_t address);
+  void init_mbarrier(const Operation& operation, int thread, const void* pc);
+  bool arrive(Mbarrier& barrier, const Operation& operation, int thread, const void* pc);
+  bool try_complete(Mbarrier& barrier);
+  void next_phase(Mbarrier& barrier);
+  bool come_to(int id, int threads, int thread, const void* pc);
+  void use_mbarrier(AccessKind kind, std::uintptr_t address, int thread, const void* pc);
+
+  // block_bulk.cpp
+  void check_copy(BulkCopy& copy, const void* pc);
+  void check_run(const BulkCopy& copy, std::uintptr_t global, std::size_t bytes, const void* pc);
+  void begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread, const void* pc);
+  void land_load(BulkCopy& copy);
+  void begin_store(const BulkCopy& copy, int thread, const void* pc);
+  void end_stores(const Operation& operation, int thread, const void* pc);
+  void end_store(const BulkCopy& copy, const Actor& actor);
+  void use_global_async(InstructionKey key, std::uintptr_t address, std::size_t bytes, int lane,
+                        const Actor& actor, Completion completion);
+  template <class F>
+  void for_each_word(const BulkCopy& copy, F&& f) const;
+  void count_copy(const BulkCopy& copy);
+  void finish_copies();
 
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
@@ -222,6 +377,8 @@ class BlockRunner {
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
+  void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
+                  const Actor& actor);
   void found_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
                   const Rival& rival);
   void record_use(std::uintptr_t offset, std::size_t bytes, int lane, const Actor& actor);
@@ -288,6 +445,49 @@ class BlockRunner {
   // block_calls.cpp
   [[noreturn]] void lacks(int since, const char* instruction, const void* pc);
 
+  // block_cluster.cpp
+  void require_cluster(const char* instruction, const void* pc);
+  [[noreturn]] void misuse_cluster(const std::string& how, const void* pc);
+  void note_cluster(device::WarpOp op, std::uint32_t lanes, int warp);
+  void access_remote(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  void count_remote(const WarpAccess& access);
+  void find_remote_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
+  void find_cluster_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor,
+                          BlockRunner& owner);
+  void found_cluster_race(InstructionKey key, std::uintptr_t address, int thread, const ClusterUse& rival);
+  void found_ended(const RemoteUse& use, const BlockRunner& owner);
+  std::uintptr_t in_own_memory(std::uintptr_t address, const BlockRunner& owner) const;
+  // block_products.cpp
+  void note_register(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
+  void found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc);
+  InFlight product_of(int thread, std::uintptr_t address) const;
+  std::string why_in_flight(const InFlight& product, int thread) const;
+  template <class Words>
+  void product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words);
+  bool wait_is_over(int warp, const WarpgroupOp& wait) const;
+  void process_warpgroup_op(int warp);
+  void compare_operands(const WarpgroupOp& one, int thread, const WarpgroupOp& other, int other_thread);
+  PendingOp& reach(int warp, const WarpgroupOp& op);
+  void issue_product(int warp, PendingOp& pending);
+  void check_fence(int thread, const void* registers, int index, bool of_a, const WarpgroupOp& op);
+  AccumulatorTile& take_accumulators(int warp, const WarpgroupOp& op);
+  void take_operand_registers(int warp, PendingOp& pending);
+  void complete_ops(int warpgroup);
+  void find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn, std::vector<std::uintptr_t>& chunks);
+  void begin_reads(int warp, PendingOp& pending);
+  void compute_product(const PendingOp& pending);
+  void finish_products(int warp, std::uint32_t covered, const void* pc);
+  void end_products(int warp);
+  bool report_missing_warps();
+  void reset_products();
+
+  // block_registers.cpp
+  void reset_registers();
+  bool has_registers(int warp, int registers) const;
+  void set_registers(int warp, const WarpgroupOp& op);
+  bool report_missing_registers();
+  void register_defect(std::uint8_t rule, Thread* thread, const void* pc, const std::string& text);
+
   // block_copies.cpp
   void land(std::vector<AsyncCopy>& group);
   void note(AccessKind kind, std::uintptr_t value, const void* pc);
@@ -312,10 +512,10 @@ class BlockRunner {
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
+  bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
-  void (*body_)(const void*) = nullptr;
-  const void* arguments_ = nullptr;
+  const device::Launch* launch_ = nullptr;
 
   std::array<Thread, kMaxThreads> threads_;
   std::array<Warp, kMaxWarps> warps_;
@@ -324,6 +524,7 @@ class BlockRunner {
   std::uint32_t lanes_in_turn_ =
       0;                         ///< of the current warp: those that continue from its last synchronisation
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
+  std::uint32_t register_time_ = 0;  ///< of current_: see RegisterUses; 0 before its first wgmma_fence()
   AccessLog log_{!debugging_};
   PatternCache patterns_;
 
@@ -335,7 +536,46 @@ class BlockRunner {
   std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
   std::vector<CopyOrigin> copy_origins_;         ///< by word of the TLS block
   RaceShadow shared_shadow_;
+
+  // If the block is in a cluster.
+  Cluster* cluster_ = nullptr;
+  int rank_ = 0;
+  std::uint32_t known_phases_ =
+      0;  ///< all threads know that these have been completed, since a __syncthreads()
+  std::vector<std::uint32_t>
+      released_;  ///< by phase: its arrivals release what the block did before this epoch
+  std::vector<std::unique_ptr<RaceShadow>>
+      remote_shadows_;                             ///< by rank: of this block's accesses to others' memory
+  std::unique_ptr<ClusterShadow> cluster_shadow_;  ///< of the accesses of all blocks to this one's memory
+  std::vector<RemoteUse> remote_uses_;             ///< of this one's memory
   GlobalShadow global_shadow_;
+
+  // Asynchronous operations. Most kernels have none, and then all this stays empty.
+  bool has_clocks_ = false;            ///< this block does have some
+  bool expects_clocks_ = false;        ///< an earlier block of this kernel did
+  const void* expects_for_ = nullptr;  ///< the kernel
+  int waits_ = 0;                      ///< threads in states kMbarrier and kNamedBarrier
+  ThreadClocks clocks_;
+  AsyncShadow async_shadow_;
+  std::vector<Operation> operations_;  ///< in the log
+  std::vector<Mbarrier> mbarriers_;
+  std::unordered_map<std::uintptr_t, std::size_t> mbarrier_at_;
+  std::array<NamedBarrier, 16> named_barriers_;
+  std::vector<Sequence> sequences_;  ///< by number, from ThreadClocks::kFirstSequence on
+  /// A variable in the window of shared_address().
+  struct Windowed {
+    std::uint32_t window;
+    std::uintptr_t begin;
+    std::size_t bytes;
+  };
+  std::vector<Windowed> window_;  ///< in order
+
+  // Products of warpgroups.
+  std::array<Warpgroup, kMaxWarps / kWarpgroupWarps> warpgroups_;
+  RegisterUses register_uses_;
+  OperandPanel product_a_, product_b_;
+  int launch_registers_ = 0;  ///< of each thread
+  int free_registers_ = 0;    ///< that the block's warps have given back
 
   SiteNumbers sites_;
 

@@ -38,6 +38,41 @@ void BlockRunner::read_matrix_row(const void* row, const void* pc) {
   access<AccessKind::kRead, kRow>(row, pc);
 }
 
+std::uint32_t BlockRunner::shared_address(const void* pointer) {
+  constexpr std::uintptr_t kPeriod = 1024;
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const StaticVariable* variable = nullptr;  // that holds it, or the last one before it
+  for (const StaticVariable& v : variables_) {
+    if (!v.name.empty() && !v.is_index && shared_base_ + v.offset <= address) variable = &v;
+  }
+  if (variable == nullptr) return 0;
+  const OutsideKernel outside;
+  const std::uintptr_t begin = shared_base_ + variable->offset;
+  std::uintptr_t end = kPeriod;  // as on a GPU, the first bytes are not the kernel's
+  for (const auto& [window, start, bytes] : window_) {
+    if (start == begin) return std::uint32_t(window + (address - begin));
+    end = window + bytes;
+  }
+  const std::uintptr_t window = end + (begin - end) % kPeriod;
+  window_.push_back({std::uint32_t(window), begin, variable->bytes});
+  return std::uint32_t(window + (address - begin));
+}
+
+void* BlockRunner::shared_pointer(std::uint32_t address) const {
+  for (const auto& [window, start, bytes] : window_) {
+    if (address - window <= bytes) return reinterpret_cast<void*>(start + (address - window));
+  }
+  return nullptr;
+}
+
+void BlockRunner::check_map(const TensorMap& map, const void* address, const void* pc) {
+  if (!map.is_valid()) misuse(pc, {"these bytes are not what cuTensorMapEncodeTiled() has made"});
+  if (reinterpret_cast<std::uintptr_t>(address) % 64 != 0)
+    misuse(pc, {"the tensor map must be at a multiple of 64 bytes"});
+  if (map.rank != 3)
+    misuse(pc, {"the tensor map has " + std::to_string(int(map.rank)) + " dimensions, the instruction 3"});
+}
+
 void BlockRunner::lacks(int since, const char* instruction, const void* pc) {
   const FindingKey key{.kind = DefectKind::kUnsupported, .pc = reinterpret_cast<std::uintptr_t>(pc)};
   found(key, [&](Example& e) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/trace.hpp"
 
@@ -16,6 +17,7 @@ std::vector<TraceEntry>* trace = nullptr;
 
 void BlockRunner::process(const WarpAccess& access, int warp) {
   const InstructionKey& key = access.key;
+  if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
   warps_[warp].barrier_pc = nullptr;
   if (trace != nullptr) [[unlikely]] {
@@ -25,6 +27,8 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   const Pattern& pattern = patterns_.of(access);
   if (key.space() == Space::kGlobal) {
     count_global(access, pattern);
+  } else if (key.space() == Space::kCluster) {
+    count_remote(access);
   } else {
     count_shared(access, pattern);
   }
@@ -86,21 +90,43 @@ void BlockRunner::count_shared(const WarpAccess& access, const Pattern& pattern)
 }
 
 Actor BlockRunner::actor_of(InstructionKey key, int warp) {
-  return {warp, sites_.of(key.pc()), key.kind(), block_epoch_, epoch_, warps_[warp].clock};
+  return {warp,
+          sites_.of(key.pc()),
+          key.kind(),
+          block_epoch_,
+          epoch_,
+          warps_[warp].clock,
+          has_clocks_ ? &clocks_ : nullptr};
 }
 
 /// An access by lanes of a warp to the same bytes.
 void BlockRunner::find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes,
                              const Actor& actor) {
   const auto on_race = [&](int lane, const Rival& rival) { found_race(key, address, actor, lane, rival); };
+  if (key.space() == Space::kCluster) return find_remote_races(key, address, lanes, actor);
   if (key.space() == Space::kShared) {
+    if (cluster_ != nullptr) find_cluster_races(key, address, lanes, actor, *this);
     if (key.kind() == AccessKind::kCopyIssue) remember_origin(address, key.size(), lanes, actor.warp);
     shared_shadow_.access(
         address - shared_base_, key.size(), lanes, actor, on_race, [](std::size_t, std::size_t, int) {},
         [&](std::size_t offset) { use_copy(offset, actor.warp); });
+    if (has_clocks_ && key.kind() != AccessKind::kRead) [[unlikely]] {
+      for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        check_async_readers(address, key.size(), lane, actor, key);
+        note_store(address, key.size(), actor.warp * kWarpSize + lane, actor);
+      }
+    }
     return;
   }
-  const std::uintptr_t begin = address - arena_base_, end = begin + key.size();
+  use_global(key, address, key.size(), lanes, actor);
+}
+
+/// An access by lanes to the same bytes of global memory.
+void BlockRunner::use_global(InstructionKey key, std::uintptr_t address, std::size_t size,
+                             std::uint32_t lanes, const Actor& actor) {
+  const auto on_race = [&](int lane, const Rival& rival) { found_race(key, address, actor, lane, rival); };
+  const std::uintptr_t begin = address - arena_base_, end = begin + size;
   for (std::uintptr_t at = begin; at < end;) {  // once, unless it reaches into the next page
     const std::size_t offset = at % GlobalShadow::kPageBytes;
     const std::size_t bytes = std::min(end - at, GlobalShadow::kPageBytes - offset);
@@ -122,11 +148,12 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
                        .access = instruction.kind(),
                        .rival_access = rival.kind,
                        .space = instruction.space(),
-                       .bytes = std::uint8_t(instruction.size())};
+                       .bytes = std::uint32_t(instruction.size())};
   found(key, [&](Example& e) {
     fill(e, actor.warp * kWarpSize + lane, instruction.space(), address);
     e.rival_thread = rival.thread;
     explain_copy(e, instruction, address, rival);
+    if (has_clocks_) explain_async(e, instruction, address, rival);
   });
 }
 
@@ -135,14 +162,15 @@ void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane,
   const Use use = actor.kind == AccessKind::kRead    ? Use::kRead
                   : actor.kind == AccessKind::kWrite ? Use::kWrite
                                                      : Use::kAtomic;
-  const User user = User::make(number_, actor.warp * kWarpSize + lane, actor.site);
+  const User user = User::make(number_, rank_ * kMaxThreads + actor.warp * kWarpSize + lane, actor.site);
   GridRaces& races = arena_.grid_races();
   const std::size_t known = tally.suspects.size();
   races.record(offset, bytes, use, user, tally.suspects);
   if (!debugging_ || tally.suspects.size() == known) return;
+  const std::uint32_t first = number_ - std::uint32_t(cluster_ != nullptr ? cluster_->index() : linear_);
   for (const GridRace& race : races.conflicts(tally.suspects.back())) {
     if (race.one.bits != user.bits && race.other.bits != user.bits) continue;
-    const auto [key, example] = finding_of(race, grid_dim_, block_dim_, number_ - std::uint32_t(linear_));
+    const auto [key, example] = finding_of(race, *launch_, first);
     announcer_.announce(key, example);
   }
 }

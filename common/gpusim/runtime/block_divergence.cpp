@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,10 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
   switch (t.state) {
     case State::kReady: return {At::kRuns, t.loops.block()};
     case State::kWarpSync:
-    case State::kBlockSync: return {At::kWaits, pc, t.mask};
+    case State::kBlockSync:
+    case State::kClusterSync:
+    case State::kMbarrier:
+    case State::kNamedBarrier: return {At::kWaits, pc, t.mask};
     case State::kDone: break;
   }
   if (went_past(t, waiting)) return {At::kPassed, pc};
@@ -86,16 +90,24 @@ std::string BlockRunner::block_name() const { return "block " + triple(grid_dim_
 /// @param at  a thread that waits at the call with this pc, where a debugger stops; null: the one that runs now
 /// @param found  without the block
 void BlockRunner::add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc) {
-  const FindingKey key{.kind = DefectKind::kBarrierDivergence,
-                       .pc = reinterpret_cast<std::uintptr_t>(pc),
-                       .rival_pc = rival_pc};
+  add_finding(at,
+              {.kind = DefectKind::kBarrierDivergence,
+               .pc = reinterpret_cast<std::uintptr_t>(pc),
+               .rival_pc = rival_pc},
+              std::move(found));
+}
+
+/// @param at  a thread that waits, where a debugger stops; null: the one that runs now
+/// @param found  without the block
+void BlockRunner::add_finding(Thread* at, const FindingKey& key, Example found) {
   if (Example* e = tally.findings.add(key, linear_)) {
     found.block = linear_;
     found.grid = grid_dim_;
     found.block_dim = block_dim_;
+    found.parameters = launch_->parameters;
     *e = std::move(found);
     if (!debugging_) return;
-    if (at == nullptr) {
+    if (at == nullptr || at->state == State::kDone) {
       announcer_.announce(key, *e);
     } else {
       announce_in(*at, key, *e);
@@ -130,12 +142,22 @@ void BlockRunner::report_divergence() {
     }
     return nullptr;
   };
-  Thread* const in_warp = first([](const Thread& t) { return t.state == State::kWarpSync; });
+  Thread* const in_warp = first([&](const Thread& t) {
+    return t.state == State::kWarpSync && !warps_[t.linear / kWarpSize].is_blocked;
+  });
   Thread* const unnamed = first([](const Thread& t) {  // by its own mask
     return t.state == State::kWarpSync && (t.mask >> t.linear % kWarpSize & 1) == 0;
   });
   Example found;
-  if (unnamed != nullptr) {
+  const auto waits_for_barrier = [](const Thread& t) {
+    return t.state == State::kMbarrier || t.state == State::kNamedBarrier;
+  };
+  Thread* const at_barrier = first(waits_for_barrier);
+  if (unnamed == nullptr && in_warp == nullptr && (report_missing_registers() || report_missing_warps()))
+    return;
+  if (at_barrier != nullptr && unnamed == nullptr) {
+    report_deadlock(*at_barrier);
+  } else if (unnamed != nullptr) {
     found.detail = "Mask " + mask_text(unnamed->mask) + " in " + block_name() + " does not name thread " +
                    triple(unnamed->index) + ", which has";
     add_divergence(unnamed, unnamed->sync_pc, std::move(found));
@@ -150,6 +172,85 @@ void BlockRunner::report_divergence() {
     Thread* const running = first([](const Thread& t) { return t.state == State::kReady; });
     add_divergence(running, reinterpret_cast<const void*>(last_access_pc_), std::move(found));
   }
+}
+
+/// What a thread waits for, or does instead, after its name: "waits in mbarrier_wait() at kernel.cuh:48 ...".
+std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
+  const std::string waits = many ? "wait in " : "waits in ";
+  switch (t.state) {
+    case State::kReady:
+      return {many ? "keep running at " : "keeps running at ",
+              Piece::line(reinterpret_cast<const void*>(t.loops.block()))};
+    case State::kDone: return {many ? "have returned" : "has returned"};
+    case State::kWarpSync: {
+      if (t.mask == ~0u) return {waits, Piece::call(t.sync_pc)};
+      return {waits, Piece::call(t.sync_pc), " with mask " + mask_text(t.mask)};
+    }
+    case State::kBlockSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kNamedBarrier: {
+      const NamedBarrier& b = named_barriers_[std::size_t(t.value)];
+      return {waits, Piece::call(t.sync_pc),
+              ": " + std::to_string(b.arrived) + " of " + std::to_string(t.party) +
+                  " threads have come to barrier " + std::to_string(t.value)};
+    }
+    case State::kMbarrier: break;
+  }
+  std::vector<Piece> text{waits, Piece::call(t.sync_pc), " for parity " + std::to_string(t.value) + " of ",
+                          name_of(t.barrier, t.sync_pc)};
+  const auto at = mbarrier_at_.find(t.barrier);
+  if (at == mbarrier_at_.end()) return text;
+  const Mbarrier& b = mbarriers_[at->second];
+  text.push_back(": it is in " + phase_name(b.phase));
+  if (b.missing != 0) {
+    text.push_back("; " + std::to_string(b.missing) + " of " + std::to_string(b.expected) +
+                   (b.expected == 1  ? " arrival is missing"
+                    : b.missing == 1 ? " arrivals is missing"
+                                     : " arrivals are missing"));
+  }
+  if (const std::int64_t begun = b.bytes_in_flight(); b.bytes > begun) {
+    text.push_back("; " + std::to_string(b.bytes - begun) + " of " + std::to_string(b.bytes) +
+                   " bytes announced at ");
+    text.push_back(Piece::line(b.expect_pc));
+    text.push_back(" are missing");
+  }
+  if (b.phase == 0) text.push_back("; a wait for parity 1 would return");
+  return text;
+}
+
+/// No thread can go on, and some wait for an mbarrier or a named barrier.
+void BlockRunner::report_deadlock(Thread& waiting) {
+  using Place = std::tuple<State, const void*, int, std::uintptr_t, unsigned>;
+  const auto place_of_thread = [](const Thread& t) -> Place {
+    switch (t.state) {
+      case State::kDone: return {t.state, nullptr, 0, 0, 0};
+      case State::kReady: return {t.state, nullptr, 0, t.loops.block(), 0};
+      case State::kMbarrier: return {t.state, t.sync_pc, t.value, t.barrier, 0};
+      case State::kNamedBarrier: return {t.state, t.sync_pc, t.value, 0, 0};
+      default: return {t.state, t.sync_pc, 0, 0, t.mask};
+    }
+  };
+  std::vector<std::pair<Place, std::vector<int>>> places;  // in the order of their first threads
+  for (int i = 0; i < thread_count_; ++i) {
+    const Place place = place_of_thread(threads_[i]);
+    auto it = std::find_if(places.begin(), places.end(), [&](const auto& p) { return p.first == place; });
+    if (it == places.end()) it = places.insert(it, {place, {}});
+    it->second.push_back(i);
+  }
+  Example found;
+  const bool some_run = std::any_of(threads_.begin(), threads_.begin() + thread_count_,
+                                    [](const Thread& t) { return t.state == State::kReady; });
+  found.message = {"Barrier error detected. " +
+                   (some_run ? "Threads of " + block_name() + " wait for others, which do not come"
+                             : "Deadlock in " + block_name() + ": no thread can go on")};
+  for (const auto& [place, members] : places) {
+    const bool many = members.size() > 1;
+    const auto name = [&](int thread) { return short_name(block_dim_, thread); };
+    found.message.push_back(std::string("\n    ") + (many ? "threads " : "thread ") + list(members, name) +
+                            " ");
+    for (Piece& piece : what_it_does(threads_[members.front()], many))
+      found.message.push_back(std::move(piece));
+  }
+  add_divergence(&waiting, waiting.sync_pc, std::move(found));
 }
 
 void BlockRunner::read_from_absent(unsigned mask, int source, const void* pc) {

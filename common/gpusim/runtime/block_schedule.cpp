@@ -28,27 +28,33 @@ constexpr std::int64_t kTurn = 1 << 16;
 }  // namespace
 
 void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t number) {
-  linear_ = linear;
-  number_ = number;
-  const Dim3 block = grid_dim_.at(linear);
-  ::blockIdx = {block.x, block.y, block.z};
-  block_epoch_ = ++epoch_;
-  trapped_ = false;
-  idle_rounds_ = 0;
-  clear_shared();
-  global_shadow_.next_block();
-  start_threads();
+  begin_block(linear, number);
   while (live_ > 0) {
-    bool progress = false;
-    for (int w = 0; w < warp_count_; ++w) {
-      progress |= run_warp(w);
-      if (trapped_) return abandon();
-    }
-    if (live_ > 0 && !release_barrier() && !progress) {
+    const bool progress = run_warps();
+    if (trapped_) return abandon();
+    if (live_ > 0 && !progress) {
       report_divergence();
       return abandon();
     }
   }
+  finish_block();
+  if (trapped_) abandon();
+}
+
+/// When all threads have ended.
+void BlockRunner::finish_block() {
+  trapped_ = report_missing_warps();
+  if (!trapped_ && has_clocks_) finish_copies();
+}
+
+/// Lets each warp run once, and then opens the block's barrier if it can. @return  whether there was anything to run
+bool BlockRunner::run_warps() {
+  bool progress = false;
+  for (int w = 0; w < warp_count_; ++w) {
+    progress |= run_warp(w);
+    if (trapped_) return true;
+  }
+  return (live_ > 0 && release_barrier()) || progress;
 }
 
 /// Runs a warp until each of its lanes has ended or waits for another warp, but no longer than one turn. False: there
@@ -57,7 +63,13 @@ bool BlockRunner::run_warp(int warp) {
   const int first = warp * kWarpSize;
   const int last = std::min(first + kWarpSize, thread_count_);
   const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
+  if (warps_[warp].is_blocked) resolve_warp(warp);
   for (int round = 0;; ++round) {
+    if ((has_clocks_ || waits_ > 0) && log_.empty()) {
+      operations_.clear();
+      if (waits_ > 0) settle_waits(warp);
+      if (trapped_) return true;
+    }
     lanes_in_turn_ = 0;
     for (int i = first; i < last; ++i) {
       if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
@@ -67,15 +79,15 @@ bool BlockRunner::run_warp(int warp) {
     for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
       resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
-    if (live_ > 0) keep_places(warp);
+    if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
     log_.advance(process_one);
     if (trapped_) return true;
     resolve_warp(warp);
     const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
     if (idle > kPatience) {
-      const bool awaited = std::any_of(
-          threads_.begin(), threads_.begin() + thread_count_,
-          [](const Thread& t) { return t.state == State::kBlockSync || t.state == State::kWarpSync; });
+      const bool awaited =
+          std::any_of(threads_.begin(), threads_.begin() + thread_count_,
+                      [](const Thread& t) { return t.state != State::kReady && t.state != State::kDone; });
       if (awaited || idle > kLongPatience) {
         report_divergence();
         trapped_ = true;
@@ -84,6 +96,7 @@ bool BlockRunner::run_warp(int warp) {
     }
     if (idle > kTurn && idle % kTurn == 0) {
       log_.finish(process_one);
+      yields_ = true;
       return true;
     }
   }
@@ -129,17 +142,34 @@ void BlockRunner::resolve_warp(int warp) {
     for (std::uint32_t m = leader.mask & ~w.live; m != 0 && complete; m &= m - 1)
       complete = !went_past(lanes[std::countr_zero(m)], leader);
     if (!complete) continue;
+    if (op == device::WarpOp::kWarpgroupWait) {
+      w.is_blocked = !wait_is_over(warp, static_cast<const WarpgroupOperand*>(leader.operand)->op);
+      if (w.is_blocked) continue;
+    }
     if (leader.resolve != nullptr) leader.resolve(operands.data());
     for (std::uint32_t m = needed; m != 0; m &= m - 1) lanes[std::countr_zero(m)].state = State::kReady;
     switch (op) {
       case device::WarpOp::kSync:
         ++tally.ops.warp_barriers;
         w.clock.synchronize(needed, needed == w.live);
+        if (has_clocks_) passed_warp_barrier(warp, needed, needed == w.live);
         break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote: ++tally.ops.votes; break;
+      case device::WarpOp::kClusterArrive:
+      case device::WarpOp::kClusterWait: note_cluster(op, needed, warp); break;
       case device::WarpOp::kMatrixLoad: break;  // counted as a read of shared memory
-      case device::WarpOp::kMma: ++tally.ops.mma; break;
+      case device::WarpOp::kMma:
+        ++tally.ops.mma;
+        ++tally.ops.mma_units;
+        break;
+      case device::WarpOp::kWarpgroup:
+      case device::WarpOp::kWarpgroupWait:
+        std::transform(operands.begin(), operands.end(), w.products.arrived.begin(),
+                       [](void* operand) { return static_cast<WarpgroupOperand*>(operand); });
+        w.products.has_arrived = true;
+        break;
+      case device::WarpOp::kElect: break;
     }
     idle_rounds_ = 0;
   }
@@ -166,11 +196,13 @@ bool BlockRunner::release_barrier() {
     t.state = State::kReady;
     t.value = sum;
     t.copies.covered_twice_before_barrier = t.copies.covered_twice;
+    known_phases_ = std::max(known_phases_, t.cluster.waited);
   }
   for (int w = 0; w < warp_count_; ++w) {
     tally.ops.barriers += warps_[w].live != 0;
     warps_[w].barrier_pc = first != nullptr ? first->sync_pc : nullptr;
   }
+  if (has_clocks_) passed_block_barrier();
   ++epoch_;
   idle_rounds_ = 0;
   return true;
@@ -180,15 +212,19 @@ bool BlockRunner::release_barrier() {
 void BlockRunner::abandon() {
   log_.clear();
   shared_shadow_.reset();
-  for (int i = 0; i < thread_count_; ++i) threads_[i].state = State::kDone;
+  for (int i = 0; i < thread_count_; ++i) {
+    threads_[i].state = State::kDone;
+    threads_[i].bulk = {};
+  }
   live_ = 0;
+  reset_products();
 }
 
 void BlockRunner::fiber_main(transfer_t from) {
   auto* self = static_cast<BlockRunner*>(from.data);
   sanitizer::arrive(nullptr, &self->scheduler_stack_, &self->scheduler_stack_size_);
   self->scheduler_ = from.fctx;
-  self->body_(self->arguments_);
+  self->launch_->body(self->launch_->arguments);
   self->end_thread();
 }
 
@@ -202,6 +238,7 @@ void BlockRunner::turn_to(Thread& thread) {
 
 void BlockRunner::resume(Thread& thread) {
   iteration_ = thread.loops.iteration();
+  register_time_ = warps_[thread.linear / kWarpSize].products.time;
   log_.enter(thread.linear % kWarpSize);
   turn_to(thread);
   current_runner = this;
@@ -229,8 +266,13 @@ void BlockRunner::end_thread() {
     t.groups.clear();
   }
   t.state = State::kDone;
-  warps_[t.linear / kWarpSize].live &= ~(1u << (t.linear % kWarpSize));
+  Warp& w = warps_[t.linear / kWarpSize];
+  w.live &= ~(1u << (t.linear % kWarpSize));
   --live_;
+  if (w.live == 0 && !w.products.tiles.empty() && !trapped_) {
+    const OutsideKernel outside;
+    end_products(t.linear / kWarpSize);
+  }
   sanitizer::leave(nullptr, scheduler_stack_, scheduler_stack_size_);
   jump_fcontext(scheduler_, nullptr);
   __builtin_unreachable();

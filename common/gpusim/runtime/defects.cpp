@@ -20,8 +20,10 @@ const char* verb(AccessKind kind) {
     case AccessKind::kAtomic: return "Atomic";
     case AccessKind::kCopyIssue: return "Async copy";
     case AccessKind::kCopyLand: return "Async copy";
+    case AccessKind::kAsyncRead: return "Async read";
     case AccessKind::kCopyCommit:
-    case AccessKind::kCopyWait: break;
+    case AccessKind::kCopyWait:
+    case AccessKind::kOperation: break;
   }
   return "?";
 }
@@ -54,7 +56,8 @@ std::string what_is_missing(const FindingKey& key, const Example& e, const LineO
          (landed ? "the wait for the copy and the other access" : "the two");
 }
 
-std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of) {
+std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of,
+                          const std::string& reason) {
   std::ostringstream out;
   // Print the access first that a reader would name first: the write, or the earlier of two.
   const bool rival_first = key.rival_access != AccessKind::kRead;
@@ -66,24 +69,22 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
     }
     out << " at " << line_of(rival ? key.rival_pc : key.pc).text;
   };
-  out << "Race reported between ";
+  out << (key.kind == DefectKind::kMissingFence ? "Missing fence" : "Race") << " reported between ";
   side(rival_first);
   out << " and ";
   side(!rival_first);
-  out << "\n    " << (key.space == Space::kShared ? "shared" : "global") << " memory, " << e.place;
+  out << "\n    " << (key.space == Space::kGlobal ? "global" : "shared") << " memory, " << e.place;
+  if (e.block != e.rival_block && key.space != Space::kGlobal) {
+    out << e.note << ": no barrier of the cluster between the two";
+    return out.str();
+  }
   if (e.block != e.rival_block) {
     out << ": blocks are not ordered; use an atomic operation";
     return out.str();
   }
-  out << " in block " << triple(e.grid.at(e.block)) << ": ";
-  out << what_is_missing(key, e, line_of);
+  out << (e.note.empty() ? " in block " + triple(e.grid.at(e.block)) : e.note) << ": ";
+  out << (reason.empty() ? what_is_missing(key, e, line_of) : reason);
   return out.str();
-}
-
-/// "5" in a block of one dimension, "(5,0,1)" in others.
-std::string short_name(const Dim3& block_dim, int thread) {
-  const Dim3 t = block_dim.at(std::uint64_t(thread));
-  return block_dim.y == 1 && block_dim.z == 1 ? std::to_string(t.x) : triple(t);
 }
 
 std::string describe_divergence(const FindingKey& key, const Example& e, const LineOf& line_of) {
@@ -96,36 +97,52 @@ std::string describe_divergence(const FindingKey& key, const Example& e, const L
   return what + call_at(line_of(key.pc)) + describe(e.groups, of_warp ? "lane" : "thread", name, line_of);
 }
 
-std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of) {
+/// @param extra  its message or its reason
+std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of,
+                         const std::string& extra) {
   const std::string line = line_of(key.pc).text;
   std::ostringstream out;
   const std::string who = " by thread " + triple(e.block_dim.at(std::uint64_t(e.thread))) + " in block " +
                           triple(e.grid.at(e.block));
   switch (key.kind) {
-    case DefectKind::kRace: return describe_race(key, e, line_of);
+    case DefectKind::kRace:
+    case DefectKind::kMissingFence: return describe_race(key, e, line_of, extra);
     case DefectKind::kOutOfBounds:
       if (!e.detail.empty()) {
         out << "Invalid index " << e.index << " at " << line << who << "\n    " << e.detail;
         break;
       }
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
+          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place << e.note;
       break;
     case DefectKind::kMisaligned:
       out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place
+          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place << e.note
           << ", not a multiple of " << int(key.bytes);
       break;
     case DefectKind::kUninitializedRead:
       out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes)
-          << " bytes at " << line << who << "\n    address is " << e.place << ", which nothing has written";
+          << " bytes at " << line << who << "\n    address is " << e.place << e.note
+          << ", which nothing has written";
       break;
-    case DefectKind::kBarrierDivergence: return describe_divergence(key, e, line_of);
+    case DefectKind::kBarrierDivergence: return extra.empty() ? describe_divergence(key, e, line_of) : extra;
     case DefectKind::kUnsupported:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
+    case DefectKind::kWgmma: return extra;
+    case DefectKind::kMisuse: out << "Misuse at " << line << who << "\n    " << extra; break;
   }
   return out.str();
+}
+
+std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames& names,
+                    const ThreadNumbers& numbers) {
+  if (!piece.variable.empty()) {
+    const std::string name = names.element(piece.pc, piece.variable, piece.offset, piece.bytes, numbers);
+    return name.empty() ? piece.text : name;
+  }
+  if (piece.pc == 0) return piece.text;
+  return piece.is_call ? call_at(line_of(piece.pc)) : line_of(piece.pc).text;
 }
 
 std::string bytes_text(std::uintptr_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
@@ -136,6 +153,11 @@ std::string triple(const Dim3& d) {
   std::ostringstream out;
   out << '(' << d.x << ',' << d.y << ',' << d.z << ')';
   return out.str();
+}
+
+std::string short_name(const Dim3& block_dim, int thread) {
+  const Dim3 t = block_dim.at(std::uint64_t(thread));
+  return block_dim.y == 1 && block_dim.z == 1 ? std::to_string(t.x) : triple(t);
 }
 
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
@@ -179,6 +201,8 @@ std::vector<Defect> Findings::describe() const {
     const Example& e = entry.example;
     pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
     for (const Group& group : e.groups) pcs.insert(group.where.pc);
+    for (const Piece& piece : e.message) pcs.insert(piece.pc);
+    for (const Piece& piece : e.reason) pcs.insert(piece.pc);
   }
   pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
@@ -188,7 +212,7 @@ std::vector<Defect> Findings::describe() const {
     return it == lines.end() ? SourceLine{"?", ""} : it->second;
   };
   // A line may have several machine instructions, so report one defect per pair of lines, whichever came first.
-  std::map<std::tuple<DefectKind, Space, std::string, std::string>, std::size_t> seen;
+  std::map<std::tuple<DefectKind, Space, std::uint8_t, std::string, std::string>, std::size_t> seen;
   std::vector<Defect> defects;
   for (const auto& [key, entry] : entries_) {
     const std::string line = line_of(key.pc).text;
@@ -196,12 +220,19 @@ std::vector<Defect> Findings::describe() const {
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const auto [it, is_new] =
-        seen.try_emplace({key.kind, key.space, pair.first, pair.second}, defects.size());
+        seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, defects.size());
     if (is_new) {
       Example example = entry.example;
-      const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
+      const ThreadNumbers numbers{example.block_dim.at(std::uint64_t(example.thread)), example.block_dim,
+                                  example.parameters};
+      const std::string element =
+          names.element(key.pc, example.variable, example.offset, example.bytes, numbers);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
-      defects.push_back({key.kind, describe_one(key, example, line_of), entry.count});
+      std::string extra;
+      for (const auto* pieces : {&example.message, &example.reason}) {
+        for (const Piece& piece : *pieces) extra += text_of(piece, line_of, names, numbers);
+      }
+      defects.push_back({key.kind, describe_one(key, example, line_of, extra), entry.count});
     } else {
       defects[it->second].count += entry.count;
     }

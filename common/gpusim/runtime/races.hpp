@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "gpusim/runtime/access.hpp"
+#include "gpusim/runtime/async_shared.hpp"
+#include "gpusim/runtime/clocks.hpp"
 #include "gpusim/runtime/reserved.hpp"
 
 namespace gpusim {
@@ -30,13 +32,18 @@ struct WarpClock {
     return then < all_known || (partial && then < known[now][earlier]);
   }
 
+  /// Lane `now` knows what lane `earlier` did before this tick.
+  std::uint32_t known_by(int now, int earlier) const {
+    return partial ? std::max(all_known, known[now][earlier]) : all_known;
+  }
+
   /// A __syncwarp() of these lanes has completed. @param everyone  no live lane of the warp was left out
   void synchronize(std::uint32_t lanes, bool everyone);
 };
 
 /// The other side of a race.
 struct Rival {
-  std::uint16_t thread;
+  std::uint16_t thread;  ///< or the sequence of an asynchronous operation (ThreadClocks::kFirstSequence)
   std::uint16_t site;
   AccessKind kind;
   bool operator==(const Rival&) const = default;
@@ -50,21 +57,30 @@ struct Actor {
   std::uint32_t block_epoch;  ///< `epoch` when the block started
   std::uint32_t epoch;        ///< grows at every __syncthreads() and every block that the CPU thread runs
   const WarpClock* clock;
-  /// Epoch (32 bits), time of the warp's last synchronisation (25), warp + 1 (6), 0.
+  /// Epoch (32 bits), time of the warp's last synchronisation (25), warp + 1 (6), 0. With clocks: the warp's tick.
   std::uint64_t tag;
   std::uint64_t reader_tag;  ///< the same for reads; for other accesses, a value that matches nothing
+  const ThreadClocks*
+      clocks;  ///< null: only __syncthreads() and __syncwarp() order the accesses of this block
 
   Actor(int warp_, std::uint16_t site_, AccessKind kind_, std::uint32_t block_epoch_, std::uint32_t epoch_,
-        const WarpClock& clock_)
+        const WarpClock& clock_, const ThreadClocks* clocks_ = nullptr)
       : warp(warp_),
         site(site_),
         kind(kind_),
         block_epoch(block_epoch_),
         epoch(epoch_),
         clock(&clock_),
-        tag(std::uint64_t(epoch) << 32 | (std::uint64_t(clock->all_known) << 7 & 0xffffff80u) |
+        tag(std::uint64_t(epoch) << 32 |
+            (std::uint64_t(clocks_ == nullptr ? clock->all_known : clock->tick) << 7 & 0xffffff80u) |
             std::uint64_t(warp + 1) << 1),
-        reader_tag(kind == AccessKind::kRead ? tag : ~std::uint64_t(0)) {}
+        reader_tag(kind == AccessKind::kRead ? tag : ~std::uint64_t(0)),
+        clocks(clocks_) {}
+
+  /// Whether `thread`, of this warp, knows through barriers what another one did at that tick.
+  bool knows(int thread, std::uint16_t other, std::uint32_t then) const {
+    return clocks != nullptr && clocks->knows(thread, other, then);
+  }
 };
 
 /// Race state of consecutive words of memory: a cell per 4-byte word, and one per byte for words that the block
@@ -91,6 +107,57 @@ class RaceShadow {
       on_first(offset, std::size_t(4), std::countr_zero(lanes));
     }
     if (bytes != 0) access_words(offset, bytes, lanes, a, on_race, on_first, on_copied);
+  }
+
+  /// An asynchronous copy to whole words begins, issued by a thread. From now on, they are written at some time, and whoever
+  /// knows that `number` of the sequence is finished may use them.
+  template <class OnRace>
+  void begin_copy(std::size_t offset, std::size_t bytes, int lane, const Actor& a, Completion copy,
+                  OnRace&& on_race) {
+    for_each_cell(offset, bytes, a, [&](Cell& c) {
+      renew(c, a);
+      touch(c, lane, a, on_race);
+      c.copying = true;
+      c.writer = copy.sequence;
+      c.writer_site = a.site;
+      c.writer_tick = copy.number;
+      c.writer_atomic = a.kind == AccessKind::kAtomic;
+      c.writer_copied = true;
+      c.tag |= Cell::kDisturbed;
+    });
+  }
+  /// It has landed.
+  void end_copy(std::size_t offset, std::size_t bytes, const Actor& a, Completion copy) {
+    for_each_cell(offset, bytes, a, [&](Cell& c) {
+      if (!c.copying || c.writer != copy.sequence || c.writer_tick != copy.number) return;
+      renew(c, a);
+      c.copying = false;
+      c.tag |= Cell::kDisturbed;
+    });
+  }
+  /// A thread, or an asynchronous operation that it issues, reads whole words, which leaves no trace: finds the write that it
+  /// would be in conflict with.
+  template <class OnRace>
+  void check_read(std::size_t offset, std::size_t bytes, int lane, const Actor& a, OnRace&& on_race) {
+    for_each_cell(offset, bytes, a, [&](Cell& c) {
+      if (c.epoch() == a.epoch || c.copying) meet_writer(c, lane, a, on_race);
+    });
+  }
+  /// Calls f(word, thread, site, tick) for each word in a range that a thread has written in this block, as far as is known.
+  template <class F>
+  void for_each_writer(std::size_t first, std::size_t end, std::uint32_t block_epoch, F&& f) const {
+    for (std::size_t i = first; i < end; ++i) {
+      const Cell& c = cells_[i].split ? byte_cells_[4 * i] : cells_[i];
+      if (c.epoch() >= block_epoch && c.writer < ThreadClocks::kFirstSequence && !c.copying)
+        f(i, c.writer, c.writer_site, c.writer_tick);
+    }
+  }
+
+  /// Remembers the readers of all warps, not only of two. They matter to blocks with clocks only.
+  void keep_readers() {
+    if (other_readers_) return;
+    other_readers_ = Reserved<std::uint32_t>(words_);
+    for (auto& reads : reads_) reads = Reserved<Reads>(words_);
   }
 
   /// Forgets everything, after a block that did not end properly.
@@ -219,24 +286,48 @@ class RaceShadow {
     return unread && (a.kind == AccessKind::kRead || a.kind == AccessKind::kAtomic);
   }
 
+  /// Calls f(cell) for each word of a range, or for each byte of those that the block has accessed in part.
+  template <class F>
+  void for_each_cell(std::size_t offset, std::size_t bytes, const Actor& a, F&& f) {
+    for (std::size_t word = offset / 4; word < (offset + bytes) / 4; ++word) {
+      Cell& c = cells_[word];
+      if (c.split && c.epoch() < a.block_epoch) c = {};
+      if (!c.split) {
+        f(c);
+        continue;
+      }
+      c.tag = std::uint64_t(a.epoch) << 32 | Cell::kDisturbed;
+      for (std::size_t i = 4 * word; i < 4 * word + 4; ++i) f(byte_cells_[i]);
+    }
+  }
+
+  /// Finds the write that an access is in conflict with. @return false if a copy is in flight
   template <class OnRace>
-  static void touch(Cell& c, int lane, const Actor& a, OnRace&& on_race) {
+  static bool meet_writer(const Cell& c, int lane, const Actor& a, OnRace&& on_race) {
     const auto thread = std::uint16_t(a.warp * kWarpSize + lane);
     if (c.copying) {
-      if (a.kind != AccessKind::kCopyLand || c.writer != thread) {
-        on_race(lane, Rival{c.writer, c.writer_site, AccessKind::kCopyIssue});
-        return;
-      }
-      c.copying = false;
-    } else if (c.writer != kNobody && c.writer != thread &&
-               !(c.writer_atomic && a.kind == AccessKind::kAtomic)) {
-      if (c.writer / kWarpSize != a.warp || !a.clock->ordered(c.writer % kWarpSize, c.writer_tick, lane)) {
-        on_race(lane, Rival{c.writer, c.writer_site,
-                            c.writer_atomic   ? AccessKind::kAtomic
-                            : c.writer_copied ? AccessKind::kCopyLand
-                                              : AccessKind::kWrite});
-      }
+      const bool adds = c.writer_atomic && a.kind == AccessKind::kAtomic;
+      if (adds || (a.kind == AccessKind::kCopyLand && c.writer == thread)) return true;
+      on_race(lane, Rival{c.writer, c.writer_site, AccessKind::kCopyIssue});
+      return false;
     }
+    if (c.writer == kNobody || c.writer == thread || (c.writer_atomic && a.kind == AccessKind::kAtomic))
+      return true;
+    if ((c.writer / kWarpSize != a.warp || !a.clock->ordered(c.writer % kWarpSize, c.writer_tick, lane)) &&
+        !a.knows(thread, c.writer, c.writer_tick)) {
+      on_race(lane, Rival{c.writer, c.writer_site,
+                          c.writer_atomic   ? AccessKind::kAtomic
+                          : c.writer_copied ? AccessKind::kCopyLand
+                                            : AccessKind::kWrite});
+    }
+    return true;
+  }
+
+  template <class OnRace>
+  void touch(Cell& c, int lane, const Actor& a, OnRace&& on_race) {
+    const auto thread = std::uint16_t(a.warp * kWarpSize + lane);
+    if (!meet_writer(c, lane, a, on_race)) return;
+    if (a.kind == AccessKind::kCopyLand) c.copying = false;
     if (a.kind == AccessKind::kRead) {
       note_read(c, 1u << lane, a);
       return;
@@ -253,13 +344,14 @@ class RaceShadow {
     c.writer_copied = a.kind == AccessKind::kCopyLand;
   }
 
-  static void note_read(Cell& c, std::uint32_t lanes, const Actor& a) {
+  void note_read(Cell& c, std::uint32_t lanes, const Actor& a) {
     if ((c.tag & ~Cell::kDisturbed) == a.tag) {
       c.reader_lanes |= lanes;
       return;
     }
     const int warp = c.reader_warp();
     if (warp >= 0 && warp != a.warp) {
+      if (a.clocks != nullptr) keep_reader(c);
       c.other_reader = std::uint16_t(warp * kWarpSize + std::countr_zero(c.reader_lanes));
       c.other_reader_site = c.reader_site;
     }
@@ -271,10 +363,12 @@ class RaceShadow {
 
   /// A write: finds the readers of what it overwrites.
   template <class OnRace>
-  static void tell_readers(const Cell& c, int lane, const Actor& a, OnRace&& on_race) {
+  void tell_readers(Cell& c, int lane, const Actor& a, OnRace&& on_race) {
     const int warp = c.reader_warp();
     if (warp < 0) return;
-    if (warp != a.warp) {
+    if (a.clocks != nullptr) {
+      tell_all_readers(c, lane, a, on_race);
+    } else if (warp != a.warp) {
       on_race(lane, Rival{std::uint16_t(warp * kWarpSize + std::countr_zero(c.reader_lanes)), c.reader_site,
                           AccessKind::kRead});
     } else {
@@ -285,8 +379,52 @@ class RaceShadow {
         break;
       }
     }
-    if (c.other_reader != kNobody && c.other_reader / kWarpSize != a.warp) {
+    if (a.clocks == nullptr && c.other_reader != kNobody && c.other_reader / kWarpSize != a.warp) {
       on_race(lane, Rival{c.other_reader, c.other_reader_site, AccessKind::kRead});
+    }
+  }
+
+  // --- with clocks: a read by one warp may be known to a writer, and that by another one not
+
+  /// The latest reads of a word by the lanes of a warp.
+  struct Reads {
+    std::uint32_t tick, lanes;
+    std::uint16_t site;
+  };
+
+  /// The number of a cell's word; bytes have none.
+  std::size_t word_of(const Cell& c) const {
+    const auto distance = reinterpret_cast<std::uintptr_t>(&c) - reinterpret_cast<std::uintptr_t>(&cells_[0]);
+    return distance / sizeof(Cell);
+  }
+
+  /// The warp that has read last makes room for another one.
+  void keep_reader(const Cell& c) {
+    const std::size_t word = word_of(c);
+    if (!other_readers_ || word >= words_) return;
+    const int warp = c.reader_warp();
+    if (c.other_reader == kNobody) other_readers_[word] = 0;
+    other_readers_[word] |= 1u << warp;
+    reads_[std::size_t(warp)][word] = {c.reader_tick, c.reader_lanes, c.reader_site};
+  }
+
+  template <class OnRace>
+  void tell_all_readers(Cell& c, int lane, const Actor& a, OnRace&& on_race) {
+    const int thread = a.warp * kWarpSize + lane;
+    const auto tell = [&](int warp, const Reads& reads) {
+      for (std::uint32_t rest = reads.lanes; rest != 0; rest &= rest - 1) {
+        const auto reader = std::uint16_t(warp * kWarpSize + std::countr_zero(rest));
+        if (reader == thread || a.knows(thread, reader, reads.tick)) continue;
+        if (warp == a.warp && a.clock->ordered(reader % kWarpSize, reads.tick, lane)) continue;
+        return on_race(lane, Rival{reader, reads.site, AccessKind::kRead});
+      }
+    };
+    tell(c.reader_warp(), {c.reader_tick, c.reader_lanes, c.reader_site});
+    const std::size_t word = word_of(c);
+    if (c.other_reader == kNobody || !other_readers_ || word >= words_) return;
+    for (std::uint32_t rest = other_readers_[word] & ~(1u << c.reader_warp()); rest != 0; rest &= rest - 1) {
+      const int warp = std::countr_zero(rest);
+      tell(warp, reads_[std::size_t(warp)][word]);
     }
   }
 
@@ -295,6 +433,11 @@ class RaceShadow {
   std::size_t words_;
   std::unique_ptr<Cell[]> cells_;
   std::unique_ptr<Cell[]> byte_cells_;  ///< from the first split on
+
+  // See keep_readers().
+  Reserved<std::uint32_t>
+      other_readers_;  ///< by word: of which warps reads_ says more, if it has an other_reader
+  std::array<Reserved<Reads>, kMaxWarps> reads_;  ///< by warp and word
 };
 
 /// Race state of the global memory that one block uses, made page by page.

@@ -11,7 +11,27 @@ namespace {
 
 constexpr std::size_t kMostRanges = 4;
 
-/// {0, 1, 2, 5} -> "0 to 2 and 5". Of many ranges, only the first are listed.
+/// What threads in one place do, as a predicate: "wait in __syncwarp() at kernel.cuh:48".
+std::string predicate(const Whereabouts& where, unsigned mask, bool many, const SourceLine& line) {
+  switch (where.state) {
+    case Whereabouts::State::kWaits: {
+      std::string text = (many ? "wait in " : "waits in ") + call_at(line);
+      if (where.mask == 0 || where.mask == mask) return text;
+      std::array<char, 32> with;
+      std::snprintf(with.data(), with.size(), " with mask 0x%08x", where.mask);
+      return text + with.data();
+    }
+    case Whereabouts::State::kRuns: return (many ? "keep running at " : "keeps running at ") + line.text;
+    case Whereabouts::State::kReturned: return many ? "have returned" : "has returned";
+    case Whereabouts::State::kPassed:
+      return (many ? "have gone on to " : "has gone on to ") + line.text + ", and returned";
+    case Whereabouts::State::kExecuted: return many ? "have executed it" : "has executed it";
+  }
+  return "?";
+}
+
+}  // namespace
+
 std::string list(const std::vector<int>& members, const std::function<std::string(int)>& name_of) {
   std::vector<std::pair<int, int>> ranges;
   for (const int member : members) {
@@ -35,26 +55,6 @@ std::string list(const std::vector<int>& members, const std::function<std::strin
   return left_out == 0 ? text : text + " and " + std::to_string(left_out) + " more";
 }
 
-/// What threads in one place do, as a predicate: "wait in __syncwarp() at kernel.cuh:48".
-std::string predicate(const Whereabouts& where, unsigned mask, bool many, const SourceLine& line) {
-  switch (where.state) {
-    case Whereabouts::State::kWaits: {
-      std::string text = (many ? "wait in " : "waits in ") + call_at(line);
-      if (where.mask == 0 || where.mask == mask) return text;
-      std::array<char, 32> with;
-      std::snprintf(with.data(), with.size(), " with mask 0x%08x", where.mask);
-      return text + with.data();
-    }
-    case Whereabouts::State::kRuns: return (many ? "keep running at " : "keeps running at ") + line.text;
-    case Whereabouts::State::kReturned: return many ? "have returned" : "has returned";
-    case Whereabouts::State::kPassed:
-      return (many ? "have gone on to " : "has gone on to ") + line.text + ", and returned";
-  }
-  return "?";
-}
-
-}  // namespace
-
 std::string call_at(const SourceLine& line) {
   return (line.built_in.empty() ? "a call" : line.built_in + "()") + " at " + line.text;
 }
@@ -64,7 +64,8 @@ std::string describe(const std::vector<Group>& groups, const std::string& what,
                      const std::function<SourceLine(std::uintptr_t)>& line_of) {
   const unsigned mask = groups.front().where.mask;
   const auto words = [&](const Group& group, bool many) {
-    if (&group == &groups.front()) return std::string(many ? "wait there" : "waits there");
+    if (group.where == groups.front().where && group.where.state == Whereabouts::State::kWaits)
+      return std::string(many ? "wait there" : "waits there");
     return predicate(group.where, mask, many, line_of(group.where.pc));
   };
   std::string text;
@@ -73,13 +74,14 @@ std::string describe(const std::vector<Group>& groups, const std::string& what,
     if (done[i]) continue;
     std::vector<int> members;
     for (std::size_t j = i; j < groups.size(); ++j) {  // several instructions may have the same line
-      if (words(groups[j], true) != words(groups[i], true)) continue;
+      if (groups[j].of != groups[i].of || words(groups[j], true) != words(groups[i], true)) continue;
       done[j] = true;
       members.insert(members.end(), groups[j].members.begin(), groups[j].members.end());
     }
     std::sort(members.begin(), members.end());
     const bool many = members.size() > 1;
-    text += "\n    " + what + (many ? "s " : " ") + list(members, name_of) + " " + words(groups[i], many);
+    text += "\n    " + what + (many ? "s " : " ") + list(members, name_of) + groups[i].of + " " +
+            words(groups[i], many);
   }
   return text;
 }

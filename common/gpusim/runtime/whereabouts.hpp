@@ -19,10 +19,12 @@ struct Whereabouts {
     kRuns,      ///< has accessed memory for long without coming to any of them
     kReturned,  ///< before it came there
     kPassed,    ///< has gone on without it, and then returned
+    kExecuted,  ///< has executed the operation, which does not wait
   };
   State state = State::kReturned;
-  std::uintptr_t pc = 0;  ///< kWaits: of the call; kRuns: of the basic block; kPassed: of its latest access
-  unsigned mask = 0;      ///< of the operation of a warp
+  std::uintptr_t pc =
+      0;  ///< kWaits, kExecuted: of the call; kRuns: of the basic block; kPassed: of its latest access
+  unsigned mask = 0;  ///< of the operation of a warp
 
   auto operator<=>(const Whereabouts&) const = default;
 };
@@ -31,7 +33,11 @@ struct Whereabouts {
 struct Group {
   Whereabouts where;
   std::vector<int> members;
+  std::string of = {};  ///< " of block (1,0,0)" if the report is about several blocks
 };
+
+/// {0, 1, 2, 5} -> "0 to 2 and 5". Of many ranges, only the first are listed.
+std::string list(const std::vector<int>& members, const std::function<std::string(int)>& name_of);
 
 /// A line for each place:
 ///

@@ -171,9 +171,12 @@ def show_failure(
             console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
         stops = finding.kind == "crash" or finding.kind in diagnosis.DEFECTS
-        # A program with blanks may never get to what is wrong if the others are solved.
-        if stops and checking.BLANK not in verdict.exercises.values():
-            options = f"--exercise --variant {finding.variant} {finding.arguments}"
+        states = verdict.exercises
+        is_alone = states.get(number) == checking.WRONG  # the others were solved
+        # A program with blanks may never get to what is wrong outside of them.
+        if stops and (is_alone or checking.BLANK not in states.values()):
+            what = f"--answer {number}" if is_alone else "--exercise"
+            options = f"{what} --variant {finding.variant} {finding.arguments}"
             console.say(f"gdb:   ./learn debug {exercise.number} {options}")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")

@@ -1,0 +1,64 @@
+/// @file
+/// What each variant of chapter 09 chooses: its sizes.
+#pragma once
+
+namespace fa::ch09 {
+
+/// How a kernel divides the problem. A warpgroup has 64 queries: wgmma multiplies 64 rows at a time.
+struct TileChoices {
+  static constexpr int Bc = 128;           ///< keys per tile
+  static constexpr int kStages = 2;        ///< tiles of K and of V in shared memory
+  static constexpr int kQueryBuffers = 1;  ///< tiles of Q, which hold O in the end
+  /// How much a maximum may grow before O is rescaled, in powers of 2, as in chapter 07.
+  static constexpr float kRescaleThreshold = 8.0f;
+};
+
+/// One warpgroup that does everything: two or three such blocks share a multiprocessor.
+template <int d>
+struct OneWarpgroup : TileChoices {
+  static constexpr int kConsumers = 1;
+  static constexpr int Bc = d <= 64 ? 128 : 64;
+};
+
+/// One producer warpgroup and several consumers. A block has a multiprocessor to itself: 64 Ki registers. The compiler gives
+/// every thread the same number; setmaxnreg moves registers from the producer to the consumers.
+template <int d>
+struct Specialised;
+template <>
+struct Specialised<64> : TileChoices {  // 512 threads with 128 registers each
+  static constexpr int kConsumers = 3;
+  static constexpr int kProducerRegisters = 32, kConsumerRegisters = 160;
+};
+template <>
+struct Specialised<128> : TileChoices {  // 384 threads with 168 registers each
+  static constexpr int kConsumers = 2;
+  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
+};
+template <>
+struct Specialised<256> : Specialised<128> {  // O takes 128 registers, and Q and K and V of 80 keys 224 KiB
+  static constexpr int Bc = 80;
+};
+
+/// The choices that were fastest on an H200.
+template <int d>
+struct FinalChoices : Specialised<d> {
+  static constexpr int kQueryBuffers = 2;
+};
+template <>
+struct FinalChoices<64> : Specialised<64> {
+  static constexpr int kStages = 3, kQueryBuffers = 2;
+};
+template <>
+struct FinalChoices<256> : Specialised<256> {};  // there is no room for a second buffer of Q
+
+/// What follows from the choices.
+template <class Element, int kHeadDimension, class Choices>
+struct HopperTiles : Choices {
+  using T = Element;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int Br = 64 * Choices::kConsumers;
+  static constexpr int kPanels = kHeadDim / 64;  ///< a row of a swizzled box has 128 bytes
+  static constexpr int kThreads = 128 * (Choices::kConsumers + (Choices::kConsumers > 1));
+};
+
+}  // namespace fa::ch09

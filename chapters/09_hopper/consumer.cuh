@@ -1,0 +1,121 @@
+/// @file
+/// A consumer warpgroup: its places in the rings, its registers, and how it stores O.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "copies.cuh"
+#include "device/attention.cuh"
+#include "device/convert.cuh"
+#include "device/hopper.cuh"
+#include "device/math.cuh"
+#include "device/reduce.cuh"
+#include "products.cuh"
+#include "shared_tiles.cuh"
+#include "softmax.cuh"
+#include "work.cuh"
+
+namespace fa::ch09 {
+
+/// What the threads of a consumer warpgroup hold.
+template <class Tile>
+struct Consumer {
+  using T = typename Tile::T;
+  static constexpr int kHeadDim = Tile::kHeadDim;
+
+  const Attention<T>& a;
+  SharedTiles<Tile>& s;
+  const int index;                                ///< of this warpgroup among the consumers
+  const int warp_row;                             ///< the first of this warp's 16 rows in the query tile
+  const float factor;                             ///< turns q.k into an exponent of 2: scale * log2 e
+  const std::uint64_t first_q, first_k, first_v;  ///< descriptors of this warpgroup's rows and of stage 0
+
+  Place<Tile::kQueryBuffers> q{};
+  Place<Tile::kStages> k{}, v{};
+
+  Scores<Tile> rS;
+  Probabilities<Tile> rP;
+  Output<Tile> rO;
+  RowState state;
+
+  __device__ __forceinline__ Consumer(const Attention<T>& attention, SharedTiles<Tile>& shared, int consumer)
+      : a(attention),
+        s(shared),
+        index(consumer),
+        warp_row(64 * consumer + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
+        factor(attention.scale * kLog2e),
+        first_q(descriptor(shared.q[0] + 64 * 64 * consumer, 16)),
+        first_k(descriptor(shared.k[0], 16)),
+        first_v(descriptor(shared.v[0], Tile::Bc * 128)) {}
+
+  __device__ __forceinline__ std::uint64_t q_rows() const { return q_rows(q); }
+  __device__ __forceinline__ std::uint64_t q_rows(const Place<Tile::kQueryBuffers>& at) const {
+    return moved(first_q, at.stage * int(sizeof s.q[0]));
+  }
+  __device__ __forceinline__ std::uint64_t k_tile() const {
+    return moved(first_k, k.stage * int(sizeof s.k[0]));
+  }
+  __device__ __forceinline__ std::uint64_t v_tile() const {
+    return moved(first_v, v.stage * int(sizeof s.v[0]));
+  }
+
+  /// Before the first key of a query tile.
+  __device__ __forceinline__ void reset() {
+#pragma unroll
+    for (float& o : rO) o = 0.0f;
+    state = {};
+  }
+
+  /// Lets a tile pass that all rows of this warpgroup are masked in.
+  __device__ __forceinline__ void skip_tile() {
+    k.wait_full(s.k_ring);
+    k.release(s.k_ring);
+    v.wait_full(s.v_ring);
+    v.release(s.v_ring);
+  }
+
+  /// Divides O by its rows' sums and stores it with LSE. O goes to where this warp's queries were, in 16 bits, and from there
+  /// to HBM by TMA, which drops rows past the end.
+  __device__ __forceinline__ void store(const TensorMaps& maps, QueryTile tile) {
+    const int lane = threadIdx.x % 32, first_query = tile.first_query + warp_row;
+    float inv_l[2];
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float l = warp_reduce<4>(state.l[row], Sum());
+      inv_l[row] = inverse_or_zero(l);
+      const int query = first_query + 8 * row + lane / 4;
+      if (lane % 4 == 0 && query < a.seq_q)
+        a.lse[size_t(tile.head) * a.seq_q + query] = l == 0.0f ? -INFINITY : state.m[row] * kLn2 + logf(l);
+    }
+    scale_rows(rO, inv_l);
+    ptx::barrier_sync(8 + index, 128);  // no warp of this warpgroup multiplies Q any more
+    T* sO = s.q[q.stage] + warp_row * 64;
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const int panel = n / 8 * Tile::Br * 64, chunk = n % 8 ^ lane / 4;  // swizzled by the row, modulo 8
+        const std::uint32_t pair = pack<T>(rO[4 * n + 2 * row], rO[4 * n + 2 * row + 1]);
+        *reinterpret_cast<std::uint32_t*>(sO + panel + (8 * row + lane / 4) * 64 + 8 * chunk + lane % 4 * 2) =
+            pair;
+      }
+    }
+    // EXERCISE 4: Make the warp's stores visible to the copy engine, and let lane 0 start the copies of the panels. Wait
+    // until they have read shared memory.
+    ptx::fence_proxy_async();
+    __syncwarp();
+    if (lane == 0) {
+      for (int panel = 0; panel < Tile::kPanels; ++panel)
+        ptx::tma_store(&maps.o, sO + panel * Tile::Br * 64, 64 * panel, first_query, tile.head);
+      ptx::bulk_commit();
+      ptx::bulk_wait_read<0>();
+    }
+    // END 4
+  }
+};
+
+}  // namespace fa::ch09

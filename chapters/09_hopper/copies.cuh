@@ -1,0 +1,81 @@
+/// @file
+/// Copies by TMA: whole tiles, started by one thread.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "device/attention.cuh"
+#include "device/hopper.cuh"
+#include "shared_tiles.cuh"
+#include "work.cuh"
+
+namespace fa::ch09 {
+
+/// How the tensors lie in global memory: [heads of all batches][rows][head_dim], and which boxes are copied.
+struct TensorMaps {
+  CUtensorMap q, k, v;  ///< boxes of 64 columns and a tile's rows
+  CUtensorMap o;        ///< boxes of 64 columns and a warp's 16 rows
+};
+
+/// Starts the copy of a tile of kRows rows. `full` completes its phase when all of it has landed. Rows past the end of the
+/// tensor become zeros.
+template <int kRows, int kHeadDim, class T>
+__device__ __forceinline__ void load_tile(T* s, const CUtensorMap& map, std::uint64_t& full, int first_row,
+                                          int head) {
+  // EXERCISE 1: Announce the bytes of the tile, and start the copies of its panels.
+  ptx::mbarrier_arrive_expect_tx(&full, kRows * kHeadDim * int(sizeof(T)));
+  for (int panel = 0; panel < kHeadDim / 64; ++panel)
+    ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);
+  // END 1
+}
+
+/// The producer's side of a block: one thread that copies tiles as soon as there is room for them.
+template <class Tile>
+struct Producer {
+  const TensorMaps& maps;
+  SharedTiles<Tile>& s;
+  Place<Tile::kQueryBuffers> q{};
+  Place<Tile::kStages> k{}, v{};
+
+  __device__ __forceinline__ void load_q(QueryTile tile) {
+    q.wait_empty(s.q_ring);
+    s.query_tile[q.stage] = tile;
+    load_tile<Tile::Br, Tile::kHeadDim>(s.q[q.stage], maps.q, s.q_ring.full[q.stage], tile.first_query,
+                                        tile.head);
+    q.advance();
+  }
+  /// All that a query tile needs.
+  __device__ __forceinline__ void load(QueryTile tile, const Attention<typename Tile::T>& a) {
+    load_q(tile);
+    load_keys_and_values(key_tiles<Tile>(tile.first_query, Tile::Br, a), a.kv_head(tile.head));
+  }
+  /// Instead of another query tile: there are no more.
+  __device__ __forceinline__ void end() {
+    q.wait_empty(s.q_ring);
+    s.query_tile[q.stage] = {-1, 0};
+    ptx::mbarrier_arrive(&s.q_ring.full[q.stage]);
+  }
+  __device__ __forceinline__ void load_k(int first_key, int kv_head) {
+    k.wait_empty(s.k_ring);
+    load_tile<Tile::Bc, Tile::kHeadDim>(s.k[k.stage], maps.k, s.k_ring.full[k.stage], first_key, kv_head);
+    k.advance();
+  }
+  __device__ __forceinline__ void load_v(int first_key, int kv_head) {
+    v.wait_empty(s.v_ring);
+    load_tile<Tile::Bc, Tile::kHeadDim>(s.v[v.stage], maps.v, s.v_ring.full[v.stage], first_key, kv_head);
+    v.advance();
+  }
+  /// Keys and values from the last tile to the first, in the order in which the products need them.
+  __device__ __forceinline__ void load_keys_and_values(int tiles, int kv_head) {
+    load_k((tiles - 1) * Tile::Bc, kv_head);
+    for (int tile = tiles - 1; tile > 0; --tile) {
+      load_k((tile - 1) * Tile::Bc, kv_head);
+      load_v(tile * Tile::Bc, kv_head);
+    }
+    load_v(0, kv_head);
+  }
+};
+
+}  // namespace fa::ch09

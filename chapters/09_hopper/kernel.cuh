@@ -1,0 +1,497 @@
+/// @file
+/// FlashAttention on Hopper: the copy engine, barriers in shared memory, and products of whole warpgroups.
+///
+/// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], all __half or
+/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1 and any kv_heads that divides heads.
+/// A row that sees no key has O = 0 and LSE = -inf.
+///
+/// All kernels have
+///
+///   block   Tile::kThreads: a producer warpgroup, and Tile::kConsumers for 64 queries each
+///   shared  SharedTiles<Tile>
+///   HBM     reads Q once, and for each query tile the key tiles that its last query sees; writes O and LSE
+///
+/// The grid of the first kernels has a block per query tile. From `persistent` on, there are as many blocks as
+/// multiprocessors, and they take query tiles from a counter that starts at 0.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "choices.cuh"
+#include "consumer.cuh"
+#include "copies.cuh"
+#include "device/attention.cuh"
+#include "device/hopper.cuh"
+#include "products.cuh"
+#include "shared_tiles.cuh"
+#include "softmax.cuh"
+#include "work.cuh"
+
+namespace fa::ch09 {
+
+// --- wgmma: one warpgroup does everything ------------------------------------------------------------------
+
+/// Thread 0 starts the next tile's copies, and all threads multiply.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads)
+    wgmma_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
+  init_barriers(s);
+  const QueryTile tile = query_tile<Tile>(blockIdx.x, a);
+  const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, 0, a);
+  const int kv_head = a.kv_head(tile.head);
+  Producer<Tile> producer{maps, s};
+  if (threadIdx.x == 0) {
+    producer.load_q(tile);
+    for (int n = 0; n < Tile::kStages && n <= keys.last; ++n) {
+      producer.load_k((keys.last - n) * Tile::Bc, kv_head);
+      producer.load_v((keys.last - n) * Tile::Bc, kv_head);
+    }
+  }
+  Consumer<Tile> w(a, s, 0);
+  w.reset();
+  w.q.wait_full(s.q_ring);
+  for (int j = keys.last; j >= 0; --j) {
+    w.k.wait_full(s.k_ring);
+    ptx::wgmma_fence();
+    issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>(w.rS);
+    w.k.release(s.k_ring);
+    if (j >= keys.first_masked) mask<Tile>(w.rS, a, tile.first_query + w.warp_row, j * Tile::Bc);
+    float correction[2];
+    if (raise_maximum<Tile>(w.state, correction, w.rS, w.factor)) scale_rows(w.rO, correction);
+    exponentials<Tile>(w.rS, w.state, w.factor);
+    pack_p<Tile>(w.rP, w.rS);
+    w.v.wait_full(s.v_ring);
+    ptx::wgmma_fence();
+    issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>(w.rO);
+    w.v.release(s.v_ring);
+    if (threadIdx.x == 0 &&
+        j >= Tile::kStages) {  // as soon as the other warps have released these stages too
+      producer.load_k((j - Tile::kStages) * Tile::Bc, kv_head);
+      producer.load_v((j - Tile::kStages) * Tile::Bc, kv_head);
+    }
+  }
+  w.store(maps, tile);
+}
+
+// --- specialised: a producer and consumers ---------------------------------------------------------------------
+
+/// One thread copies, as far ahead as there are stages. The consumers multiply, and share K and V.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    specialised_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
+  init_barriers(s);
+  const int warpgroup = warpgroup_index();
+  const QueryTile tile = query_tile<Tile>(blockIdx.x, a);
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) {
+      Producer<Tile> producer{maps, s};
+      producer.load(tile, a);
+    }
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    Consumer<Tile> w(a, s, warpgroup - 1);
+    const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
+    w.reset();
+    w.q.wait_full(s.q_ring);
+    for (int n = 0; n < keys.hidden; ++n) w.skip_tile();
+    for (int j = keys.last; j >= 0; --j) {
+      w.k.wait_full(s.k_ring);
+      ptx::wgmma_fence();
+      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rS);
+      w.k.release(s.k_ring);
+      if (j >= keys.first_masked) mask<Tile>(w.rS, a, tile.first_query + w.warp_row, j * Tile::Bc);
+      float correction[2];
+      if (raise_maximum<Tile>(w.state, correction, w.rS, w.factor)) scale_rows(w.rO, correction);
+      exponentials<Tile>(w.rS, w.state, w.factor);
+      pack_p<Tile>(w.rP, w.rS);
+      w.v.wait_full(s.v_ring);
+      ptx::wgmma_fence();
+      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rO);
+      w.v.release(s.v_ring);
+    }
+    w.store(maps, tile);
+  }
+}
+
+// --- persistent: blocks that stay ------------------------------------------------------------------------------
+
+/// The producer of all kernels from here on: takes the next query tile that no block has taken, and copies what it needs.
+template <class Tile>
+__device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, const TensorMaps& maps,
+                                        SharedTiles<Tile>& s, int* counter) {
+  Producer<Tile> producer{maps, s};
+  const int tiles = query_tiles<Tile>(a);
+  for (int n = blockIdx.x; n < tiles;) {
+    const int next = gridDim.x + atomicAdd(counter, 1);  // its latency passes during the copies
+    producer.load(query_tile<Tile>(n, a), a);
+    n = next;
+  }
+  producer.end();
+}
+
+/// The consumers of `persistent`: the loop of `specialised`, for one query tile after the other.
+template <class Tile>
+__device__ __forceinline__ void consume(Consumer<Tile>& w, const TensorMaps& maps) {
+  while (true) {
+    w.q.wait_full(w.s.q_ring);
+    const QueryTile tile = w.s.query_tile[w.q.stage];
+    if (tile.head < 0) return;
+    const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, w.a);
+    w.reset();
+    for (int n = 0; n < keys.hidden; ++n) w.skip_tile();
+    for (int j = keys.last; j >= 0; --j) {
+      w.k.wait_full(w.s.k_ring);
+      ptx::wgmma_fence();
+      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rS);
+      w.k.release(w.s.k_ring);
+      if (j >= keys.first_masked) mask<Tile>(w.rS, w.a, tile.first_query + w.warp_row, j * Tile::Bc);
+      float correction[2];
+      if (raise_maximum<Tile>(w.state, correction, w.rS, w.factor)) scale_rows(w.rO, correction);
+      exponentials<Tile>(w.rS, w.state, w.factor);
+      pack_p<Tile>(w.rP, w.rS);
+      w.v.wait_full(w.s.v_ring);
+      ptx::wgmma_fence();
+      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rO);
+      w.v.release(w.s.v_ring);
+    }
+    w.store(maps, tile);
+    w.q.release(w.s.q_ring);
+  }
+}
+
+/// `specialised` with one block per multiprocessor, which computes one query tile after the other. The producer copies the
+/// next one's keys and values while the consumers finish this one.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    persistent_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,
+                         int* counter) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
+  init_barriers(s);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) produce(a, maps, s, counter);
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    Consumer<Tile> w(a, s, warpgroup - 1);
+    consume(w, maps);
+  }
+}
+
+// --- overlapped: the softmax during products of the same warpgroup ---------------------------------------------
+
+/// Q K^T of tile j - 1 and P V of tile j are in flight together. As soon as the scores are there, their softmax runs beside
+/// P V.
+template <bool kMasked, class Tile>
+__device__ __forceinline__ void overlapped_step(Consumer<Tile>& w, int first_query, int j) {
+  // EXERCISE 6: Issue both products, wait for the scores, and turn them into P. Touch O and P only after P V.
+  w.k.wait_full(w.s.k_ring);
+  w.v.wait_full(w.s.v_ring);
+  ptx::wgmma_fence();
+  issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+  ptx::wgmma_commit();
+  issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+  ptx::wgmma_commit();
+  ptx::wgmma_wait<1>(w.rS);
+  w.k.release(w.s.k_ring);
+  if constexpr (kMasked) mask<Tile>(w.rS, w.a, first_query, (j - 1) * Tile::Bc);
+  float correction[2];
+  const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
+  exponentials<Tile>(w.rS, w.state, w.factor);
+  ptx::wgmma_wait<0>(w.rO);
+  w.v.release(w.s.v_ring);
+  if (grew) scale_rows(w.rO, correction);
+  pack_p<Tile>(w.rP, w.rS);
+  // END 6
+}
+
+/// `persistent` with overlapped steps. Masked tiles have a loop of their own.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    overlapped_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,
+                         int* counter) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
+  init_barriers(s);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) produce(a, maps, s, counter);
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    Consumer<Tile> w(a, s, warpgroup - 1);
+    while (true) {
+      w.q.wait_full(s.q_ring);
+      const QueryTile tile = s.query_tile[w.q.stage];
+      if (tile.head < 0) break;
+      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
+      const int first_query = tile.first_query + w.warp_row;
+      w.reset();
+      for (int n = 0; n < keys.hidden; ++n) w.skip_tile();
+
+      // The first tile's scores, with nothing beside them.
+      int j = keys.last;
+      w.k.wait_full(s.k_ring);
+      ptx::wgmma_fence();
+      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rS);
+      w.k.release(s.k_ring);
+      if (j >= keys.first_masked) mask<Tile>(w.rS, a, first_query, j * Tile::Bc);
+      float correction[2];
+      raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
+      exponentials<Tile>(w.rS, w.state, w.factor);
+      pack_p<Tile>(w.rP, w.rS);
+
+      for (; j > 0 && j > keys.first_masked; --j) overlapped_step<true>(w, first_query, j);
+      for (; j > 0; --j) overlapped_step<false>(w, first_query, j);
+
+      // The last tile's P V.
+      w.v.wait_full(s.v_ring);
+      ptx::wgmma_fence();
+      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rO);
+      w.v.release(s.v_ring);
+      w.store(maps, tile);
+      w.q.release(s.q_ring);
+    }
+  }
+}
+
+// --- ping_pong: warpgroups take turns --------------------------------------------------------------------------
+
+/// The right to issue products goes round among the consumers. While one has its turn, the others compute exponentials.
+template <int kConsumers>
+struct Turns {
+  int index;  ///< of this consumer
+
+  // EXERCISE 5: Named barrier 1 + i is consumer i's turn: it waits there with its 128 threads for the 128 of the one before,
+  // which arrive without waiting.
+  __device__ __forceinline__ void take() const { ptx::barrier_sync(1 + index, 256); }
+  __device__ __forceinline__ void pass() const { ptx::barrier_arrive(1 + (index + 1) % kConsumers, 256); }
+  // END 5
+
+  /// Consumer 0 begins. Everyone takes the same number of turns.
+  __device__ __forceinline__ void begin() const {
+    if (index == kConsumers - 1) pass();
+  }
+  /// The last turn passed on is that of consumer 0, who does not need it.
+  __device__ __forceinline__ void end() const {
+    if (index == 0) take();
+  }
+};
+
+/// overlapped_step() with its products in turn.
+template <bool kMasked, class Tile>
+__device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+                                             int first_query, int j) {
+  w.k.wait_full(w.s.k_ring);
+  w.v.wait_full(w.s.v_ring);
+  turn.take();
+  ptx::wgmma_fence();
+  issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+  ptx::wgmma_commit();
+  issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+  ptx::wgmma_commit();
+  turn.pass();
+  ptx::wgmma_wait<1>(w.rS);
+  w.k.release(w.s.k_ring);
+  if constexpr (kMasked) mask<Tile>(w.rS, w.a, first_query, (j - 1) * Tile::Bc);
+  float correction[2];
+  const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
+  exponentials<Tile>(w.rS, w.state, w.factor);
+  ptx::wgmma_wait<0>(w.rO);
+  w.v.release(w.s.v_ring);
+  if (grew) scale_rows(w.rO, correction);
+  pack_p<Tile>(w.rP, w.rS);
+}
+
+/// `overlapped` with turns. A warpgroup takes a turn for every tile of the block, the hidden ones too.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    ping_pong_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,
+                        int* counter) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
+  init_barriers(s);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) produce(a, maps, s, counter);
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    Consumer<Tile> w(a, s, warpgroup - 1);
+    const Turns<Tile::kConsumers> turn{w.index};
+    turn.begin();
+    while (true) {
+      w.q.wait_full(s.q_ring);
+      const QueryTile tile = s.query_tile[w.q.stage];
+      if (tile.head < 0) break;
+      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
+      const int first_query = tile.first_query + w.warp_row;
+      w.reset();
+      for (int n = 0; n < keys.hidden; ++n) {
+        turn.take();
+        turn.pass();
+        w.skip_tile();
+      }
+
+      int j = keys.last;
+      w.k.wait_full(s.k_ring);
+      turn.take();
+      ptx::wgmma_fence();
+      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      ptx::wgmma_commit();
+      turn.pass();
+      ptx::wgmma_wait<0>(w.rS);
+      w.k.release(s.k_ring);
+      if (j >= keys.first_masked) mask<Tile>(w.rS, a, first_query, j * Tile::Bc);
+      float correction[2];
+      raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
+      exponentials<Tile>(w.rS, w.state, w.factor);
+      pack_p<Tile>(w.rP, w.rS);
+
+      for (; j > 0 && j > keys.first_masked; --j) step_in_turn<true>(w, turn, first_query, j);
+      for (; j > 0; --j) step_in_turn<false>(w, turn, first_query, j);
+
+      w.v.wait_full(s.v_ring);
+      turn.take();
+      ptx::wgmma_fence();
+      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      ptx::wgmma_commit();
+      turn.pass();
+      ptx::wgmma_wait<0>(w.rO);
+      w.v.release(s.v_ring);
+      w.store(maps, tile);
+      w.q.release(s.q_ring);
+    }
+    turn.end();
+  }
+}
+
+// --- final: no gap between query tiles ---------------------------------------------------------------------------
+
+/// The step of tiles without a mask.
+template <class Tile>
+struct SearchForMaximum {
+  static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+                                             QueryTile tile, int* /*marks*/) {
+    step_in_turn<false>(w, turn, tile.first_query + w.warp_row, 0);
+  }
+};
+
+/// `ping_pong` with two buffers for Q: the first Q K^T of the next query tile is issued with the last P V of this one, and is
+/// in flight while O is stored.
+///
+/// @tparam Step  what happens with a tile that needs no mask    @param marks  for NoMaximum
+template <class Tile, class Step = SearchForMaximum<Tile>>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    gapless_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, int* counter,
+                      int* marks) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
+  static_assert(Tile::kQueryBuffers == 2);
+  init_barriers(s);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) produce(a, maps, s, counter);
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    Consumer<Tile> w(a, s, warpgroup - 1);
+    const Turns<Tile::kConsumers> turn{w.index};
+    turn.begin();
+    w.q.wait_full(s.q_ring);
+    QueryTile tile = s.query_tile[0];  // a block has at least one
+    w.k.wait_full(s.k_ring);
+    turn.take();
+    ptx::wgmma_fence();
+    issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+    ptx::wgmma_commit();
+    turn.pass();
+    while (true) {
+      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
+      const int first_query = tile.first_query + w.warp_row;
+      int j = keys.last;
+      ptx::wgmma_wait<0>(w.rS);
+      w.reset();
+      w.k.release(s.k_ring);
+      if (keys.hidden > 0) {  // these scores are of a tile that nobody here sees: let it and the others pass
+        for (int n = 1; n < keys.hidden; ++n) {
+          w.v.wait_full(s.v_ring);
+          w.v.release(s.v_ring);
+          w.k.wait_full(s.k_ring);
+          w.k.release(s.k_ring);
+          turn.take();
+          turn.pass();
+        }
+        w.v.wait_full(s.v_ring);
+        w.v.release(s.v_ring);
+        w.k.wait_full(s.k_ring);
+        turn.take();
+        ptx::wgmma_fence();
+        issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+        ptx::wgmma_commit();
+        turn.pass();
+        ptx::wgmma_wait<0>(w.rS);
+        w.k.release(s.k_ring);
+      }
+      if (j >= keys.first_masked) mask<Tile>(w.rS, a, first_query, j * Tile::Bc);
+      float correction[2];
+      raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
+      exponentials<Tile>(w.rS, w.state, w.factor);
+      pack_p<Tile>(w.rP, w.rS);
+
+      for (; j > 0 && j > keys.first_masked; --j) step_in_turn<true>(w, turn, first_query, j);
+      for (; j > 0; --j) Step::run(w, turn, tile, marks);
+
+      Place<Tile::kQueryBuffers> next = w.q;
+      next.advance();
+      next.wait_full(s.q_ring);
+      const QueryTile next_tile = s.query_tile[next.stage];
+      const bool more = next_tile.head >= 0;
+      w.v.wait_full(s.v_ring);
+      if (more) w.k.wait_full(s.k_ring);
+      turn.take();
+      ptx::wgmma_fence();
+      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      ptx::wgmma_commit();
+      // At the very end this multiplies keys by keys, and nobody uses the result: a branch here would make the compiler wait
+      // for every product.
+      issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);
+      ptx::wgmma_commit();
+      turn.pass();
+      ptx::wgmma_wait<1>(w.rO);
+      w.v.release(s.v_ring);
+      w.store(maps, tile);
+      w.q.release(s.q_ring);
+      tile = next_tile;
+      if (!more) break;
+    }
+    ptx::wgmma_wait<0>(w.rS);
+    turn.end();
+  }
+}
+
+}  // namespace fa::ch09

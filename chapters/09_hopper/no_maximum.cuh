@@ -1,0 +1,107 @@
+/// @file
+/// Without a search for the maximum: the last step of chapter 09.
+///
+/// A row's m need not be its maximum. O / l is the same for any m, as long as no 2^(s - m) overflows and not all of them
+/// vanish. fp32 and bf16 have the same exponents, up to 2^127, and the same relative precision for all of them. So m is the
+/// maximum of the first tile and of the masked ones, and the scores of all other tiles are used as they are. fp16 ends at 2^15:
+/// not for fp16.
+///
+/// If l exceeds 2^40, the row is divided by a power of 2, which rounds nothing. If a score lies so far above m that l exceeds
+/// 2^100 at once, the query tile is marked, and a second launch computes it again, with maxima.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+#include "consumer.cuh"
+#include "device/attention.cuh"
+#include "device/hopper.cuh"
+#include "kernel.cuh"
+
+namespace fa::ch09 {
+
+inline constexpr float kLargeSum = 0x1p40f;     ///< more: the row is scaled down
+inline constexpr float kLargestSum = 0x1p100f;  ///< more: 2^(s - m) may have overflowed
+
+/// The place of a query tile among the marks. The first one says whether any tile is marked.
+template <class Tile>
+__device__ __forceinline__ int mark_of(QueryTile tile, const Attention<typename Tile::T>& a) {
+  return 1 + tile.head * ((a.seq_q + Tile::Br - 1) / Tile::Br) + tile.first_query / Tile::Br;
+}
+
+/// Divides rows whose sum is large by a power of 2.
+///
+/// @return  whether there is anything to correct in O: the same in all lanes
+template <class Tile>
+__device__ __forceinline__ bool bound_sum(Consumer<Tile>& w, float (&correction)[2], QueryTile tile,
+                                          int* marks) {
+  correction[0] = correction[1] = 1.0f;
+  if (!__any_sync(kAllLanes, !(fmaxf(w.state.l[0], w.state.l[1]) <= kLargeSum))) return false;
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const float l = warp_reduce<4>(w.state.l[row], Max());  // of any lane
+    if (!(l <= kLargestSum)) marks[0] = marks[mark_of<Tile>(tile, w.a)] = 1;
+    const float shift = l > kLargeSum ? floorf(log2f(l)) : 0.0f;
+    correction[row] = ptx::exp2_approx(-shift);
+    w.state.m[row] += shift;
+    w.state.l[row] *= correction[row];
+  }
+  scale_rows(w.rS, correction);
+  return true;
+}
+
+/// step_in_turn<false>() without raise_maximum().
+template <class Tile>
+struct NoMaximum {
+  static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+                                             QueryTile tile, int* marks) {
+    w.k.wait_full(w.s.k_ring);
+    w.v.wait_full(w.s.v_ring);
+    turn.take();
+    ptx::wgmma_fence();
+    issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+    ptx::wgmma_commit();
+    issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+    ptx::wgmma_commit();
+    turn.pass();
+    ptx::wgmma_wait<1>(w.rS);
+    w.k.release(w.s.k_ring);
+    exponentials<Tile>(w.rS, w.state, w.factor);
+    float correction[2];
+    const bool large = bound_sum(w, correction, tile, marks);
+    ptx::wgmma_wait<0>(w.rO);
+    w.v.release(w.s.v_ring);
+    if (large) scale_rows(w.rO, correction);
+    pack_p<Tile>(w.rP, w.rS);
+  }
+};
+
+/// The second launch: `persistent` for the marked query tiles alone. Nearly always there are none.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    repair_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,
+                     const int* marks) {
+  if (marks[0] == 0) return;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
+  init_barriers(s);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) {
+      Producer<Tile> producer{maps, s};
+      for (int n = blockIdx.x; n < query_tiles<Tile>(a); n += gridDim.x) {
+        const QueryTile tile = query_tile<Tile>(n, a);
+        if (marks[mark_of<Tile>(tile, a)] != 0) producer.load(tile, a);
+      }
+      producer.end();
+    }
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    Consumer<Tile> w(a, s, warpgroup - 1);
+    consume(w, maps);
+  }
+}
+
+}  // namespace fa::ch09

@@ -1,0 +1,61 @@
+/// @file
+/// Makes the tensor maps of chapter 09, on the host.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "copies.cuh"
+#include "device/attention.cuh"
+#include "device/launch.cuh"
+
+namespace fa::ch09 {
+
+/// The map of a tensor [heads][rows][cols] for boxes of 64 columns, swizzled over 128 bytes.
+///
+/// @param tensor  at a multiple of 16 bytes    @param box_rows  at most 256
+/// @throws std::invalid_argument  if the driver refuses the map; CudaError  if there is no such driver
+template <class T>
+CUtensorMap tensor_map(const T* tensor, std::int64_t heads, std::int64_t rows, int cols, int box_rows) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  FA_CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                 cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess)
+    throw std::runtime_error("the driver has no cuTensorMapEncodeTiled: it must be of CUDA 12 or newer");
+  constexpr auto type =
+      std::is_same_v<T, __nv_bfloat16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  // From the innermost dimension: its stride is that of an element, and is not given.
+  const cuuint64_t lengths[] = {cuuint64_t(cols), cuuint64_t(rows), cuuint64_t(heads)};
+  const cuuint64_t strides[] = {cols * sizeof(T), rows * cols * sizeof(T)};
+  const cuuint32_t box[] = {64, cuuint32_t(box_rows), 1}, steps[] = {1, 1, 1};
+  CUtensorMap map;
+  const CUresult status = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function)(
+      &map, type, 3, const_cast<T*>(tensor), lengths, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) {
+    throw std::invalid_argument("no tensor map for " + std::to_string(heads) + " x " + std::to_string(rows) +
+                                " x " + std::to_string(cols) + " elements at address " +
+                                std::to_string(reinterpret_cast<std::uintptr_t>(tensor)) +
+                                ": the address must be a multiple of 16");
+  }
+  return map;
+}
+
+/// The maps of a kernel with these tiles. @param q_rows  of a box of Q
+template <class Tile>
+TensorMaps tensor_maps(const Attention<typename Tile::T>& a, int q_rows) {
+  const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
+  return {.q = tensor_map(a.q, heads, a.seq_q, Tile::kHeadDim, q_rows),
+          .k = tensor_map(a.k, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
+          .v = tensor_map(a.v, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
+          .o = tensor_map(a.o, heads, a.seq_q, Tile::kHeadDim, 16)};
+}
+
+}  // namespace fa::ch09

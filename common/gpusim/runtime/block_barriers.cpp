@@ -1,0 +1,275 @@
+/// @file
+/// mbarriers and named barriers.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "gpusim/runtime/block.hpp"
+
+namespace gpusim {
+
+// --- inside a fiber
+
+void BlockRunner::mbarrier_init(const void* barrier, int arrivals, const void* pc) {
+  require(90, "mbarrier", pc);
+  const auto address = reinterpret_cast<std::uintptr_t>(barrier);
+  check_mbarrier(address, pc);
+  post({.kind = Operation::Kind::kInit, .barrier = address, .value = arrivals}, pc);
+}
+
+void BlockRunner::mbarrier_arrive(const void* barrier, int bytes, const void* pc) {
+  require(90, "mbarrier", pc);
+  const auto address = reinterpret_cast<std::uintptr_t>(barrier);
+  check_mbarrier(address, pc);
+  post({.kind = Operation::Kind::kArrive, .barrier = address, .value = bytes}, pc);
+}
+
+void BlockRunner::mbarrier_wait(const void* barrier, int parity, const void* pc) {
+  require(90, "mbarrier", pc);
+  const auto address = reinterpret_cast<std::uintptr_t>(barrier);
+  check_mbarrier(address, pc);
+  if (parity != 0 && parity != 1)
+    misuse(pc, {"a wait for parity " + std::to_string(parity) + " of ", name_of(address, pc),
+                ": must be 0 or 1"});
+  Thread& t = *current_;
+  t.state = State::kMbarrier;
+  t.sync_pc = pc;
+  t.mask = 0;
+  t.value = parity;
+  t.barrier = address;
+  ++waits_;
+  suspend();
+}
+
+void BlockRunner::barrier_sync(int id, int threads, const void* pc) {
+  require(70, "barrier", pc);
+  check_named_barrier(id, threads, pc);
+  if (id == 0) {
+    sync_threads(0, pc);
+    return;
+  }
+  Thread& t = *current_;
+  t.state = State::kNamedBarrier;
+  t.sync_pc = pc;
+  t.mask = 0;
+  t.value = id;
+  t.party = threads;
+  t.arrived = false;
+  ++waits_;
+  suspend();
+}
+
+void BlockRunner::barrier_arrive(int id, int threads, const void* pc) {
+  require(70, "barrier", pc);
+  check_named_barrier(id, threads, pc);
+  post({.kind = Operation::Kind::kNamedArrive, .barrier = std::uintptr_t(id), .value = threads}, pc);
+}
+
+void BlockRunner::check_mbarrier(std::uintptr_t address, const void* pc) {
+  if (address - shared_base_ >= shared_bytes_)
+    trap(DefectKind::kOutOfBounds, Space::kShared, address, 8, AccessKind::kAtomic, pc);
+  check_shared(address, 8, AccessKind::kCopyIssue, pc, true);
+  variables_[variable_of_word_[(address - shared_base_) / 4]].touched = true;
+}
+
+void BlockRunner::check_named_barrier(int id, int threads, const void* pc) {
+  std::string what;
+  if (id < 0 || id > 15) {
+    what = "there is no barrier " + std::to_string(id) + ": must be 0 to 15";
+  } else if (threads <= 0 || threads % kWarpSize != 0) {
+    what = "barrier " + std::to_string(id) + " for " + std::to_string(threads) +
+           " threads: must be a multiple of 32";
+  } else if (threads > thread_count_) {
+    what = "barrier " + std::to_string(id) + " for " + std::to_string(threads) + " threads: the block has " +
+           std::to_string(thread_count_);
+  } else if (id == 0 && threads != thread_count_) {
+    what = "barrier 0 is __syncthreads(), for all " + std::to_string(thread_count_) +
+           " threads of the block, not for " + std::to_string(threads);
+  }
+  if (!what.empty()) misuse(pc, {what});
+}
+
+/// Ends the thread that runs.
+void BlockRunner::misuse(const void* pc, std::vector<Piece> message) {
+  {
+    const OutsideKernel outside;
+    fail(current_->linear, DefectKind::kMisuse, pc, std::move(message));
+  }
+  stop();
+}
+
+// --- when the log is processed
+
+Mbarrier* BlockRunner::find_mbarrier(std::uintptr_t address) {
+  const auto at = mbarrier_at_.find(address);
+  return at == mbarrier_at_.end() ? nullptr : &mbarriers_[at->second];
+}
+
+/// An operation on the object in shared memory, which competes only with others and with the initialisation.
+void BlockRunner::use_mbarrier(AccessKind kind, std::uintptr_t address, int thread, const void* pc) {
+  const InstructionKey key = InstructionKey::make(pc, 8, kind, Space::kShared);
+  const Actor actor = actor_of(key, thread / kWarpSize);
+  shared_shadow_.access(
+      address - shared_base_, 8, 1u << thread % kWarpSize, actor,
+      [&](int lane, const Rival& rival) { found_race(key, address, actor, lane, rival); },
+      [](std::size_t, std::size_t, int) {}, [](std::size_t) {});
+}
+
+void BlockRunner::init_mbarrier(const Operation& operation, int thread, const void* pc) {
+  constexpr int kMost = (1 << 20) - 1;
+  const std::uintptr_t address = operation.barrier;
+  if (operation.value < 1 || operation.value > kMost) {
+    return fail(thread, DefectKind::kMisuse, pc,
+                {name_of(address, pc), " is initialised for " + std::to_string(operation.value) +
+                                           " arrivals: must be 1 to " + std::to_string(kMost)});
+  }
+  if (const Mbarrier* old = find_mbarrier(address)) {
+    return fail(thread, DefectKind::kMisuse, pc,
+                {name_of(address, pc), " is initialised a second time, after ", Piece::line(old->init_pc)});
+  }
+  use_mbarrier(AccessKind::kWrite, address, thread, pc);
+  Mbarrier barrier;
+  barrier.address = address;
+  barrier.expected = barrier.missing = std::uint32_t(operation.value);
+  barrier.sequence = new_sequence({Sequence::Kind::kLoad, int(mbarriers_.size())});
+  barrier.initializer = thread;
+  barrier.init_pc = pc;
+  mbarrier_at_[address] = mbarriers_.size();
+  mbarriers_.push_back(std::move(barrier));
+}
+
+bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, const void* pc) {
+  const std::string expects = " expects " + std::to_string(b.expected) +
+                              (b.expected == 1 ? " arrival" : " arrivals") + " in a phase: ";
+  if (b.missing == 0) {
+    complain(thread, DefectKind::kMisuse, pc,
+             {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
+                                          ", is not complete until its bytes have landed"});
+    if (!try_complete(b)) {
+      trapped_ = true;
+      return false;
+    }
+  } else if (b.phase != 0 && !clocks_.knows(thread, b.sequence, b.phase - 1)) {
+    std::vector<Piece> text{name_of(b.address, pc), expects + "this may be one more in " +
+                                                        phase_name(b.phase - 1) +
+                                                        ", because the thread has not waited for that phase"};
+    if (const IdleWait& idle = threads_[thread].idle_wait; idle.pc != nullptr) {
+      text.push_back("\n    its wait at ");
+      text.push_back(Piece::line(idle.pc));
+      text.push_back(" returned at once: it had waited for " + phase_name(idle.phase) + ", of ");
+      text.push_back(name_of(idle.barrier, idle.pc));
+      text.push_back(" before");
+    }
+    complain(thread, DefectKind::kMisuse, pc, std::move(text));
+  }
+  b.arrive_pc = pc;
+  if (operation.value != 0) b.expect_pc = pc;
+  b.bytes += operation.value;
+  release(thread, b.gathered);
+  if (--b.missing == 0 && b.bytes == 0 && b.in_flight.empty()) {
+    next_phase(b);
+    if (b.expected == 1) learn(thread, {b.sequence, b.phase - 1});
+  }
+  return true;
+}
+
+/// Completes the phase if nothing is missing but bytes in flight: they land now.
+bool BlockRunner::try_complete(Mbarrier& b) {
+  if (b.missing != 0) return false;
+  const std::int64_t in_flight = b.bytes_in_flight();
+  if (b.bytes > in_flight) return false;
+  if (b.bytes < in_flight) {
+    const BulkCopy& last = *b.in_flight.back();
+    std::vector<Piece> text{
+        name_of(b.address, last.pc),
+        " expects too few bytes: " + std::to_string(b.bytes) + " are announced in " + phase_name(b.phase)};
+    if (b.expect_pc != nullptr && b.bytes != 0) {
+      text.push_back(" (");
+      text.push_back(Piece::line(b.expect_pc));
+      text.push_back(")");
+    }
+    text.push_back(", and copies deliver " + std::to_string(in_flight) +
+                   ": it can be complete before all of them have landed");
+    complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
+  }
+  for (const auto& copy : b.in_flight) land_load(*copy);
+  b.landed = std::move(b.in_flight);
+  b.in_flight.clear();
+  next_phase(b);
+  return true;
+}
+
+void BlockRunner::next_phase(Mbarrier& b) {
+  ++b.phase;
+  b.missing = b.expected;
+  b.bytes = 0;
+  b.gathered.resize(clocks_.stride());
+  b.gathered[clocks_.component(b.sequence)] = b.phase;
+  b.complete = b.gathered;
+  idle_rounds_ = 0;
+}
+
+/// Lets those threads of a warp go on whose barriers are complete.
+void BlockRunner::settle_waits(int warp) {
+  bool released = false;
+  for (int i = warp * kWarpSize; i < std::min((warp + 1) * kWarpSize, thread_count_); ++i) {
+    Thread& t = threads_[i];
+    if (t.state == State::kMbarrier) {
+      settle_mbarrier(t);
+    } else if (t.state == State::kNamedBarrier && !t.arrived) {
+      t.arrived = true;
+      if (!has_clocks_) start_clocks();
+      named_barriers_[std::size_t(t.value)].waiting.push_back(i);
+      released |= come_to(t.value, t.party, i, t.sync_pc);
+    }
+    if (trapped_) return;
+  }
+  if (released) ++warps_[warp].clock.tick;
+}
+
+void BlockRunner::settle_mbarrier(Thread& t) {
+  Mbarrier* const b = find_mbarrier(t.barrier);
+  if (b == nullptr) {
+    return fail(t.linear, DefectKind::kMisuse, t.sync_pc,
+                {"no thread has initialised ", name_of(t.barrier, t.sync_pc)});
+  }
+  if (int(b->phase & 1) == t.value && !try_complete(*b)) return;
+  use_mbarrier(AccessKind::kAtomic, t.barrier, t.linear, t.sync_pc);
+  acquire(t.linear, b->complete);
+  const auto number = std::size_t(b - mbarriers_.data());
+  if (t.last_waits.size() <= number) t.last_waits.resize(mbarriers_.size());
+  if (b->phase != 0 && t.last_waits[number].phase == b->phase)
+    t.idle_wait = {t.barrier, b->phase - 1, t.sync_pc};
+  t.last_waits[number] = {b->phase, t.sync_pc};
+  t.state = State::kReady;
+  --waits_;
+}
+
+/// A thread comes to a named barrier.
+bool BlockRunner::come_to(int id, int threads, int thread, const void* pc) {
+  NamedBarrier& b = named_barriers_[std::size_t(id)];
+  if (b.threads == 0) {
+    b.threads = threads;
+    b.pc = pc;
+  }
+  if (b.threads != threads) {
+    fail(thread, DefectKind::kMisuse, pc,
+         {"barrier " + std::to_string(id) + " is for " + std::to_string(threads) + " threads here, for " +
+              std::to_string(b.threads) + " at ",
+          Piece::line(b.pc)});
+    return false;
+  }
+  release(thread, b.gathered);
+  if (++b.arrived < b.threads) return true;
+  for (const int waiting : b.waiting) {
+    acquire(waiting, b.gathered);
+    threads_[waiting].state = State::kReady;
+    --waits_;
+  }
+  b = {};
+  idle_rounds_ = 0;
+  return true;
+}
+
+}  // namespace gpusim

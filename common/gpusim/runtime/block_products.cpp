@@ -1,0 +1,607 @@
+/// @file
+/// The products of warpgroups: issue, groups, waits, and what may not be touched meanwhile.
+///
+/// A warp issues its part of a product when its 32 lanes are there; it does not wait for the other warps. The product is
+/// computed when the fourth warp has issued it. A wait ends when the products that it covers have been computed, so that
+/// it tells of all four warps' rows, and of all that they have read.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpusim/runtime/block.hpp"
+
+namespace gpusim {
+namespace {
+
+using Kind = WarpgroupOp::Kind;
+
+constexpr std::size_t kChunkBytes = 16;
+
+/// The rules that a report of DefectKind::kWgmma may be about.
+enum ProductRule : std::uint8_t {
+  kAccumulatorInFlight = 1,
+  kOperandInFlight,
+  kUnnamedAccumulator,
+  kNamedInFlight,
+  kNoFence,
+  kNeverWaited,
+  kDifferentOps,
+  kDifferentOperands,
+  kNoWarpgroup,
+  kOtherShape,
+  kBadDescriptor,
+};
+
+const char* instruction_name(Kind kind) {
+  switch (kind) {
+    case Kind::kFence: return "wgmma_fence()";
+    case Kind::kProduct: return "wgmma()";
+    case Kind::kCommit: return "wgmma_commit()";
+    case Kind::kWait: return "wgmma_wait()";
+    case Kind::kDecrease: return "setmaxnreg_dec()";
+    case Kind::kIncrease: return "setmaxnreg_inc()";
+  }
+  return "?";
+}
+
+std::string element(const char* array, std::size_t index) {
+  return std::string(array) + "[" + std::to_string(index) + "]";
+}
+
+std::string hexadecimal(std::uint64_t value) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (; value != 0 || text.empty(); value /= 16) text.insert(text.begin(), kDigits[value % 16]);
+  return "0x" + text;
+}
+
+/// What two threads of a warpgroup say differently: "the descriptor of B is 0x10 in", empty if nothing.
+struct Difference {
+  std::string what, one, other;
+};
+Difference difference(const WarpgroupOp& a, const WarpgroupOp& b) {
+  const auto number = [](bool add) { return std::string(add ? "true" : "false"); };
+  if (a.kind != Kind::kProduct) return {};
+  if (!a.a_in_registers && a.a != b.a) return {"the descriptor of A", hexadecimal(a.a), hexadecimal(b.a)};
+  if (a.b != b.b) return {"the descriptor of B", hexadecimal(a.b), hexadecimal(b.b)};
+  if (a.add != b.add) return {"add", number(a.add), number(b.add)};
+  return {};
+}
+
+std::uintptr_t address_of(const void* pc) { return reinterpret_cast<std::uintptr_t>(pc); }
+
+}  // namespace
+
+std::vector<Piece> with_lines(const std::string& text, const Places& places) {
+  std::vector<Piece> result;
+  std::size_t begin = 0;
+  for (std::size_t mark = text.find('{'); mark != std::string::npos; mark = text.find('{', begin)) {
+    result.emplace_back(text.substr(begin, mark - begin));
+    result.push_back(Piece::line(places[std::size_t(text[mark + 1] - '0')]));
+    begin = mark + 3;
+  }
+  result.emplace_back(text.substr(begin));
+  return result;
+}
+
+// --- inside a fiber
+
+void BlockRunner::warpgroup_op(WarpgroupOperand& operand) {
+  Warp& w = warps_[current_->linear / kWarpSize];
+  const bool waits = operand.op.kind == Kind::kWait || operand.op.kind == Kind::kIncrease;
+  warp_rendezvous(~0u, waits ? device::WarpOp::kWarpgroupWait : device::WarpOp::kWarpgroup, &operand, nullptr,
+                  operand.op.pc);
+  if (std::exchange(w.products.has_arrived, false)) {  // the first lane that continues
+    const OutsideKernel outside;
+    process_warpgroup_op(current_->linear / kWarpSize);
+  }
+  register_time_ = w.products.time;
+}
+
+/// A wait has named these registers: they may be used from here on.
+void BlockRunner::wgmma_finished(const float* registers, int count, bool by_wait, const void* pc) {
+  if (register_time_ == 0) return;
+  bool told = !by_wait;
+  for (int i = 0; i < count; ++i) {
+    if (!register_uses_.contains(registers + i)) return;
+    RegisterUse& use = register_uses_.at(registers + i);
+    if (use.time() == RegisterUse::kUnnamed) {
+      use = {};
+    } else if (use.time() == RegisterUse::kInFlight && !std::exchange(told, true)) {
+      const OutsideKernel outside;
+      const InFlight product = product_of(current_->linear, address_of(registers + i));
+      product_defect(kNamedInFlight, current_->linear, {pc, product.pc, product.left_by}, [&] {
+        return "wgmma_wait() at {0} names " + std::string(product.array) +
+               ", which is still in flight after it, in thread " + triple(current_->index) + " of " +
+               block_name() + "\n    the product was issued at {1}" +
+               why_in_flight(product, current_->linear);
+      });
+    }
+  }
+}
+
+/// An access to a local variable of a thread of a warpgroup that uses products.
+void BlockRunner::note_register(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc) {
+  if (!register_uses_.contains(address)) return;
+  const auto now = RegisterUse::make(register_time_, kind != AccessKind::kRead, pc);
+  const std::uintptr_t end = address + size;
+  for (address -= address % RegisterUses::kWord; address < end; address += RegisterUses::kWord) {
+    RegisterUse& use = register_uses_.at(address);
+    if (use.time() >= RegisterUse::kUnnamed) [[unlikely]] {
+      found_early_use(address, use, kind, pc);
+    } else if (use.time() != register_time_ || !use.is_write()) {
+      use = now;
+    }
+  }
+}
+
+/// What the thread knows of the registers at this address is stale, or a product is at work on them.
+void BlockRunner::found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc) {
+  const OutsideKernel outside;
+  const char* const verb = kind == AccessKind::kRead ? " read" : " written";
+  const int thread = current_->linear;
+  if (use.time() == RegisterUse::kUnnamed) {
+    const auto issue = use.pc(address_of(pc));
+    product_defect(kUnnamedAccumulator, thread, {pc, reinterpret_cast<const void*>(issue)}, [&] {
+      return "Accumulator" + std::string(verb) + " at {0}, but no wgmma_wait() names it, by thread " +
+             triple(current_->index) + " in " + block_name() +
+             "\n    the product was issued at {1}: the compiler may move this access above the wait";
+    });
+    return;
+  }
+  const InFlight product = product_of(thread, address);
+  if (product.array == nullptr) return;
+  const bool is_a = product.of_a;
+  const Places places{pc, product.pc, product.left_by};
+  product_defect(is_a ? kOperandInFlight : kAccumulatorInFlight, thread, places, [&] {
+    return (is_a ? "Register " : "Accumulator ") + element(product.array, product.index) +
+           (is_a ? " of A" : "") + verb + " at {0} before the wait, by thread " + triple(current_->index) +
+           " in " + block_name() + "\n    the product was issued at {1}" + why_in_flight(product, thread);
+  });
+}
+
+// --- for a warp, when its lanes have come
+
+/// The product in flight that uses the registers of a thread at an address.
+BlockRunner::InFlight BlockRunner::product_of(int thread, std::uintptr_t address) const {
+  const WarpProducts& products = warps_[thread / kWarpSize].products;
+  const auto lane = std::size_t(thread % kWarpSize);
+  for (const auto& tile : products.tiles) {
+    const std::uintptr_t offset = address - address_of(tile->arrays[lane]);
+    if (offset < std::size_t(tile->count) * sizeof(float))
+      return {"d", offset / sizeof(float), false, tile->group, tile->pc, tile->left_by};
+  }
+  for (const OperandRegisters& a : products.a) {
+    const std::uintptr_t offset = address - address_of(a.arrays[lane]);
+    if (offset < 4 * sizeof(std::uint32_t))
+      return {"a", offset / sizeof(std::uint32_t), true, a.group, a.pc, a.left_by};
+  }
+  return {};
+}
+
+/// The end of a report, in which {2} is product.left_by.
+std::string BlockRunner::why_in_flight(const InFlight& product, int thread) const {
+  const WarpProducts& products = warps_[thread / kWarpSize].products;
+  if (product.group >= products.group()) return ", and no wgmma_commit() has followed";
+  if (product.left_by == nullptr) return ", and no wgmma_wait() has followed";
+  return "; the wgmma_wait() at {2} leaves its group in flight";
+}
+
+/// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
+template <class Words>
+void BlockRunner::product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words) {
+  const FindingKey key{.kind = DefectKind::kWgmma,
+                       .pc = address_of(places[0]),
+                       .rival_pc = address_of(places[1]),
+                       .space = Space::kShared,
+                       .rule = rule};
+  found(key, [&](Example& e) {
+    fill(e, thread, Space::kShared, shared_base_);
+    e.message = with_lines("Wgmma error detected. " + words(), places);
+  });
+}
+
+/// Whether a wait of this warp may end: the products that it covers have been computed, or the registers are free.
+bool BlockRunner::wait_is_over(int warp, const WarpgroupOp& wait) const {
+  if (wait.kind == Kind::kIncrease) return has_registers(warp, wait.count);
+  const WarpProducts& products = warps_[warp].products;
+  const std::uint32_t covered = products.covered(wait.count);
+  if (covered == 0) return true;
+  return warpgroups_[warp / kWarpgroupWarps].products >= products.commits[covered - 1];
+}
+
+void BlockRunner::process_warpgroup_op(int warp) {
+  WarpProducts& products = warps_[warp].products;
+  const WarpgroupOperand& first = *products.arrived[0];
+  const WarpgroupOp& op = first.op;
+  if (warp / kWarpgroupWarps * kWarpgroupWarps + kWarpgroupWarps > warp_count_ ||
+      thread_count_ % kWarpSize != 0) {
+    product_defect(kNoWarpgroup, warp * kWarpSize, {op.pc}, [&] {
+      return std::string(instruction_name(op.kind)) + " at {0} needs a warpgroup of 128 threads: warp " +
+             std::to_string(warp) + " of " + block_name() + " belongs to none\n    the block has " +
+             std::to_string(thread_count_) + " threads";
+    });
+    stop();
+  }
+  for (int lane = 1; lane < kWarpSize; ++lane)
+    compare_operands(op, warp * kWarpSize, products.arrived[std::size_t(lane)]->op, warp * kWarpSize + lane);
+  PendingOp& pending = reach(warp, op);
+  switch (op.kind) {
+    case Kind::kFence:
+      register_uses_.cover(stacks_, kMaxThreads * kStackStride);
+      products.time = register_uses_.next_time();
+      break;
+    case Kind::kProduct: issue_product(warp, pending); break;
+    case Kind::kCommit: products.commits.push_back(products.issued); break;
+    case Kind::kWait: {
+      const std::uint32_t covered = products.covered(op.count);
+      finish_products(warp, covered, op.pc);
+      if (covered == 0 || products.commits[covered - 1] == 0) break;
+      const Completion last{warpgroups_[std::size_t(warp / kWarpgroupWarps)].sequence,
+                            products.commits[covered - 1] - 1};
+      for (int lane = 0; lane < kWarpSize; ++lane) learn(warp * kWarpSize + lane, last);
+      break;
+    }
+    case Kind::kDecrease:
+    case Kind::kIncrease: set_registers(warp, op); break;
+  }
+  complete_ops(warp / kWarpgroupWarps);
+}
+
+/// All threads of a warpgroup must say the same.
+void BlockRunner::compare_operands(const WarpgroupOp& one, int thread, const WarpgroupOp& other,
+                                   int other_thread) {
+  const Difference d = difference(one, other);
+  if (d.what.empty()) return;
+  product_defect(kDifferentOperands, other_thread, {one.pc}, [&] {
+    return "The threads of a warpgroup in " + block_name() + " issue different products at {0}\n    " +
+           d.what + " is " + d.one + " in thread " + triple(block_dim_.at(std::uint64_t(thread))) + ", and " +
+           d.other + " in thread " + triple(block_dim_.at(std::uint64_t(other_thread)));
+  });
+  stop();
+}
+
+/// The warp executes its next operation, which has to be that of the warpgroup's other warps.
+PendingOp& BlockRunner::reach(int warp, const WarpgroupOp& op) {
+  Warpgroup& group = warpgroups_[warp / kWarpgroupWarps];
+  WarpProducts& products = warps_[warp].products;
+  const std::size_t index = products.reached++ - group.done;
+  const int thread = warp * kWarpSize;
+  if (index == group.pending.size()) {
+    group.pending.push_back({.op = op, .first_thread = thread});
+  } else {
+    const WarpgroupOp& known = group.pending[index].op;
+    if (known.pc != op.pc) {
+      product_defect(kDifferentOps, thread, {known.pc, op.pc}, [&] {
+        return "The warps of warpgroup " + std::to_string(warp / kWarpgroupWarps) + " in " + block_name() +
+               " do not execute the same instructions\n    warp " +
+               std::to_string(group.pending[index].first_thread / kWarpSize) + " executes " +
+               instruction_name(known.kind) + " at {0}, and warp " + std::to_string(warp) + " executes " +
+               instruction_name(op.kind) + " at {1}";
+      });
+      stop();
+    }
+    compare_operands(known, group.pending[index].first_thread, op, thread);
+  }
+  PendingOp& pending = group.pending[index];
+  pending.warps |= 1u << warp % kWarpgroupWarps;
+  return pending;
+}
+
+void BlockRunner::issue_product(int warp, PendingOp& pending) {
+  WarpProducts& products = warps_[warp].products;
+  const WarpgroupOp& op = pending.op;
+  begin_reads(warp, pending);
+  if (op.a_in_registers) take_operand_registers(warp, pending);
+  pending.tiles[std::size_t(warp % kWarpgroupWarps)] = &take_accumulators(warp, op);
+  ++products.issued;
+}
+
+/// Checks that no ordinary access to a register comes between the latest fence and the product.
+void BlockRunner::check_fence(int thread, const void* registers, int index, bool of_a,
+                              const WarpgroupOp& op) {
+  const WarpProducts& products = warps_[thread / kWarpSize].products;
+  const RegisterUse use = products.time == 0 ? RegisterUse() : register_uses_.at(registers);
+  if (products.time != 0 && (use.time() != products.time || (of_a && !use.is_write()))) return;
+  const auto* used = products.time == 0 ? nullptr : reinterpret_cast<const void*>(use.pc(address_of(op.pc)));
+  product_defect(kNoFence, thread, {op.pc, used}, [&] {
+    const std::string what = of_a ? "register " + element("a", std::size_t(index)) + " of A"
+                                  : "accumulator " + element("d", std::size_t(index));
+    return used == nullptr
+               ? "No wgmma_fence() before the first product, at {0}, in " + block_name()
+               : "No wgmma_fence() between the " + std::string(use.is_write() ? "write" : "read") + " of " +
+                     what + " at {1} and the product at {0}, by thread " +
+                     triple(block_dim_.at(std::uint64_t(thread))) + " in " + block_name();
+  });
+}
+
+/// The accumulators of a warp are in flight from here on: their arrays hold NaN.
+AccumulatorTile& BlockRunner::take_accumulators(int warp, const WarpgroupOp& op) {
+  WarpProducts& products = warps_[warp].products;
+  const float* const first = products.arrived[0]->d;
+  const auto known = std::find_if(products.tiles.begin(), products.tiles.end(), [&](const auto& t) {
+    return t->arrays[0] == first && t->count == op.count;
+  });
+  if (known != products.tiles.end()) {
+    (*known)->group = products.group();
+    (*known)->pc = op.pc;
+    (*known)->left_by = nullptr;
+    return **known;
+  }
+  register_uses_.cover(stacks_, kMaxThreads * kStackStride);
+  auto tile = std::make_unique<AccumulatorTile>();
+  tile->count = op.count;
+  tile->group = products.group();
+  tile->pc = op.pc;
+  tile->values.resize(std::size_t(kWgmmaRows * tile->n()));
+  const auto in_flight = RegisterUse::make(RegisterUse::kInFlight, true, op.pc);
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const int thread = warp * kWarpSize + lane;
+    float* const d = products.arrived[std::size_t(lane)]->d;
+    tile->arrays[std::size_t(lane)] = d;
+    for (int i = 0; i < op.count; ++i) {
+      tile->values[std::size_t(accumulator_row(lane, i) * tile->n() + accumulator_column(lane, i))] = d[i];
+      RegisterUse& use = register_uses_.at(d + i);
+      if (use.time() == RegisterUse::kInFlight) {
+        const InFlight product = product_of(thread, address_of(d + i));
+        product_defect(kOtherShape, thread, {op.pc, product.pc, product.left_by}, [&] {
+          return "The product at {0} uses registers that are in flight in thread " +
+                 triple(block_dim_.at(std::uint64_t(thread))) + " of " + block_name() +
+                 "\n    another product, of another shape, was issued at {1}" +
+                 why_in_flight(product, thread);
+        });
+        stop();
+      }
+      check_fence(thread, d + i, i, false, op);
+      use = in_flight;
+    }
+    std::memset(d, 0xff, std::size_t(op.count) * sizeof(float));
+  }
+  products.tiles.push_back(std::move(tile));
+  return *products.tiles.back();
+}
+
+/// Copies the warp's rows of A from its registers, which are in flight from here on.
+void BlockRunner::take_operand_registers(int warp, PendingOp& pending) {
+  WarpProducts& products = warps_[warp].products;
+  const WarpgroupOp& op = pending.op;
+  pending.a.resize(std::size_t(kWarpgroupWarps * kWgmmaRows * kWgmmaK));
+  float* const rows = &pending.a[std::size_t(warp % kWarpgroupWarps * kWgmmaRows * kWgmmaK)];
+  const auto known = std::find_if(products.a.begin(), products.a.end(), [&](const OperandRegisters& a) {
+    return a.arrays[0] == products.arrived[0]->a;
+  });
+  OperandRegisters& registers = known != products.a.end() ? *known : products.a.emplace_back();
+  registers.group = products.group();
+  registers.pc = op.pc;
+  registers.left_by = nullptr;
+  register_uses_.cover(stacks_, kMaxThreads * kStackStride);
+  const auto in_flight = RegisterUse::make(RegisterUse::kInFlight, false, op.pc);
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const std::uint32_t* const a = products.arrived[std::size_t(lane)]->a;
+    registers.arrays[std::size_t(lane)] = a;
+    std::uint32_t values[4];
+    std::copy_n(a, 4, values);
+    widen_registers(values, op.shape.type, lane, rows);
+    for (int i = 0; i < 4; ++i) {
+      if (!register_uses_.contains(a + i)) break;  // constants of the program
+      RegisterUse& use = register_uses_.at(a + i);
+      if (use.time() < RegisterUse::kUnnamed) check_fence(warp * kWarpSize + lane, a + i, i, true, op);
+      use = in_flight;
+    }
+  }
+}
+
+/// Finishes the operations that all four warps have executed.
+void BlockRunner::complete_ops(int warpgroup) {
+  Warpgroup& group = warpgroups_[warpgroup];
+  constexpr unsigned kAll = (1u << kWarpgroupWarps) - 1;
+  while (!group.pending.empty() && group.pending.front().warps == kAll) {
+    if (group.pending.front().op.kind == Kind::kProduct) {
+      compute_product(group.pending.front());
+      ++group.products;
+    }
+    group.pending.pop_front();
+    ++group.done;
+  }
+}
+
+/// Where an operand's chunks are in shared memory. @param mn  its size in the dimension that is not k
+void BlockRunner::find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn,
+                              std::vector<std::uintptr_t>& chunks) {
+  const auto matrix = MatrixDescriptor::of(is_a ? op.a : op.b);
+  const bool mn_major = is_a ? op.shape.transposed_a : op.shape.transposed_b;
+  const std::uintptr_t start = address_of(shared_pointer(matrix.start));
+  const std::string name = is_a ? "A" : "B";
+  const StaticVariable* const variable = start != 0 ? variable_at(start - shared_base_) : nullptr;
+  if (variable == nullptr) {
+    product_defect(kBadDescriptor, thread, {op.pc}, [&] {
+      return "The descriptor of " + name + " at {0} begins outside of shared memory, in " + block_name() +
+             "\n    its start address is " + hexadecimal(matrix.start);
+    });
+    stop();
+  }
+  const std::uintptr_t begin = shared_base_ + variable->offset, end = begin + variable->bytes;
+  const ChunkGrid grid = chunks_of(mn, mn_major);
+  chunks.resize(std::size_t(grid.count));
+  for (int i = 0; i < grid.count; ++i) {
+    const int row = i / grid.per_row, column = i % grid.per_row;
+    const std::uintptr_t chunk = start + chunk_address(matrix, mn_major, row, column) - matrix.start;
+    if (chunk < begin || chunk + kChunkBytes > end) {
+      product_defect(kBadDescriptor, thread, {op.pc}, [&] {
+        const int x = mn_major ? 8 * column : row, k = mn_major ? row : 8 * column;
+        const auto index = [](int number) { return "[" + std::to_string(number) + "]"; };
+        return "The descriptor of " + name + " at {0} reaches outside of its array, in " + block_name() +
+               "\n    " + name + (is_a ? index(x) + index(k) : index(k) + index(x)) + " is " +
+               place_in(variable->name, begin, end, chunk);
+      });
+      stop();
+    }
+    chunks[std::size_t(i)] = chunk;
+  }
+}
+
+/// From here on, a warp's part of a product reads shared memory.
+void BlockRunner::begin_reads(int warp, PendingOp& pending) {
+  const WarpgroupOp& op = pending.op;
+  Warpgroup& group = warpgroups_[std::size_t(warp / kWarpgroupWarps)];
+  const int thread = warp * kWarpSize;
+  if (pending.b_chunks.empty()) {
+    find_chunks(thread, op, false, 2 * op.count, pending.b_chunks);
+    if (!op.a_in_registers) find_chunks(thread, op, true, kWarpgroupWarps * kWgmmaRows, pending.a_chunks);
+  }
+  if (group.sequence == 0) group.sequence = new_sequence({Sequence::Kind::kProduct, warp});
+  const Completion product{group.sequence, warps_[warp].products.issued};
+  const auto read = [&](const std::vector<std::uintptr_t>& chunks, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count;) {  // neighbours together
+      std::size_t next = i + 1;
+      while (next < first + count && chunks[next] == chunks[next - 1] + kChunkBytes) ++next;
+      async_read(thread, product, chunks[i], (next - i) * kChunkBytes, op.pc);
+      i = next;
+    }
+  };
+  read(pending.b_chunks, 0, pending.b_chunks.size());
+  if (op.a_in_registers) return;
+  if (op.shape.transposed_a) return read(pending.a_chunks, 0, pending.a_chunks.size());
+  const std::size_t share = pending.a_chunks.size() / kWarpgroupWarps;  // of the warp's rows
+  read(pending.a_chunks, std::size_t(warp % kWarpgroupWarps) * share, share);
+}
+
+void BlockRunner::compute_product(const PendingOp& pending) {
+  const WarpgroupOp& op = pending.op;
+  const int n = 2 * op.count;
+  const auto widen = [&](const std::vector<std::uintptr_t>& chunks, int mn, bool mn_major, auto&& widen_one) {
+    const ChunkGrid grid = chunks_of(mn, mn_major);
+    for (int i = 0; i < grid.count; ++i) {
+      widen_one(reinterpret_cast<const void*>(chunks[std::size_t(i)]), i / grid.per_row, i % grid.per_row);
+    }
+  };
+  widen(pending.b_chunks, n, op.shape.transposed_b, [&](const void* chunk, int row, int column) {
+    widen_chunk(chunk, op.shape.type, op.shape.transposed_b, row, column, n, product_b_);
+  });
+  if (!op.a_in_registers) {
+    widen(pending.a_chunks, kWarpgroupWarps * kWgmmaRows, op.shape.transposed_a,
+          [&](const void* chunk, int row, int column) {
+            widen_chunk(chunk, op.shape.type, op.shape.transposed_a, row, column, product_a_);
+          });
+  }
+  const float* const a = op.a_in_registers ? pending.a.data() : product_a_.values.data();
+  for (int warp = 0; warp < kWarpgroupWarps; ++warp) {
+    std::vector<float>& d = pending.tiles[std::size_t(warp)]->values;
+    if (!op.add) std::fill(d.begin(), d.end(), 0.0f);
+    multiply_rows(a + warp * kWgmmaRows * kWgmmaK, product_b_.values.data(), d.data(), n);
+  }
+  ++tally.ops.wgmma;
+  tally.ops.mma_units += n / 2;
+}
+
+/// A wait: the accumulators that no later group uses get their values.
+void BlockRunner::finish_products(int warp, std::uint32_t covered, const void* pc) {
+  WarpProducts& products = warps_[warp].products;
+  const auto landed = [&](AccumulatorTile& tile) {
+    if (tile.group >= covered) {
+      tile.left_by = pc;
+      return false;
+    }
+    const auto unnamed = RegisterUse::make(RegisterUse::kUnnamed, true, tile.pc);
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      float* const d = tile.arrays[std::size_t(lane)];
+      for (int i = 0; i < tile.count; ++i) {
+        d[i] = tile.values[std::size_t(accumulator_row(lane, i) * tile.n() + accumulator_column(lane, i))];
+        register_uses_.at(d + i) = unnamed;
+      }
+    }
+    return true;
+  };
+  std::erase_if(products.tiles, [&](const auto& tile) { return landed(*tile); });
+  std::erase_if(products.a, [&](OperandRegisters& a) {
+    if (a.group >= covered) {
+      a.left_by = pc;
+      return false;
+    }
+    for (const std::uint32_t* registers : a.arrays) {
+      for (int i = 0; i < 4 && register_uses_.contains(registers); ++i) register_uses_.at(registers + i) = {};
+    }
+    return true;
+  });
+}
+
+/// The last thread of a warp ends.
+void BlockRunner::end_products(int warp) {
+  WarpProducts& products = warps_[warp].products;
+  for (const auto& tile : products.tiles) {
+    const bool committed = tile->group < products.group();
+    product_defect(kNeverWaited, warp * kWarpSize, {tile->pc}, [&] {
+      return "Warp " + std::to_string(warp) + " of " + block_name() +
+             " ends while a product is in flight\n    it was issued at {0}, and " +
+             (committed ? "no wgmma_wait() covers its group" : "no wgmma_commit() has followed");
+    });
+    for (float* d : tile->arrays) {
+      for (int i = 0; i < tile->count; ++i) register_uses_.at(d + i) = {};
+    }
+  }
+  for (const OperandRegisters& a : products.a) {
+    for (const std::uint32_t* registers : a.arrays) {
+      for (int i = 0; i < 4 && register_uses_.contains(registers); ++i) register_uses_.at(registers + i) = {};
+    }
+  }
+  products.tiles.clear();
+  products.a.clear();
+}
+
+/// At the end of the block, or when none of its threads can go on: reports an operation that only some warps of a
+/// warpgroup have executed. False: there is none, or the missing warps wait for something else.
+bool BlockRunner::report_missing_warps() {
+  const auto may_blame = [&](const Thread& t) {
+    return t.state == State::kDone || t.state == State::kBlockSync;
+  };
+  for (int g = 0; g * kWarpgroupWarps < warp_count_; ++g) {
+    if (warpgroups_[g].pending.empty()) continue;
+    const PendingOp& pending = warpgroups_[g].pending.front();
+    const int begin = g * kWarpgroupWarps * kWarpSize;
+    bool blame = true;
+    std::vector<gpusim::Group> groups{{{Whereabouts::State::kExecuted, address_of(pending.op.pc)}, {}}};
+    Thread waiting;
+    for (int i = begin; i < begin + kWarpgroupWarps * kWarpSize; ++i) {
+      const Thread& t = threads_[i];
+      const bool executed = (pending.warps >> (i - begin) / kWarpSize & 1) != 0;
+      blame &= executed || may_blame(t);
+      const Whereabouts where = executed ? groups[0].where : whereabouts(t, waiting);
+      auto group =
+          std::find_if(groups.begin(), groups.end(), [&](const Group& o) { return o.where == where; });
+      if (group == groups.end()) group = groups.insert(group, {where, {}});
+      group->members.push_back(i);
+    }
+    if (!blame) continue;
+    Example found;
+    found.detail = "Divergent thread(s) in warpgroup " + std::to_string(g) + " of " + block_name() + ": " +
+                   std::to_string(groups[0].members.size()) + " of 128 threads";
+    found.groups = std::move(groups);
+    const auto elsewhere = std::find_if(found.groups.begin() + 1, found.groups.end(), [](const Group& o) {
+      return o.where.state == Whereabouts::State::kWaits;
+    });
+    const std::uintptr_t rival_pc = elsewhere != found.groups.end() ? elsewhere->where.pc : 0;
+    add_divergence(&threads_[pending.first_thread], pending.op.pc, std::move(found), rival_pc);
+    return true;
+  }
+  return false;
+}
+
+/// Before a block, and after one that was abandoned.
+void BlockRunner::reset_products() {
+  bool in_flight = false;
+  for (int w = 0; w < warp_count_; ++w) {
+    in_flight |= !warps_[w].products.tiles.empty() || !warps_[w].products.a.empty();
+    warps_[w].products = {};
+  }
+  for (Warpgroup& group : warpgroups_) group = {};
+  if (in_flight) register_uses_.clear();
+  register_time_ = 0;
+}
+
+}  // namespace gpusim

@@ -1,0 +1,73 @@
+/// @file
+/// Who knows what has happened: vector clocks of the threads of a block, for barriers that only some of them pass.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gpusim/runtime/access.hpp"
+
+namespace gpusim {
+
+/// Whoever has this clock knows what component c did before its time clock[c]. The first components are the threads of the
+/// block, whose time is the tick of their WarpClock; then come the sequences of asynchronous operations
+/// (async_shared.hpp), whose time counts completed operations.
+using Clock = std::vector<std::uint32_t>;
+
+class ThreadClocks {
+ public:
+  /// Writers in the race shadow from this number on are sequences.
+  static constexpr std::uint16_t kFirstSequence = kMaxThreads;
+
+  /// Begins a block, in which nobody knows anything.
+  void start(int threads) {
+    threads_ = std::size_t(threads);
+    sequences_ = 0;
+    stride_ = (threads_ + kSpare) / kUnit * kUnit;
+    known_.assign(threads_ * stride_, 0);
+  }
+
+  /// A new sequence. Its number is kFirstSequence or more.
+  std::uint16_t new_sequence();
+
+  std::uint32_t* row(int thread) { return &known_[std::size_t(thread) * stride_]; }
+  const std::uint32_t* row(int thread) const { return &known_[std::size_t(thread) * stride_]; }
+  std::size_t stride() const { return stride_; }
+
+  /// The component of a thread or a sequence.
+  std::size_t component(std::uint16_t actor) const {
+    return actor < kFirstSequence ? actor : threads_ + (actor - kFirstSequence);
+  }
+
+  /// Whether `thread` knows what an actor did at a time. Of another thread of its warp: through barriers, or its WarpClock.
+  bool knows(int thread, std::uint16_t actor, std::uint32_t time) const {
+    return row(thread)[component(actor)] > time;
+  }
+  /// The thread learns what the actor has done before that time.
+  void learn(int thread, std::uint16_t actor, std::uint32_t time) {
+    std::uint32_t& known = row(thread)[component(actor)];
+    known = std::max(known, time);
+  }
+  /// The thread learns what the clock says.
+  void acquire(int thread, const Clock& clock) { join(row(thread), clock.data(), clock.size()); }
+  /// The clock learns what the thread knows of others: what it did itself, the caller adds.
+  void release(int thread, Clock& clock) const {
+    clock.resize(stride_);
+    join(clock.data(), row(thread), stride_);
+  }
+
+  static void join(std::uint32_t* into, const std::uint32_t* from, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) into[i] = std::max(into[i], from[i]);
+  }
+
+ private:
+  static constexpr std::size_t kUnit = 16;
+  static constexpr std::size_t kSpare = 64 + kUnit - 1;  ///< room for sequences, until there are more
+
+  std::size_t threads_ = 0, sequences_ = 0, stride_ = 0;
+  std::vector<std::uint32_t> known_;  ///< a row for each thread
+};
+
+}  // namespace gpusim
