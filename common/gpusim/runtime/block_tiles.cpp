@@ -68,8 +68,7 @@ void BlockRunner::check_tile(int thread, const WarpgroupOp& op, bool is_a,
           (here->row != above->row + 1 || here->column != above->column)) {
         const bool in_eight = row % 8 != 0;
         return misplaced(i - grid.per_row, *above, i, *here,
-                         in_eight ? "a row of the box has " + std::to_string(here->box->row_bytes) +
-                                        " bytes, the base offset is " + std::to_string(matrix.base_offset)
+                         in_eight ? "a row of the box has " + std::to_string(here->box->row_bytes) + " bytes"
                          : in_pattern == 0 && mn_major ? leading
                                                        : stride);
       }
@@ -82,7 +81,11 @@ void BlockRunner::check_tile(int thread, const WarpgroupOp& op, bool is_a,
       const bool next_panel =
           panel_ends && here->row != left->row && here->row % here->box->rows == left->row % left->box->rows;
       if (next || next_panel) continue;
-      return misplaced(i - 1, *left, i, *here, in_pattern == 0 && mn_major ? stride : leading);
+      const std::string base = "the base offset is " + std::to_string(matrix.base_offset);
+      return misplaced(i - 1, *left, i, *here,
+                       in_pattern == 0 && mn_major                   ? stride
+                       : in_pattern == 0 || column % in_pattern == 0 ? leading
+                                                                     : base);
     }
   }
 }
