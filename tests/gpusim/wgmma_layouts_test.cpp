@@ -1,0 +1,47 @@
+// Compares the simulator's model of wgmma with what a GPU does: where in shared memory it takes the elements of a matrix
+// from, and how it adds up 16 products.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "gpusim/runtime/wgmma.hpp"
+#include "wgmma_layouts.hpp"
+#include "wgmma_sums.hpp"
+
+namespace gpusim {
+namespace {
+
+nlohmann::json measured() {
+  std::ifstream file(FA_SOURCE_DIR "/docs/results/wgmma_layouts.json");
+  EXPECT_TRUE(file) << "docs/results/wgmma_layouts.json is missing";
+  return nlohmann::json::parse(file);
+}
+
+TEST(WgmmaModel, TakesElementsFromWhereAGpuDoes) {
+  const auto layouts = gpusim_test::matrix_layouts();
+  const auto hashes = measured().at("places");
+  ASSERT_EQ(hashes.size(), layouts.size());
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const gpusim_test::MatrixLayout& l = layouts[i];
+    const std::uint64_t bits = std::uint64_t(l.start) >> 4 | std::uint64_t(l.leading) >> 4 << 16 |
+                               std::uint64_t(l.stride) >> 4 << 32 | std::uint64_t(l.base_offset) << 49 |
+                               std::uint64_t(l.mode) << 62;
+    const auto matrix = MatrixDescriptor::of(bits);
+    const ChunkGrid grid = chunks_of(l.is_a ? 64 : 128, l.transposed);
+    gpusim_test::PlacesHash hash;
+    for (int c = 0; c < grid.count; ++c)
+      hash.add(int(chunk_address(matrix, l.transposed, c / grid.per_row, c % grid.per_row)));
+    ASSERT_EQ(hash.value(), hashes[i].get<std::uint32_t>())
+        << (l.is_a ? "A" : "B") << (l.transposed ? ", MN-major" : ", K-major") << ", mode " << l.mode
+        << ", start " << l.start << ", leading " << l.leading << ", stride " << l.stride << ", base offset "
+        << l.base_offset;
+  }
+}
+
+}  // namespace
+}  // namespace gpusim
