@@ -43,5 +43,33 @@ TEST(WgmmaModel, TakesElementsFromWhereAGpuDoes) {
   }
 }
 
+TEST(WgmmaModel, AddsAsAGpuDoes) {
+  const auto problems = gpusim_test::sums();
+  const auto results = measured().at("sums");
+  ASSERT_EQ(results.size(), problems.size());
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const gpusim_test::Sum& p = problems[i];
+    const auto type = p.is_half ? device::MmaType::kFloat16 : device::MmaType::kBFloat16;
+    constexpr int kN = 8;
+    OperandPanel a = {}, b = {};
+    for (int row = 0; row < kWgmmaRows; ++row) {  // all rows and all columns are the same
+      widen_chunk(p.a, type, false, row, 0, a);
+      widen_chunk(p.a + 8, type, false, row, 1, a);
+    }
+    for (int column = 0; column < kN; ++column) {
+      widen_chunk(p.b, type, false, column, 0, kN, b);
+      widen_chunk(p.b + 8, type, false, column, 1, kN, b);
+    }
+    Exponents a_exponents, b_exponents;
+    find_exponents(a.values.data(), kWgmmaRows * kWgmmaK, type, a_exponents);
+    find_exponents(b.values.data(), kWgmmaK * kN, type, b_exponents);
+    std::vector<float> d(kWgmmaRows * kN, p.c);
+    multiply_rows(a.values.data(), a_exponents.data(), b.values.data(), b_exponents.data(), d.data(), kN);
+    for (const float sum : d)
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(sum), results[i].get<std::uint32_t>())
+          << "sum " << i << ": " << sum;
+  }
+}
+
 }  // namespace
 }  // namespace gpusim

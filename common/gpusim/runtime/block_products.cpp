@@ -467,10 +467,14 @@ void BlockRunner::compute_product(const PendingOp& pending) {
           });
   }
   const float* const a = op.a_in_registers ? pending.a.data() : product_a_.values.data();
+  find_exponents(a, std::size_t(kWarpgroupWarps * kWgmmaRows * kWgmmaK), op.shape.type, a_exponents_);
+  find_exponents(product_b_.values.data(), std::size_t(kWgmmaK * n), op.shape.type, b_exponents_);
   for (int warp = 0; warp < kWarpgroupWarps; ++warp) {
     std::vector<float>& d = pending.tiles[std::size_t(warp)]->values;
     if (!op.add) std::fill(d.begin(), d.end(), 0.0f);
-    multiply_rows(a + warp * kWgmmaRows * kWgmmaK, product_b_.values.data(), d.data(), n);
+    const int first = warp * kWgmmaRows * kWgmmaK;
+    multiply_rows(a + first, a_exponents_.data() + first, product_b_.values.data(), b_exponents_.data(),
+                  d.data(), n);
   }
   ++tally.ops.wgmma;
   tally.ops.mma_units += n / 2;
