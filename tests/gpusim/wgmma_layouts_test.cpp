@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <vector>
 
 #include "gpusim/runtime/wgmma.hpp"
@@ -68,6 +70,36 @@ TEST(WgmmaModel, AddsAsAGpuDoes) {
     for (const float sum : d)
       ASSERT_EQ(std::bit_cast<std::uint32_t>(sum), results[i].get<std::uint32_t>())
           << "sum " << i << ": " << sum;
+  }
+}
+
+/// Easy columns are computed side by side; next to a column that is not easy, they are computed one by one.
+TEST(WgmmaModel, AddsInTheSameWayBesideSpecialNumbers) {
+  constexpr int kN = 16;
+  std::mt19937 random(3);
+  std::uniform_int_distribution<int> value(-255, 255), exponent(-20, 20);
+  OperandPanel a = {}, b = {};
+  for (float& x : a.values) x = std::ldexp(float(value(random)), exponent(random));
+  for (float& x : b.values) x = std::ldexp(float(value(random)), exponent(random));
+  std::vector<float> d(kWgmmaRows * kN);
+  for (float& x : d) x = std::ldexp(float(value(random)), exponent(random));
+  Exponents a_exponents, b_exponents;
+  const auto multiply = [&] {
+    find_exponents(a.values.data(), kWgmmaRows * kWgmmaK, device::MmaType::kBFloat16, a_exponents);
+    find_exponents(b.values.data(), kWgmmaK * kN, device::MmaType::kBFloat16, b_exponents);
+    std::vector<float> result = d;
+    multiply_rows(a.values.data(), a_exponents.data(), b.values.data(), b_exponents.data(), result.data(),
+                  kN);
+    return result;
+  };
+  const std::vector<float> easy = multiply();
+  for (int k = 0; k < kWgmmaK; ++k) b.values[std::size_t(k * kN + 5)] = std::ldexp(1.0f, 90);
+  const std::vector<float> mixed = multiply();
+  for (int m = 0; m < kWgmmaRows; ++m) {
+    for (int column = 0; column < kN; ++column) {
+      const auto i = std::size_t(m * kN + column);
+      EXPECT_TRUE(column == 5 || easy[i] == mixed[i]) << m << ' ' << column;
+    }
   }
 }
 
