@@ -578,6 +578,7 @@ class BlockRunner {
   RegisterUses register_uses_;
   LandedBoxes landed_boxes_;
   OperandPanel product_a_, product_b_;
+  Exponents a_exponents_, b_exponents_;
   int launch_registers_ = 0;  ///< of each thread
   int free_registers_ = 0;    ///< that the block's warps have given back
 
