@@ -477,9 +477,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_fence();
       issue_pv<Tile>(w.rO, w.rP, w.v_tile());
       ptx::wgmma_commit();
-      // At the very end, this multiplies what the buffers still hold, and nobody uses the result. A branch here would make
-      // the compiler wait for every product.
-      issue_qk<Tile>(w.rS, w.q_rows(next), w.k_tile());
+      // At the very end this multiplies keys by keys, and nobody uses the result: a branch here would make the compiler wait
+      // for every product.
+      issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);
       ptx::wgmma_commit();
       turn.pass();
       ptx::wgmma_wait<1>(w.rO);
