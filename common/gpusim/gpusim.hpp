@@ -79,6 +79,10 @@ struct Report {
   std::map<std::string, GlobalCounters> tensors;  ///< by allocation name
   SharedCounters shared;
   OpCounters ops;
+  std::map<std::string, std::int64_t> early_waits;  ///< ops.over_waited, by the source line of the wait
+  /// With GPUSIM_PROFILE=1: the basic blocks (code without a jump) that threads have run through in each function of a kernel
+  /// and in those that it calls, also if they are inlined, once per thread. Empty without. Depends on the compiler.
+  std::map<std::string, std::int64_t> blocks_of_function;
   std::vector<Defect> defects;
 
   GlobalCounters total() const;

@@ -88,8 +88,8 @@ const std::vector<Column>& columns() {
        }},
       {"HBM bytes", "predicted",
        [](const VariantResult& r) {
-         if (r.skipped) return std::optional<Cell>();
-         return std::optional(Cell((r.predicted.at_least ? ">= " : "") + bytes_cell(r.predicted.bytes())));
+         if (r.skipped) return Cell();
+         return Cell((r.predicted.at_least ? ">= " : "") + bytes_cell(r.predicted.bytes()));
        }},
       {"HBM bytes", "counted",
        [](const VariantResult& r) {
@@ -335,6 +335,8 @@ Json to_json(const VariantResult& result) {
                    {"shuffles", counted.shuffles},
                    {"votes", counted.votes},
                    {"over_waited", counted.over_waited}};
+    if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;
+    if (!counted.blocks_of_function.empty()) json["blocks_of_function"] = counted.blocks_of_function;
     json["defects"] = Json::array();
   }
   for (const Defect& defect : result.defects) {

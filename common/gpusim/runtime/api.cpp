@@ -279,7 +279,8 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigne
 }
 
 cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void* kernel,
-                                   void (*body)(const void*), const void* arguments) {
+                                   void (*body)(const void*), const void* arguments,
+                                   std::initializer_list<std::int64_t> integers) {
   const dim3 grid = config.gridDim;
   const dim3 block = config.blockDim;
   const auto in_range = [](unsigned value, unsigned most) { return value >= 1 && value <= most; };
@@ -300,6 +301,7 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
                                         body,
                                         arguments,
                                         kernel,
+                                        integers,
                                         cluster});
   // Only the run shows which static variables a kernel has. A device refuses the launch instead.
   const bool has_limit = limit != dynamic_shared_limits().end();

@@ -80,8 +80,6 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
     expects_clocks_ = false;
   }
   window_.clear();
-  body_ = launch.body;
-  arguments_ = launch.arguments;
   cluster_ = nullptr;
   rank_ = 0;
   thread_count_ = int(block_dim_.volume());

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -33,6 +34,7 @@
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
 #include "gpusim/runtime/products.hpp"
+#include "gpusim/runtime/profile.hpp"
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/sites.hpp"
 
@@ -51,7 +53,9 @@ struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
   SharedCounters shared;
   OpCounters ops;
+  BlockCounts blocks;  ///< if is_profiling()
   Findings findings;
+  std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
 };
 
@@ -106,6 +110,8 @@ class BlockRunner {
 
   /// A basic block begins. @param frame  see LoopTracker
   void on_block(const void* pc, const void* frame) {
+    if (profiling_) [[unlikely]]
+      count_block(pc);
     LoopTracker& loops = current_->loops;
     if (loops.goes_on(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame)))
         [[likely]] {
@@ -115,6 +121,7 @@ class BlockRunner {
     }
   }
   void change_loop(const void* pc, const void* frame);
+  void count_block(const void* pc);
 
   /// An array, wherever it is, has no element with this index. Ends the thread.
   [[noreturn]] void index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc);
@@ -230,7 +237,7 @@ class BlockRunner {
     CopyClock copies;  // as far as the log has been processed
     ClusterClock cluster;
     BulkGroups bulk;
-    std::vector<LastWait> last_waits;         ///< by mbarrier
+    std::vector<LastWait> last_waits;  ///< by mbarrier
     IdleWait idle_wait;
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
@@ -326,8 +333,8 @@ class BlockRunner {
                            InstructionKey key);
   void explain_async(Example& example, InstructionKey instruction, std::uintptr_t address,
                      const Rival& rival) const;
-  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address, const Mbarrier& barrier,
-                    std::uint16_t sequence) const;
+  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address,
+                    const Mbarrier& barrier, std::uint16_t sequence) const;
   void found_async_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
                         const AsyncShadow::Read& read);
   void found_missing_fence(InstructionKey key, std::uintptr_t address, int thread,
@@ -495,7 +502,7 @@ class BlockRunner {
   const std::uintptr_t arena_base_;
   const std::size_t arena_bytes_;
   const int compute_capability_;
-  const bool debugging_ = is_debugging();
+  const bool debugging_ = is_debugging(), profiling_ = is_profiling();
   Announcer announcer_;
 
   // The block that runs.
@@ -509,8 +516,6 @@ class BlockRunner {
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   const device::Launch* launch_ = nullptr;
-  void (*body_)(const void*) = nullptr;
-  const void* arguments_ = nullptr;
 
   std::array<Thread, kMaxThreads> threads_;
   std::array<Warp, kMaxWarps> warps_;

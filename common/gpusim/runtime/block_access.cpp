@@ -103,6 +103,11 @@ void BlockRunner::change_loop(const void* pc, const void* frame) {
   iteration_ = current_->loops.iteration();
 }
 
+void BlockRunner::count_block(const void* pc) {
+  const OutsideKernel outside;
+  ++tally.blocks[reinterpret_cast<std::uintptr_t>(pc)];
+}
+
 void BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                                bool aligned) {
   if (arena_.find(address, size) == 0)
@@ -185,6 +190,7 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
     e.offset = offset - v.offset;
     e.bytes = v.bytes;
   }
+  e.parameters = launch_->parameters;
 }
 
 /// Reports an access that cannot be made, and ends the thread instead. The block is abandoned as soon as the

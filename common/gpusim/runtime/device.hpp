@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace gpusim::device {
 
@@ -99,7 +100,8 @@ struct Launch {
   std::size_t dynamic_shared_bytes;
   void (*body)(const void* arguments);
   const void* arguments;
-  const void* kernel;         ///< its address
+  const void* kernel;                              ///< its address
+  std::initializer_list<std::int64_t> parameters;  ///< the arguments; 0 for those that are no integers
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
 };
 /// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at most

@@ -12,6 +12,7 @@
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
+#include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
 
@@ -101,7 +102,11 @@ void Session::absorb(Tally& tally) {
   report_.ops.wgmma += tally.ops.wgmma;
   report_.ops.mma_units += tally.ops.mma_units;
   report_.ops.over_waited += tally.ops.over_waited;
+  for (const auto& [pc, count] : tally.blocks) blocks_[pc] += count;
+  tally.blocks.clear();
   findings_.merge(tally.findings);
+  for (const auto& [wait, count] : tally.early_waits) early_waits_[wait] += count;
+  tally.early_waits.clear();
   suspects_.insert(suspects_.end(), tally.suspects.begin(), tally.suspects.end());
   tally.suspects.clear();
   tally.shared = {};
@@ -205,6 +210,12 @@ Report Session::take() {
     for (Defect& defect : findings_.describe()) report.defects.push_back(std::move(defect));
   }
   findings_ = {};
+  std::vector<std::uintptr_t> waits;
+  for (const auto& [wait, count] : early_waits_) waits.push_back(wait);
+  const auto lines = source_lines(waits);
+  for (const auto& [wait, count] : early_waits_) report.early_waits[lines.at(wait).text] += count;
+  early_waits_.clear();
+  report.blocks_of_function = by_function(std::exchange(blocks_, {}));
   return report;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/grid_races.hpp"
+#include "gpusim/runtime/profile.hpp"
 
 namespace gpusim {
 
@@ -36,7 +38,9 @@ class Session {
 
   std::mutex mutex_;
   Report report_;  ///< its defects: those of account(); the others are in findings_
+  BlockCounts blocks_;
   Findings findings_;
+  std::map<std::uintptr_t, std::int64_t> early_waits_;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects_;
 };
 
