@@ -272,8 +272,12 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   const std::size_t allowed = limit == dynamic_shared_limits().end() ? kDefaultDynamicShared : limit->second;
   if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared))
     return result(cudaErrorInvalidValue);
-  const std::size_t static_bytes =
-      run({{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, config.dynamicSmemBytes, body, arguments, kernel});
+  const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
+                                        {block.x, block.y, block.z},
+                                        config.dynamicSmemBytes,
+                                        body,
+                                        arguments,
+                                        kernel});
   // Only the run shows which static variables a kernel has. A device refuses the launch instead.
   const bool has_limit = limit != dynamic_shared_limits().end();
   const std::size_t most = has_limit ? emulated_device().shared_bytes_per_block() : kDefaultDynamicShared;

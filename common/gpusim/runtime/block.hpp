@@ -29,6 +29,7 @@
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device.hpp"
+#include "gpusim/runtime/event_trace.hpp"
 #include "gpusim/runtime/landed_boxes.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
@@ -156,6 +157,15 @@ class BlockRunner {
                   const void* pc);
   /// A thread has waited for an operation of a sequence, and all before it.
   void learn(int thread, Completion operation);
+  /// Adds to GPUSIM_TRACE: see TraceEvent.
+  void trace_event(const char* name, int thread, const void* pc, std::int64_t phase = -1) {
+    if (event_trace_ != nullptr) [[unlikely]]
+      add_event(name, thread, pc, {}, phase);
+  }
+  void trace_event(const char* name, int thread, const void* pc, const Mbarrier& barrier) {
+    if (event_trace_ != nullptr) [[unlikely]]
+      add_event(name, thread, pc, {name_of(barrier.address, pc)}, barrier.phase);
+  }
   /// Reports a mistake in the use of the instructions of compute capability 9.0; the block is abandoned.
   void fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
   /// The same, and the block goes on.
@@ -195,7 +205,7 @@ class BlockRunner {
     int value = 0;
     std::uintptr_t barrier = 0;  ///< kMbarrier
     int party = 0;               ///< kNamedBarrier: the threads that have to come
-    bool arrived = false;        ///< kNamedBarrier: this thread has been counted
+    bool arrived = false;        ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -205,7 +215,7 @@ class BlockRunner {
     std::uint32_t landed_groups = 0;
     CopyClock copies;  // as far as the log has been processed
     BulkGroups bulk;
-    std::vector<LastWait> last_waits;         ///< by mbarrier
+    std::vector<LastWait> last_waits;  ///< by mbarrier
     IdleWait idle_wait;
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
@@ -215,9 +225,10 @@ class BlockRunner {
     WarpClock clock;
     const void* barrier_pc = nullptr;  ///< of the last __syncthreads(), if no access has followed it
     std::vector<bool> used_groups;  ///< by number: somebody has read what one of the lanes has copied in it
-    bool has_learned = false;  ///< some lanes may know more of other warps than others since the last __syncwarp()
-    bool is_blocked = false;        ///< its lanes are there, but their wait is not over
-    int registers = 0;              ///< of each thread: see setmaxnreg
+    bool has_learned =
+        false;  ///< some lanes may know more of other warps than others since the last __syncwarp()
+    bool is_blocked = false;  ///< its lanes are there, but their wait is not over
+    int registers = 0;        ///< of each thread: see setmaxnreg
     WarpProducts products;
   };
 
@@ -286,6 +297,7 @@ class BlockRunner {
   void post(Operation&& operation, const void* pc);
   void process_operations(const WarpAccess& access, int warp);
   bool process_operation(Operation& operation, int thread, const void* pc);
+  void count_operation(Operation::Kind kind, std::int64_t lanes);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
   void release(int thread, Clock& clock);
@@ -297,14 +309,17 @@ class BlockRunner {
                            InstructionKey key);
   void explain_async(Example& example, InstructionKey instruction, std::uintptr_t address,
                      const Rival& rival) const;
-  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address, const Mbarrier& barrier,
-                    std::uint16_t sequence) const;
+  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address,
+                    const Mbarrier& barrier, std::uint16_t sequence) const;
   void found_async_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
                         const AsyncShadow::Read& read);
   void found_missing_fence(InstructionKey key, std::uintptr_t address, int thread,
                            const AsyncShadow::Write& write);
   Piece name_of(std::uintptr_t address, const void* pc) const;
   static std::string phase_name(std::uint32_t phase);
+
+  void add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
+                 std::int64_t phase);
 
   // block_barriers.cpp
   void settle_waits(int warp);
@@ -493,11 +508,13 @@ class BlockRunner {
   GlobalShadow global_shadow_;
 
   // Asynchronous operations. Most kernels have none, and then all this stays empty.
-  bool has_clocks_ = false;  ///< this block does have some
-  bool expects_clocks_ = false;  ///< an earlier block of this kernel did
+  bool has_clocks_ = false;            ///< this block does have some
+  bool expects_clocks_ = false;        ///< an earlier block of this kernel did
   const void* expects_for_ = nullptr;  ///< the kernel
-  int waits_ = 0;  ///< threads in states kMbarrier and kNamedBarrier
+  int waits_ = 0;                      ///< threads in states kMbarrier and kNamedBarrier
   ThreadClocks clocks_;
+  EventTrace* const event_trace_ = EventTrace::instance();
+  std::uint64_t events_ = 0;  ///< in this block
   AsyncShadow async_shadow_;
   std::vector<Operation> operations_;  ///< in the log
   std::vector<Mbarrier> mbarriers_;

@@ -85,9 +85,9 @@ bool BlockRunner::run_warp(int warp) {
     resolve_warp(warp);
     const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
     if (idle > kPatience) {
-      const bool awaited = std::any_of(
-          threads_.begin(), threads_.begin() + thread_count_,
-          [](const Thread& t) { return t.state != State::kReady && t.state != State::kDone; });
+      const bool awaited =
+          std::any_of(threads_.begin(), threads_.begin() + thread_count_,
+                      [](const Thread& t) { return t.state != State::kReady && t.state != State::kDone; });
       if (awaited || idle > kLongPatience) {
         report_divergence();
         trapped_ = true;
@@ -208,6 +208,7 @@ bool BlockRunner::release_barrier() {
 void BlockRunner::abandon() {
   log_.clear();
   shared_shadow_.reset();
+  if (has_clocks_) global_shadow_.reset();  // copies to it may be in flight
   for (int i = 0; i < thread_count_; ++i) {
     threads_[i].state = State::kDone;
     threads_[i].bulk = {};

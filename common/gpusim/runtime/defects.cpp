@@ -108,20 +108,19 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
         out << "Invalid index " << e.index << " at " << line << who << "\n    " << e.detail;
         break;
       }
-      out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place;
+      out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size " << key.bytes
+          << " bytes at " << line << who << "\n    address is " << e.place;
       break;
     case DefectKind::kMisaligned:
-      out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place
-          << ", not a multiple of " << key.bytes;
+      out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size " << key.bytes
+          << " bytes at " << line << who << "\n    address is " << e.place << ", not a multiple of "
+          << key.bytes;
       break;
     case DefectKind::kUninitializedRead:
-      out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes
-          << " bytes at " << line << who << "\n    address is " << e.place << ", which nothing has written";
+      out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes << " bytes at "
+          << line << who << "\n    address is " << e.place << ", which nothing has written";
       break;
-    case DefectKind::kBarrierDivergence:
-      return extra.empty() ? describe_divergence(key, e, line_of) : extra;
+    case DefectKind::kBarrierDivergence: return extra.empty() ? describe_divergence(key, e, line_of) : extra;
     case DefectKind::kUnsupported:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;

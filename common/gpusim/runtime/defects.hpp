@@ -92,8 +92,8 @@ struct Example {
   std::size_t offset = 0, bytes = 0;  ///< of the address in the variable, of the variable
   std::string detail;                 ///< divergence: the beginning; unsupported, index: the second line
   std::int64_t index = 0;             ///< out of bounds of an array that has a detail
-  std::vector<Piece> message;         ///< misuse: the second line; divergence: all of the text, if it is not empty
-  std::vector<Piece> reason;          ///< races: what is missing between the two, if it is not empty
+  std::vector<Piece> message;  ///< misuse: the second line; divergence: all of the text, if it is not empty
+  std::vector<Piece> reason;   ///< races: what is missing between the two, if it is not empty
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
   // Races with an asynchronous copy; return addresses, or 0.

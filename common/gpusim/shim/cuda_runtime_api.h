@@ -55,7 +55,7 @@ enum cudaDeviceAttr {
 };
 
 /// What the simulator claims to be: the device that GPUSIM_DEVICE names. By default this is a device of compute capability
-/// 8.0 with the sizes of an H100, so that a kernel that asks for the number of multiprocessors makes the same grid
+/// 9.0 with the sizes of an H100, so that a kernel that asks for the number of multiprocessors makes the same grid
 /// everywhere.
 struct cudaDeviceProp {
   char name[256];
