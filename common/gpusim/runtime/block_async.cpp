@@ -356,7 +356,14 @@ std::string BlockRunner::phase_name(std::uint32_t phase) {
 
 void BlockRunner::add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
                             std::int64_t phase) {
-  event_trace_->add({linear_, events_++, thread, pc, name, std::move(barrier), phase});
+  event_trace_->add({linear_,
+                     events_++,
+                     thread,
+                     pc,
+                     name,
+                     std::move(barrier),
+                     {block_dim_.at(std::uint64_t(thread)), block_dim_, launch_->parameters},
+                     phase});
 }
 
 void BlockRunner::fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message) {

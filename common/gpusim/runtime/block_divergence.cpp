@@ -62,6 +62,7 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
     case State::kReady: return {At::kRuns, t.loops.block()};
     case State::kWarpSync:
     case State::kBlockSync:
+    case State::kClusterSync:
     case State::kMbarrier:
     case State::kNamedBarrier: return {At::kWaits, pc, t.mask};
     case State::kDone: break;
@@ -103,6 +104,7 @@ void BlockRunner::add_finding(Thread* at, const FindingKey& key, Example found) 
     found.block = linear_;
     found.grid = grid_dim_;
     found.block_dim = block_dim_;
+    found.parameters = launch_->parameters;
     *e = std::move(found);
     if (!debugging_) return;
     if (at == nullptr || at->state == State::kDone) {
@@ -184,7 +186,8 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
       if (t.mask == ~0u) return {waits, Piece::call(t.sync_pc)};
       return {waits, Piece::call(t.sync_pc), " with mask " + mask_text(t.mask)};
     }
-    case State::kBlockSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kBlockSync:
+    case State::kClusterSync: return {waits, Piece::call(t.sync_pc)};
     case State::kNamedBarrier: {
       const NamedBarrier& b = named_barriers_[std::size_t(t.value)];
       return {waits, Piece::call(t.sync_pc),

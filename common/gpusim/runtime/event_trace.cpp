@@ -6,8 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "gpusim/runtime/array_names.hpp"
-
 namespace gpusim {
 
 EventTrace* EventTrace::instance() {
@@ -47,7 +45,7 @@ void EventTrace::write() {
     std::string barrier;
     for (const Piece& piece : e.barrier) {
       const std::string name =
-          piece.variable.empty() ? "" : names.element(piece.pc, piece.variable, piece.offset, piece.bytes);
+          piece.variable.empty() ? "" : names.element(piece.pc, piece.variable, piece.offset, piece.bytes, e.numbers);
       barrier += name.empty() ? piece.text : name;
     }
     std::erase(barrier, '"');

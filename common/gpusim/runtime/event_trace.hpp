@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gpusim/runtime/array_names.hpp"
 #include "gpusim/runtime/defects.hpp"
 
 namespace gpusim {
@@ -20,6 +21,7 @@ struct TraceEvent {
   const void* pc = nullptr;    ///< the instruction
   const char* name = nullptr;  ///< "wait", "go on", "arrive", "load", "land", ...
   std::vector<Piece> barrier;  ///< empty, or the name of the mbarrier, or the number of a named barrier
+  ThreadNumbers numbers;       ///< for the names of barriers
   std::int64_t phase = -1;     ///< of the mbarrier, or the group of a bulk store; -1: none
 };
 
