@@ -113,15 +113,15 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
         break;
       }
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place << e.note;
+          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place << e.note;
       break;
     case DefectKind::kMisaligned:
       out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place << e.note
-          << ", not a multiple of " << int(key.bytes);
+          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place << e.note
+          << ", not a multiple of " << key.bytes;
       break;
     case DefectKind::kUninitializedRead:
-      out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes)
+      out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes
           << " bytes at " << line << who << "\n    address is " << e.place << e.note
           << ", which nothing has written";
       break;
