@@ -45,7 +45,7 @@ TEST(Cluster, BlocksReadEachOthersSharedMemory) {
 TEST(Cluster, LaunchesThatNoDeviceAccepts) {
   if (compute_capability() < 90) GTEST_SKIP() << "clusters need compute capability 9.0";
   DeviceVector<float> in(32), out(32);
-  for (const auto [cluster, grid] : {std::pair{3u, 8u}, std::pair{8u, 4u}, std::pair{32u, 32u}}) {
+  for (const auto& [cluster, grid] : {std::pair{3u, 8u}, std::pair{8u, 4u}, std::pair{32u, 32u}}) {
     EXPECT_THROW(launch_clusters(sums, cluster, grid, 64, 0, nullptr, in.get(), out.get(), 1), CudaError)
         << grid << " blocks in clusters of " << cluster;
     cudaGetLastError();
