@@ -44,7 +44,11 @@ PROMISED = {
     "rtx3060": [("05", 128), ("06", 128), ("07", 128), ("07", 256), ("08", 128)],
 }
 PROMISED |= dict.fromkeys(("rtx4090", "rtx5090", "h100"), PROMISED["rtx3060"])
-ONLY_H100 = [("09", 64), ("09", 128), ("09", 256)]  # needs compute capability 9.0 exactly
+ONLY_H100 = [
+    ("09", 64),
+    ("09", 128),
+    ("09", 256),
+]  # needs compute capability 9.0 exactly
 PROMISED["h100"] = PROMISED["h100"] + ONLY_H100
 
 
