@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
@@ -39,7 +40,7 @@ class Sampler:
         self.samples: list[tuple[float, float, float]] = []  # time.monotonic(), MHz, W
         self._process: subprocess.Popen | None = None
 
-    def __enter__(self) -> Sampler:
+    def __enter__(self) -> Self:
         power = "power.draw.instant"  # power.draw is the mean of a second
         told = output_of(*self._query(power))
         with contextlib.suppress(OSError):
@@ -49,7 +50,8 @@ class Sampler:
                 stderr=subprocess.DEVNULL,
                 text=True,
             )
-            threading.Thread(target=self._read, daemon=True).start()
+            self._reader = threading.Thread(target=self._read, daemon=True)
+            self._reader.start()
             deadline = time.monotonic() + 3
             while not self.samples and time.monotonic() < deadline:
                 if self._process.poll() is not None:
@@ -61,6 +63,8 @@ class Sampler:
         if self._process:
             self._process.terminate()
             self._process.wait()
+            self._reader.join(timeout=1)
+            self._process.stdout.close()
 
     @staticmethod
     def _query(power: str) -> list[str]:
