@@ -23,6 +23,7 @@ using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below, because g++ 12 fails on bare braces
 
 constexpr int kCapability = 90;
+constexpr std::int64_t kInt = sizeof(int);
 
 int multiprocessors() {
   int device = 0, count = 0;
@@ -74,6 +75,11 @@ struct Persistent {
     return 1;
   }
   template <class Tile>
+  static void add_queue(Traffic& to, const Shape& shape) {
+    const std::int64_t bytes = query_tiles_of<Tile>(shape) * kInt;
+    to.tensors["queue"] = {.read_bytes = bytes, .write_bytes = bytes};
+  }
+  template <class Tile>
   static void launch(const Args& a, cudaStream_t stream) {
     const auto attention = a.as<typename Tile::T>();
     int* queue = a.buffer<int>("queue");
@@ -86,29 +92,6 @@ struct Persistent {
       fa::launch(Kernel<Tile>::get(), blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
                  tensor_maps<Tile>(attention, Tile::Br), queue);
     }
-  }
-};
-
-/// Two launches: all query tiles, then those that the first one has marked. After the counter, the queue has the marks.
-struct WithoutMaximum {
-  template <class T, int d>
-  using Tile = HopperTiles<T, d, FinalChoices<d>>;
-  template <class Tile>
-  static std::int64_t queue_length(const Shape& shape) {
-    return 2 + query_tiles_of<Tile>(shape);
-  }
-  template <class Tile>
-  static void launch(const Args& a, cudaStream_t stream) {
-    const auto attention = a.as<typename Tile::T>();
-    int *queue = a.buffer<int>("queue"), *marks = queue + 1;
-    const int tiles = query_tiles<Tile>(attention);
-    FA_CUDA_CHECK(cudaMemsetAsync(queue, 0, (2 + std::size_t(tiles)) * sizeof(int), stream));
-    const unsigned blocks = unsigned(std::min(multiprocessors(), tiles));
-    const TensorMaps maps = tensor_maps<Tile>(attention, Tile::Br);
-    fa::launch(gapless_attention<Tile, NoMaximum<Tile>>, blocks, Tile::kThreads, sizeof(SharedTiles<Tile>),
-               stream, attention, maps, queue, marks);
-    fa::launch(repair_attention<Tile>, blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
-               maps, marks);
   }
 };
 
@@ -139,6 +122,37 @@ template <class Tile>
 requires(Tile::kQueryBuffers == 2) struct FinalKernel<Tile> {
   using TakesMarks = void;
   static auto get() { return gapless_attention<Tile>; }
+};
+
+/// Two launches: all query tiles, then those that the first one has marked. After the counter, the queue has the marks.
+struct WithoutMaximum {
+  template <class T, int d>
+  using Tile = HopperTiles<T, d, FinalChoices<d>>;
+  template <class Tile>
+  static std::int64_t queue_length(const Shape& shape) {
+    return 2 + query_tiles_of<Tile>(shape);
+  }
+  /// Without marks: the counter, and a look at the first mark by each warp of the second launch.
+  template <class Tile>
+  static void add_queue(Traffic& to, const Shape& shape) {
+    Persistent<FinalKernel, FinalChoices>::add_queue<Tile>(to, shape);
+    const std::int64_t blocks = std::min<std::int64_t>(multiprocessors(), query_tiles_of<Tile>(shape));
+    to.tensors["queue"].read_bytes += blocks * (Tile::kThreads / 32) * kInt;
+    to.at_least = true;
+  }
+  template <class Tile>
+  static void launch(const Args& a, cudaStream_t stream) {
+    const auto attention = a.as<typename Tile::T>();
+    int *queue = a.buffer<int>("queue"), *marks = queue + 1;
+    const int tiles = query_tiles<Tile>(attention);
+    FA_CUDA_CHECK(cudaMemsetAsync(queue, 0, (2 + std::size_t(tiles)) * sizeof(int), stream));
+    const unsigned blocks = unsigned(std::min(multiprocessors(), tiles));
+    const TensorMaps maps = tensor_maps<Tile>(attention, Tile::Br);
+    fa::launch(gapless_attention<Tile, NoMaximum<Tile>>, blocks, Tile::kThreads, sizeof(SharedTiles<Tile>),
+               stream, attention, maps, queue, marks);
+    fa::launch(repair_attention<Tile>, blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
+               maps, marks);
+  }
 };
 
 // --- HBM traffic --------------------------------------------------------------------------------------------
@@ -189,10 +203,8 @@ Step step(const char* name, const char* summary) {
                 [](const Shape& shape) {
                   return with_tile<Method>(shape, [&]<class Tile>(std::type_identity<Tile>) {
                     Traffic traffic = traffic_of<Tile>(shape);
-                    if constexpr (requires { Method::template queue_length<Tile>(shape); }) {
-                      const std::int64_t bytes = query_tiles_of<Tile>(shape) * std::int64_t(sizeof(int));
-                      traffic.tensors["queue"] = {.read_bytes = bytes, .write_bytes = bytes};
-                    }
+                    if constexpr (requires { Method::template add_queue<Tile>(traffic, shape); })
+                      Method::template add_queue<Tile>(traffic, shape);
                     return traffic;
                   });
                 },

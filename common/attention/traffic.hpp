@@ -18,6 +18,8 @@ struct TensorTraffic {
 /// Bytes by tensor name ("x", "y", "q", ...).
 struct Traffic {
   std::map<std::string, TensorTraffic> tensors;
+  /// Of a formula: a run moves no fewer bytes, and how many more depends on its inputs.
+  bool at_least = false;
 
   std::int64_t read_bytes() const {
     std::int64_t sum = 0;

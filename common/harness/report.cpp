@@ -88,7 +88,8 @@ const std::vector<Column>& columns() {
        }},
       {"HBM bytes", "predicted",
        [](const VariantResult& r) {
-         return r.skipped ? std::nullopt : Cell(bytes_cell(r.predicted.bytes()));
+         if (r.skipped) return Cell();
+         return Cell((r.predicted.at_least ? ">= " : "") + bytes_cell(r.predicted.bytes()));
        }},
       {"HBM bytes", "counted",
        [](const VariantResult& r) {
@@ -301,6 +302,7 @@ Json to_json(const Traffic& traffic) {
   for (const auto& [name, bytes] : traffic.tensors) {
     json["tensors"][name] = {{"read_bytes", bytes.read_bytes}, {"write_bytes", bytes.write_bytes}};
   }
+  if (traffic.at_least) json["at_least"] = true;
   return json;
 }
 

@@ -12,8 +12,8 @@
 namespace fa {
 namespace {
 
-/// One sentence for each tensor and direction in which the two differ. A tensor that one of them lacks counts as 0
-/// bytes.
+/// One sentence for each tensor and direction in which the two differ, or, if the formula says `at_least`, in which fewer
+/// bytes were counted. A tensor that one of them lacks counts as 0 bytes.
 std::vector<std::string> differences(const Traffic& predicted, const Traffic& counted) {
   std::set<std::string> names;
   for (const auto& [name, bytes] : predicted.tensors) names.insert(name);
@@ -24,16 +24,20 @@ std::vector<std::string> differences(const Traffic& predicted, const Traffic& co
     const auto found = traffic.tensors.find(name);
     return found == traffic.tensors.end() ? TensorTraffic{} : found->second;
   };
+  const char* at_least = predicted.at_least ? "at least " : "";
+  const auto differ = [&](std::int64_t formula, std::int64_t run) {
+    return predicted.at_least ? run < formula : run != formula;
+  };
   for (const std::string& name : names) {
     const TensorTraffic formula = bytes_of(predicted, name);
     const TensorTraffic run = bytes_of(counted, name);
-    if (formula.read_bytes != run.read_bytes) {
-      sentences.push_back(fmt::format("reads of {}: the formula predicts {} bytes, {} were counted", name,
-                                      formula.read_bytes, run.read_bytes));
+    if (differ(formula.read_bytes, run.read_bytes)) {
+      sentences.push_back(fmt::format("reads of {}: the formula predicts {}{} bytes, {} were counted", name,
+                                      at_least, formula.read_bytes, run.read_bytes));
     }
-    if (formula.write_bytes != run.write_bytes) {
-      sentences.push_back(fmt::format("writes of {}: the formula predicts {} bytes, {} were counted", name,
-                                      formula.write_bytes, run.write_bytes));
+    if (differ(formula.write_bytes, run.write_bytes)) {
+      sentences.push_back(fmt::format("writes of {}: the formula predicts {}{} bytes, {} were counted", name,
+                                      at_least, formula.write_bytes, run.write_bytes));
     }
   }
   return sentences;

@@ -21,11 +21,15 @@ struct Completion {
   std::uint32_t number = 0;
 };
 
-/// What shares a sequence; reports differ.
-enum class Engine : std::uint8_t {
-  kLoad,     ///< copies to shared memory: mbarrier
-  kStore,    ///< copies from shared memory: groups of a thread
-  kProduct,  ///< products: groups of a warp
+/// What the operations of a sequence are, and whom it belongs to.
+struct Sequence {
+  enum class Kind : std::uint8_t {
+    kLoad,     ///< copies to shared memory: of an mbarrier
+    kStore,    ///< copies from shared memory: of a thread
+    kProduct,  ///< products: of a warp
+  };
+  Kind kind;
+  int owner;  ///< the number of the mbarrier, the thread or the warp
 };
 
 }  // namespace gpusim

@@ -144,7 +144,7 @@ class BlockRunner {
   // For operations of the asynchronous proxy: see async_shared.hpp.
 
   /// A sequence of operations of this block.
-  std::uint16_t new_sequence(Engine engine);
+  std::uint16_t new_sequence(Sequence sequence);
   /// An operation that `thread` issues reads these bytes of shared memory (whole words) until it is finished. Checks that they
   /// are in a variable, that they have been written, and not by a copy that the thread has not waited for, that barriers
   /// order the writes before the operation, and that the writers have executed fence_proxy_async(). From now on, writes by
@@ -157,6 +157,8 @@ class BlockRunner {
   void learn(int thread, Completion operation);
   /// Reports a mistake in the use of the instructions of compute capability 9.0; the block is abandoned.
   void fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
+  /// The same, and the block goes on.
+  void complain(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
   /// An operation of a warpgroup: see WarpgroupOp.
   void warpgroup_op(WarpgroupOperand& operand);
   void wgmma_finished(const float* registers, int count, bool by_wait, const void* pc);
@@ -202,6 +204,8 @@ class BlockRunner {
     std::uint32_t landed_groups = 0;
     CopyClock copies;  // as far as the log has been processed
     BulkGroups bulk;
+    std::vector<LastWait> last_waits;         ///< by mbarrier
+    IdleWait idle_wait;
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
 
@@ -270,6 +274,8 @@ class BlockRunner {
   Whereabouts whereabouts(const Thread& thread, const Thread& waiting) const;
   std::vector<Group> groups(int begin, int end, const Thread& waiting) const;
   std::string block_name() const;
+  std::vector<Piece> what_it_does(const Thread& thread, bool many) const;
+  void report_deadlock(Thread& waiting);
   void report_missing(int begin, int end, State state);
   void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
   void add_finding(Thread* at, const FindingKey& key, Example found);
@@ -288,9 +294,16 @@ class BlockRunner {
   void note_store(std::uintptr_t address, std::size_t bytes, int thread, const Actor& actor);
   void check_async_readers(std::uintptr_t address, std::size_t bytes, int lane, const Actor& actor,
                            InstructionKey key);
+  void explain_async(Example& example, InstructionKey instruction, std::uintptr_t address,
+                     const Rival& rival) const;
+  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address, const Mbarrier& barrier,
+                    std::uint16_t sequence) const;
+  void found_async_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
+                        const AsyncShadow::Read& read);
   void found_missing_fence(InstructionKey key, std::uintptr_t address, int thread,
                            const AsyncShadow::Write& write);
   Piece name_of(std::uintptr_t address, const void* pc) const;
+  static std::string phase_name(std::uint32_t phase);
 
   // block_barriers.cpp
   void settle_waits(int warp);
@@ -308,6 +321,7 @@ class BlockRunner {
 
   // block_bulk.cpp
   void check_copy(BulkCopy& copy, const void* pc);
+  void check_run(const BulkCopy& copy, std::uintptr_t global, std::size_t bytes, const void* pc);
   void begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread, const void* pc);
   void land_load(BulkCopy& copy);
   void begin_store(const BulkCopy& copy, int thread, const void* pc);
@@ -410,8 +424,9 @@ class BlockRunner {
   AccumulatorTile& take_accumulators(int warp, const WarpgroupOp& op);
   void take_operand_registers(int warp, PendingOp& pending);
   void complete_ops(int warpgroup);
-  void compute_product(int warpgroup, PendingOp& pending);
-  void read_matrix(int warpgroup, const WarpgroupOp& op, bool is_a, int mn, OperandPanel& panel);
+  void find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn, std::vector<std::uintptr_t>& chunks);
+  void begin_reads(int warp, PendingOp& pending);
+  void compute_product(const PendingOp& pending);
   void finish_products(int warp, std::uint32_t covered, const void* pc);
   void end_products(int warp);
   bool report_missing_warps();
@@ -485,7 +500,7 @@ class BlockRunner {
   std::vector<Mbarrier> mbarriers_;
   std::unordered_map<std::uintptr_t, std::size_t> mbarrier_at_;
   std::array<NamedBarrier, 16> named_barriers_;
-  std::vector<Engine> engines_;  ///< by sequence
+  std::vector<Sequence> sequences_;  ///< by number, from ThreadClocks::kFirstSequence on
   /// A variable in the window of shared_address().
   struct Windowed {
     std::uint32_t window;

@@ -150,7 +150,7 @@ void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std
                        .pc = reinterpret_cast<std::uintptr_t>(pc),
                        .access = access,
                        .space = space,
-                       .bytes = std::uint8_t(size)};
+                       .bytes = std::uint32_t(size)};
   found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
   stop();
 }
@@ -179,7 +179,7 @@ void BlockRunner::found_uninitialized(Space space, std::uintptr_t address, std::
   const FindingKey key{.kind = DefectKind::kUninitializedRead,
                        .pc = reinterpret_cast<std::uintptr_t>(pc),
                        .space = space,
-                       .bytes = std::uint8_t(size)};
+                       .bytes = std::uint32_t(size)};
   found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
 }
 

@@ -17,10 +17,14 @@ namespace gpusim {
 /// An operation that does not make its thread wait: it stands in the log, among the accesses of its thread.
 void BlockRunner::post(Operation&& operation, const void* pc) {
   if (debugging_) {
-    const OutsideKernel outside;
-    const int thread = current_->linear;
-    if (!has_clocks_) start_clocks();
-    if (process_operation(operation, thread, pc)) ++warps_[thread / kWarpSize].clock.tick;
+    const bool trapped = trapped_;
+    {
+      const OutsideKernel outside;
+      const int thread = current_->linear;
+      if (!has_clocks_) start_clocks();
+      if (process_operation(operation, thread, pc)) ++warps_[thread / kWarpSize].clock.tick;
+    }
+    if (trapped_ && !trapped) stop();
     return;
   }
   const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kOperation, Space::kShared);
@@ -39,12 +43,16 @@ void BlockRunner::fence(Operation::Kind kind, const void* pc) {
 void BlockRunner::start_clocks() {
   has_clocks_ = expects_clocks_ = true;
   clocks_.start(thread_count_);
-  engines_.clear();
+  sequences_.clear();
   mbarriers_.clear();
   mbarrier_at_.clear();
   named_barriers_.fill({});
   for (int w = 0; w < warp_count_; ++w) warps_[w].has_learned = false;
-  for (int i = 0; i < thread_count_; ++i) threads_[i].proxy_fences.clear();
+  for (int i = 0; i < thread_count_; ++i) {
+    threads_[i].proxy_fences.clear();
+    threads_[i].last_waits.clear();
+    threads_[i].idle_wait = {};
+  }
   if (!async_shadow_.is_ready()) async_shadow_.make(shared_bytes_ / 4 + 4);
   shared_shadow_.keep_readers();
   for (const StaticVariable& v : variables_) {
@@ -59,9 +67,9 @@ void BlockRunner::start_clocks() {
   }
 }
 
-std::uint16_t BlockRunner::new_sequence(Engine engine) {
+std::uint16_t BlockRunner::new_sequence(Sequence sequence) {
   if (!has_clocks_) start_clocks();
-  engines_.push_back(engine);
+  sequences_.push_back(sequence);
   return clocks_.new_sequence();
 }
 
@@ -191,8 +199,7 @@ void BlockRunner::check_async_readers(std::uintptr_t address, std::size_t bytes,
     if (!async_shadow_.has_reads(word)) continue;
     async_shadow_.for_each_read(word, [&](const AsyncShadow::Read& read) {
       if (clocks_.knows(thread, read.sequence, read.number)) return;
-      found_race(key, shared_base_ + 4 * word, actor, lane,
-                 Rival{read.thread, read.site, AccessKind::kAsyncRead});
+      found_async_race(key, shared_base_ + 4 * word, actor, lane, read);
     });
   }
 }
@@ -205,7 +212,7 @@ bool BlockRunner::async_read(int thread, Completion operation, std::uintptr_t ad
     const FindingKey key{.kind = DefectKind::kOutOfBounds,
                          .pc = reinterpret_cast<std::uintptr_t>(pc),
                          .space = Space::kShared,
-                         .bytes = std::uint8_t(std::min<std::size_t>(bytes, 255))};
+                         .bytes = std::uint32_t(bytes)};
     found(key, [&](Example& e) {
       fill(e, thread, Space::kShared, variable == nullptr ? address : shared_base_ + variable->offset + variable->bytes);
     });
@@ -250,16 +257,103 @@ void BlockRunner::found_missing_fence(InstructionKey key, std::uintptr_t address
   found(finding, [&](Example& e) {
     fill(e, thread, Space::kShared, address);
     e.rival_thread = write.thread_plus_1 - 1;
+    e.reason = {"the writer executes no fence_proxy_async() between its write and the barrier"};
   });
 }
 
+/// Bytes are written while an asynchronous operation may read them.
+void BlockRunner::found_async_race(InstructionKey instruction, std::uintptr_t address, const Actor& actor,
+                                   int lane, const AsyncShadow::Read& read) {
+  const FindingKey key{.kind = DefectKind::kRace,
+                       .pc = instruction.pc(),
+                       .rival_pc = pc_of_site(read.site),
+                       .access = instruction.kind(),
+                       .rival_access = AccessKind::kAsyncRead,
+                       .space = Space::kShared,
+                       .bytes = std::uint32_t(instruction.size())};
+  found(key, [&](Example& e) {
+    const int thread = actor.warp * kWarpSize + lane;
+    fill(e, thread, Space::kShared, address);
+    e.rival_thread = read.thread;
+    const Sequence& sequence = sequences_[read.sequence - ThreadClocks::kFirstSequence];
+    const bool is_store = sequence.kind == Sequence::Kind::kStore;
+    const std::string wait = is_store ? "bulk_wait_read()" : "wgmma_wait()";
+    const bool has_waited = clocks_.knows(read.thread, read.sequence, read.number);
+    e.reason = {std::string(is_store ? "the bulk store" : "the product") + " may still be reading: no " +
+                (has_waited                ? "barrier between the " + wait + " and the write"
+                 : thread == read.thread ? wait + " between the two"
+                                           : wait + " and barrier between the two")};
+  });
+}
+
+/// Explains a race in a block with clocks, where many things order accesses.
+void BlockRunner::explain_async(Example& e, InstructionKey instruction, std::uintptr_t address,
+                                const Rival& rival) const {
+  if (rival.thread >= ThreadClocks::kFirstSequence) {
+    const Sequence& sequence = sequences_[rival.thread - ThreadClocks::kFirstSequence];
+    if (sequence.kind == Sequence::Kind::kLoad)
+      return explain_load(e, instruction, address, mbarriers_[std::size_t(sequence.owner)], rival.thread);
+    e.rival_thread = sequence.owner;
+    const bool in_flight = rival.kind == AccessKind::kCopyIssue;
+    e.reason = {in_flight ? e.thread == e.rival_thread ? "no bulk_wait() between the two"
+                                                       : "no bulk_wait() and barrier between the two"
+                          : "no barrier between the bulk_wait() and the other access"};
+    return;
+  }
+  if (instruction.space() == Space::kShared && mbarrier_at_.contains(address / 8 * 8)) {
+    e.reason = {"the mbarrier may not be initialised yet: no barrier between the two"};
+  } else if (instruction.kind() == AccessKind::kCopyIssue && instruction.space() == Space::kShared &&
+      e.early_barrier == 0) {
+    e.reason = {"a load into memory that is still in use: no barrier between the two"};
+  } else if (e.thread / kWarpSize != e.rival_thread / kWarpSize && rival.kind != AccessKind::kCopyIssue &&
+             rival.kind != AccessKind::kCopyLand) {
+    e.reason = {"no barrier between the two"};
+  }
+}
+
+/// An access to what a load writes, by a thread that has not waited for it.
+void BlockRunner::explain_load(Example& e, InstructionKey instruction, std::uintptr_t address,
+                               const Mbarrier& barrier, std::uint16_t sequence) const {
+  const BulkCopy* load = nullptr;
+  for (const auto* copies : {&barrier.landed, &barrier.in_flight}) {
+    for (const auto& copy : *copies) {
+      if (address - copy->shared < copy->bytes && copy->completion.sequence == sequence) load = copy.get();
+    }
+  }
+  const auto* const pc = reinterpret_cast<const void*>(instruction.pc());
+  const bool reads =
+      instruction.kind() == AccessKind::kRead || instruction.kind() == AccessKind::kAsyncRead;
+  e.rival_thread = load != nullptr ? load->thread : barrier.initializer;
+  e.reason = {reads ? "data read while its load is in flight" : "data written while a load to it is in flight",
+              ": no wait for ", name_of(barrier.address, pc), " between the two"};
+  const auto number = std::size_t(&barrier - mbarriers_.data());
+  const std::vector<LastWait>& waits = threads_[e.thread].last_waits;
+  if (load == nullptr || number >= waits.size() || waits[number].pc == nullptr) return;
+  const LastWait& last = waits[number];
+  const std::uint32_t phase = load->completion.number;
+  if (last.phase > phase) return;
+  e.reason.push_back("; the last wait for it, at ");
+  e.reason.push_back(Piece::line(last.pc));
+  e.reason.push_back(", is for parity " + std::to_string((last.phase + 1) & 1) + ": the load completes " +
+                     phase_name(phase));
+}
+
+/// "phase 3, of parity 1"
+std::string BlockRunner::phase_name(std::uint32_t phase) {
+  return "phase " + std::to_string(phase) + ", of parity " + std::to_string(phase & 1);
+}
+
 void BlockRunner::fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message) {
+  complain(thread, kind, pc, std::move(message));
+  trapped_ = true;
+}
+
+void BlockRunner::complain(int thread, DefectKind kind, const void* pc, std::vector<Piece> message) {
   const FindingKey key{.kind = kind, .pc = reinterpret_cast<std::uintptr_t>(pc), .space = Space::kShared};
   found(key, [&](Example& e) {
     fill(e, thread, Space::kShared, shared_base_);
     e.message = std::move(message);
   });
-  trapped_ = true;
 }
 
 Piece BlockRunner::name_of(std::uintptr_t address, const void* pc) const {
@@ -271,6 +365,7 @@ Piece BlockRunner::name_of(std::uintptr_t address, const void* pc) const {
     piece.variable = v.name;
     piece.offset = offset - v.offset;
     piece.bytes = v.bytes;
+    if (piece.offset == 0 && v.bytes <= 8) piece.text = v.name;
   }
   return piece;
 }

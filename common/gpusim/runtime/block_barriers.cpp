@@ -29,6 +29,8 @@ void BlockRunner::mbarrier_wait(const void* barrier, int parity, const void* pc)
   require(90, "mbarrier", pc);
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
   check_mbarrier(address, pc);
+  if (parity != 0 && parity != 1)
+    misuse(pc, {"a wait for parity " + std::to_string(parity) + " of ", name_of(address, pc), ": must be 0 or 1"});
   Thread& t = *current_;
   t.state = State::kMbarrier;
   t.sync_pc = pc;
@@ -129,7 +131,7 @@ void BlockRunner::init_mbarrier(const Operation& operation, int thread, const vo
   Mbarrier barrier;
   barrier.address = address;
   barrier.expected = barrier.missing = std::uint32_t(operation.value);
-  barrier.sequence = new_sequence(Engine::kLoad);
+  barrier.sequence = new_sequence({Sequence::Kind::kLoad, int(mbarriers_.size())});
   barrier.initializer = thread;
   barrier.init_pc = pc;
   mbarrier_at_[address] = mbarriers_.size();
@@ -137,17 +139,37 @@ void BlockRunner::init_mbarrier(const Operation& operation, int thread, const vo
 }
 
 bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, const void* pc) {
-  const bool knows_phase = b.phase == 0 || clocks_.knows(thread, b.sequence, b.phase - 1);
-  if (b.missing == 0 || !knows_phase) {
-    fail(thread, DefectKind::kMisuse, pc,
-         {name_of(b.address, pc), " has more arrivals than the " + std::to_string(b.expected) + " it expects"});
-    return false;
+  const std::string expects = " expects " + std::to_string(b.expected) +
+                              (b.expected == 1 ? " arrival" : " arrivals") + " in a phase: ";
+  if (b.missing == 0) {
+    complain(thread, DefectKind::kMisuse, pc,
+             {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
+                                          ", is not complete until its bytes have landed"});
+    if (!try_complete(b)) {
+      trapped_ = true;
+      return false;
+    }
+  } else if (b.phase != 0 && !clocks_.knows(thread, b.sequence, b.phase - 1)) {
+    std::vector<Piece> text{name_of(b.address, pc), expects + "this may be one more in " +
+                                                        phase_name(b.phase - 1) +
+                                                        ", because the thread has not waited for that phase"};
+    if (const IdleWait& idle = threads_[thread].idle_wait; idle.pc != nullptr) {
+      text.push_back("\n    its wait at ");
+      text.push_back(Piece::line(idle.pc));
+      text.push_back(" returned at once: it had waited for " + phase_name(idle.phase) + ", of ");
+      text.push_back(name_of(idle.barrier, idle.pc));
+      text.push_back(" before");
+    }
+    complain(thread, DefectKind::kMisuse, pc, std::move(text));
   }
   b.arrive_pc = pc;
   if (operation.value != 0) b.expect_pc = pc;
   b.bytes += operation.value;
   release(thread, b.gathered);
-  if (--b.missing == 0 && b.bytes == 0 && b.in_flight.empty()) next_phase(b);
+  if (--b.missing == 0 && b.bytes == 0 && b.in_flight.empty()) {
+    next_phase(b);
+    if (b.expected == 1) learn(thread, {b.sequence, b.phase - 1});
+  }
   return true;
 }
 
@@ -156,7 +178,21 @@ bool BlockRunner::try_complete(Mbarrier& b) {
   if (b.missing != 0) return false;
   const std::int64_t in_flight = b.bytes_in_flight();
   if (b.bytes > in_flight) return false;
+  if (b.bytes < in_flight) {
+    const BulkCopy& last = *b.in_flight.back();
+    std::vector<Piece> text{name_of(b.address, last.pc), " expects too few bytes: " + std::to_string(b.bytes) +
+                                                             " are announced in " + phase_name(b.phase)};
+    if (b.expect_pc != nullptr && b.bytes != 0) {
+      text.push_back(" (");
+      text.push_back(Piece::line(b.expect_pc));
+      text.push_back(")");
+    }
+    text.push_back(", and copies deliver " + std::to_string(in_flight) +
+                   ": it can be complete before all of them have landed");
+    complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
+  }
   for (const auto& copy : b.in_flight) land_load(*copy);
+  b.landed = std::move(b.in_flight);
   b.in_flight.clear();
   next_phase(b);
   return true;
@@ -199,6 +235,11 @@ void BlockRunner::settle_mbarrier(Thread& t) {
   if (int(b->phase & 1) == t.value && !try_complete(*b)) return;
   use_mbarrier(AccessKind::kAtomic, t.barrier, t.linear, t.sync_pc);
   acquire(t.linear, b->complete);
+  const auto number = std::size_t(b - mbarriers_.data());
+  if (t.last_waits.size() <= number) t.last_waits.resize(mbarriers_.size());
+  if (b->phase != 0 && t.last_waits[number].phase == b->phase)
+    t.idle_wait = {t.barrier, b->phase - 1, t.sync_pc};
+  t.last_waits[number] = {b->phase, t.sync_pc};
   t.state = State::kReady;
   --waits_;
 }

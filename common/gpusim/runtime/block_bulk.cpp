@@ -52,17 +52,32 @@ void BlockRunner::check_copy(BulkCopy& copy, const void* pc) {
     misuse(pc, {"a copy of " + std::to_string(std::ptrdiff_t(copy.bytes)) + " bytes: must be a multiple of 16"});
   if (!copy.is_tensor() && copy.global % 16 != 0)
     misuse(pc, {"the copy needs a global address that is a multiple of 16"});
-  check_shared(copy.shared, copy.bytes, is_load ? AccessKind::kCopyLand : AccessKind::kCopyIssue, pc, false);
-  variables_[variable_of_word_[(copy.shared - shared_base_) / 4]].touched = true;
+  StaticVariable* const variable = variable_at(copy.shared - shared_base_);
+  const std::uintptr_t end = variable == nullptr ? 0 : shared_base_ + variable->offset + variable->bytes;
+  if (copy.shared + copy.bytes > end) {
+    trap(DefectKind::kOutOfBounds, Space::kShared, std::max(copy.shared, end), copy.bytes,
+         is_load ? AccessKind::kWrite : AccessKind::kRead, pc);
+  }
+  variable->touched = true;
+  if (is_load) check_shared(copy.shared, copy.bytes, AccessKind::kCopyLand, pc, false);
   copy.for_each_run([&](std::uintptr_t global, std::size_t, std::size_t bytes) {
-    if (global - arena_base_ >= arena_bytes_)
-      trap(DefectKind::kOutOfBounds, Space::kGlobal, global, 16, is_load ? AccessKind::kRead : AccessKind::kWrite, pc);
-    check_global(global, bytes,
-                 is_load                                ? AccessKind::kRead
-                 : copy.kind == BulkCopy::Kind::kStore ? AccessKind::kWrite
-                                                        : AccessKind::kAtomic,
-                 pc, false);
+    check_run(copy, global, bytes, pc);
   });
+}
+
+/// Checks the part of a copy that is a run of bytes in global memory.
+void BlockRunner::check_run(const BulkCopy& copy, std::uintptr_t global, std::size_t bytes, const void* pc) {
+  const bool writes = copy.kind == BulkCopy::Kind::kStore;
+  const bool in_arena = global - arena_base_ < arena_bytes_;
+  if (!in_arena || arena_.find(global, bytes) == 0) {
+    const std::uint32_t first = in_arena ? arena_.find(global, 1) : 0;
+    trap(DefectKind::kOutOfBounds, Space::kGlobal, first != 0 ? arena_.allocation(first).end : global, bytes,
+         writes ? AccessKind::kWrite : copy.kind == BulkCopy::Kind::kLoad ? AccessKind::kRead : AccessKind::kAtomic,
+         pc);
+  }
+  if (writes) return check_global(global, bytes, AccessKind::kWrite, pc, false);
+  const std::size_t written = arena_.written_prefix(global, bytes);
+  if (written < bytes) found_uninitialized(Space::kGlobal, global + written, bytes, pc);
 }
 
 void BlockRunner::bulk_commit() { ++current_->bulk.committed; }
@@ -118,6 +133,12 @@ void BlockRunner::count_copy(const BulkCopy& copy) {
 void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread,
                              const void* pc) {
   count_copy(*copy);
+  if (!barrier.fenced) {
+    complain(thread, DefectKind::kMisuse, pc,
+             {"the copy engine may not see that ", name_of(barrier.address, pc), " is initialised: no ",
+              "fence_mbarrier_init() after ", Piece::line(barrier.init_pc)});
+    barrier.fenced = true;
+  }
   copy->completion = {barrier.sequence, barrier.phase};
   const int warp = thread / kWarpSize, lane = thread % kWarpSize;
   const InstructionKey from = InstructionKey::make(pc, 16, AccessKind::kRead, Space::kGlobal);
@@ -161,8 +182,8 @@ void BlockRunner::begin_store(const BulkCopy& copy, int thread, const void* pc) 
   count_copy(copy);
   BulkGroups& bulk = threads_[thread].bulk;
   if (bulk.reads == 0) {
-    bulk.reads = new_sequence(Engine::kStore);
-    bulk.writes = new_sequence(Engine::kStore);
+    bulk.reads = new_sequence({Sequence::Kind::kStore, thread});
+    bulk.writes = new_sequence({Sequence::Kind::kStore, thread});
   }
   const int warp = thread / kWarpSize, lane = thread % kWarpSize;
   copy.for_each_chunk([&](std::uintptr_t address, std::size_t) {
@@ -216,7 +237,12 @@ void BlockRunner::end_store(const BulkCopy& copy, const Actor& actor) {
 void BlockRunner::finish_copies() {
   for (int i = 0; i < thread_count_; ++i) {
     for (const auto& copy : threads_[i].bulk.pending) {
-      if (!copy->has_read) copy->take_from_shared();
+      if (!copy->has_read) {
+        complain(i, DefectKind::kMisuse, copy->pc,
+                 {"the block ends while the copy may still read its shared memory: its thread has not waited with "
+                  "bulk_wait_read()"});
+        copy->take_from_shared();
+      }
       copy->put_into_global();
       end_store(*copy, actor_of(InstructionKey::make(copy->pc, 16, AccessKind::kCopyLand, Space::kGlobal),
                                 i / kWarpSize));
@@ -224,7 +250,12 @@ void BlockRunner::finish_copies() {
     threads_[i].bulk = {};
   }
   for (Mbarrier& barrier : mbarriers_) {
-    for (const auto& copy : barrier.in_flight) land_load(*copy);
+    for (const auto& copy : barrier.in_flight) {
+      complain(copy->thread, DefectKind::kMisuse, copy->pc,
+               {"the block ends while the load is in flight: no thread has waited for ",
+                name_of(barrier.address, copy->pc)});
+      land_load(*copy);
+    }
     barrier.in_flight.clear();
   }
 }

@@ -108,7 +108,7 @@ void BlockRunner::use_copy(std::size_t offset, int warp) {
 /// for its own copies of a group with the same number?
 void BlockRunner::explain_copy(Example& e, InstructionKey instruction, std::uintptr_t address,
                                const Rival& rival) const {
-  if (instruction.space() != Space::kShared) return;
+  if (instruction.space() != Space::kShared || rival.thread >= ThreadClocks::kFirstSequence) return;
   if (rival.kind == AccessKind::kCopyLand) {
     e.early_barrier = reinterpret_cast<std::uintptr_t>(threads_[rival.thread].copies.early_barrier);
     return;

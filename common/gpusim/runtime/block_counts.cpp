@@ -138,11 +138,12 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
                        .access = instruction.kind(),
                        .rival_access = rival.kind,
                        .space = instruction.space(),
-                       .bytes = std::uint8_t(instruction.size())};
+                       .bytes = std::uint32_t(instruction.size())};
   found(key, [&](Example& e) {
     fill(e, actor.warp * kWarpSize + lane, instruction.space(), address);
     e.rival_thread = rival.thread;
     explain_copy(e, instruction, address, rival);
+    if (has_clocks_) explain_async(e, instruction, address, rival);
   });
 }
 

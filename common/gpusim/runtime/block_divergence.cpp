@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -146,15 +147,20 @@ void BlockRunner::report_divergence() {
     return t.state == State::kWarpSync && (t.mask >> t.linear % kWarpSize & 1) == 0;
   });
   Example found;
-  if (unnamed != nullptr) {
+  const auto waits_for_barrier = [](const Thread& t) {
+    return t.state == State::kMbarrier || t.state == State::kNamedBarrier;
+  };
+  Thread* const at_barrier = first(waits_for_barrier);
+  if (unnamed == nullptr && in_warp == nullptr && (report_missing_registers() || report_missing_warps())) return;
+  if (at_barrier != nullptr && unnamed == nullptr) {
+    report_deadlock(*at_barrier);
+  } else if (unnamed != nullptr) {
     found.detail = "Mask " + mask_text(unnamed->mask) + " in " + block_name() + " does not name thread " +
                    triple(unnamed->index) + ", which has";
     add_divergence(unnamed, unnamed->sync_pc, std::move(found));
   } else if (in_warp != nullptr) {
     const int begin = in_warp->linear / kWarpSize * kWarpSize;
     report_missing(begin, std::min(begin + kWarpSize, thread_count_), State::kWarpSync);
-  } else if (report_missing_registers() || report_missing_warps()) {
-    return;
   } else if (first([](const Thread& t) { return t.state == State::kBlockSync; }) != nullptr) {
     report_missing(0, thread_count_, State::kBlockSync);
   } else {
@@ -163,6 +169,81 @@ void BlockRunner::report_divergence() {
     Thread* const running = first([](const Thread& t) { return t.state == State::kReady; });
     add_divergence(running, reinterpret_cast<const void*>(last_access_pc_), std::move(found));
   }
+}
+
+/// What a thread waits for, or does instead, after its name: "waits in mbarrier_wait() at kernel.cuh:48 ...".
+std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
+  const std::string waits = many ? "wait in " : "waits in ";
+  switch (t.state) {
+    case State::kReady:
+      return {many ? "keep running at " : "keeps running at ",
+              Piece::line(reinterpret_cast<const void*>(t.loops.block()))};
+    case State::kDone: return {many ? "have returned" : "has returned"};
+    case State::kWarpSync: {
+      if (t.mask == ~0u) return {waits, Piece::call(t.sync_pc)};
+      return {waits, Piece::call(t.sync_pc), " with mask " + mask_text(t.mask)};
+    }
+    case State::kBlockSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kNamedBarrier: {
+      const NamedBarrier& b = named_barriers_[std::size_t(t.value)];
+      return {waits, Piece::call(t.sync_pc),
+              ": " + std::to_string(b.arrived) + " of " + std::to_string(t.party) + " threads have come to barrier " +
+                  std::to_string(t.value)};
+    }
+    case State::kMbarrier: break;
+  }
+  std::vector<Piece> text{waits, Piece::call(t.sync_pc), " for parity " + std::to_string(t.value) + " of ",
+                          name_of(t.barrier, t.sync_pc)};
+  const auto at = mbarrier_at_.find(t.barrier);
+  if (at == mbarrier_at_.end()) return text;
+  const Mbarrier& b = mbarriers_[at->second];
+  text.push_back(": it is in " + phase_name(b.phase));
+  if (b.missing != 0) {
+    text.push_back("; " + std::to_string(b.missing) + " of " + std::to_string(b.expected) +
+                   (b.expected == 1 ? " arrival is missing" : b.missing == 1 ? " arrivals is missing" : " arrivals are missing"));
+  }
+  if (const std::int64_t begun = b.bytes_in_flight(); b.bytes > begun) {
+    text.push_back("; " + std::to_string(b.bytes - begun) + " of " + std::to_string(b.bytes) + " bytes announced at ");
+    text.push_back(Piece::line(b.expect_pc));
+    text.push_back(" are missing");
+  }
+  if (b.phase == 0) text.push_back("; a wait for parity 1 would return");
+  return text;
+}
+
+/// No thread can go on, and some wait for an mbarrier or a named barrier.
+void BlockRunner::report_deadlock(Thread& waiting) {
+  using Place = std::tuple<State, const void*, int, std::uintptr_t, unsigned>;
+  const auto place_of_thread = [](const Thread& t) -> Place {
+    switch (t.state) {
+      case State::kDone: return {t.state, nullptr, 0, 0, 0};
+      case State::kReady: return {t.state, nullptr, 0, t.loops.block(), 0};
+      case State::kMbarrier: return {t.state, t.sync_pc, t.value, t.barrier, 0};
+      case State::kNamedBarrier: return {t.state, t.sync_pc, t.value, 0, 0};
+      default: return {t.state, t.sync_pc, 0, 0, t.mask};
+    }
+  };
+  std::vector<std::pair<Place, std::vector<int>>> places;  // in the order of their first threads
+  for (int i = 0; i < thread_count_; ++i) {
+    const Place place = place_of_thread(threads_[i]);
+    auto it = std::find_if(places.begin(), places.end(), [&](const auto& p) { return p.first == place; });
+    if (it == places.end()) it = places.insert(it, {place, {}});
+    it->second.push_back(i);
+  }
+  Example found;
+  const bool some_run = std::any_of(threads_.begin(), threads_.begin() + thread_count_,
+                                    [](const Thread& t) { return t.state == State::kReady; });
+  found.message = {"Barrier error detected. " +
+                   (some_run ? "Threads of " + block_name() + " wait for others, which do not come"
+                             : "Deadlock in " + block_name() + ": no thread can go on")};
+  for (const auto& [place, members] : places) {
+    const bool many = members.size() > 1;
+    const auto name = [&](int thread) { return short_name(block_dim_, thread); };
+    found.message.push_back(std::string("\n    ") + (many ? "threads " : "thread ") + list(members, name) + " ");
+    for (Piece& piece : what_it_does(threads_[members.front()], many))
+      found.message.push_back(std::move(piece));
+  }
+  add_divergence(&waiting, waiting.sync_pc, std::move(found));
 }
 
 void BlockRunner::read_from_absent(unsigned mask, int source, const void* pc) {

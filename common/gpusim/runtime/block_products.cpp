@@ -21,6 +21,8 @@ namespace {
 
 using Kind = WarpgroupOp::Kind;
 
+constexpr std::size_t kChunkBytes = 16;
+
 /// The rules that a report of DefectKind::kWgmma may be about.
 enum ProductRule : std::uint8_t {
   kAccumulatorInFlight = 1,
@@ -295,6 +297,7 @@ PendingOp& BlockRunner::reach(int warp, const WarpgroupOp& op) {
 void BlockRunner::issue_product(int warp, PendingOp& pending) {
   WarpProducts& products = warps_[warp].products;
   const WarpgroupOp& op = pending.op;
+  begin_reads(warp, pending);
   if (op.a_in_registers) take_operand_registers(warp, pending);
   pending.tiles[std::size_t(warp % kWarpgroupWarps)] = &take_accumulators(warp, op);
   ++products.issued;
@@ -400,7 +403,7 @@ void BlockRunner::complete_ops(int warpgroup) {
   constexpr unsigned kAll = (1u << kWarpgroupWarps) - 1;
   while (!group.pending.empty() && group.pending.front().warps == kAll) {
     if (group.pending.front().op.kind == Kind::kProduct) {
-      compute_product(warpgroup, group.pending.front());
+      compute_product(group.pending.front());
       ++group.products;
     }
     group.pending.pop_front();
@@ -408,48 +411,29 @@ void BlockRunner::complete_ops(int warpgroup) {
   }
 }
 
-void BlockRunner::compute_product(int warpgroup, PendingOp& pending) {
-  const WarpgroupOp& op = pending.op;
-  Warpgroup& group = warpgroups_[std::size_t(warpgroup)];
-  if (group.products == 0) group.sequence = new_sequence(Engine::kProduct);
-  const int n = 2 * op.count;
-  read_matrix(warpgroup, op, false, n, product_b_);
-  if (!op.a_in_registers) read_matrix(warpgroup, op, true, kWarpgroupWarps * kWgmmaRows, product_a_);
-  const float* const a = op.a_in_registers ? pending.a.data() : product_a_.values.data();
-  for (int warp = 0; warp < kWarpgroupWarps; ++warp) {
-    std::vector<float>& d = pending.tiles[std::size_t(warp)]->values;
-    if (!op.add) std::fill(d.begin(), d.end(), 0.0f);
-    multiply_rows(a + warp * kWgmmaRows * kWgmmaK, product_b_.values.data(), d.data(), n);
-  }
-  ++tally.ops.wgmma;
-  tally.ops.mma_units += n / 2;
-}
-
-/// Reads an operand from shared memory. @param mn  its size in the dimension that is not k
-void BlockRunner::read_matrix(int warpgroup, const WarpgroupOp& op, bool is_a, int mn, OperandPanel& panel) {
-  constexpr std::size_t kChunk = 16;
+/// Where an operand's chunks are in shared memory. @param mn  its size in the dimension that is not k
+void BlockRunner::find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn,
+                              std::vector<std::uintptr_t>& chunks) {
   const auto matrix = MatrixDescriptor::of(is_a ? op.a : op.b);
   const bool mn_major = is_a ? op.shape.transposed_a : op.shape.transposed_b;
   const std::uintptr_t start = address_of(shared_pointer(matrix.start));
-  const int first_thread = warpgroup * kWarpgroupWarps * kWarpSize;
   const std::string name = is_a ? "A" : "B";
   const StaticVariable* const variable = start != 0 ? variable_at(start - shared_base_) : nullptr;
   if (variable == nullptr) {
-    product_defect(kBadDescriptor, first_thread, {op.pc}, [&] {
+    product_defect(kBadDescriptor, thread, {op.pc}, [&] {
       return "The descriptor of " + name + " at {0} begins outside of shared memory, in " + block_name() +
              "\n    its start address is " + hexadecimal(matrix.start);
     });
     stop();
   }
   const std::uintptr_t begin = shared_base_ + variable->offset, end = begin + variable->bytes;
-  const Completion completion{warpgroups_[std::size_t(warpgroup)].sequence,
-                              warpgroups_[std::size_t(warpgroup)].products};
-  const ChunkGrid chunks = chunks_of(mn, mn_major);
-  for (int i = 0; i < chunks.count; ++i) {
-    const int row = i / chunks.per_row, column = i % chunks.per_row;
+  const ChunkGrid grid = chunks_of(mn, mn_major);
+  chunks.resize(std::size_t(grid.count));
+  for (int i = 0; i < grid.count; ++i) {
+    const int row = i / grid.per_row, column = i % grid.per_row;
     const std::uintptr_t chunk = start + chunk_address(matrix, mn_major, row, column) - matrix.start;
-    if (chunk < begin || chunk + kChunk > end) {
-      product_defect(kBadDescriptor, first_thread, {op.pc}, [&] {
+    if (chunk < begin || chunk + kChunkBytes > end) {
+      product_defect(kBadDescriptor, thread, {op.pc}, [&] {
         const int x = mn_major ? 8 * column : row, k = mn_major ? row : 8 * column;
         const auto index = [](int number) { return "[" + std::to_string(number) + "]"; };
         return "The descriptor of " + name + " at {0} reaches outside of its array, in " + block_name() +
@@ -458,17 +442,62 @@ void BlockRunner::read_matrix(int warpgroup, const WarpgroupOp& op, bool is_a, i
       });
       stop();
     }
-    for (int warp = 0; warp < kWarpgroupWarps; ++warp) {
-      if (is_a && !mn_major && row / kWgmmaRows != warp) continue;  // another warp's row
-      async_read(first_thread + warp * kWarpSize, completion, chunk, kChunk, op.pc);
-    }
-    const void* const bytes = reinterpret_cast<const void*>(chunk);
-    if (is_a) {
-      widen_chunk(bytes, op.shape.type, mn_major, row, column, panel);
-    } else {
-      widen_chunk(bytes, op.shape.type, mn_major, row, column, mn, panel);
-    }
+    chunks[std::size_t(i)] = chunk;
   }
+}
+
+/// From here on, a warp's part of a product reads shared memory.
+void BlockRunner::begin_reads(int warp, PendingOp& pending) {
+  const WarpgroupOp& op = pending.op;
+  Warpgroup& group = warpgroups_[std::size_t(warp / kWarpgroupWarps)];
+  const int thread = warp * kWarpSize;
+  if (pending.b_chunks.empty()) {
+    find_chunks(thread, op, false, 2 * op.count, pending.b_chunks);
+    if (!op.a_in_registers) find_chunks(thread, op, true, kWarpgroupWarps * kWgmmaRows, pending.a_chunks);
+  }
+  if (group.sequence == 0) group.sequence = new_sequence({Sequence::Kind::kProduct, warp});
+  const Completion product{group.sequence, warps_[warp].products.issued};
+  const auto read = [&](const std::vector<std::uintptr_t>& chunks, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count;) {  // neighbours together
+      std::size_t next = i + 1;
+      while (next < first + count && chunks[next] == chunks[next - 1] + kChunkBytes) ++next;
+      async_read(thread, product, chunks[i], (next - i) * kChunkBytes, op.pc);
+      i = next;
+    }
+  };
+  read(pending.b_chunks, 0, pending.b_chunks.size());
+  if (op.a_in_registers) return;
+  if (op.shape.transposed_a) return read(pending.a_chunks, 0, pending.a_chunks.size());
+  const std::size_t share = pending.a_chunks.size() / kWarpgroupWarps;  // of the warp's rows
+  read(pending.a_chunks, std::size_t(warp % kWarpgroupWarps) * share, share);
+}
+
+void BlockRunner::compute_product(const PendingOp& pending) {
+  const WarpgroupOp& op = pending.op;
+  const int n = 2 * op.count;
+  const auto widen = [&](const std::vector<std::uintptr_t>& chunks, int mn, bool mn_major, auto&& widen_one) {
+    const ChunkGrid grid = chunks_of(mn, mn_major);
+    for (int i = 0; i < grid.count; ++i) {
+      widen_one(reinterpret_cast<const void*>(chunks[std::size_t(i)]), i / grid.per_row, i % grid.per_row);
+    }
+  };
+  widen(pending.b_chunks, n, op.shape.transposed_b, [&](const void* chunk, int row, int column) {
+    widen_chunk(chunk, op.shape.type, op.shape.transposed_b, row, column, n, product_b_);
+  });
+  if (!op.a_in_registers) {
+    widen(pending.a_chunks, kWarpgroupWarps * kWgmmaRows, op.shape.transposed_a,
+          [&](const void* chunk, int row, int column) {
+            widen_chunk(chunk, op.shape.type, op.shape.transposed_a, row, column, product_a_);
+          });
+  }
+  const float* const a = op.a_in_registers ? pending.a.data() : product_a_.values.data();
+  for (int warp = 0; warp < kWarpgroupWarps; ++warp) {
+    std::vector<float>& d = pending.tiles[std::size_t(warp)]->values;
+    if (!op.add) std::fill(d.begin(), d.end(), 0.0f);
+    multiply_rows(a + warp * kWgmmaRows * kWgmmaK, product_b_.values.data(), d.data(), n);
+  }
+  ++tally.ops.wgmma;
+  tally.ops.mma_units += n / 2;
 }
 
 /// A wait: the accumulators that no later group uses get their values.

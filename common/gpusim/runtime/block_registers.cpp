@@ -42,10 +42,8 @@ void BlockRunner::set_registers(int warp, const WarpgroupOp& op) {
   int& registers = warps_[warp].registers;
   if (more ? op.count < registers : op.count > registers) {
     register_defect(kWrongDirection, nullptr, op.pc,
-                    instruction(op) + " at {0} would " +
-                        (more ? "take registers from" : "give registers to") + " warp " +
-                        std::to_string(warp) + " of " + block_name() + "\n    its threads have " +
-                        std::to_string(registers) + " each");
+                    instruction(op) + (more ? " would take registers from" : " would give registers to") +
+                        " threads that have " + std::to_string(registers));
     stop();
   }
   free_registers_ += (units(registers) - op.count) * kWarpSize;
@@ -65,9 +63,7 @@ bool BlockRunner::report_missing_registers() {
   auto* const thread = std::find_if(threads_.begin(), end, is_short);
   if (thread == end) return false;
   const int warp = thread->linear / kWarpSize;
-  std::string text = instruction(op_of(*thread)) +
-                     " at {0} waits for registers that nobody gives back, in warp " + std::to_string(warp) +
-                     " of " + block_name();
+  std::string text = instruction(op_of(*thread)) + " waits for registers that nobody gives back";
   for (int first = 0; first < warp_count_;) {  // warps with the same number
     int last = first;
     while (last + 1 < warp_count_ && warps_[last + 1].registers == warps_[first].registers) ++last;
@@ -93,7 +89,7 @@ void BlockRunner::register_defect(std::uint8_t rule, Thread* thread, const void*
                        .rule = rule};
   Example found;
   found.thread = (thread != nullptr ? thread : current_)->linear;
-  found.message = with_lines("Register error detected. " + text, {pc});
+  found.message = {text};
   add_finding(thread, key, std::move(found));
 }
 

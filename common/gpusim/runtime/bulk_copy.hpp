@@ -79,6 +79,7 @@ struct Mbarrier {
   const void* arrive_pc = nullptr;  ///< of the latest arrival
   const void* expect_pc = nullptr;  ///< of the latest announcement
   std::vector<std::shared_ptr<BulkCopy>> in_flight;
+  std::vector<std::shared_ptr<BulkCopy>> landed;  ///< with the last phase
   Clock gathered;  ///< what those who have arrived know
   Clock complete;  ///< the same when the last phase was complete
 
@@ -87,6 +88,19 @@ struct Mbarrier {
     for (const auto& copy : in_flight) sum += std::int64_t(copy->bytes);
     return sum;
   }
+};
+
+/// The latest wait of a thread for an mbarrier.
+struct LastWait {
+  std::uint32_t phase = 0;  ///< how many phases were complete when it returned
+  const void* pc = nullptr;
+};
+
+/// The latest wait of a thread for a phase for which it had waited before.
+struct IdleWait {
+  std::uintptr_t barrier = 0;
+  std::uint32_t phase = 0;
+  const void* pc = nullptr;
 };
 
 /// A barrier with a number: bar.sync, bar.arrive.

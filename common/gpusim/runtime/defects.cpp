@@ -56,7 +56,8 @@ std::string what_is_missing(const FindingKey& key, const Example& e, const LineO
          (landed ? "the wait for the copy and the other access" : "the two");
 }
 
-std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of) {
+std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of,
+                          const std::string& reason) {
   std::ostringstream out;
   // Print the access first that a reader would name first: the write, or the earlier of two.
   const bool rival_first = key.rival_access != AccessKind::kRead;
@@ -68,7 +69,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
     }
     out << " at " << line_of(rival ? key.rival_pc : key.pc).text;
   };
-  out << "Race reported between ";
+  out << (key.kind == DefectKind::kMissingFence ? "Missing fence" : "Race") << " reported between ";
   side(rival_first);
   out << " and ";
   side(!rival_first);
@@ -78,14 +79,8 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
     return out.str();
   }
   out << " in block " << triple(e.grid.at(e.block)) << ": ";
-  out << what_is_missing(key, e, line_of);
+  out << (reason.empty() ? what_is_missing(key, e, line_of) : reason);
   return out.str();
-}
-
-/// "5" in a block of one dimension, "(5,0,1)" in others.
-std::string short_name(const Dim3& block_dim, int thread) {
-  const Dim3 t = block_dim.at(std::uint64_t(thread));
-  return block_dim.y == 1 && block_dim.z == 1 ? std::to_string(t.x) : triple(t);
 }
 
 std::string describe_divergence(const FindingKey& key, const Example& e, const LineOf& line_of) {
@@ -98,39 +93,51 @@ std::string describe_divergence(const FindingKey& key, const Example& e, const L
   return what + call_at(line_of(key.pc)) + describe(e.groups, of_warp ? "lane" : "thread", name, line_of);
 }
 
-std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of) {
+/// @param extra  its message or its reason
+std::string describe_one(const FindingKey& key, const Example& e, const LineOf& line_of,
+                         const std::string& extra) {
   const std::string line = line_of(key.pc).text;
   std::ostringstream out;
   const std::string who = " by thread " + triple(e.block_dim.at(std::uint64_t(e.thread))) + " in block " +
                           triple(e.grid.at(e.block));
   switch (key.kind) {
-    case DefectKind::kRace: return describe_race(key, e, line_of);
+    case DefectKind::kRace:
+    case DefectKind::kMissingFence: return describe_race(key, e, line_of, extra);
     case DefectKind::kOutOfBounds:
       if (!e.detail.empty()) {
         out << "Invalid index " << e.index << " at " << line << who << "\n    " << e.detail;
         break;
       }
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place;
+          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place;
       break;
     case DefectKind::kMisaligned:
       out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place
-          << ", not a multiple of " << int(key.bytes);
+          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place
+          << ", not a multiple of " << key.bytes;
       break;
     case DefectKind::kUninitializedRead:
-      out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes)
+      out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes
           << " bytes at " << line << who << "\n    address is " << e.place << ", which nothing has written";
       break;
-    case DefectKind::kBarrierDivergence: return describe_divergence(key, e, line_of);
+    case DefectKind::kBarrierDivergence:
+      return extra.empty() ? describe_divergence(key, e, line_of) : extra;
     case DefectKind::kUnsupported:
-    case DefectKind::kMisuse:
-    case DefectKind::kMissingFence:
-    case DefectKind::kWgmma:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
+    case DefectKind::kWgmma: return extra;
+    case DefectKind::kMisuse: out << "Misuse at " << line << who << "\n    " << extra; break;
   }
   return out.str();
+}
+
+std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames& names) {
+  if (!piece.variable.empty()) {
+    const std::string name = names.element(piece.pc, piece.variable, piece.offset, piece.bytes);
+    return name.empty() ? piece.text : name;
+  }
+  if (piece.pc == 0) return piece.text;
+  return piece.is_call ? call_at(line_of(piece.pc)) : line_of(piece.pc).text;
 }
 
 std::string bytes_text(std::uintptr_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
@@ -141,6 +148,11 @@ std::string triple(const Dim3& d) {
   std::ostringstream out;
   out << '(' << d.x << ',' << d.y << ',' << d.z << ')';
   return out.str();
+}
+
+std::string short_name(const Dim3& block_dim, int thread) {
+  const Dim3 t = block_dim.at(std::uint64_t(thread));
+  return block_dim.y == 1 && block_dim.z == 1 ? std::to_string(t.x) : triple(t);
 }
 
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
@@ -185,6 +197,7 @@ std::vector<Defect> Findings::describe() const {
     pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
     for (const Group& group : e.groups) pcs.insert(group.where.pc);
     for (const Piece& piece : e.message) pcs.insert(piece.pc);
+    for (const Piece& piece : e.reason) pcs.insert(piece.pc);
   }
   pcs.erase(0);
   const auto lines = source_lines({pcs.begin(), pcs.end()});
@@ -207,16 +220,11 @@ std::vector<Defect> Findings::describe() const {
       Example example = entry.example;
       const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
-      std::string message;
-      for (const Piece& piece : example.message) {
-        const std::string name =
-            piece.variable.empty() ? "" : names.element(piece.pc, piece.variable, piece.offset, piece.bytes);
-        message += !name.empty()                               ? name
-                   : piece.pc != 0 && piece.variable.empty() ? line_of(piece.pc).text
-                                                               : piece.text;
+      std::string extra;
+      for (const auto* pieces : {&example.message, &example.reason}) {
+        for (const Piece& piece : *pieces) extra += text_of(piece, line_of, names);
       }
-      if (message.empty()) message = describe_one(key, example, line_of);
-      defects.push_back({key.kind, message, entry.count});
+      defects.push_back({key.kind, describe_one(key, example, line_of, extra), entry.count});
     } else {
       defects[it->second].count += entry.count;
     }

@@ -33,6 +33,9 @@ std::string triple(const Dim3& d);
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
                      std::uintptr_t address);
 
+/// "5" in a block of one dimension, "(5,0,1)" in others.
+std::string short_name(const Dim3& block_dim, int thread);
+
 /// The text with "========= " before each line.
 std::string with_margin(const std::string& text);
 
@@ -44,7 +47,7 @@ struct FindingKey {
   AccessKind access = AccessKind::kRead;
   AccessKind rival_access = AccessKind::kRead;
   Space space = Space::kGlobal;
-  std::uint8_t bytes = 0;
+  std::uint32_t bytes = 0;
   std::uint8_t rule = 0;  ///< which of several that a kind of defect stands for
 
   auto operator<=>(const FindingKey&) const = default;
@@ -60,9 +63,16 @@ struct Piece {
     piece.pc = reinterpret_cast<std::uintptr_t>(pc);
     return piece;
   }
+  /// "mbarrier_wait() at kernel.cuh:48"
+  static Piece call(const void* pc) {
+    Piece piece = line(pc);
+    piece.is_call = true;
+    return piece;
+  }
 
   std::string text;  ///< of a place: if it has no better name
   std::uintptr_t pc = 0;
+  bool is_call = false;
   // A place in shared memory, as the function with that pc names it:
   std::string variable;
   std::size_t offset = 0, bytes = 0;
@@ -82,7 +92,8 @@ struct Example {
   std::size_t offset = 0, bytes = 0;  ///< of the address in the variable, of the variable
   std::string detail;                 ///< divergence: the beginning; unsupported, index: the second line
   std::int64_t index = 0;             ///< out of bounds of an array that has a detail
-  std::vector<Piece> message;         ///< all of the text, if it is not empty
+  std::vector<Piece> message;         ///< misuse: the second line; divergence: all of the text, if it is not empty
+  std::vector<Piece> reason;          ///< races: what is missing between the two, if it is not empty
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
   // Races with an asynchronous copy; return addresses, or 0.

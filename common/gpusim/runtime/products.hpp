@@ -144,7 +144,8 @@ struct PendingOp {
   int first_thread = 0;  ///< which has executed it first
   unsigned warps = 0;    ///< those that have
   std::array<AccumulatorTile*, kWarpgroupWarps> tiles{};
-  std::vector<float> a;  ///< [64][16], if A is in registers
+  std::vector<float> a;                            ///< [64][16], if A is in registers
+  std::vector<std::uintptr_t> a_chunks, b_chunks;  ///< where the operands are in shared memory: see ChunkGrid
 };
 
 struct Warpgroup {

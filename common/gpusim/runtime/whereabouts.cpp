@@ -11,7 +11,27 @@ namespace {
 
 constexpr std::size_t kMostRanges = 4;
 
-/// {0, 1, 2, 5} -> "0 to 2 and 5". Of many ranges, only the first are listed.
+/// What threads in one place do, as a predicate: "wait in __syncwarp() at kernel.cuh:48".
+std::string predicate(const Whereabouts& where, unsigned mask, bool many, const SourceLine& line) {
+  switch (where.state) {
+    case Whereabouts::State::kWaits: {
+      std::string text = (many ? "wait in " : "waits in ") + call_at(line);
+      if (where.mask == 0 || where.mask == mask) return text;
+      std::array<char, 32> with;
+      std::snprintf(with.data(), with.size(), " with mask 0x%08x", where.mask);
+      return text + with.data();
+    }
+    case Whereabouts::State::kRuns: return (many ? "keep running at " : "keeps running at ") + line.text;
+    case Whereabouts::State::kReturned: return many ? "have returned" : "has returned";
+    case Whereabouts::State::kPassed:
+      return (many ? "have gone on to " : "has gone on to ") + line.text + ", and returned";
+    case Whereabouts::State::kExecuted: return many ? "have executed it" : "has executed it";
+  }
+  return "?";
+}
+
+}  // namespace
+
 std::string list(const std::vector<int>& members, const std::function<std::string(int)>& name_of) {
   std::vector<std::pair<int, int>> ranges;
   for (const int member : members) {
@@ -34,27 +54,6 @@ std::string list(const std::vector<int>& members, const std::function<std::strin
   }
   return left_out == 0 ? text : text + " and " + std::to_string(left_out) + " more";
 }
-
-/// What threads in one place do, as a predicate: "wait in __syncwarp() at kernel.cuh:48".
-std::string predicate(const Whereabouts& where, unsigned mask, bool many, const SourceLine& line) {
-  switch (where.state) {
-    case Whereabouts::State::kWaits: {
-      std::string text = (many ? "wait in " : "waits in ") + call_at(line);
-      if (where.mask == 0 || where.mask == mask) return text;
-      std::array<char, 32> with;
-      std::snprintf(with.data(), with.size(), " with mask 0x%08x", where.mask);
-      return text + with.data();
-    }
-    case Whereabouts::State::kRuns: return (many ? "keep running at " : "keeps running at ") + line.text;
-    case Whereabouts::State::kReturned: return many ? "have returned" : "has returned";
-    case Whereabouts::State::kPassed:
-      return (many ? "have gone on to " : "has gone on to ") + line.text + ", and returned";
-    case Whereabouts::State::kExecuted: return many ? "have executed it" : "has executed it";
-  }
-  return "?";
-}
-
-}  // namespace
 
 std::string call_at(const SourceLine& line) {
   return (line.built_in.empty() ? "a call" : line.built_in + "()") + " at " + line.text;

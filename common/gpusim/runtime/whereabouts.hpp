@@ -34,6 +34,9 @@ struct Group {
   std::vector<int> members;
 };
 
+/// {0, 1, 2, 5} -> "0 to 2 and 5". Of many ranges, only the first are listed.
+std::string list(const std::vector<int>& members, const std::function<std::string(int)>& name_of);
+
 /// A line for each place:
 ///
 ///     lanes 0 to 7 wait there
