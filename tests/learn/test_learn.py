@@ -147,10 +147,22 @@ class TableTest(unittest.TestCase):
         self.assertEqual(chapters[0].rows[0].verdict, results.FAIL)
         self.assertIn("02 online: the formula says", table.render(chapters, plain))
 
+    def test_a_formula_may_be_a_minimum(self):
+        run = fixtures.online_softmax()
+        traffic = run["variants"][0]["traffic"]
+        traffic["predicted"]["at_least"] = True
+        traffic["counted"]["read_bytes"] += 1
+        row = results.read([run])[0].rows[0]
+        self.assertEqual(row.verdict, results.OK)
+        self.assertEqual(table.cells(row)[3], ">=7.55 MB")
+        traffic["counted"]["read_bytes"] -= 2
+        self.assertEqual(results.read([run])[0].rows[0].verdict, results.FAIL)
+
     def test_never_wider_than_100_columns(self):
         long = fixtures.variant("a_name_that_is_much_too_long_for_the_table", 999_999)
         long["defects"] = [fixtures.RACE] * 99_999
         long["workspace_bytes"] = 1_234_567_890
+        long["traffic"]["predicted"]["at_least"] = True
         long["check"]["known_failure"] = "a long reason " * 20
         long["shared"]["load_wavefronts"] = 10**14
         long["check"]["tensors"]["y"].update(rel_l2=1.26e-07, tolerance=1.5e-06)
