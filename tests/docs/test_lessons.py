@@ -450,7 +450,9 @@ class Race(InATree):
         self.assertEqual(text, f"```text\n===== 01_x/kernel.cuh:{first} mine\n```")
 
     def test_options_and_a_wait_of_a_cluster(self):
-        script = '#!/bin/sh\necho "===== $GPUSIM_SKIP_BARRIER $1 $2 $3 $4 $5 $6"; exit 1\n'
+        script = (
+            '#!/bin/sh\necho "===== $GPUSIM_SKIP_BARRIER $1 $2 $3 $4 $5 $6"; exit 1\n'
+        )
         self.write("build/sim/bin/ch01_x", script, True)
         self.write("chapters/01_x/more.cuh", "a();\n  ptx::barrier_cluster_wait();\n")
         text = self.fill("race: 01_x/more.cuh 1 mine --rows 3 --cols 4")
