@@ -61,6 +61,8 @@ Observation take_observation() {
                                .store_wavefronts = report.shared.store_wavefronts,
                                .store_wavefronts_ideal = report.shared.store_wavefronts_ideal},
                     .mma = report.ops.mma,
+                    .wgmma = report.ops.wgmma,
+                    .mma_units = report.ops.mma_units,
                     .barriers = report.ops.barriers,
                     .shuffles = report.ops.shuffles,
                     .votes = report.ops.votes,

@@ -97,10 +97,13 @@ bool BlockRunner::process_operation(Operation& operation, int thread, const void
     case Operation::Kind::kFenceInit:
       for (Mbarrier& barrier : mbarriers_) barrier.fenced |= barrier.initializer == thread;
       return operation.kind == Operation::Kind::kFenceProxy;
-    case Operation::Kind::kNamedArrive: return come_to(int(operation.barrier), operation.value, thread, pc);
+    case Operation::Kind::kNamedArrive:
+      return come_to(int(operation.barrier), operation.value, thread, pc);
     case Operation::Kind::kStore: begin_store(*operation.copies[0], thread, pc); return false;
     case Operation::Kind::kWaitRead:
-    case Operation::Kind::kWaitWrite: end_stores(operation, thread, pc); return false;
+    case Operation::Kind::kWaitWrite:
+      end_stores(operation, thread, pc);
+      return false;
     case Operation::Kind::kArrive:
     case Operation::Kind::kLoad: break;
   }
@@ -147,7 +150,8 @@ void BlockRunner::release(int thread, Clock& clock) {
   const int warp = thread / kWarpSize, first = warp * kWarpSize;
   const WarpClock& in_warp = warps_[warp].clock;
   for (int i = first; i < std::min(first + kWarpSize, thread_count_); ++i) {
-    const std::uint32_t known = i == thread ? in_warp.tick + 1 : in_warp.known_by(thread - first, i - first);
+    const std::uint32_t known =
+        i == thread ? in_warp.tick + 1 : in_warp.known_by(thread - first, i - first);
     clock[std::size_t(i)] = std::max(clock[std::size_t(i)], known);
   }
 }
@@ -210,8 +214,7 @@ bool BlockRunner::async_read(int thread, Completion operation, std::uintptr_t ad
                          .space = Space::kShared,
                          .bytes = std::uint32_t(bytes)};
     found(key, [&](Example& e) {
-      fill(e, thread, Space::kShared,
-           variable == nullptr ? address : shared_base_ + variable->offset + variable->bytes);
+      fill(e, thread, Space::kShared, variable == nullptr ? address : shared_base_ + variable->offset + variable->bytes);
     });
     trapped_ = true;
     return false;
@@ -228,8 +231,10 @@ bool BlockRunner::async_read(int thread, Completion operation, std::uintptr_t ad
       found_race(key, at, actor, lane, rival);
     });
     if ((shared_state_[word] & kWritten) != kWritten) {
-      const FindingKey uninitialized{
-          .kind = DefectKind::kUninitializedRead, .pc = key.pc(), .space = Space::kShared, .bytes = 4};
+      const FindingKey uninitialized{.kind = DefectKind::kUninitializedRead,
+                                     .pc = key.pc(),
+                                     .space = Space::kShared,
+                                     .bytes = 4};
       found(uninitialized, [&](Example& e) { fill(e, thread, Space::kShared, at); });
     }
     const AsyncShadow::Write& write = async_shadow_.write(word);

@@ -256,7 +256,7 @@ bool BlockRunner::come_to(int id, int threads, int thread, const void* pc) {
   if (b.threads != threads) {
     fail(thread, DefectKind::kMisuse, pc,
          {"barrier " + std::to_string(id) + " is for " + std::to_string(threads) + " threads here, for " +
-              std::to_string(b.threads) + " at ",
+          std::to_string(b.threads) + " at ",
           Piece::line(b.pc)});
     return false;
   }

@@ -23,21 +23,6 @@ using Kind = WarpgroupOp::Kind;
 
 constexpr std::size_t kChunkBytes = 16;
 
-/// The rules that a report of DefectKind::kWgmma may be about.
-enum ProductRule : std::uint8_t {
-  kAccumulatorInFlight = 1,
-  kOperandInFlight,
-  kUnnamedAccumulator,
-  kNamedInFlight,
-  kNoFence,
-  kNeverWaited,
-  kDifferentOps,
-  kDifferentOperands,
-  kNoWarpgroup,
-  kOtherShape,
-  kBadDescriptor,
-};
-
 const char* instruction_name(Kind kind) {
   switch (kind) {
     case Kind::kFence: return "wgmma_fence()";
@@ -66,11 +51,9 @@ struct Difference {
   std::string what, one, other;
 };
 Difference difference(const WarpgroupOp& a, const WarpgroupOp& b) {
-  const auto number = [](bool add) { return std::string(add ? "true" : "false"); };
   if (a.kind != Kind::kProduct) return {};
   if (!a.a_in_registers && a.a != b.a) return {"the descriptor of A", hexadecimal(a.a), hexadecimal(b.a)};
   if (a.b != b.b) return {"the descriptor of B", hexadecimal(a.b), hexadecimal(b.b)};
-  if (a.add != b.add) return {"add", number(a.add), number(b.add)};
   return {};
 }
 
@@ -193,20 +176,6 @@ std::string BlockRunner::why_in_flight(const InFlight& product, int thread) cons
   return "; the wgmma_wait() at {2} leaves its group in flight";
 }
 
-/// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
-template <class Words>
-void BlockRunner::product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words) {
-  const FindingKey key{.kind = DefectKind::kWgmma,
-                       .pc = address_of(places[0]),
-                       .rival_pc = address_of(places[1]),
-                       .space = Space::kShared,
-                       .rule = rule};
-  found(key, [&](Example& e) {
-    fill(e, thread, Space::kShared, shared_base_);
-    e.message = with_lines("Wgmma error detected. " + words(), places);
-  });
-}
-
 /// Whether a wait of this warp may end: the products that it covers have been computed, or the registers are free.
 bool BlockRunner::wait_is_over(int warp, const WarpgroupOp& wait) const {
   if (wait.kind == Kind::kIncrease) return has_registers(warp, wait.count);
@@ -297,6 +266,12 @@ PendingOp& BlockRunner::reach(int warp, const WarpgroupOp& op) {
 void BlockRunner::issue_product(int warp, PendingOp& pending) {
   WarpProducts& products = warps_[warp].products;
   const WarpgroupOp& op = pending.op;
+  if (products.time == 0 && products.issued == 0) {
+    product_defect(kNoFence, warp * kWarpSize, {op.pc}, [&] {
+      return "No wgmma_fence() before the first product of warp " + std::to_string(warp) + " in " +
+             block_name() + ", at {0}";
+    });
+  }
   begin_reads(warp, pending);
   if (op.a_in_registers) take_operand_registers(warp, pending);
   pending.tiles[std::size_t(warp % kWarpgroupWarps)] = &take_accumulators(warp, op);
@@ -306,18 +281,16 @@ void BlockRunner::issue_product(int warp, PendingOp& pending) {
 /// Checks that no ordinary access to a register comes between the latest fence and the product.
 void BlockRunner::check_fence(int thread, const void* registers, int index, bool of_a,
                               const WarpgroupOp& op) {
-  const WarpProducts& products = warps_[thread / kWarpSize].products;
-  const RegisterUse use = products.time == 0 ? RegisterUse() : register_uses_.at(registers);
-  if (products.time != 0 && (use.time() != products.time || (of_a && !use.is_write()))) return;
-  const auto* used = products.time == 0 ? nullptr : reinterpret_cast<const void*>(use.pc(address_of(op.pc)));
+  const RegisterUse use = register_uses_.at(registers);
+  if (use.time() != warps_[thread / kWarpSize].products.time) return;
+  if (of_a && !use.is_write()) return;
+  const auto* const used = reinterpret_cast<const void*>(use.pc(address_of(op.pc)));
   product_defect(kNoFence, thread, {op.pc, used}, [&] {
     const std::string what = of_a ? "register " + element("a", std::size_t(index)) + " of A"
                                   : "accumulator " + element("d", std::size_t(index));
-    return used == nullptr
-               ? "No wgmma_fence() before the first product, at {0}, in " + block_name()
-               : "No wgmma_fence() between the " + std::string(use.is_write() ? "write" : "read") + " of " +
-                     what + " at {1} and the product at {0}, by thread " +
-                     triple(block_dim_.at(std::uint64_t(thread))) + " in " + block_name();
+    return "No wgmma_fence() between the " + std::string(use.is_write() ? "write" : "read") + " of " + what +
+           " at {1} and the product at {0}, by thread " + triple(block_dim_.at(std::uint64_t(thread))) +
+           " in " + block_name();
   });
 }
 
@@ -358,7 +331,8 @@ AccumulatorTile& BlockRunner::take_accumulators(int warp, const WarpgroupOp& op)
         });
         stop();
       }
-      check_fence(thread, d + i, i, false, op);
+      if (op.add && products.time != 0)
+        check_fence(thread, d + i, i, false, op);  // otherwise, it is overwritten
       use = in_flight;
     }
     std::memset(d, 0xff, std::size_t(op.count) * sizeof(float));
@@ -391,7 +365,7 @@ void BlockRunner::take_operand_registers(int warp, PendingOp& pending) {
     for (int i = 0; i < 4; ++i) {
       if (!register_uses_.contains(a + i)) break;  // constants of the program
       RegisterUse& use = register_uses_.at(a + i);
-      if (use.time() < RegisterUse::kUnnamed) check_fence(warp * kWarpSize + lane, a + i, i, true, op);
+      if (products.time != 0) check_fence(warp * kWarpSize + lane, a + i, i, true, op);
       use = in_flight;
     }
   }
@@ -451,11 +425,13 @@ void BlockRunner::begin_reads(int warp, PendingOp& pending) {
   const WarpgroupOp& op = pending.op;
   Warpgroup& group = warpgroups_[std::size_t(warp / kWarpgroupWarps)];
   const int thread = warp * kWarpSize;
+  if (group.sequence == 0) group.sequence = new_sequence({Sequence::Kind::kProduct, warp});
   if (pending.b_chunks.empty()) {
     find_chunks(thread, op, false, 2 * op.count, pending.b_chunks);
     if (!op.a_in_registers) find_chunks(thread, op, true, kWarpgroupWarps * kWgmmaRows, pending.a_chunks);
+    check_tile(thread, op, false, pending.b_chunks);
+    if (!op.a_in_registers) check_tile(thread, op, true, pending.a_chunks);
   }
-  if (group.sequence == 0) group.sequence = new_sequence({Sequence::Kind::kProduct, warp});
   const Completion product{group.sequence, warps_[warp].products.issued};
   const auto read = [&](const std::vector<std::uintptr_t>& chunks, std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count;) {  // neighbours together
@@ -491,10 +467,14 @@ void BlockRunner::compute_product(const PendingOp& pending) {
           });
   }
   const float* const a = op.a_in_registers ? pending.a.data() : product_a_.values.data();
+  find_exponents(a, std::size_t(kWarpgroupWarps * kWgmmaRows * kWgmmaK), op.shape.type, a_exponents_);
+  find_exponents(product_b_.values.data(), std::size_t(kWgmmaK * n), op.shape.type, b_exponents_);
   for (int warp = 0; warp < kWarpgroupWarps; ++warp) {
     std::vector<float>& d = pending.tiles[std::size_t(warp)]->values;
     if (!op.add) std::fill(d.begin(), d.end(), 0.0f);
-    multiply_rows(a + warp * kWgmmaRows * kWgmmaK, product_b_.values.data(), d.data(), n);
+    const int first = warp * kWgmmaRows * kWgmmaK;
+    multiply_rows(a + first, a_exponents_.data() + first, product_b_.values.data(), b_exponents_.data(),
+                  d.data(), n);
   }
   ++tally.ops.wgmma;
   tally.ops.mma_units += n / 2;
@@ -596,10 +576,16 @@ bool BlockRunner::report_missing_warps() {
 void BlockRunner::reset_products() {
   bool in_flight = false;
   for (int w = 0; w < warp_count_; ++w) {
-    in_flight |= !warps_[w].products.tiles.empty() || !warps_[w].products.a.empty();
-    warps_[w].products = {};
+    WarpProducts& products = warps_[w].products;
+    products.has_arrived = false;
+    if (products.reached == 0) continue;
+    in_flight |= !products.tiles.empty() || !products.a.empty();
+    products = {};
   }
-  for (Warpgroup& group : warpgroups_) group = {};
+  for (Warpgroup& group : warpgroups_) {
+    if (group.done != 0 || !group.pending.empty()) group = {};
+  }
+  landed_boxes_.forget();
   if (in_flight) register_uses_.clear();
   register_time_ = 0;
 }
