@@ -43,12 +43,12 @@ KIND and ARGUMENTS are one of
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the format that
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
-    results: FILE tflops|ms PLAN [CHAPTER]
+    results: FILE tflops|ms PLAN [CHAPTER] [sustained]
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
     results: FILE agreement
-    results: FILE standing
+    results: FILE standing [sustained]
     results: FILE[+FILE..] chapters
     results: FILE passes FORWARD BACKWARD PEER
         the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts of the
@@ -554,14 +554,17 @@ RESULTS = {
     r"sectors (\w+) (\d+)x(\d+)": lambda data, chapter, rows, cols: measured.sectors(
         data, chapter, int(rows), int(cols)
     ),
-    r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
-        data, plan, chapter, unit
+    r"(tflops|ms) (\w+)(?: (?!sustained)(\w+))?( sustained)?": (
+        lambda data, unit, plan, chapter, sustained: measured.tflops(
+            measured.sustained(data) if sustained else data, plan, chapter, unit
+        )
     ),
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,
     r"scaling": measured.scaling,
     r"agreement": measured.agreement,
     r"standing": measured.standing,
+    r"standing sustained": lambda data: measured.standing(measured.sustained(data)),
     r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"sanitizer": measured.sanitizer,
