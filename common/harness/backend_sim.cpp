@@ -60,7 +60,7 @@ Observation take_observation() {
                                .load_wavefronts_ideal = report.shared.load_wavefronts_ideal,
                                .store_wavefronts = report.shared.store_wavefronts,
                                .store_wavefronts_ideal = report.shared.store_wavefronts_ideal},
-                    .mma = report.ops.mma,
+                    .mma = report.ops.mma_units,
                     .barriers = report.ops.barriers,
                     .shuffles = report.ops.shuffles,
                     .votes = report.ops.votes,

@@ -33,7 +33,9 @@ struct Counters {
   std::int64_t read_sectors = 0, write_sectors = 0, atomic_sectors = 0;
   std::int64_t read_requests = 0, write_requests = 0;
   SharedCounters shared = {};
-  std::int64_t mma = 0, barriers = 0, shuffles = 0, votes = 0;
+  /// Products on tensor cores in units of 16 x 8 x 16: an mma.m16n8k16 of a warp is 1, a wgmma.m64nNk16 of a warpgroup N / 2.
+  std::int64_t mma = 0;
+  std::int64_t barriers = 0, shuffles = 0, votes = 0;
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
   std::int64_t over_waited = 0;

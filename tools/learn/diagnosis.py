@@ -16,8 +16,12 @@ from .trials import HANGS, Attempt
 DEFECTS = {
     "out_of_bounds": "reads or writes outside of an array",
     "misaligned": "reads or writes at an address that is not a multiple of the access size",
+    "unsupported": "has an instruction that the device does not have",
+    "misuse": "misuses a barrier, the copy engine or the warpgroup's registers",
+    "wgmma": "misuses the products of a warpgroup",
     "barrier_divergence": "has a barrier, or an operation of a warp, that not all threads reach",
     "race": "has a race",
+    "missing_fence": "has no fence between a store and the copy engine or a product",
     "uninitialized_read": "reads memory that nothing has written",
 }
 OPERATIONS = ("mma", "barriers", "shuffles", "votes", "over_waited")  # in `ops`
@@ -82,6 +86,8 @@ def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
     """Where the kernel moved more bytes than the chapter's formula allows: (tensor, direction): (counted, allowed)."""
     traffic = attempt.result["traffic"]
     if "counted" not in traffic:
+        return {}
+    if traffic["predicted"].get("at_least"):  # how many more depends on the inputs
         return {}
     predicted = traffic["predicted"]["tensors"]
     excess = {}
