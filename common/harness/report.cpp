@@ -88,8 +88,8 @@ const std::vector<Column>& columns() {
        }},
       {"HBM bytes", "predicted",
        [](const VariantResult& r) {
-         if (r.skipped) return std::optional<Cell>();
-         return std::optional(Cell((r.predicted.at_least ? ">= " : "") + bytes_cell(r.predicted.bytes())));
+         if (r.skipped) return Cell();
+         return Cell((r.predicted.at_least ? ">= " : "") + bytes_cell(r.predicted.bytes()));
        }},
       {"HBM bytes", "counted",
        [](const VariantResult& r) {
