@@ -331,6 +331,8 @@ Json to_json(const VariantResult& result) {
                       {"store_wavefronts", counted.shared.store_wavefronts},
                       {"store_wavefronts_ideal", counted.shared.store_wavefronts_ideal}};
     json["ops"] = {{"mma", counted.mma},
+                   {"wgmma", counted.wgmma},
+                   {"mma_units", counted.mma_units},
                    {"barriers", counted.barriers},
                    {"shuffles", counted.shuffles},
                    {"votes", counted.votes},

@@ -33,8 +33,9 @@ struct Counters {
   std::int64_t read_sectors = 0, write_sectors = 0, atomic_sectors = 0;
   std::int64_t read_requests = 0, write_requests = 0;
   SharedCounters shared = {};
-  /// Products on tensor cores in units of 16 x 8 x 16: an mma.m16n8k16 of a warp is 1, a wgmma.m64nNk16 of a warpgroup N / 2.
-  std::int64_t mma = 0;
+  /// Matrix products, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per warpgroup; and all of them in units
+  /// of 16 x 8 x 16.
+  std::int64_t mma = 0, wgmma = 0, mma_units = 0;
   std::int64_t barriers = 0, shuffles = 0, votes = 0;
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
@@ -46,7 +47,7 @@ struct Counters {
 
 /// A defect in a kernel, found by the backend's checks.
 struct Defect {
-  std::string kind;  ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence, unsupported
+  std::string kind;  ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence, unsupported, wgmma, ..
   std::string message;  ///< one or more lines
   std::int64_t count = 0;
 };

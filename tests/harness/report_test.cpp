@@ -29,6 +29,8 @@ VariantResult counted(const std::string& name) {
   counters.barriers = 999'499'999;
   counters.shuffles = 888'888'888;
   counters.mma = 3;
+  counters.wgmma = 4;
+  counters.mma_units = 259;
   counters.votes = 2;
   result.counted = counters;
   return result;
@@ -270,7 +272,7 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
           "read_sectors": 223456789, "write_sectors": 345678, "atomic_sectors": 0, "read_requests": 77, "write_requests": 78}},
       "shared": {"bytes_per_block": 1024, "load_wavefronts": 987654321, "load_wavefronts_ideal": 1,
                  "store_wavefronts": 5, "store_wavefronts_ideal": 2},
-      "ops": {"mma": 3, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "over_waited": 0},
+      "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));
 }

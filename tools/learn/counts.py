@@ -43,4 +43,5 @@ COUNTS = {
     "barriers": Count("barriers", lambda r: r["ops"]["barriers"]),
     "shuffles": Count("shuffles", lambda r: r["ops"]["shuffles"]),
     "mma": Count("mma instructions", lambda r: r["ops"]["mma"]),
+    "wgmma": Count("wgmma instructions", lambda r: r["ops"]["wgmma"]),
 }

@@ -16,15 +16,21 @@ from .trials import HANGS, Attempt
 DEFECTS = {
     "out_of_bounds": "reads or writes outside of an array",
     "misaligned": "reads or writes at an address that is not a multiple of the access size",
-    "unsupported": "has an instruction that the device does not have",
-    "misuse": "misuses a barrier, the copy engine or the warpgroup's registers",
-    "wgmma": "misuses the products of a warpgroup",
+    "misuse": "uses a barrier, the copy engine or setmaxnreg in a way that they do not allow",
     "barrier_divergence": "has a barrier, or an operation of a warp, that not all threads reach",
+    "wgmma": "does not keep the rules of wgmma",
+    "missing_fence": "lacks a fence between stores and an asynchronous operation that reads them",
     "race": "has a race",
-    "missing_fence": "has no fence between a store and the copy engine or a product",
     "uninitialized_read": "reads memory that nothing has written",
 }
-OPERATIONS = ("mma", "barriers", "shuffles", "votes", "over_waited")  # in `ops`
+OPERATIONS = (  # in `ops`
+    "mma",
+    "wgmma",
+    "barriers",
+    "shuffles",
+    "votes",
+    "over_waited",
+)
 KINDS = (
     "hang",
     "crash",

@@ -29,6 +29,7 @@
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device.hpp"
+#include "gpusim/runtime/landed_boxes.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
 #include "gpusim/runtime/products.hpp"
@@ -413,6 +414,7 @@ class BlockRunner {
   void found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc);
   InFlight product_of(int thread, std::uintptr_t address) const;
   std::string why_in_flight(const InFlight& product, int thread) const;
+  /// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
   template <class Words>
   void product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words);
   bool wait_is_over(int warp, const WarpgroupOp& wait) const;
@@ -426,6 +428,7 @@ class BlockRunner {
   void complete_ops(int warpgroup);
   void find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn, std::vector<std::uintptr_t>& chunks);
   void begin_reads(int warp, PendingOp& pending);
+  void check_tile(int thread, const WarpgroupOp& op, bool is_a, const std::vector<std::uintptr_t>& chunks);
   void compute_product(const PendingOp& pending);
   void finish_products(int warp, std::uint32_t covered, const void* pc);
   void end_products(int warp);
@@ -512,6 +515,7 @@ class BlockRunner {
   // Products of warpgroups.
   std::array<Warpgroup, kMaxWarps / kWarpgroupWarps> warpgroups_;
   RegisterUses register_uses_;
+  LandedBoxes landed_boxes_;
   OperandPanel product_a_, product_b_;
   int launch_registers_ = 0;  ///< of each thread
   int free_registers_ = 0;    ///< that the block's warps have given back
@@ -547,6 +551,19 @@ void BlockRunner::found(const FindingKey& key, Complete&& complete) {
   if (e == nullptr) return;
   complete(*e);
   if (debugging_) announcer_.announce(key, *e);
+}
+
+template <class Words>
+void BlockRunner::product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words) {
+  const FindingKey key{.kind = DefectKind::kWgmma,
+                       .pc = reinterpret_cast<std::uintptr_t>(places[0]),
+                       .rival_pc = reinterpret_cast<std::uintptr_t>(places[1]),
+                       .space = Space::kShared,
+                       .rule = rule};
+  found(key, [&](Example& e) {
+    fill(e, thread, Space::kShared, shared_base_);
+    e.message = with_lines("Wgmma error detected. " + words(), places);
+  });
 }
 
 /// Where dynamic shared memory lives, registered by the objects of dynamic_shared.hpp.

@@ -171,6 +171,7 @@ void BlockRunner::land_load(BulkCopy& copy) {
   copy.take_from_global();
   copy.put_into_shared();
   copy.data = {};
+  landed_boxes_.add(copy, shared_base_, shared_bytes_);
   const InstructionKey key = InstructionKey::make(copy.pc, 16, AccessKind::kCopyLand, Space::kShared);
   const Actor actor = actor_of(key, copy.thread / kWarpSize);
   for_each_word(copy, [&](std::uintptr_t address) {

@@ -23,21 +23,6 @@ using Kind = WarpgroupOp::Kind;
 
 constexpr std::size_t kChunkBytes = 16;
 
-/// The rules that a report of DefectKind::kWgmma may be about.
-enum ProductRule : std::uint8_t {
-  kAccumulatorInFlight = 1,
-  kOperandInFlight,
-  kUnnamedAccumulator,
-  kNamedInFlight,
-  kNoFence,
-  kNeverWaited,
-  kDifferentOps,
-  kDifferentOperands,
-  kNoWarpgroup,
-  kOtherShape,
-  kBadDescriptor,
-};
-
 const char* instruction_name(Kind kind) {
   switch (kind) {
     case Kind::kFence: return "wgmma_fence()";
@@ -191,20 +176,6 @@ std::string BlockRunner::why_in_flight(const InFlight& product, int thread) cons
   if (product.group >= products.group()) return ", and no wgmma_commit() has followed";
   if (product.left_by == nullptr) return ", and no wgmma_wait() has followed";
   return "; the wgmma_wait() at {2} leaves its group in flight";
-}
-
-/// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
-template <class Words>
-void BlockRunner::product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words) {
-  const FindingKey key{.kind = DefectKind::kWgmma,
-                       .pc = address_of(places[0]),
-                       .rival_pc = address_of(places[1]),
-                       .space = Space::kShared,
-                       .rule = rule};
-  found(key, [&](Example& e) {
-    fill(e, thread, Space::kShared, shared_base_);
-    e.message = with_lines("Wgmma error detected. " + words(), places);
-  });
 }
 
 /// Whether a wait of this warp may end: the products that it covers have been computed, or the registers are free.
@@ -451,11 +422,13 @@ void BlockRunner::begin_reads(int warp, PendingOp& pending) {
   const WarpgroupOp& op = pending.op;
   Warpgroup& group = warpgroups_[std::size_t(warp / kWarpgroupWarps)];
   const int thread = warp * kWarpSize;
+  if (group.sequence == 0) group.sequence = new_sequence({Sequence::Kind::kProduct, warp});
   if (pending.b_chunks.empty()) {
     find_chunks(thread, op, false, 2 * op.count, pending.b_chunks);
     if (!op.a_in_registers) find_chunks(thread, op, true, kWarpgroupWarps * kWgmmaRows, pending.a_chunks);
+    check_tile(thread, op, false, pending.b_chunks);
+    if (!op.a_in_registers) check_tile(thread, op, true, pending.a_chunks);
   }
-  if (group.sequence == 0) group.sequence = new_sequence({Sequence::Kind::kProduct, warp});
   const Completion product{group.sequence, warps_[warp].products.issued};
   const auto read = [&](const std::vector<std::uintptr_t>& chunks, std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count;) {  // neighbours together
@@ -596,10 +569,16 @@ bool BlockRunner::report_missing_warps() {
 void BlockRunner::reset_products() {
   bool in_flight = false;
   for (int w = 0; w < warp_count_; ++w) {
-    in_flight |= !warps_[w].products.tiles.empty() || !warps_[w].products.a.empty();
-    warps_[w].products = {};
+    WarpProducts& products = warps_[w].products;
+    products.has_arrived = false;
+    if (products.reached == 0) continue;
+    in_flight |= !products.tiles.empty() || !products.a.empty();
+    products = {};
   }
-  for (Warpgroup& group : warpgroups_) group = {};
+  for (Warpgroup& group : warpgroups_) {
+    if (group.done != 0 || !group.pending.empty()) group = {};
+  }
+  landed_boxes_.forget();
   if (in_flight) register_uses_.clear();
   register_time_ = 0;
 }

@@ -75,6 +75,22 @@ class RegisterUses {
   std::uint32_t time_ = 0;
 };
 
+/// The rules that a report of DefectKind::kWgmma may be about.
+enum ProductRule : std::uint8_t {
+  kAccumulatorInFlight = 1,
+  kOperandInFlight,
+  kUnnamedAccumulator,
+  kNamedInFlight,
+  kNoFence,
+  kNeverWaited,
+  kDifferentOps,
+  kDifferentOperands,
+  kNoWarpgroup,
+  kOtherShape,
+  kBadDescriptor,
+  kOtherLayout,
+};
+
 /// Return addresses that a report names; null where there are fewer.
 using Places = std::array<const void*, 3>;
 /// The text with source lines instead of {0}, {1} and {2}.

@@ -1,0 +1,78 @@
+/// @file
+/// Which box of a tensor the copy engine has put where in shared memory, so that the descriptor of a product can be compared
+/// with it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "gpusim/runtime/bulk_copy.hpp"
+
+namespace gpusim {
+
+/// A box that has landed.
+struct LandedBox {
+  int swizzle_bytes = 0;
+  std::uint32_t row_bytes = 0;
+  std::uint32_t rows = 0;  ///< along the second dimension
+  const void* pc = nullptr;
+};
+
+/// 16 bytes of a box, whatever the swizzle.
+struct BoxChunk {
+  const LandedBox* box = nullptr;
+  std::uint32_t row = 0;     ///< in the box
+  std::uint32_t column = 0;  ///< in the row: 16 bytes each
+};
+
+class LandedBoxes {
+ public:
+  /// Before a block.
+  void forget() {
+    first_ += std::uint32_t(boxes_.size());
+    boxes_.clear();
+  }
+
+  void add(const BulkCopy& copy, std::uintptr_t shared_base, std::size_t shared_bytes) {
+    constexpr int kSwizzles[] = {0, 32, 64, 128};
+    if (origins_.empty()) origins_.resize(shared_bytes / kChunk + 2);
+    const bool known = copy.is_tensor() && copy.map.swizzle < 4;
+    if (!known && boxes_.empty()) return;
+    const auto serial = first_ + std::uint32_t(boxes_.size());
+    if (known) {
+      boxes_.push_back(
+          {kSwizzles[copy.map.swizzle], std::uint32_t(copy.map.row_bytes()), copy.map.count(1), copy.pc});
+    }
+    copy.for_each_chunk([&](std::uintptr_t address, std::size_t offset) {
+      origins_[(address - shared_base) / kChunk] =
+          known ? Origin{serial, std::uint32_t(offset / kChunk)} : Origin{};
+    });
+  }
+
+  /// The box that these 16 bytes have come from; ordinary stores since then do not count.
+  std::optional<BoxChunk> at(std::size_t offset) const {
+    if (boxes_.empty() || offset % kChunk != 0) return std::nullopt;
+    const Origin& origin = origins_[offset / kChunk];
+    if (origin.box < first_ || origin.box - first_ >= boxes_.size()) return std::nullopt;
+    const LandedBox& box = boxes_[origin.box - first_];
+    const std::uint32_t in_row = std::max(box.row_bytes / std::uint32_t(kChunk), 1u);
+    return BoxChunk{&box, origin.chunk / in_row, origin.chunk % in_row};
+  }
+
+ private:
+  static constexpr std::size_t kChunk = 16;
+
+  struct Origin {
+    std::uint32_t box = 0;    ///< a serial number
+    std::uint32_t chunk = 0;  ///< in the box
+  };
+
+  std::uint32_t first_ = 1;  ///< the serial number of the block's first box
+  std::vector<LandedBox> boxes_;
+  std::vector<Origin> origins_;  ///< of each 16 bytes of shared memory
+};
+
+}  // namespace gpusim
