@@ -66,7 +66,9 @@ Observation take_observation() {
                     .barriers = report.ops.barriers,
                     .shuffles = report.ops.shuffles,
                     .votes = report.ops.votes,
-                    .over_waited = report.ops.over_waited};
+                    .over_waited = report.ops.over_waited,
+                    .early_waits = report.early_waits,
+                    .blocks_of_function = report.blocks_of_function};
   for (const auto& [tensor, bytes] : report.tensors) {
     counters.traffic.tensors[tensor] = {.read_bytes = bytes.read_bytes, .write_bytes = bytes.write_bytes};
   }

@@ -337,6 +337,8 @@ Json to_json(const VariantResult& result) {
                    {"shuffles", counted.shuffles},
                    {"votes", counted.votes},
                    {"over_waited", counted.over_waited}};
+    if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;
+    if (!counted.blocks_of_function.empty()) json["blocks_of_function"] = counted.blocks_of_function;
     json["defects"] = Json::array();
   }
   for (const Defect& defect : result.defects) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,8 @@ struct Counters {
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
   std::int64_t over_waited = 0;
+  std::map<std::string, std::int64_t> early_waits = {};  ///< the same, by the source line of that wait
+  std::map<std::string, std::int64_t> blocks_of_function = {};  ///< gpusim::Report's, with GPUSIM_PROFILE=1
 
   /// The requested share of the bytes of all sectors, 0 .. 1; nothing if there are no sectors.
   std::optional<double> sector_efficiency() const;

@@ -449,11 +449,19 @@ class Race(InATree):
         text = self.fill("race: 01_x 1 mine")
         self.assertEqual(text, f"```text\n===== 01_x/kernel.cuh:{first} mine\n```")
 
+    def test_options_and_a_wait_of_a_cluster(self):
+        script = '#!/bin/sh\necho "===== $GPUSIM_SKIP_BARRIER $1 $2 $3 $4 $5 $6"; exit 1\n'
+        self.write("build/sim/bin/ch01_x", script, True)
+        self.write("chapters/01_x/more.cuh", "a();\n  ptx::barrier_cluster_wait();\n")
+        text = self.fill("race: 01_x/more.cuh 1 mine --rows 3 --cols 4")
+        report = "===== 01_x/more.cuh:2 --variant mine --rows 3 --cols 4"
+        self.assertEqual(text, f"```text\n{report}\n```")
+
     def test_what_it_refuses(self):
         self.refuse("race: 01_x 3", "01_x/kernel.cuh has 2 barriers", "no barrier 3")
         self.refuse("race: 01_x 0", "no barrier 0")
         self.refuse("race: 09_y 1", "no chapters/09_y/kernel.cuh")
-        self.refuse("race: 01_x", "must be CHAPTER N [VARIANT]")
+        self.refuse("race: 01_x", "must be CHAPTER N [VARIANT [OPTIONS]]")
         self.write("build/sim/bin/ch01_x", "#!/bin/sh\necho '=====' \n", True)
         self.refuse("race: 01_x 1", "without barrier 1 reports nothing")
 

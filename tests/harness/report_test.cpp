@@ -102,13 +102,17 @@ TEST(Table, ShowsTheWorkspaceIfAVariantHasOne) {
 TEST(Table, ShowsGroupsThatAreWaitedForTooEarlyIfAVariantHasThem) {
   VariantResult strict = counted("strict");
   strict.counted->over_waited = 1234;
+  strict.counted->early_waits = {{"kernel.cuh:107", 1234}};
   const Report report = report_of({strict, counted("lazy")});
   const std::string text = printed(report);
   EXPECT_NE(text.find("over-"), std::string::npos) << text;
   EXPECT_NE(text.find("waited"), std::string::npos) << text;
   EXPECT_NE(text.find(" 1234 "), std::string::npos) << text;
   EXPECT_EQ(printed(report_of({counted("lazy")})).find("over-"), std::string::npos);
-  EXPECT_EQ(Json::parse(to_json(report))["variants"][0]["ops"]["over_waited"], 1234);
+  const Json json = Json::parse(to_json(report))["variants"];
+  EXPECT_EQ(json[0]["ops"]["over_waited"], 1234);
+  EXPECT_EQ(json[0]["early_waits"], (Json{{"kernel.cuh:107", 1234}}));
+  EXPECT_FALSE(json[1].contains("early_waits"));
 }
 
 TEST(Table, ShowsARelativeErrorAndSaysWhichOneDecides) {

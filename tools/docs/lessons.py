@@ -33,9 +33,9 @@ KIND and ARGUMENTS are one of
         measured speed of the variants without a mask, as with tflops below
     learn: run [NN..]
         the table of `./learn run`, for all or these chapters, on the bundled input, on the simulator
-    race: CHAPTER[/FILE] N [VARIANT]
-        the simulator's report when it skips the N-th __syncthreads() of FILE (default kernel.cuh), for all variants
-        or for one
+    race: CHAPTER[/FILE] N [VARIANT [OPTIONS]]
+        the simulator's report when it skips the N-th barrier of FILE (default kernel.cuh), a __syncthreads() or a
+        barrier_cluster_wait(), for all variants or for one, on the usual problem or another one
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py or backward.py, written to NAME.svg next to the
         lesson. TEXT describes it in words
@@ -490,7 +490,7 @@ def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))
 
 
-BARRIER = re.compile(r"__syncthreads\(\);")
+BARRIER = re.compile(r"(__syncthreads|barrier_cluster_wait)\(\);")
 
 
 def line_of_barrier(tree: Tree, file: str, number: int) -> int:
@@ -509,10 +509,15 @@ def line_of_barrier(tree: Tree, file: str, number: int) -> int:
 
 
 def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(r"(\w+)(?:/([\w.]+))? (\d+)(?: (\w+))?", arguments)
+    match = re.fullmatch(
+        r"(\w+)(?:/([\w.]+))? (\d+)(?: (\w+)((?: --[\w-]+ \w+)*))?", arguments
+    )
     if not match:
-        raise BlockError("must be CHAPTER N [VARIANT], or CHAPTER/FILE N [VARIANT]")
-    chapter, number, variant = match[1], int(match[3]), match[4] or "all"
+        raise BlockError(
+            "must be CHAPTER N [VARIANT [OPTIONS]], or CHAPTER/FILE N [VARIANT [OPTIONS]]"
+        )
+    chapter, number = match[1], int(match[3])
+    variant = (match[4] or "all") + (match[5] or "")
     file = f"{chapter}/{match[2] or 'kernel.cuh'}"
     line = line_of_barrier(tree, file, number)
     command = f"{SIM}/bin/ch{chapter} --variant {variant}"

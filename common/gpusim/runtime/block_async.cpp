@@ -280,9 +280,9 @@ void BlockRunner::found_async_race(InstructionKey instruction, std::uintptr_t ad
     const std::string wait = is_store ? "bulk_wait_read()" : "wgmma_wait()";
     const bool has_waited = clocks_.knows(read.thread, read.sequence, read.number);
     e.reason = {std::string(is_store ? "the bulk store" : "the product") + " may still be reading: no " +
-                (has_waited                ? "barrier between the " + wait + " and the write"
+                (has_waited              ? "barrier between the " + wait + " and the write"
                  : thread == read.thread ? wait + " between the two"
-                                           : wait + " and barrier between the two")};
+                                         : wait + " and barrier between the two")};
   });
 }
 
@@ -303,7 +303,7 @@ void BlockRunner::explain_async(Example& e, InstructionKey instruction, std::uin
   if (instruction.space() == Space::kShared && mbarrier_at_.contains(address / 8 * 8)) {
     e.reason = {"the mbarrier may not be initialised yet: no barrier between the two"};
   } else if (instruction.kind() == AccessKind::kCopyIssue && instruction.space() == Space::kShared &&
-      e.early_barrier == 0) {
+             e.early_barrier == 0) {
     e.reason = {"a load into memory that is still in use: no barrier between the two"};
   } else if (e.thread / kWarpSize != e.rival_thread / kWarpSize && rival.kind != AccessKind::kCopyIssue &&
              rival.kind != AccessKind::kCopyLand) {
@@ -321,11 +321,11 @@ void BlockRunner::explain_load(Example& e, InstructionKey instruction, std::uint
     }
   }
   const auto* const pc = reinterpret_cast<const void*>(instruction.pc());
-  const bool reads =
-      instruction.kind() == AccessKind::kRead || instruction.kind() == AccessKind::kAsyncRead;
+  const bool reads = instruction.kind() == AccessKind::kRead || instruction.kind() == AccessKind::kAsyncRead;
   e.rival_thread = load != nullptr ? load->thread : barrier.initializer;
-  e.reason = {reads ? "data read while its load is in flight" : "data written while a load to it is in flight",
-              ": no wait for ", name_of(barrier.address, pc), " between the two"};
+  e.reason = {
+      reads ? "data read while its load is in flight" : "data written while a load to it is in flight",
+      ": no wait for ", name_of(barrier.address, pc), " between the two"};
   const auto number = std::size_t(&barrier - mbarriers_.data());
   const std::vector<LastWait>& waits = threads_[e.thread].last_waits;
   if (load == nullptr || number >= waits.size() || waits[number].pc == nullptr) return;

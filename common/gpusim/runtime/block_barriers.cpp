@@ -30,7 +30,8 @@ void BlockRunner::mbarrier_wait(const void* barrier, int parity, const void* pc)
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
   check_mbarrier(address, pc);
   if (parity != 0 && parity != 1)
-    misuse(pc, {"a wait for parity " + std::to_string(parity) + " of ", name_of(address, pc), ": must be 0 or 1"});
+    misuse(pc, {"a wait for parity " + std::to_string(parity) + " of ", name_of(address, pc),
+                ": must be 0 or 1"});
   Thread& t = *current_;
   t.state = State::kMbarrier;
   t.sync_pc = pc;
@@ -180,8 +181,9 @@ bool BlockRunner::try_complete(Mbarrier& b) {
   if (b.bytes > in_flight) return false;
   if (b.bytes < in_flight) {
     const BulkCopy& last = *b.in_flight.back();
-    std::vector<Piece> text{name_of(b.address, last.pc), " expects too few bytes: " + std::to_string(b.bytes) +
-                                                             " are announced in " + phase_name(b.phase)};
+    std::vector<Piece> text{
+        name_of(b.address, last.pc),
+        " expects too few bytes: " + std::to_string(b.bytes) + " are announced in " + phase_name(b.phase)};
     if (b.expect_pc != nullptr && b.bytes != 0) {
       text.push_back(" (");
       text.push_back(Piece::line(b.expect_pc));

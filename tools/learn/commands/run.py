@@ -16,6 +16,7 @@ from pathlib import Path
 from ...report import results, table
 from .. import phases, project, setup
 from ..console import Console, LearnError
+from ..exercises import Exercise
 
 HELP = "build the chapters and run them on a real input; shows a table, writes build/report.html"
 REFUSED = 2  # exit status of a chapter that cannot do what its command line says
@@ -278,5 +279,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
         what = "a wrong result or a defect in" if wrong else "could not run"
         raise LearnError(f"{what} {names}: see above", 1 if wrong else bad[0][0])
     first = chapters[0]
-    console.say(f"next:   read chapters/{first.name}, then ./learn test {first.number}")
+    step = "start" if Exercise(first).exists else "test"
+    console.say(
+        f"next:   read chapters/{first.name}, then ./learn {step} {first.number}"
+    )
     return 0
