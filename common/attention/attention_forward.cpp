@@ -375,7 +375,7 @@ std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, c
                         return with_disordered_p(shape, inputs, disorder.source);
                       }});
   }
-  constexpr std::int64_t kMostProducts = 20'000'000;
+  constexpr std::int64_t kMostProducts = 500'000;  // per problem, of which there are many
   const std::int64_t products = shape.batch * shape.heads * shape.seq_q * shape.seq_k * shape.head_dim;
   if (shape.dtype != DType::kFloat32 && products <= kMostProducts) {  // on tensor cores
     for (const auto& [change, source_of] : wrong_operands()) {

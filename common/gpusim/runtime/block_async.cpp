@@ -25,7 +25,6 @@ void BlockRunner::post(Operation&& operation, const void* pc) {
       if (process_operation(operation, thread, pc)) ++warps_[thread / kWarpSize].clock.tick;
     }
     if (trapped_ && !trapped) stop();
-    return;
   }
   const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kOperation, Space::kShared);
   while (!log_.append(key, current_->loops, operations_.size())) suspend();
@@ -44,6 +43,7 @@ void BlockRunner::start_clocks() {
   has_clocks_ = expects_clocks_ = true;
   clocks_.start(thread_count_);
   sequences_.clear();
+  events_ = 0;
   mbarriers_.clear();
   mbarrier_at_.clear();
   named_barriers_.fill({});
@@ -74,6 +74,9 @@ std::uint16_t BlockRunner::new_sequence(Sequence sequence) {
 }
 
 void BlockRunner::process_operations(const WarpAccess& access, int warp) {
+  count_operation(operations_[access.addresses[std::countr_zero(access.lanes)]].kind,
+                  std::popcount(access.lanes));
+  if (debugging_) return;  // post() has processed them
   if (!has_clocks_) start_clocks();
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());
   bool released = false;
@@ -85,6 +88,18 @@ void BlockRunner::process_operations(const WarpAccess& access, int warp) {
   if (released) ++warps_[warp].clock.tick;
 }
 
+/// Counts an operation once for the lanes of a warp.
+void BlockRunner::count_operation(Operation::Kind kind, std::int64_t lanes) {
+  OpCounters& ops = tally.ops;
+  switch (kind) {
+    case Operation::Kind::kArrive: ++ops.mbarrier_arrivals; break;
+    case Operation::Kind::kNamedArrive: ++ops.named_barriers; break;
+    case Operation::Kind::kLoad: ops.bulk_loads += lanes; break;
+    case Operation::Kind::kStore: ops.bulk_stores += lanes; break;
+    default: break;
+  }
+}
+
 /// @return whether the thread has released what it did: the next tick of its warp begins
 bool BlockRunner::process_operation(Operation& operation, int thread, const void* pc) {
   Thread& t = threads_[thread];
@@ -92,6 +107,7 @@ bool BlockRunner::process_operation(Operation& operation, int thread, const void
   switch (operation.kind) {
     case Operation::Kind::kInit: init_mbarrier(operation, thread, pc); return false;
     case Operation::Kind::kFenceProxy:
+      trace_event("fence", thread, pc);
       t.proxy_fences.push_back(warps_[thread / kWarpSize].clock.tick + 1);
       [[fallthrough]];
     case Operation::Kind::kFenceInit:
@@ -336,6 +352,18 @@ void BlockRunner::explain_load(Example& e, InstructionKey instruction, std::uint
 /// "phase 3, of parity 1"
 std::string BlockRunner::phase_name(std::uint32_t phase) {
   return "phase " + std::to_string(phase) + ", of parity " + std::to_string(phase & 1);
+}
+
+void BlockRunner::add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
+                            std::int64_t phase) {
+  event_trace_->add({linear_,
+                     events_++,
+                     thread,
+                     pc,
+                     name,
+                     std::move(barrier),
+                     {block_dim_.at(std::uint64_t(thread)), block_dim_, launch_->parameters},
+                     phase});
 }
 
 void BlockRunner::fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message) {

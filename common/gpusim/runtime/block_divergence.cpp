@@ -186,7 +186,8 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
       if (t.mask == ~0u) return {waits, Piece::call(t.sync_pc)};
       return {waits, Piece::call(t.sync_pc), " with mask " + mask_text(t.mask)};
     }
-    case State::kBlockSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kBlockSync:
+    case State::kClusterSync: return {waits, Piece::call(t.sync_pc)};
     case State::kNamedBarrier: {
       const NamedBarrier& b = named_barriers_[std::size_t(t.value)];
       return {waits, Piece::call(t.sync_pc),
