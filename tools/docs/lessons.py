@@ -36,9 +36,9 @@ KIND and ARGUMENTS are one of
     race: CHAPTER[/FILE] N [VARIANT]
         the simulator's report when it skips the N-th __syncthreads() of FILE (default kernel.cuh), for all variants
         or for one
-    planted: NAME [N]
-        the simulator's report on a planted mistake, or its first N lines, from docs/results/mistakes_simulator.json:
-        tools/docs/planted.py writes it
+    planted: NAME [FIRST to LAST]
+        the simulator's report on a planted mistake, or these lines of it, counted from 1. It comes from
+        docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py or hopper.py, written to NAME.svg
         next to the lesson. TEXT describes it in words
@@ -541,16 +541,19 @@ def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 def make_planted(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(r"(\w+)(?: (\d+))?", arguments)
+    match = re.fullmatch(r"(\w+)(?: (\d+) to (\d+))?", arguments)
     if not match:
-        raise BlockError("must be NAME, or NAME N")
-    name = match[1]
+        raise BlockError("must be NAME [FIRST to LAST]")
+    name, first, last = match.groups()
     file = tree.root / "docs" / "results" / "mistakes_simulator.json"
     kept = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if name not in kept:
         raise BlockError(f"{file.name} has no {name}: python3 -m tools.docs.planted")
     report = kept[name]["report"]
-    return Made(fenced("\n".join(report[: int(match[2] or len(report))]), "text"))
+    lines = report[int(first) - 1 : int(last)] if first else report
+    if not lines or (last and int(last) > len(report)):
+        raise BlockError(f"the report of {name} has {len(report)} lines")
+    return Made(fenced("\n".join(lines), "text"))
 
 
 # --- drawings and measurements --------------------------------------------------------------------
