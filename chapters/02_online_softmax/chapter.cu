@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cluster.cuh"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
@@ -69,14 +70,20 @@ struct OnChipPlan {
   std::int64_t cols_on_chip() const { return std::int64_t(4) * by.threads * (by.float4s + shared_float4s); }
 };
 
+/// How many float4s each of 1024 threads can keep in the shared memory of a multiprocessor.
+std::int64_t most_shared_float4s() {
+  constexpr std::int64_t kOfWarps = 1024 / 32 * sizeof(MaxSum);  // the block's warps exchange these
+  return (std::int64_t(shared_bytes_limit()) - kOfWarps) / std::int64_t(1024 * sizeof(float4));
+}
+
+/// How many float4s hold a row. One of ragged length may start at the last column of a float4 and end at the first of
+/// another.
+std::int64_t float4s_of_row(std::int64_t cols) { return cols % 4 == 0 ? cols / 4 : (cols + 6) / 4; }
+
 /// The first kernel that can hold a row of `cols` columns. If none can, the last one: it reads part of x twice.
 OnChipPlan plan_on_chip(std::int64_t cols) {
-  constexpr std::int64_t kOfWarps = 1024 / 32 * sizeof(MaxSum);  // the block's warps exchange these
-  const std::int64_t most_shared = (std::int64_t(shared_bytes_limit()) - kOfWarps) /
-                                   std::int64_t(1024 * sizeof(float4));  // in each of 1024 threads
-
-  // A row of ragged length may start at the last column of a float4 and end at the first of another.
-  const std::int64_t float4s = cols % 4 == 0 ? cols / 4 : (cols + 6) / 4;
+  const std::int64_t most_shared = most_shared_float4s();
+  const std::int64_t float4s = float4s_of_row(cols);
   OnChipPlan plan{};
   for (const OnChipKernel& kernel : kOnChipKernels) {
     const std::int64_t missing = (float4s + kernel.threads - 1) / kernel.threads - kernel.float4s;
@@ -104,6 +111,55 @@ std::int64_t on_chip_reread(const Shape& shape) {
   return sum;
 }
 
+/// A kernel of `cluster`, and what the host must know about it.
+struct ClusterKernel {
+  int blocks;   ///< of the cluster
+  int threads;  ///< of each block
+  int float4s;  ///< that each of them keeps in registers
+  void (*kernel)(const float*, float*, int, int, int);
+};
+
+template <class Row>
+ClusterKernel cluster_kernel() {
+  return {Row::kBlocks, Row::kBlockThreads, Row::kFloat4s, cluster_softmax<Row>};
+}
+
+/// In order of row length. A multiprocessor runs 1024 threads of any of them, in two or four blocks, each of another row.
+const ClusterKernel kClusterKernels[] = {
+    cluster_kernel<
+        Clustered<4, 256, 8>>(),  // 32768 columns in registers, on an H100 57344 more in shared memory
+    cluster_kernel<Clustered<8, 256, 8>>(),  // 65536 and 114688
+    cluster_kernel<Clustered<8, 512, 8>>(),  // 131072 and 229376
+};
+
+/// The kernel for rows of some length, and how much shared memory it uses.
+struct ClusterPlan {
+  const ClusterKernel* by;  ///< null: a kernel of `on_chip`
+  int shared_float4s;       ///< that each thread keeps in shared memory
+
+  std::size_t shared_bytes() const { return std::size_t(shared_float4s) * by->threads * sizeof(float4); }
+};
+
+/// One block if two of them fit on a multiprocessor, otherwise the first cluster that can hold the row. If none can, one
+/// block again: it reads part of x twice.
+ClusterPlan plan_cluster(std::int64_t cols) {
+  if (plan_on_chip(cols).by.threads < 1024) return {nullptr, 0};
+  for (const ClusterKernel& kernel : kClusterKernels) {
+    const std::int64_t threads = std::int64_t(kernel.blocks) * kernel.threads;
+    const std::int64_t missing = (float4s_of_row(cols) + threads - 1) / threads - kernel.float4s;
+    if (missing <= most_shared_float4s()) return {&kernel, int(std::max<std::int64_t>(0, missing))};
+  }
+  return {nullptr, 0};
+}
+
+void launch_cluster(const Args& a, cudaStream_t stream) {
+  const ClusterPlan plan = plan_cluster(a.cols);
+  if (plan.by == nullptr) return launch_on_chip(a, stream);
+  launch_clusters(plan.by->kernel, unsigned(plan.by->blocks), unsigned(a.rows) * unsigned(plan.by->blocks),
+                  unsigned(plan.by->threads), plan.shared_bytes(), stream, a.x, a.y, a.rows, a.cols,
+                  plan.shared_float4s);
+}
+
 /// The kernel reads `reads` elements of x, and writes each element of y once.
 Traffic traffic_of(const Shape& shape, std::int64_t reads) {
   constexpr std::int64_t kBytes = sizeof(float);
@@ -116,29 +172,40 @@ Traffic one_read(const Shape& shape) {
   return traffic_of(shape, shape.rows * shape.cols + on_chip_reread(shape));
 }
 
+Traffic one_read_by_clusters(const Shape& shape) {
+  return plan_cluster(shape.cols).by != nullptr ? traffic_of(shape, shape.rows * shape.cols)
+                                                : one_read(shape);
+}
+
 }  // namespace
 
 AnyChapter describe_chapter() {
-  return Chapter<Softmax>{.name = "02_online_softmax",
-                          .title = "Online softmax: maximum and sum in one pass",
-                          .variants = {
-                              Step{.name = "online",
-                                   .summary = "maximum and sum in one pass: two reads of x instead of three",
-                                   .launch = launch_online,
-                                   .traffic = two_passes},
-                              Step{.name = "vectorized",
-                                   .summary = "float4 loads and stores, four (m, l) pairs per lane",
-                                   .launch = launch_vectorized,
-                                   .traffic = two_passes},
-                              Step{.name = "block_per_row",
-                                   .summary = "one block per row: warps merge their pairs in shared memory",
-                                   .launch = launch_block_per_row,
-                                   .traffic = two_passes},
-                              Step{.name = "on_chip",
-                                   .summary = "the row stays in registers and shared memory: one read of x",
-                                   .launch = launch_on_chip,
-                                   .traffic = one_read},
-                          }};
+  return Chapter<Softmax>{
+      .name = "02_online_softmax",
+      .title = "Online softmax: maximum and sum in one pass",
+      .variants = {
+          Step{.name = "online",
+               .summary = "maximum and sum in one pass: two reads of x instead of three",
+               .launch = launch_online,
+               .traffic = two_passes},
+          Step{.name = "vectorized",
+               .summary = "float4 loads and stores, four (m, l) pairs per lane",
+               .launch = launch_vectorized,
+               .traffic = two_passes},
+          Step{.name = "block_per_row",
+               .summary = "one block per row: warps merge their pairs in shared memory",
+               .launch = launch_block_per_row,
+               .traffic = two_passes},
+          Step{.name = "on_chip",
+               .summary = "the row stays in registers and shared memory: one read of x",
+               .launch = launch_on_chip,
+               .traffic = one_read},
+          Step{.name = "cluster",
+               .summary = "the row is spread over the blocks of a cluster: longer rows stay on the chip",
+               .launch = launch_cluster,
+               .traffic = one_read_by_clusters,
+               .needs = [](const Shape&) { return DeviceNeeds{.compute_capability = 90}; }},
+      }};
 }
 
 }  // namespace fa

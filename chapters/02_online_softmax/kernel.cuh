@@ -1,6 +1,6 @@
 /// @file
-/// Softmax with one pass fewer, then with fewer instructions, then with one block per row. The last variant, whose rows
-/// never leave the chip, is in on_chip.cuh.
+/// Softmax with one pass fewer, then with fewer instructions, then with one block per row. The last two variants, whose
+/// rows never leave the chip, are in on_chip.cuh and cluster.cuh.
 ///
 /// x and y are [rows, cols], fp32, row-major, and start at a multiple of 16 bytes. Every kernel takes any rows >= 1 and
 /// any cols >= 1. A row that holds only -inf becomes zeros; a row that holds a NaN or +inf becomes NaN.

@@ -20,6 +20,7 @@
 #include <cstddef>
 
 #include "device/attention.cuh"
+#include "device/declare_rows.cuh"
 #include "device/math.cuh"
 #include "device/max_sum.cuh"
 #include "device/reduce.cuh"
@@ -153,6 +154,7 @@ __global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<f
   float* sV = sK + Tile::Bc * Tile::kStride;
   float* sQ = sV + Tile::Bc * Tile::kStride + row * Tile::kStride;  // this thread's row
   float* sP = sV + (Tile::Bc + Tile::Br) * Tile::kStride + row * Tile::kScoreStride;
+  declare_rows<Tile::kStride>(sK, sV);  // tells the simulator, whose reports then name rows and columns
 
   for (int first_key = 0; first_key < a.seq_k; first_key += Tile::Bc) {
     const bool has_key = first_key + row < a.seq_k;
@@ -227,6 +229,8 @@ __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<floa
   float* sS = sQ + Tile::Br * Tile::kStride;
   float* sKeep = sS + Tile::Br * Tile::kScoreStride;
   float* sP = sS + row * Tile::kScoreStride;  // this thread's row
+  declare_rows<Tile::kStride>(sK, sV, sQ);
+  declare_rows<Tile::kScoreStride>(sS);
 
   for (int first_key = 0; first_key < a.seq_k; first_key += Tile::Bc) {
     load_tile<Tile::Br, d, Tile::kStride>(sK, head.k, first_key, Tile::Bc, a.seq_k);
@@ -340,6 +344,9 @@ __global__ void __launch_bounds__(Tile::kThreads)
   float* sV = sK + Bc * Tile::kKStride;
   float* sQ = sV + Bc * d + warp * Tile::kFloatsPerWarp;  // this warp's own, as is sP
   float* sP = sQ + Br * d;
+  declare_rows<Tile::kKStride>(sK);
+  declare_rows<d>(sV, sQ);
+  declare_rows<Tile::kStepKeys>(sP);
 
   for (int first_key = 0; first_key < a.seq_k; first_key += Bc) {
     const int keys = min(Bc, a.seq_k - first_key);
@@ -370,7 +377,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
         const int key = first_key + step + lane;
         for (int r = 0; r < Br; ++r) {
           const float s = key < a.visible_keys(first + r) ? rS[r] : -INFINITY;
-          // EXERCISE 4: Update the row's maximum, and this lane's parts of the row's sum and of o.
+          // EXERCISE 4: Update the row's maximum, and this lane's parts of the row's sum and of o. Define p, which is stored below.
           const float m_new = fmaxf(rM[r], warp_reduce(s, Max()));
           const float correction = expf(rM[r] - m_new), p = expf(s - m_new);
           rM[r] = m_new;

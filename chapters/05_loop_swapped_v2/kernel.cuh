@@ -19,6 +19,7 @@
 #include <cstddef>
 
 #include "device/attention.cuh"
+#include "device/declare_rows.cuh"
 #include "device/math.cuh"
 #include "device/max_sum.cuh"
 #include "device/reduce.cuh"
@@ -212,6 +213,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_k_a
   float* sP = sV + Bc * d + warp * Br * Tile::kKeys;  // of this warp
   float* sM = sV + Bc * d + Br * Bc;                  // [kWarps, Br]
   float* sL = sM + Tile::kWarps * Br;                 // [kWarps, Br]
+  declare_rows<d>(sQ, sV);
+  declare_rows<Tile::kKStride>(sK);
+  declare_rows<32>(sP);
+  declare_rows<Br>(sM, sL);
 
   load_tile<kThreads, d, d>(sQ, tile.q, 0, Br, tile.rows, a.scale);
   float m[Br], l[Br];  // of each row: the maximum, and this lane's share of the sum
@@ -262,6 +267,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_q_a
   float* sK = sQ + Br * d;
   float* sV = sK + Bc * Tile::kKStride;
   float* sP = sV + Bc * d + warp * kRows * Bc;  // of this warp
+  declare_rows<d>(sQ, sV);
+  declare_rows<Tile::kKStride>(sK);
+  declare_rows<32>(sP);
 
   load_tile<kThreads, d, d>(sQ, tile.q, 0, Br, tile.rows, a.scale);
   float m[kRows], l[kRows];

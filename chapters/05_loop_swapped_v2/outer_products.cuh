@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "device/attention.cuh"
+#include "device/declare_rows.cuh"
 #include "device/math.cuh"
 #include "device/max_sum.cuh"
 #include "device/reduce.cuh"
@@ -262,6 +263,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const float* sQRows = sQ + first_row + 4 * my.row_lane;  // where this lane's rows begin
   float* sPRows = sP + 4 * my.row_lane;
   const float* sSliceCols = sSlice + 4 * my.col_lane;  // and its columns
+  declare_rows<Tile::kQStride>(sQ);
+  declare_rows<Tile::kPStride>(sP);
 
   Slices<Tile> slices{tile.k, tile.v, tile.keys};
   slices.load();
@@ -319,6 +322,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   float* sNext = sSlice + Tile::kBufferFloats;
   const float* sQRows = sQ + first_row + 4 * my.row_lane;
   float* sPRows = sP + 4 * my.row_lane;
+  declare_rows<Tile::kQStride>(sQ);
+  declare_rows<Tile::kPStride>(sP);
 
   Slices<Tile> slices{tile.k, tile.v, tile.keys};
   slices.load();

@@ -19,6 +19,7 @@
 
 #include "device/attention.cuh"
 #include "device/convert.cuh"
+#include "device/declare_rows.cuh"
 #include "device/math.cuh"
 #include "device/ptx.cuh"
 #include "device/reduce.cuh"
@@ -311,6 +312,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + (Tile::kQInRegisters ? 0 : Tile::kQTile);
   T* sV = sK + Tile::kKTile;
+  declare_rows<typename Tile::Rows>(sQ, sK, sV);
 
   TileCopy<Tile, Br> query_tile;
   query_tile.load(block.gQ() + size_t(first_query) * d, a.seq_q - first_query);

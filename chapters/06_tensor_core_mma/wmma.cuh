@@ -10,6 +10,7 @@
 
 #include "device/attention.cuh"
 #include "device/convert.cuh"
+#include "device/declare_rows.cuh"
 #include "device/math.cuh"
 #include "device/reduce.cuh"
 #include "tiles.cuh"
@@ -57,6 +58,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) wmma_attention(Attention<ty
   float* sFactor = sS + 16 * Tile::kScoreStride;
   float* sRow = sS + lane / 2 * Tile::kScoreStride;  // two lanes share a row: even and odd columns
   T* sP = reinterpret_cast<T*>(sS);
+  declare_rows<kStride>(sQ, sK, sV);
+  declare_rows<Tile::kScoreStride>(sS);
 
   TileCopy<Tile, Tile::Br> query_tile;
   query_tile.load(block.gQ() + size_t(first_query) * d, a.seq_q - first_query);

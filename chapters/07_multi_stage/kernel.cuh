@@ -28,6 +28,7 @@
 #include "copies.cuh"
 #include "device/attention.cuh"
 #include "device/cp_async.cuh"
+#include "device/declare_rows.cuh"
 #include "softmax.cuh"
 
 namespace fa::ch07 {
@@ -47,6 +48,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Br * d;
   T* sV = sK + Tile::kTile;
+  declare_rows<typename Tile::Rows>(sQ, sK, sV);
   const int tiles = block.key_tiles();
 
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
@@ -83,6 +85,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
+  declare_rows<typename Tile::Rows>(sQ, sK, sV);
   const int tiles = block.key_tiles();
 
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
@@ -138,6 +141,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Br * d;
   T* sV = sK + Tile::kTile;
+  declare_rows<typename Tile::Rows>(sQ, sK, sV);
   const int tiles = block.key_tiles();
 
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
@@ -184,11 +188,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
+  declare_rows<typename Tile::Rows>(sQ, sK, sV);
   // The last of the warp's rows sees the most keys, and every row sees those that the first one sees.
   const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
   const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);
   const int tiles = block.key_tiles();
-  // EXERCISE 7: Count the tiles, from key 0 on, that need no mask. After Q, start the first kStages - 1 of the walk.
+  // EXERCISE 7: Count the tiles, from key 0 on, that need no mask, in first_masked. After Q, start the first kStages - 1 of the walk.
   const int first_masked = min(block.seen_by_first, block.seen_by_last) / Bc;
   load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
   cp_async_commit();

@@ -18,6 +18,7 @@
 #include <cstddef>
 
 #include "backward.cuh"
+#include "device/declare_rows.cuh"
 #include "device/reduce.cuh"
 #include "device/tile.cuh"
 #include "fp32_products.cuh"
@@ -77,6 +78,8 @@ struct SharedTiles {
     p = v + Tile::Bc * Tile::kStride;
     lse = p + Tile::Br * Tile::kPStride;
     delta = lse + Tile::Br;
+    declare_rows<Tile::kStride>(q, d_o, k, v);
+    declare_rows<Tile::kPStride>(p);
   }
 };
 

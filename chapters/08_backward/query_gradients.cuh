@@ -10,6 +10,7 @@
 
 #include "backward.cuh"
 #include "device/cp_async.cuh"
+#include "device/declare_rows.cuh"
 #include "device/math.cuh"
 #include "device/ptx.cuh"
 #include "device/swizzle.cuh"
@@ -96,6 +97,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sdO = sQ + Tile::kQueryTile;
   T* sK = sdO + Tile::kQueryTile;               // [kStages]
   T* sV = sK + Tile::kStages * Tile::kKeyTile;  // [kStages]
+  declare_rows<typename Tile::Rows>(sQ, sdO, sK, sV);
   const auto load_keys = [&](int first_key, int stage) {
     const size_t at = (first_row + first_key) * d;
     copy_rows_async<Tile, Bc>(sK + stage * Tile::kKeyTile, a.k + at, keys - first_key);

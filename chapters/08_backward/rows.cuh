@@ -10,6 +10,7 @@
 #include "backward.cuh"
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
+#include "device/declare_rows.cuh"
 #include "key_tiles.cuh"
 #include "products.cuh"
 
@@ -81,6 +82,8 @@ struct KeyTileMemory {
     ds = p + Tile::kPTile;
     lse = reinterpret_cast<float*>(ds + Tile::kDsTile);
     delta = lse + Tile::kStages * Tile::Br;
+    declare_rows<typename Tile::Rows>(k, v, q, d_o);
+    declare_rows<typename Tile::PRows>(p, ds);
   }
   /// The query tile in a stage.
   __device__ __forceinline__ QueryTile<Tile> query_tile(int stage, int first_query) const {

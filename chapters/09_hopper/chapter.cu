@@ -213,7 +213,8 @@ Step step(const char* name, const char* summary) {
                 [](const Shape& shape) {
                   return with_tile<Method>(shape, []<class Tile>(std::type_identity<Tile>) {
                     return DeviceNeeds{.shared_bytes = sizeof(SharedTiles<Tile>),
-                                       .compute_capability = kCapability};
+                                       .compute_capability = kCapability,
+                                       .exactly = true};
                   });
                 }};
   if constexpr (requires(const Shape& shape) {

@@ -1,9 +1,12 @@
 #include "attention/attention_backward.hpp"
 
+#include <fmt/format.h>
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "attention/half.hpp"
@@ -30,6 +33,9 @@ struct Formulas {
   bool v_in_dq = false, do_in_dk = false, q_in_dv = false;  ///< in place of K, Q and dO
   bool one_head = false;                                    ///< of those that share a head of K and V
   double scale_of_dq = 1, scale_of_dk = 1;                  ///< times the scale of the logits
+  std::int64_t first_col_of_d = 0, cols_of_d = 0;           ///< in rowsum(dO * O); 0: all of them
+  bool do_in_d = false;                                     ///< in place of O
+  std::int64_t step_of_d = 1;                               ///< from one of these columns to the next
 };
 
 /// The tensors of a problem, and the statistics of each row of scores.
@@ -57,7 +63,10 @@ struct Backward {
     d_norm.assign(lse.size(), 0.0);
     for (std::size_t element = 0; element < o.size(); ++element) {
       const std::size_t row = element / std::size_t(shape.head_dim);
-      const double term = o[element] * d_o[element];
+      const std::int64_t col = std::int64_t(element) % shape.head_dim - formulas.first_col_of_d;
+      const std::int64_t cols = formulas.cols_of_d > 0 ? formulas.cols_of_d : shape.head_dim;
+      if (col < 0 || col >= cols || col % formulas.step_of_d != 0) continue;
+      const double term = (formulas.do_in_d ? d_o[element] : o[element]) * d_o[element];
       d[row] += term;
       d_norm[row] = std::hypot(d_norm[row], term);
     }
@@ -220,6 +229,7 @@ std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, 
       {"with do in place of q in dK = scale * dS^T Q", {.do_in_dk = true}},
       {"with do in place of scale * q in dK = scale * dS^T Q", {.do_in_dk = true, .scale_of_dk = 1 / scale}},
       {"with q in place of do in dV = P^T dO", {.q_in_dv = true}},
+      {"with dO in place of O in D = rowsum(dO * O)", {.do_in_d = true}},
       {"with only the first of the heads that share a head of k and v in dK and dV", {.one_head = true}},
       {"without the scale in dQ and dK", {.scale_of_dq = 1 / scale, .scale_of_dk = 1 / scale}},
       {"with the scale applied twice to dQ and dK", {.scale_of_dq = scale, .scale_of_dk = scale}},
@@ -229,6 +239,22 @@ std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, 
     others.push_back({change, [&inputs, shape, wrong = formulas] {
                         return gradients_of(Backward(shape, inputs, wrong));
                       }});
+  }
+  const auto add_d = [&](const std::string& which, const Formulas& formulas) {
+    others.push_back(
+        {fmt::format("with D = rowsum(dO * O) over {} of {} columns", which, shape.head_dim),
+         [&inputs, shape, formulas] { return gradients_of(Backward(shape, inputs, formulas)); }});
+  };
+  for (std::int64_t cols = shape.head_dim / 2; cols >= 1; cols /= 2) {
+    add_d(cols == 1 ? "the first" : fmt::format("the first {}", cols), {.cols_of_d = cols});
+    if (cols == shape.head_dim / 2)
+      add_d(fmt::format("the last {}", cols), {.first_col_of_d = cols, .cols_of_d = cols});
+  }
+  for (const std::int64_t step : {2, 4, 8}) {  // what a lane has of a row
+    add_d(fmt::format("every {}", step == 2   ? "second"
+                                  : step == 4 ? "fourth"
+                                              : "eighth"),
+          {.step_of_d = step});
   }
   return others;
 }

@@ -1,14 +1,20 @@
 #include "attention/attention_forward.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "attention/half.hpp"
+#include "attention/key_tiles.hpp"
 #include "attention/parallel.hpp"
 #include "attention/problem.hpp"
 
@@ -273,9 +279,13 @@ class UnnormalizedP {
   std::vector<double> max_;
 };
 
+/// Where an element of P is read that belongs in a place.
+using SourceOfP = std::function<Place(Place)>;
+
 /// The outputs if P is in disorder before each row is divided by its sum, so that an element keeps the maximum of its own
 /// row.
-Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs, const Disorder& disorder) {
+Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs,
+                            const SourceOfP& source_of) {
   TensorMap rounded = inputs;
   for (auto& [name, tensor] : rounded) tensor.data = rounded_to(shape.dtype, tensor.data);
   const UnnormalizedP p(shape, rounded.at("q"), rounded.at("k"));
@@ -289,13 +299,66 @@ Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs
     std::fill_n(o_row, shape.head_dim, 0.0);
     const double sum = std::exp(outputs.at("lse")[std::size_t(row)] - p.max(head, query));
     for (std::int64_t key = 0; key < shape.seq_k; ++key) {
-      const double weight = p.at(head, disorder.source({query, key})) / sum;
+      const double weight = p.at(head, source_of({query, key})) / sum;
       const auto v_row = v.begin() + (shape.kv_head(head) * shape.seq_k + key) * shape.head_dim;
       std::transform(v_row, v_row + shape.head_dim, o_row, o_row,
                      [=](float value, double so_far) { return so_far + weight * value; });
     }
   }
   return outputs;
+}
+
+/// P in 16 x 16 tiles as operand A of mma, made of two fragments C: register i of A holds elements 2 * (i % 2) and
+/// 2 * (i % 2) + 1 of the left one (i < 2) or the right one. Here, the elements are in other registers.
+std::vector<std::pair<std::string, SourceOfP>> wrong_operands() {
+  // Elements of both fragments, 0 to 3 left and 4 to 7 right, in the order of the registers of A.
+  using Order = std::array<int, 8>;
+  constexpr Order kRight = {0, 1, 2, 3, 4, 5, 6, 7};
+  const auto source_of = [](const Order& order) {
+    return [order](Place at) {
+      const std::int64_t slot = (at.col >> 3 & 1) * 4 + (at.row >> 3 & 1) * 2 + (at.col & 1);
+      const int element = order[std::size_t(slot)];
+      return Place{(at.row & ~std::int64_t{8}) | (element >> 1 & 1) << 3,
+                   (at.col & ~std::int64_t{9}) | (element >> 2 & 1) << 3 | (element & 1)};
+    };
+  };
+  std::vector<std::pair<std::string, SourceOfP>> wrong;
+  std::array<int, 4> registers = {0, 1, 2, 3};
+  while (std::next_permutation(registers.begin(), registers.end())) {
+    if (registers == std::array{0, 2, 1, 3} || registers == std::array{2, 3, 0, 1})
+      continue;  // known otherwise
+    Order order{};
+    for (std::size_t slot = 0; slot < order.size(); ++slot)
+      order[slot] = 2 * registers[slot / 2] + int(slot % 2);
+    wrong.emplace_back(
+        fmt::format("if operand A had the registers of P in the order {}", fmt::join(registers, ", ")),
+        source_of(order));
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    Order order = kRight;
+    std::swap(order[2 * i], order[2 * i + 1]);
+    wrong.emplace_back(
+        fmt::format("if register {} of P as operand A had its two elements in reverse order", i),
+        source_of(order));
+  }
+  const std::pair<const char*, Order> others[] = {
+      {"if registers 0 and 1 of P as operand A had elements 0, 2 and 1, 3 of the left fragment",
+       {0, 2, 1, 3, 4, 5, 6, 7}},
+      {"if registers 2 and 3 of P as operand A had elements 0, 2 and 1, 3 of the right fragment",
+       {0, 1, 2, 3, 4, 6, 5, 7}},
+      {"if the registers of P as operand A had elements 0, 2 and 1, 3 of both fragments",
+       {0, 2, 1, 3, 4, 6, 5, 7}},
+      {"if register i of P as operand A had element i of both fragments", {0, 4, 1, 5, 2, 6, 3, 7}},
+      {"if registers 2 and 3 of P as operand A had the left fragment again", {0, 1, 2, 3, 0, 1, 2, 3}},
+      {"if registers 0 and 1 of P as operand A had the right fragment as well", {4, 5, 6, 7, 4, 5, 6, 7}},
+      {"if the registers of P as operand A had the upper rows twice", {0, 1, 0, 1, 4, 5, 4, 5}},
+  };
+  for (const auto& [change, order] : others) wrong.emplace_back(change, source_of(order));
+  wrong.emplace_back("if step i took fragments i and i + 1 of P in place of 2 i and 2 i + 1", [](Place at) {
+    const std::int64_t in_tile = at.col % 64;  // the usual key tile
+    return Place{at.row, at.col - in_tile + in_tile / 16 * 8 + in_tile % 16};
+  });
+  return wrong;
 }
 
 }  // namespace
@@ -308,8 +371,18 @@ std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, c
   };
   for (const Disorder& disorder : disorders()) {
     if (!disorder.mixes_rows) continue;  // P with other columns is V with other rows
-    others.push_back({fmt::format("if P had {}", disorder.words),
-                      [&inputs, &disorder, shape] { return with_disordered_p(shape, inputs, disorder); }});
+    others.push_back({fmt::format("if P had {}", disorder.words), [&inputs, &disorder, shape] {
+                        return with_disordered_p(shape, inputs, disorder.source);
+                      }});
+  }
+  constexpr std::int64_t kMostProducts = 500'000;  // per problem, of which there are many
+  const std::int64_t products = shape.batch * shape.heads * shape.seq_q * shape.seq_k * shape.head_dim;
+  if (shape.dtype != DType::kFloat32 && products <= kMostProducts) {  // on tensor cores
+    for (const auto& [change, source_of] : wrong_operands()) {
+      others.push_back({change, [&inputs, shape, source = source_of] {
+                          return with_disordered_p(shape, inputs, source);
+                        }});
+    }
   }
   others.push_back({"if every query saw one key more, and zeros for a key after the last",
                     [&inputs, shape] { return with_more_keys_seen(shape, inputs, 1); }});
@@ -339,6 +412,7 @@ std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, c
     others.push_back({fmt::format("if head h of q read head h % {} of k and v", shape.kv_heads),
                       [&inputs, shape] { return with_heads_modulo(shape, inputs); }});
   }
+  for (OtherProblem& other : with_mistaken_tiles(shape, inputs)) others.push_back(std::move(other));
   return others;
 }
 

@@ -45,6 +45,14 @@ constexpr Disorder kDisorders[] = {
      [](Place at) {
        return Place{at.row & ~kHalf, at.col & ~kHalf};
      }},
+    {"rows 0 to 7 and 8 to 15 of every 16 swapped in columns 0 to 7 of every 16",
+     [](Place at) {
+       return Place{at.col & kHalf ? at.row : at.row ^ kHalf, at.col};
+     }},
+    {"rows 0 to 7 and 8 to 15 of every 16 swapped in columns 8 to 15 of every 16",
+     [](Place at) {
+       return Place{at.col & kHalf ? at.row ^ kHalf : at.row, at.col};
+     }},
     {"every 8 x 8 tile transposed",
      [](Place at) {
        return Place{(at.row & ~7) | (at.col & 7), (at.col & ~7) | (at.row & 7)};

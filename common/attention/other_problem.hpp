@@ -16,6 +16,8 @@ namespace fa {
 struct OtherProblem {
   std::string change;                    ///< "without the causal mask"
   std::function<Reference()> reference;  ///< its outputs, of the same shapes
+  /// A quick test, if there is one: if it is false, these are not the outputs of this problem.
+  std::function<bool(const TensorMap& outputs)> may_fit = {};
 };
 
 /// Row and column in a matrix.

@@ -46,16 +46,11 @@ inline int compute_capability() {
   return 10 * major + minor;
 }
 
-/// Enqueues `kernel<<<grid, block, shared_bytes, stream>>>(args...)` and checks the launch.
-///
-/// cudaLaunchKernelEx is a form of launch that a plain C++ compiler can read too. A block may have more than
-/// 48 KiB of shared memory, static and dynamic together, only if an attribute of the kernel allows it, which is
-/// set here.
-///
-/// @throws CudaError  if the device refuses: too many threads, too much shared memory, ...
-template <class... Params, class... Args>
-void launch(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
-            Args&&... args) {
+/// The configuration of `kernel<<<grid, block, shared_bytes, stream>>>`. A block may have more than 48 KiB of shared
+/// memory, static and dynamic together, only if an attribute of the kernel allows it, which is set here.
+template <class... Params>
+cudaLaunchConfig_t launch_config(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                                 cudaStream_t stream) {
   if (shared_bytes > 0) {
     FA_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                        cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)));
@@ -65,6 +60,34 @@ void launch(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
+  return config;
+}
+
+/// Enqueues `kernel<<<grid, block, shared_bytes, stream>>>(args...)` and checks the launch.
+///
+/// cudaLaunchKernelEx is a form of launch that a plain C++ compiler can read too.
+///
+/// @throws CudaError  if the device refuses: too many threads, too much shared memory, ...
+template <class... Params, class... Args>
+void launch(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
+            Args&&... args) {
+  const cudaLaunchConfig_t config = launch_config(kernel, grid, block, shared_bytes, stream);
+  FA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
+}
+
+/// The same, with clusters of `cluster` blocks each: blocks whose blockIdx.x / cluster is the same. Taught by chapter 02.
+///
+/// @param cluster  1, 2, 4 or 8, a divisor of grid.x
+template <class... Params, class... Args>
+void launch_clusters(void (*kernel)(Params...), unsigned cluster, dim3 grid, dim3 block,
+                     std::size_t shared_bytes, cudaStream_t stream, Args&&... args) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = cluster;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = launch_config(kernel, grid, block, shared_bytes, stream);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
   FA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
 }
 

@@ -34,15 +34,22 @@ struct SharedCounters {
   std::int64_t bytes_per_block = 0;  ///< static and dynamic, the largest of all launches
   std::int64_t load_wavefronts = 0, load_wavefronts_ideal = 0;
   std::int64_t store_wavefronts = 0, store_wavefronts_ideal = 0;
+  std::int64_t remote_bytes = 0, remote_requests = 0;  ///< accesses to that of other blocks of the cluster
 };
 
 /// Warp-wide and block-wide operations. `barriers` counts __syncthreads() once per warp, as a warp issues it.
 struct OpCounters {
   std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0;
+  std::int64_t cluster_barriers = 0;  ///< arrivals, once per warp
   /// Products of 16-bit matrices, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per warpgroup.
   std::int64_t mma = 0, wgmma = 0;
   /// All of them in units of 16 x 8 x 16: an mma counts 1, a wgmma N / 2.
   std::int64_t mma_units = 0;
+  /// Copies that the copy engine makes: boxes of tensors, and runs of contiguous bytes.
+  std::int64_t bulk_loads = 0, bulk_stores = 0;
+  /// Instructions of warps, in the way of `barriers`. A named barrier counts for those that wait there and those that
+  /// only arrive.
+  std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
   /// Groups of asynchronous copies, once per warp, that have been waited for too early: their threads have executed another
   /// wait that covers them before anything of them was read for the first time.
   std::int64_t over_waited = 0;
@@ -77,6 +84,10 @@ struct Report {
   std::map<std::string, GlobalCounters> tensors;  ///< by allocation name
   SharedCounters shared;
   OpCounters ops;
+  std::map<std::string, std::int64_t> early_waits;  ///< ops.over_waited, by the source line of the wait
+  /// With GPUSIM_PROFILE=1: the basic blocks (code without a jump) that threads have run through in each function of a kernel
+  /// and in those that it calls, also if they are inlined, once per thread. Empty without. Depends on the compiler.
+  std::map<std::string, std::int64_t> blocks_of_function;
   std::vector<Defect> defects;
 
   GlobalCounters total() const;

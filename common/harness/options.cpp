@@ -14,6 +14,7 @@
 
 #include "harness/backend.hpp"
 #include "harness/errors.hpp"
+#include "harness/text.hpp"
 
 namespace fa {
 namespace {
@@ -74,6 +75,21 @@ std::vector<std::size_t> select_variants(const ChapterProgram& chapter, const st
   return selected;
 }
 
+/// Why the first word that belongs to no option is refused.
+std::string not_expected(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  const auto option =
+      std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with("-"); });
+  if (option == words.end()) return fmt::format("'{}' is not expected: no option takes it", words.front());
+  const std::string name = option->substr(0, option->find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* each : app.get_options()) {
+    for (const std::string& long_name : each->get_lnames()) known.push_back("--" + long_name);
+  }
+  const std::string close = closest(name, known);
+  return name + " is not an option" + (close.empty() ? "" : fmt::format(": did you mean {}?", close));
+}
+
 /// @return  false if the help was printed
 bool parse(CLI::App& app, int argc, const char* const* argv, std::ostream& out) {
   try {
@@ -81,6 +97,8 @@ bool parse(CLI::App& app, int argc, const char* const* argv, std::ostream& out) 
   } catch (const CLI::CallForHelp&) {
     out << app.help();
     return false;
+  } catch (const CLI::ExtrasError&) {
+    throw UsageError(not_expected(app) + " (--help lists the options)");
   } catch (const CLI::ParseError& error) {
     std::string line = error.what();
     std::replace(line.begin(), line.end(), '\n', ' ');

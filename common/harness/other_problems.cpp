@@ -10,6 +10,7 @@ std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::st
   std::vector<AsIf> found;
   std::size_t most = 1;
   for (const OtherProblem& problem : problems) {
+    if (problem.may_fit && !problem.may_fit(outputs)) continue;
     const Reference expected = problem.reference();
     AsIf as_if{problem.change, {}};
     bool is_told = false;  // kMaxAbs alone tells little: the elements of LSE are much alike

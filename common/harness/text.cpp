@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <iterator>
+#include <numeric>
 #include <string_view>
+#include <utility>
 
 namespace fa {
 
@@ -47,6 +50,28 @@ std::string in_shell(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
+}
+
+std::string closest(const std::string& word, const std::vector<std::string>& words) {
+  const auto distance = [&](const std::string& other) {
+    std::vector<std::size_t> row(other.size() + 1);  // to the beginnings of the other word
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      std::size_t diagonal = std::exchange(row[0], i + 1);
+      for (std::size_t j = 0; j < other.size(); ++j) {
+        const std::size_t replaced = diagonal + (word[i] != other[j]);
+        diagonal = row[j + 1];
+        row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+      }
+    }
+    return row.back();
+  };
+  std::string best;
+  std::size_t least = word.size() / 3 + 1;
+  for (const std::string& other : words) {
+    if (const std::size_t changes = distance(other); changes < least) least = changes, best = other;
+  }
+  return best;
 }
 
 std::string scientific(double value) {

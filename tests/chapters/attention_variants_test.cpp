@@ -39,7 +39,7 @@ class NewEnoughDevice : public testing::Environment {
     std::string reason;
     for (const Variant<AttentionForward>& variant : chapter_of<AttentionForward>(chapter()).variants) {
       const auto skip =
-          what_device_lacks<AttentionForward>(variant, {.head_dim = 32, .dtype = DType::kBFloat16});
+          what_device_lacks<AttentionForward>(variant, {.head_dim = 64, .dtype = DType::kBFloat16});
       if (!skip || !skip->device_too_old) return;
       reason = skip->reason;
     }

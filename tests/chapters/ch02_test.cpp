@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
 #include "harness/runner.hpp"
 
 namespace fa {
@@ -27,6 +32,40 @@ TEST(OnlineSoftmax, OnChipReadsVeryLongRowsAgain) {
   EXPECT_EQ(result.complaint(), "");
   EXPECT_GT(result.predicted.bytes(), 2 * 2 * cols * 4);
   EXPECT_LE(result.predicted.bytes(), 3 * 2 * cols * 4);
+}
+
+// The borders between one block, the clusters, and one block again, with rows that start at every place in 16 bytes.
+TEST(OnlineSoftmax, ClustersReadRowsOnceThatFitOnTheirMultiprocessors) {
+  for (const std::int64_t cols :
+       {45056, 45057, 90109, 90112, 90113, 131072, 180221, 180224, 180225, 360448}) {
+    const Softmax::Shape shape{5, cols};
+    const VariantResult result = run_variant_on("cluster", shape);
+    EXPECT_EQ(result.complaint(), "") << cols;
+    EXPECT_EQ(result.predicted.bytes(), 2 * shape.rows * cols * 4) << cols;
+  }
+  const Softmax::Shape too_long{2, 360449};
+  const VariantResult result = run_variant_on("cluster", too_long);
+  EXPECT_EQ(result.complaint(), "");
+  EXPECT_EQ(result.predicted.bytes(), run_variant_on("on_chip", too_long).predicted.bytes());
+}
+
+TEST(OnlineSoftmax, ClustersMergeWhatOnlySomeOfTheirBlocksHave) {
+  const Softmax::Shape shape{4, 70001};
+  TensorMap inputs = random_inputs<Softmax>(shape, Init::kNormal, 13);
+  std::vector<float>& x = inputs.at("x").data;
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto row = [&](std::int64_t r) { return x.begin() + r * shape.cols; };
+  std::fill(row(0), row(1), -kInf);  // zeros
+  std::fill(row(1), row(2), -kInf);
+  *(row(1) + 69999) = -3.0f;                                    // one column has all the weight
+  *(row(2) + 35000) = std::numeric_limits<float>::quiet_NaN();  // in one block, but for the whole row
+  const VariantResult result = run<Softmax>(describe_chapter(), "cluster", shape, inputs);
+  EXPECT_EQ(result.complaint(), "");
+  const std::vector<float>& y = result.outputs.at("y").data;
+  EXPECT_EQ(y[0], 0.0f);
+  EXPECT_EQ(y[std::size_t(shape.cols) + 69999], 1.0f);
+  for (const std::int64_t col : {0, 35000, 70000})
+    EXPECT_TRUE(std::isnan(y[std::size_t(2 * shape.cols + col)])) << "column " << col;
 }
 
 TEST(OnlineSoftmax, VectorsNeedAQuarterOfTheRequests) {

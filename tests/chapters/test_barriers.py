@@ -5,6 +5,7 @@
 For each __syncthreads() in the chapter's kernels and in the functions of common/device that they call, runs the
 chapter's program while the simulator skips that one barrier (GPUSIM_SKIP_BARRIER): it must exit with status 1 and
 report a race between two source lines, at least one of them in the file of the barrier or in a header that it includes.
+Likewise for each wait of a cluster's barrier, without which another block may have ended, or threads arrive twice.
 """
 
 import os
@@ -22,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SHAPES = {
     "Softmax": (
         "--rows 5 --cols 1000",
-        "--rows 2 --cols 70001",  # longer than fits on the chip
+        "--rows 2 --cols 70001",  # of several blocks
+        "--rows 2 --cols 95001",  # longer than fits on one multiprocessor
     ),
     "AttentionForward": (
         "--heads 1 --seq-q 70 --seq-k 100 --head-dim 32",
@@ -44,7 +46,10 @@ MORE_SHAPES = {
     ),
 }
 PROBLEM = re.compile(r"Chapter<(\w+)>")
-BARRIER = re.compile(r"__syncthreads\(\);")
+BARRIER = re.compile(r"(__syncthreads|barrier_cluster_wait)\(\);")
+OF_CLUSTER = re.compile(
+    r"(address is .* which may have ended|arrives at the cluster's barrier a second time)"
+)
 RACE = re.compile(
     r"Race reported between .*? at (\S+):(\d+)(?: \(from [^)]+\))? and .*? at (\S+):(\d+)"
 )
@@ -118,6 +123,9 @@ def check(build: Path, chapter: str, file: Path, number: int) -> str:
                 f"{chapter}: without the barrier at {place}: {len(races)} races, "
                 f"{races[0][0]}:{races[0][1]} and {races[0][2]}:{races[0][3]}"
             )
+            return ""
+        if run.returncode == 1 and (said := OF_CLUSTER.search(run.stdout + run.stderr)):
+            print(f"{chapter}: without the barrier at {place}: {said[0]}")
             return ""
     return f"{chapter}: the barrier at {place} is not missed (exit status {run.returncode})"
 

@@ -16,7 +16,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tools.learn import project, trials
+from tools.learn import exercises, project, regions, trials
 from tools.learn.commands import debug
 
 BUILD = Path()
@@ -50,14 +50,6 @@ def cannot_debug() -> str | None:
     return f"gdb cannot start a program here: {done.stderr.strip()}"
 
 
-class DebugBench(trials.Workbench):
-    """Builds programs whose local variables gdb knows."""
-
-    def __init__(self, build: Path, chapter: project.Chapter):
-        super().__init__(build, chapter)
-        self._compile += " -g2"
-
-
 class Debugging(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -67,7 +59,7 @@ class Debugging(unittest.TestCase):
         cls.text = text.replace(BEFORE, BEFORE + PLANTED)
         folder = tempfile.TemporaryDirectory(prefix="debugging-")
         cls.addClassCleanup(folder.cleanup)
-        bench = DebugBench(BUILD, cls.chapter)
+        bench = trials.Workbench(BUILD, cls.chapter, debug=True)
         cls.program = bench.program(
             {"kernel.cuh": cls.text}, Path(folder.name), ["--rows 1"], VARIANT
         )
@@ -77,12 +69,18 @@ class Debugging(unittest.TestCase):
         numbers = [n for n, s in enumerate(self.text.splitlines(), 1) if text in s]
         return numbers[-1]
 
-    def gdb(self, options: str, *commands: str, **variables: str) -> list[str]:
+    def gdb(
+        self,
+        options: str,
+        *commands: str,
+        program: Path | None = None,
+        **variables: str,
+    ) -> list[str]:
         """What gdb prints for each of the commands, the first of which is the start."""
         reason = cannot_debug()
         if reason:
             self.skipTest(reason)
-        words = debug.command_of(self.program, [], options.split())
+        words = debug.command_of(program or self.program, [], options.split())
         assert words[0] == "gdb"
         at = words.index("--args")
         extra = [word for c in commands for word in ("-ex", "echo @@@\\n", "-ex", c)]
@@ -150,6 +148,32 @@ class Debugging(unittest.TestCase):
         self.assertIn("= 1\n", said[3])
         self.assertRegex(said[4], r"= \{[\d.]+, [\d.]+, [\d.]+, [\d.]+\}")
         self.assertIn("= {x = 1, y = 0, z = 0}", said[5])
+
+    def test_an_answer_is_shown_in_the_learners_file_and_others_in_the_chapters(self):
+        exercise = exercises.Exercise(self.chapter)
+        solution = exercise.region(4).solution
+        missing = "  __syncthreads();  // every warp has written its maximum"
+        answer = tuple(line for line in solution if line != missing)
+        self.assertEqual(len(answer), len(solution) - 1)
+        copy = exercise.copy_with({4: answer})  # the other exercises are blank
+        marks = exercise.regions
+        alone = regions.alone(copy, marks, "", 4)
+        with tempfile.TemporaryDirectory(prefix="debugging-") as name:
+            own, built = Path(name) / "own", Path(name) / "built"
+            for folder in (own, built):
+                folder.mkdir()
+            (own / "kernel.cuh").write_text(copy["kernel.cuh"], encoding="utf-8")
+            texts = regions.for_debugger(alone, marks, own, self.chapter.path)
+            bench = trials.Workbench(BUILD, self.chapter, debug=True)
+            program = bench.program(texts, built, ["--rows 1"], VARIANT)
+            said = self.gdb(
+                OPTIONS, "break warp_sum", "info breakpoints", program=program
+            )
+        lines = copy["kernel.cuh"].splitlines()
+        read = 1 + next(n for n, line in enumerate(lines) if "sPartial[other])" in line)
+        self.assertIn(f"{own}/kernel.cuh:{read}\n{read}\t", said[0])
+        solved = exercise.region(2).begin + 2  # its first line, from 1
+        self.assertIn(f"{self.chapter.path}/kernel.cuh:{solved}\n", said[2])
 
     def test_a_breakpoint_on_one_thread_and_next_stays_in_it(self):
         line = self.line("if (first_lane) sPartial[warp] = l;")

@@ -449,11 +449,21 @@ class Race(InATree):
         text = self.fill("race: 01_x 1 mine")
         self.assertEqual(text, f"```text\n===== 01_x/kernel.cuh:{first} mine\n```")
 
+    def test_options_and_a_wait_of_a_cluster(self):
+        script = (
+            '#!/bin/sh\necho "===== $GPUSIM_SKIP_BARRIER $1 $2 $3 $4 $5 $6"; exit 1\n'
+        )
+        self.write("build/sim/bin/ch01_x", script, True)
+        self.write("chapters/01_x/more.cuh", "a();\n  ptx::barrier_cluster_wait();\n")
+        text = self.fill("race: 01_x/more.cuh 1 mine --rows 3 --cols 4")
+        report = "===== 01_x/more.cuh:2 --variant mine --rows 3 --cols 4"
+        self.assertEqual(text, f"```text\n{report}\n```")
+
     def test_what_it_refuses(self):
         self.refuse("race: 01_x 3", "01_x/kernel.cuh has 2 barriers", "no barrier 3")
         self.refuse("race: 01_x 0", "no barrier 0")
         self.refuse("race: 09_y 1", "no chapters/09_y/kernel.cuh")
-        self.refuse("race: 01_x", "must be CHAPTER N [VARIANT]")
+        self.refuse("race: 01_x", "must be CHAPTER N [VARIANT [OPTIONS]]")
         self.write("build/sim/bin/ch01_x", "#!/bin/sh\necho '=====' \n", True)
         self.refuse("race: 01_x 1", "without barrier 1 reports nothing")
 
@@ -580,11 +590,29 @@ class Summaries(InATree):
             "| 07 `final`, $d$ = 64 | FA2 | 1.00 | 0.50 at [1,2,16,64] | 2 |", text
         )
 
+    def test_sustained_runs_have_tables_of_their_own(self):
+        self.refuse("results: gpu.json standing sustained", "no sustained runs")
+        data = self.read_results()
+        rows = [
+            {k: v for k, v in row.items() if k != "median_ms"}
+            | {"mean_ms": ms, "tflops": 1 / ms}
+            for row, ms in zip(data["timings"][:2], (1.0, 4.0), strict=True)
+        ]
+        self.write("docs/results/gpu.json", json.dumps(data | {"sustained": rows}))
+        text = self.fill("results: gpu.json standing sustained")
+        self.assertIn("| FA2 | 4.00 | 4.00 at [1,2,8,64] | 1 |", text)
+        for words in ("d64 sustained", "d64 07_x sustained"):
+            text = self.fill(f"results: gpu.json tflops {words}")
+            self.assertIn("| 07 `final` | 1.0 (4.00) |", text)
+        self.refuse("results: gpu.json tflops d64 08_y sustained", "no timings of 08_y")
+
     def test_both_passes(self):
         text = self.read_results()
         back = [t | {"backward": True, "plan": "b"} for t in text["timings"][:2]]
         back = [t | {"median_ms": 3 * t["median_ms"]} for t in back]
         text["timings"] += back
+        newer = text["timings"][0] | {"chapter": "09_x", "median_ms": 0.1}
+        text["timings"].append(newer)  # `final` is chapter 07's
         self.write("docs/results/gpu.json", json.dumps(text))
         text = self.fill("results: gpu.json passes final final FA2")
         self.assertIn("| [1,2,8,64] | 2.000 + 6.000 | 4.000 + 12.000 | 2.00 |", text)
@@ -600,6 +628,8 @@ class Summaries(InATree):
                 problem = {"rows": 4, "cols": 8}
             ours = problem | {"chapter": folder, "variant": variant, "median_ms": 2.0}
             theirs = problem | {"chapter": None, "variant": peer, "median_ms": 3.0}
+            if folder == "09_hopper":
+                continue
             timings[number == 3] += [ours, theirs]
             timings[1] += [ours, theirs | {"median_ms": 8.0}]
         for name, of_file in zip("ab", timings, strict=True):
@@ -611,6 +641,15 @@ class Summaries(InATree):
         self.assertIn("| `on_chip` | 1.50 x PyTorch |", text)
         self.assertIn("| `bc_max` | 4.00 x PyTorch |", text)
         self.assertIn("| `final` | 1.50 x FA2 |", text)
+        self.assertIn("take turns | `final` | - |", text)  # not timed yet
+        hopper = {"dtype": "bf16", "chapter": "09_hopper", "variant": "final"}
+        hopper |= {"head_dim": 64, "causal": False, "seq": 8, "batch": 1, "heads": 1}
+        cudnn = hopper | {"chapter": None, "variant": "cuDNN", "median_ms": 2.1}
+        of_file = [hopper | {"median_ms": 2.0}, cudnn]
+        data = {"device": "H", "timings": of_file}
+        self.write("docs/results/h.json", json.dumps(data))
+        text = self.fill("results: a.json+b.json+h.json chapters")
+        self.assertIn("| `final` | 1.05 x cuDNN |", text)
         self.refuse(
             "results: a.json chapters", "no timings of both bc_max and memory-efficient"
         )

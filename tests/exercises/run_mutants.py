@@ -58,6 +58,8 @@ def problem_of(
     copy = exercise.copy_with(before | {case.exercise: case.answer})
     if case.caught_by == "compile":
         return compile_problem_of(bench, exercise, case, copy)
+    if case.caught_by == "note":
+        return note_problem_of(bench, exercise, case)
     verdict = checking.judge(bench, exercise, copy)
     finding = verdict.finding
     if verdict.blank:  # which `check` does not explain
@@ -96,6 +98,28 @@ def compile_problem_of(
     inside = [text for line, text in found if place.begin < int(line) <= place.end]
     said = any(case.says in text for text in inside)
     return "" if said else f"does not say '{case.says}' there:\n{output}"
+
+
+def note_problem_of(
+    bench: trials.Workbench, exercise: exercises.Exercise, case: Case
+) -> str:
+    """The same for an answer that is right but works in vain, which `check` notes; the solution has no note."""
+    solved = {region.number: region.solution for region in exercise.regions}
+    copy = exercise.copy_with(solved | {case.exercise: case.answer})
+    attempts = bench.try_files(copy, exercise.inputs)
+    solution = bench.solution(tuple(exercise.inputs))
+    if finding := diagnosis.explain(attempts, exercise.limits, solution):
+        return f"caught by {finding.kind}, not by a note: {finding.headline}"
+    chapters = bench.executable
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        program = bench.program(copy, Path(folder), exercise.inputs)
+        notes = checking.notes_on(exercise, program, chapters)
+    if own := checking.notes_on(exercise, chapters, chapters):
+        return f"the solution has notes: {own}"
+    if list(notes) != [case.exercise]:
+        return f"notes on {list(notes)}"
+    note = notes[case.exercise]
+    return "" if case.says in note else f"does not say '{case.says}':\n{note}"
 
 
 def lacks(exercise: exercises.Exercise) -> list[str]:

@@ -84,7 +84,7 @@ TEST(Arrays, ThatWarpsHaveThemselves) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 1);
   EXPECT_TRUE(says(run({1, 64, 256}, array_of_each_warp, out.get()),
-                   "sP[19] of thread (0,0,0) (byte 108 of \"pieces\")"));
+                   "sP[3] of thread (32,0,0) (byte 108 of \"pieces\")"));
 }
 
 struct Tiles {
@@ -138,10 +138,125 @@ TEST(Arrays, ThatShareTheirPlace) {
       says(run({1, 1, 256}, same_place_twice, out.get()), "is sQ[1] or sK[1] (byte 4 of \"pieces\")"));
 }
 
-__global__ void place_of_a_parameter(float* out, int size) {
+enum class Room : char { kNone, kSome = 8 };
+__global__ void place_of_a_parameter(float* out, int rows, Room room) {
   float* sQ = reinterpret_cast<float*>(pieces);
-  float* sK = sQ + size;
-  out[0] = sQ[1] + sK[2];
+  float* sK = sQ + (rows * 4 + int(room));
+  float* sP = sK + rows * 4 + threadIdx.x / 32 * rows;
+  if (threadIdx.x == 0) out[0] = sQ[1];
+  if (threadIdx.x == 0) out[0] += sK[2];
+  if (threadIdx.x == 33) out[1] = sP[3];
+}
+
+TEST(Arrays, WhosePlaceIsAParameter) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 2);
+  const gpusim::Report report = run({1, 64, 512}, place_of_a_parameter, out.get(), 5, Room::kSome);
+  EXPECT_TRUE(says(report, "address is sQ[1] (byte 4 of \"pieces\"),"));
+  EXPECT_TRUE(says(report, "address is sK[2] (byte 120 of \"pieces\"),"));
+  EXPECT_TRUE(says(report, "address is sP[3] of thread (33,0,0) (byte 224 of \"pieces\"),"));
+  EXPECT_TRUE(says(run({1, 64, 512}, place_of_a_parameter, out.get(), 6, Room::kNone),
+                   "address is sK[2] (byte 104 of \"pieces\"),"))
+      << "in each launch at its own place";
+}
+
+template <int kDistance, class... Arrays>
+__device__ __forceinline__ void declare_rows(const Arrays*...) {}
+template <class Layout, class... Arrays>
+__device__ __forceinline__ void declare_rows(const Arrays*...) {}
+
+/// Element (row, col) lies in the row's chunk of four elements that is `row % 4` XOR the chunk of its column.
+template <int kCols>
+struct Permuted {
+  __device__ static constexpr int offset(int row, int col) { return row * kCols + (col ^ row % 4 * 4); }
+};
+struct HalfRows {
+  __device__ static constexpr int offset(int row, int col) {
+    return row / 2 * 32 + ((row % 2 * 16 + col) ^ row / 2 % 4 * 4);
+  }
+};
+struct Branching {
+  __device__ static constexpr int offset(int row, int col) {
+    return row < 3 ? row * 20 + col : row * 24 + col;
+  }
+};
+
+/// Reads what nothing has written: element (row, col) of array `which`.
+__global__ void arrays_with_rows(float* out, int which, int row, int col) {
+  float* sPadded = reinterpret_cast<float*>(pieces);
+  __nv_bfloat16* sPermuted = reinterpret_cast<__nv_bfloat16*>(sPadded + 4 * kStride);
+  float* sHalf = reinterpret_cast<float*>(sPermuted + 8 * 32);
+  float* sBranching = sHalf + 8 * 16;
+  float* sFlat = sBranching + 8 * 24;
+  declare_rows<kStride>(sPadded);
+  declare_rows<Permuted<32>>(sPermuted);
+  declare_rows<HalfRows>(sHalf);
+  declare_rows<Branching>(sBranching);
+  float value = 0.0f;
+  if (which == 0) value = sPadded[row * kStride + col];
+  if (which == 1) value = float(sPermuted[Permuted<32>::offset(row, col)]);
+  if (which == 2) value = sHalf[HalfRows::offset(row, col)];
+  if (which == 3) value = sBranching[Branching::offset(row, col)];
+  if (which == 4) value = sFlat[row];
+  out[0] = value;
+}
+
+TEST(Arrays, WithRows) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 1);
+  const auto reads = [&](int which, int row, int col) {
+    return run({1, 1, 4096}, arrays_with_rows, out.get(), which, row, col);
+  };
+  EXPECT_TRUE(says(reads(0, 0, 0), "is sPadded, row 0, column 0 (byte 0 of \"pieces\")"));
+  EXPECT_TRUE(says(reads(0, 2, 31), "is sPadded, row 2, column 31 (byte 388 of \"pieces\")"));
+  for (int row = 0; row < 8; ++row) {
+    for (const int col : {0, 5, 15}) {
+      const std::string place = ", row " + std::to_string(row) + ", column " + std::to_string(col) + " (";
+      EXPECT_TRUE(says(reads(1, row, col), "is sPermuted" + place));
+      EXPECT_TRUE(says(reads(2, row, col), "is sHalf" + place));
+    }
+  }
+  EXPECT_TRUE(says(reads(3, 1, 2), "is sBranching[22] ("));
+  EXPECT_TRUE(says(reads(4, 1, 0), "is sFlat[1] ("));
+}
+
+__global__ void rows_of_each_warp(float* out, int rows) {
+  float* sK = reinterpret_cast<float*>(pieces);
+  float* sP = sK + rows * kStride + threadIdx.x / 32 * 4 * 8;
+  float* sRow = sP + threadIdx.x % 32 * 8;  // a part of sP
+  declare_rows<8>(sP);
+  if (threadIdx.x == 34) out[0] = sRow[3];
+}
+
+TEST(Arrays, WithRowsThatWarpsHaveThemselves) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 1);
+  EXPECT_TRUE(says(run({1, 64, 1024}, rows_of_each_warp, out.get(), 3),
+                   "is sP of thread (34,0,0), row 2, column 3 (byte 600 of \"pieces\")"));
+}
+
+struct TilesWithRows {
+  float *q, *k, *v;
+  __device__ __forceinline__ explicit TilesWithRows(float4* memory) {
+    q = reinterpret_cast<float*>(memory);
+    k = q;  // overwrites it
+    v = k + 4 * 16;
+    declare_rows<16>(q);
+    declare_rows<Permuted<32>>(v, k);
+  }
+};
+__global__ void rows_in_a_struct(float* out, int at) {
+  const TilesWithRows s(pieces);
+  out[0] = s.q[at];
+  out[0] += s.v[Permuted<32>::offset(at / 4, 3)];
+}
+
+TEST(Arrays, WithRowsInAStruct) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 1);
+  const gpusim::Report report = run({1, 1, 1024}, rows_in_a_struct, out.get(), 17);
+  EXPECT_TRUE(says(report, "is s.q, row 1, column 1, or s.k, row 0, column 17 (byte 68 of \"pieces\")"));
+  EXPECT_TRUE(says(report, "is s.v, row 4, column 3 ("));
 }
 
 struct Sizes {
@@ -153,12 +268,40 @@ __global__ void place_of_a_member(float* out, Sizes sizes) {
   out[0] = sQ[1] + sK[2];
 }
 
-TEST(Arrays, WhosePlaceIsNotAConstantHaveNoNames) {
+__global__ void rows_in_a_lambda(float* out, int at) {
+  float* sQ = reinterpret_cast<float*>(pieces);
+  float* sK = sQ + 3 * 8;
+  declare_rows<8>(sQ, sK);
+  const auto read = [&](int row) { return sK[row * 8]; };
+  if (at > 9) sK = sQ + 3 * 8;
+  out[0] = read(at);
+}
+
+__global__ void rows_in_the_same_place(float* out) {
+  float* sQ = reinterpret_cast<float*>(pieces);
+  float* sK = sQ;
+  declare_rows<8>(sQ, sK);
+  out[0] = sQ[13] + sK[14];
+}
+
+TEST(Arrays, WithRowsThatShareTheirPlace) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 1);
+  EXPECT_TRUE(
+      says(run({1, 1, 1024}, rows_in_the_same_place, out.get()), "is sQ or sK, row 1, column 5 (byte 52"));
+}
+
+TEST(Arrays, WithRowsThatALambdaUses) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 1);
+  EXPECT_TRUE(says(run({1, 1, 1024}, rows_in_a_lambda, out.get(), 5), "is sK, row 5, column 0 ("));
+}
+
+TEST(Arrays, WhosePlaceIsAMemberOfAParameterHaveNoNames) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 1);
   EXPECT_TRUE(
       says(run({1, 1, 256}, place_of_a_member, out.get(), Sizes{8, 8}), "address is byte 4 of \"pieces\","));
-  EXPECT_TRUE(says(run({1, 1, 256}, place_of_a_parameter, out.get(), 8), "address is byte 4 of \"pieces\","));
 }
 
 __shared__ double totals[4];

@@ -3,7 +3,10 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include <cstdint>
+#include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "simulator.hpp"
@@ -232,6 +235,8 @@ TEST(AsyncCopies, ToGlobalMemoryIsARaceAsWell) {
 
 // ---- waits that come too early --------------------------------------------------------------------------------
 
+using EarlyWaits = std::map<std::string, std::int64_t>;
+
 template <class Plan>
 std::int64_t over_waited_in_pipeline() {
   const Buffer<float> in("in", numbers(kTiles * kThreads));
@@ -258,7 +263,7 @@ __global__ void ring(const float* in, float* out) {
   start(0);
   start(1);
   for (int tile = 0; tile < kTiles; ++tile) {
-    __pipeline_wait_prior(kPending);
+    __pipeline_wait_prior(kPending);  // ring: wait
     __syncthreads();
     start(tile + 2);
     out[tile * kThreads + i] = tiles[tile % 3][kThreads - 1 - i];
@@ -274,6 +279,8 @@ TEST(OverWaited, AWarpThatIsAheadHasNotWaitedTooEarly) {
   const gpusim::Report strict = run({1, kThreads}, ring<0>, in.get(), out.get());
   EXPECT_TRUE(is_clean(strict));
   EXPECT_EQ(strict.ops.over_waited, 2 * (kTiles - 1));
+  EXPECT_EQ(right.early_waits, (EarlyWaits{}));
+  EXPECT_EQ(strict.early_waits, (EarlyWaits{{place_of("ring: wait"), strict.ops.over_waited}}));
   EXPECT_EQ(out.host(), reversed_tiles());
 }
 
@@ -286,7 +293,7 @@ __global__ void two_waits(const int* in, int* out, int first_pending, int later,
     __pipeline_memcpy_async(&tile[group][i], &in[32 * group + i], sizeof(int));
     __pipeline_commit();
   }
-  __pipeline_wait_prior(std::size_t(first_pending));
+  __pipeline_wait_prior(std::size_t(first_pending));  // two waits: first
   out[i] = tile[0][i];
   for (int group = 0; group < later; ++group) __pipeline_commit();
   __pipeline_wait_prior(std::size_t(pending));
@@ -299,7 +306,11 @@ TEST(OverWaited, OnlyIfTheLaterWaitWouldHaveBeenEnough) {
   const auto over_waited = [&](int first_pending, int later, int pending) {
     const gpusim::Report report = run({1, 32}, two_waits, in.get(), out.get(), first_pending, later, pending);
     EXPECT_TRUE(is_clean(report));
-    return report.ops.over_waited;
+    const std::int64_t count = report.ops.over_waited;
+    EarlyWaits waits;
+    if (count != 0) waits[place_of("two waits: first")] = count;
+    EXPECT_EQ(report.early_waits, waits);
+    return count;
   };
   EXPECT_EQ(over_waited(1, 0, 0), 0) << "each wait is for what is used next";
   EXPECT_EQ(over_waited(0, 0, 0), 1);

@@ -36,7 +36,7 @@ ONLY_THE_CPU = "() | it runs on the CPU only: "  # the last line of an error
 class HostFunctions(unittest.TestCase):
     command: list[str]
 
-    def compile(self, source: str) -> subprocess.CompletedProcess:
+    def compile(self, source: str, *options: str) -> subprocess.CompletedProcess:
         """Compiles a source file with the name kernel.cu, whose first line is number 1."""
         with tempfile.TemporaryDirectory(prefix="gpusim-host-") as name:
             path = Path(name) / "kernel.cu"
@@ -45,7 +45,8 @@ class HostFunctions(unittest.TestCase):
             path.write_text(source, encoding="utf-8")
             words = [*self.command, "-include", str(includes), "-std=c++20"]
             words += [f"-I{GPUSIM.parent}", "-isystem", str(GPUSIM / "shim")]
-            words += ["-x", "c++", "-c", str(path), "-o", str(path.with_suffix(".o"))]
+            words += [*options, "-x", "c++", "-c", str(path)]
+            words += ["-o", str(path.with_suffix(".o"))]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             done.stderr = done.stderr.replace(f"{name}/", "")
             self.assertEqual(done.returncode != 0, bool(done.stderr), done.stderr)
@@ -54,9 +55,9 @@ class HostFunctions(unittest.TestCase):
         self.assertEqual(left, {"kernel.cu", "includes.hpp"} | objects)
         return done
 
-    def errors_of(self, source: str) -> list[str]:
+    def errors_of(self, source: str, *options: str) -> list[str]:
         """The errors, "first line | last line" each, without the source line; [] if the source is accepted."""
-        lines = self.compile(source).stderr.splitlines()
+        lines = self.compile(source, *options).stderr.splitlines()
         errors: list[str] = []
         for line in lines:
             if line.startswith("      | "):
@@ -185,6 +186,21 @@ class HostFunctions(unittest.TestCase):
             "Pair pair; x[2] = pair.b[n];"
         )
         self.assertEqual(self.errors_in_kernel(statement, types), [])
+
+    def test_full_debug_information(self) -> None:
+        # It has inlined calls of functions that it does not name: here the one that returns the address of smem.
+        for count in range(6):  # whatever the size of the debug information
+            variables = "".join(f"const int x{n} = n + {n};\n" for n in range(count))
+            source = (
+                "extern __shared__ float4 smem[];\n"
+                "__global__ void kernel(float* x, int n) {\n"
+                "  float* s = reinterpret_cast<float*>(smem);\n"
+                f"  s[threadIdx.x] = std::max(x[n], 1.0f);\n{variables}  x[n] = s[0];\n}}\n"
+            )
+            with self.subTest(count):
+                says = "kernel.cu:4: error: a kernel cannot call std::max()"
+                errors = self.errors_of(source, "-g2")
+                self.assertEqual([e.split(" | ")[0] for e in errors], [says])
 
     def test_host_code_may_call_anything(self) -> None:
         source = (

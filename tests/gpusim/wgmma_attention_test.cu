@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "simulator.hpp"
@@ -37,6 +38,23 @@ __device__ void load(unsigned char* tile, const __nv_bfloat16* rows) {
   }
 }
 
+/// @param a  a descriptor or registers
+template <class A>
+__device__ __forceinline__ void multiply(float (&d)[64], const A& a, std::uint64_t b, bool add) {
+  constexpr bool kTransposed = std::is_array_v<A>;  // V
+  if constexpr (kTransposed) {
+    if (add) {
+      ptx::wgmma<__nv_bfloat16, true, true>(d, a, b);
+    } else {
+      ptx::wgmma<__nv_bfloat16, false, true>(d, a, b);
+    }
+  } else if (add) {
+    ptx::wgmma<__nv_bfloat16, true, false, false>(d, a, b);
+  } else {
+    ptx::wgmma<__nv_bfloat16, false, false, false>(d, a, b);
+  }
+}
+
 /// o = (q k^T) v for two warpgroups of 64 queries, without a softmax.
 __global__ void __launch_bounds__(256)
     apply(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v, float* o, int keys) {
@@ -58,8 +76,7 @@ __global__ void __launch_bounds__(256)
     ptx::wgmma_fence();
     for (int step = 0; step < 8; ++step) {
       const int offset = step / 4 * kPanel + step % 4 * 32;
-      ptx::wgmma<__nv_bfloat16, false, false>(scores, descriptor(sQ + group * 64 * 128 + offset, 16),
-                                              descriptor(sK + offset, 16), step > 0);
+      multiply(scores, descriptor(sQ + group * 64 * 128 + offset, 16), descriptor(sK + offset, 16), step > 0);
     }
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(scores);
@@ -73,8 +90,7 @@ __global__ void __launch_bounds__(256)
     }
     ptx::wgmma_fence();
     for (int step = 0; step < 8; ++step)
-      ptx::wgmma<__nv_bfloat16, true>(sums, p[step], descriptor(sV + step * 16 * 128, kPanel),
-                                      tile > 0 || step > 0);
+      multiply(sums, p[step], descriptor(sV + step * 16 * 128, kPanel), tile > 0 || step > 0);
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(sums);
   }

@@ -69,7 +69,11 @@ __global__ void multiply(const uint4* image, std::uint64_t a, int a_start, std::
   for (int i = 0; i < kSize; ++i)
     sums[i] = c[(row + 8 * (i / 2 % 2)) * 2 * kSize + 8 * (i / 4) + column + i % 2];
   ptx::wgmma_fence();
-  ptx::wgmma<T, kTransposedA, kTransposedB>(sums, at(a, a_start), at(b, b_start), add);
+  if (add) {
+    ptx::wgmma<T, true, kTransposedA, kTransposedB>(sums, at(a, a_start), at(b, b_start));
+  } else {
+    ptx::wgmma<T, false, kTransposedA, kTransposedB>(sums, at(a, a_start), at(b, b_start));
+  }
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(sums);
   for (int i = 0; i < kSize; ++i)
@@ -91,7 +95,11 @@ __global__ void multiply_registers(const uint4* image, const T* a, std::uint64_t
     registers[i] =
         *reinterpret_cast<const std::uint32_t*>(&a[(row + 8 * (i % 2)) * kK + column + 8 * (i / 2)]);
   ptx::wgmma_fence();
-  ptx::wgmma<T, kTransposedB>(sums, registers, at(b, b_start), add);
+  if (add) {
+    ptx::wgmma<T, true, kTransposedB>(sums, registers, at(b, b_start));
+  } else {
+    ptx::wgmma<T, false, kTransposedB>(sums, registers, at(b, b_start));
+  }
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(sums);
   for (int i = 0; i < kSize; ++i)
@@ -113,12 +121,16 @@ struct Problem {
     for (float& x : c) x = value(random);
   }
 
-  void put(std::vector<unsigned char>& image, const Layout& layout_a, const Layout& layout_b) const {
+  void put_a(std::vector<unsigned char>& image, const Layout& layout) const {
     for (int k = 0; k < kK; ++k) {
       for (int m = 0; m < kM; ++m)
-        std::memcpy(&image[std::size_t(layout_a.place(m, k))], &a[std::size_t(m * kK + k)], 2);
+        std::memcpy(&image[std::size_t(layout.place(m, k))], &a[std::size_t(m * kK + k)], 2);
+    }
+  }
+  void put_b(std::vector<unsigned char>& image, const Layout& layout) const {
+    for (int k = 0; k < kK; ++k) {
       for (int x = 0; x < n; ++x)
-        std::memcpy(&image[std::size_t(layout_b.place(x, k))], &b[std::size_t(k * n + x)], 2);
+        std::memcpy(&image[std::size_t(layout.place(x, k))], &b[std::size_t(k * n + x)], 2);
     }
   }
 
@@ -147,7 +159,8 @@ template <class T, bool kTransposedA, bool kTransposedB, int kSize>
 void check(const Layout& a, const Layout& b, bool add = true) {
   const Problem<T> problem(2 * kSize, kSize);
   Image image;
-  problem.put(image.bytes, a, b);
+  problem.put_a(image.bytes, a);
+  problem.put_b(image.bytes, b);
   const Buffer<unsigned char> bytes = image.on_device();
   const Buffer<float> c("c", problem.c), d("d", problem.c.size());
   const gpusim::Report report =
@@ -157,6 +170,21 @@ void check(const Layout& a, const Layout& b, bool add = true) {
   EXPECT_TRUE(is_clean(report));
   EXPECT_EQ(report.ops.wgmma, 1);
   EXPECT_EQ(report.ops.mma_units, kSize);
+  problem.expect(d.host(), add);
+}
+
+template <class T, bool kTransposedB, int kSize>
+void check_registers(const Layout& b, bool add) {
+  const Problem<T> problem(2 * kSize, kSize);
+  Image image;
+  problem.put_b(image.bytes, b);
+  const Buffer<unsigned char> bytes = image.on_device();
+  const Buffer<T> a("a", problem.a);
+  const Buffer<float> c("c", problem.c), d("d", problem.c.size());
+  const gpusim::Report report = run(
+      {.block = 128, .dynamic_shared_bytes = kBytes}, multiply_registers<T, kTransposedB, kSize>,
+      reinterpret_cast<const uint4*>(bytes.get()), a.get(), b.descriptor(), b.start, c.get(), d.get(), add);
+  EXPECT_TRUE(is_clean(report));
   problem.expect(d.host(), add);
 }
 
@@ -186,6 +214,15 @@ TEST(Wgmma, MultipliesMatricesInAllLayouts) {
   check_swizzles<__half, true, true, 32>();
   check_swizzles<__nv_bfloat16, false, true, 64>();
   check_swizzles<__nv_bfloat16, true, false, 64>();
+}
+
+TEST(Wgmma, TakesAFromRegisters) {
+  for (const int swizzle : {0, 32, 64, 128}) {
+    check_registers<__half, false, 32>(packed(swizzle, false, 64, 0), true);
+    check_registers<__half, true, 128>(packed(swizzle, true, 256, 0), false);
+    check_registers<__nv_bfloat16, true, 40>(packed(swizzle, true, 80, 0), true);
+    check_registers<__nv_bfloat16, false, 4>(packed(swizzle, false, 8, 0), false);
+  }
 }
 
 template <int... kQuarters>

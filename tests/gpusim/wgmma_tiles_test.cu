@@ -61,9 +61,9 @@ __global__ void multiply(const __grid_constant__ CUtensorMap map, int boxes, int
   ptx::wgmma_fence();
   if constexpr (kIsA) {
     // B is the first 16 rows.
-    ptx::wgmma<__nv_bfloat16, kTransposed, false>(d, descriptor.bits(), Descriptor{}.bits(), false);
+    ptx::wgmma<__nv_bfloat16, false, kTransposed, false>(d, descriptor.bits(), Descriptor{}.bits());
   } else {
-    ptx::wgmma<__nv_bfloat16, kTransposed>(d, a, descriptor.bits(), false);  // product
+    ptx::wgmma<__nv_bfloat16, false, kTransposed>(d, a, descriptor.bits());  // product
   }
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(d);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attention/attention_forward.hpp"
@@ -90,6 +92,116 @@ TEST(OtherProblems, ATileThatIsTransposed) {
   const std::vector<AsIf> found = found_for(kShape, values);
   EXPECT_EQ(changes(found), (Words{"if v had every 8 x 8 tile transposed"}));
   EXPECT_EQ(found.at(0).outputs, (std::set<std::string>{"o"}));  // LSE is right
+}
+
+/// Without a mask: two tiles of 64 keys, of which the second is ragged, or four of 32.
+const AttentionShape kTiles = {.heads = 2, .kv_heads = 1, .seq_q = 20, .seq_k = 110, .head_dim = 32};
+
+/// What is found if each query takes these keys: their rows of K and V. @param keys  of a query
+template <class KeysOf>
+Words found_with(const AttentionShape& shape, KeysOf keys_of) {
+  const TensorMap inputs = random_inputs<AttentionForward>(shape, Init::kNormal);
+  TensorMap outputs;
+  for (const TensorSpec& spec : AttentionForward::outputs(shape)) outputs[spec.name] = {spec.shape, {}};
+  const auto row_of = [&](const char* name, std::int64_t row) {
+    const std::vector<float>& data = inputs.at(name).data;
+    const auto begin = data.begin() + row * shape.head_dim;
+    return std::vector<float>(begin, begin + shape.head_dim);
+  };
+  for (std::int64_t row = 0; row < shape.heads * shape.seq_q; ++row) {
+    AttentionShape of_row = shape;  // one query, and the keys that it takes
+    of_row.heads = of_row.kv_heads = of_row.seq_q = 1;
+    of_row.causal = false;
+    const std::vector<std::pair<std::int64_t, std::int64_t>> keys = keys_of(row % shape.seq_q);
+    of_row.seq_k = std::int64_t(keys.size());
+    const std::vector<std::int64_t> of_keys = {1, 1, of_row.seq_k, shape.head_dim};
+    TensorMap parts = {
+        {"q", {{1, 1, 1, shape.head_dim}, row_of("q", row)}}, {"k", {of_keys, {}}}, {"v", {of_keys, {}}}};
+    for (const auto& [k, v] : keys) {
+      for (const auto& [name, key] : {std::pair{"k", k}, {"v", v}}) {
+        const std::vector<float> from =
+            key < shape.seq_k ? row_of(name, key) : std::vector<float>(std::size_t(shape.head_dim));
+        parts.at(name).data.insert(parts.at(name).data.end(), from.begin(), from.end());
+      }
+    }
+    for (const auto& [name, values] : AttentionForward::reference(of_row, parts))
+      outputs.at(name).data.insert(outputs.at(name).data.end(), values.begin(), values.end());
+  }
+  const Check check =
+      check_outputs(outputs, AttentionForward::reference(shape, inputs), AttentionForward::tolerances(shape));
+  EXPECT_FALSE(check.passed());
+  return changes(find_problems<AttentionForward>(shape, inputs, outputs, check));
+}
+
+/// The keys 0 .. count - 1, with K, V or both from elsewhere. @param source  of a key
+template <class Source>
+auto moved(bool k, bool v, std::int64_t count, Source source) {
+  return [=](std::int64_t) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> keys;
+    for (std::int64_t key = 0; key < count; ++key)
+      keys.emplace_back(k ? source(key) : key, v ? source(key) : key);
+    return keys;
+  };
+}
+
+TEST(OtherProblems, ATileInPlaceOfAnother) {
+  const auto last_is_first = [](std::int64_t key) { return key >= 64 ? key - 64 : key; };
+  EXPECT_EQ(found_with(kTiles, moved(true, true, 110, last_is_first)),
+            (Words{"with keys 0 to 45 of k and v in place of keys 64 to 109"}));
+  EXPECT_EQ(found_with(kTiles, moved(false, true, 110, last_is_first)),
+            (Words{"with keys 0 to 45 of v in place of keys 64 to 109"}));
+  const auto all_are_third = [](std::int64_t key) { return key < 64 ? key % 32 + 64 : key; };
+  EXPECT_EQ(found_with(kTiles, moved(true, false, 110, all_are_third)),
+            (Words{"with keys 64 to 95 of k in place of all keys before them"}));
+  const auto one_before = [](std::int64_t key) { return key >= 32 ? key - 32 : key; };
+  EXPECT_EQ(found_with(kTiles, moved(true, false, 110, one_before)),
+            (Words{"with k of the tile of 32 before in place of each tile's, from key 32 on"}));
+}
+
+TEST(OtherProblems, TilesThatAreExchangedLeftOutAndCountedTwice) {
+  const auto exchanged = [](std::int64_t key) { return key < 64 ? key ^ 32 : key; };
+  EXPECT_EQ(
+      found_with(kTiles, moved(true, false, 110, exchanged)),
+      (Words{"with keys 0 to 31 of k and keys 32 to 63 exchanged",
+             "with keys 0 to 31 of v and keys 32 to 63 exchanged"}));  // which is the same without a mask
+  const auto from_64 = [](std::int64_t key) { return key + 64; };
+  EXPECT_EQ(found_with(kTiles, moved(true, true, 46, from_64)), (Words{"without keys 0 to 63"}));
+  const auto again = [](std::int64_t key) { return key < 110 ? key : key - 46; };
+  EXPECT_EQ(found_with(kTiles, moved(true, true, 156, again)), (Words{"with keys 64 to 109 counted twice"}));
+}
+
+TEST(OtherProblems, MasksOfTiles) {
+  AttentionShape causal = kTiles;
+  causal.causal = true;
+  causal.seq_q = 100;
+  causal.seq_k = 110;
+  const auto seen = [&](auto sees) {
+    return [=](std::int64_t query) {
+      std::vector<std::pair<std::int64_t, std::int64_t>> keys;
+      for (std::int64_t key = 0; key < 128; ++key)
+        if (sees(query, key)) keys.emplace_back(key, key);
+      return keys;
+    };
+  };
+  EXPECT_EQ(found_with(causal, seen([=](std::int64_t query, std::int64_t key) {
+                         return key / 64 * 64 + key % 32 < causal.visible_keys(query);
+                       })),
+            Words{});  // without slices that are left out
+  EXPECT_EQ(found_with(causal, seen([=](std::int64_t query, std::int64_t key) {
+                         const std::int64_t last = std::min(query / 16 * 16 + 15, causal.seq_q - 1);
+                         return key / 64 * 64 + key % 32 < causal.visible_keys(query) &&
+                                key / 32 * 32 < causal.visible_keys(last);
+                       })),
+            (Words{"if the mask counted each 32 keys from the start of their tile"}));
+  EXPECT_EQ(found_with(causal, seen([=](std::int64_t query, std::int64_t key) {
+                         return key / 32 == 1 || key < causal.visible_keys(query);
+                       })),
+            (Words{"without the mask for keys 32 to 63"}));
+  EXPECT_EQ(found_with(causal, seen([=](std::int64_t query, std::int64_t key) {
+                         const std::int64_t last = std::min(query / 64 * 64 + 63, causal.seq_q - 1);
+                         return key < causal.visible_keys(last) / 32 * 32 || key < causal.visible_keys(query);
+                       })),
+            (Words{"without the mask in tiles of 32 keys that the last of every 64 queries sees"}));
 }
 
 TEST(OtherProblems, OneInputInPlaceOfAnother) {

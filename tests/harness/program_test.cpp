@@ -36,8 +36,8 @@ class Refusal : public RefusalTest {
 
 TEST_F(Refusal, UnknownOptions) {
   expect_mention({"--colour"}, "--colour");
-  expect_mention({"--row", "3"}, "--row");
-  expect_mention({"positional"}, "positional");
+  expect_mention({"--row", "3"}, "--row is not an option: did you mean --rows?");
+  expect_mention({"positional"}, "'positional' is not expected");
   expect_mention({"-v"}, "-v");
   expect_mention({"--rows"}, "--rows");
   expect_mention({"--rows", "1", "--rows", "2"}, "--rows");

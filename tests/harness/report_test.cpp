@@ -31,6 +31,11 @@ VariantResult counted(const std::string& name) {
   counters.mma = 3;
   counters.wgmma = 4;
   counters.mma_units = 259;
+  counters.bulk_loads = 5;
+  counters.bulk_stores = 6;
+  counters.mbarrier_waits = 7;
+  counters.mbarrier_arrivals = 8;
+  counters.named_barriers = 9;
   counters.votes = 2;
   result.counted = counters;
   return result;
@@ -102,13 +107,17 @@ TEST(Table, ShowsTheWorkspaceIfAVariantHasOne) {
 TEST(Table, ShowsGroupsThatAreWaitedForTooEarlyIfAVariantHasThem) {
   VariantResult strict = counted("strict");
   strict.counted->over_waited = 1234;
+  strict.counted->early_waits = {{"kernel.cuh:107", 1234}};
   const Report report = report_of({strict, counted("lazy")});
   const std::string text = printed(report);
   EXPECT_NE(text.find("over-"), std::string::npos) << text;
   EXPECT_NE(text.find("waited"), std::string::npos) << text;
   EXPECT_NE(text.find(" 1234 "), std::string::npos) << text;
   EXPECT_EQ(printed(report_of({counted("lazy")})).find("over-"), std::string::npos);
-  EXPECT_EQ(Json::parse(to_json(report))["variants"][0]["ops"]["over_waited"], 1234);
+  const Json json = Json::parse(to_json(report))["variants"];
+  EXPECT_EQ(json[0]["ops"]["over_waited"], 1234);
+  EXPECT_EQ(json[0]["early_waits"], (Json{{"kernel.cuh:107", 1234}}));
+  EXPECT_FALSE(json[1].contains("early_waits"));
 }
 
 TEST(Table, ShowsARelativeErrorAndSaysWhichOneDecides) {
@@ -272,7 +281,8 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
           "read_sectors": 223456789, "write_sectors": 345678, "atomic_sectors": 0, "read_requests": 77, "write_requests": 78}},
       "shared": {"bytes_per_block": 1024, "load_wavefronts": 987654321, "load_wavefronts_ideal": 1,
                  "store_wavefronts": 5, "store_wavefronts_ideal": 2},
-      "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "over_waited": 0},
+      "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "bulk_loads": 5, "bulk_stores": 6,
+        "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));
 }

@@ -29,6 +29,16 @@ TEST(Text, Scientific) {
   EXPECT_EQ(scientific(HUGE_VAL), "inf");
 }
 
+TEST(Text, Closest) {
+  const std::vector<std::string> words = {"--rows", "--cols", "--repeat", "--seq-k", "--seq-q"};
+  EXPECT_EQ(closest("--row", words), "--rows");
+  EXPECT_EQ(closest("--col", words), "--cols");
+  EXPECT_EQ(closest("--repaet", words), "--repeat");
+  EXPECT_EQ(closest("--seqk", words), "--seq-k");
+  EXPECT_EQ(closest("--unknown", words), "");
+  EXPECT_EQ(closest("--row", {}), "");
+}
+
 TEST(InShell, QuotesWhatMeansSomethingToAShell) {
   EXPECT_EQ(in_shell("--rows=5"), "--rows=5");
   EXPECT_EQ(in_shell("data/q.npy"), "data/q.npy");

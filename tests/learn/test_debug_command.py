@@ -79,8 +79,9 @@ class DebugTest(unittest.TestCase):
         self.assert_one_line(done, 3, why)  # the stand-in installs nothing
 
     def test_the_learners_own_kernels(self):
-        done = self.learn("1", "--rows", "5", "--exercise")
-        self.assert_one_line(done, 2, "chapter 01 has no exercises yet")
+        for words in (["--exercise"], ["--answer", "2"]):
+            done = self.learn("1", "--rows", "5", *words)
+            self.assert_one_line(done, 2, "chapter 01 has no exercises yet")
 
     def test_what_makes_no_sense(self):
         self.assert_one_line(

@@ -24,6 +24,7 @@ from tools.learn import (
     project,
     regions,
     setup,
+    sheet,
     trials,
 )
 from tools.learn.commands import check, diff, hint, reset, solution, start, try_
@@ -240,7 +241,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` must be a list of strings": but(
                 '["Add.", "x + x"]', "''"
             ),
-            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more": but(
+            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more, watch": but(
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but(
@@ -258,6 +259,12 @@ class SheetTest(InAChapter):
             ),
             f"{first}: `more` has votes, but there is no `limit_votes = true`": but(
                 "number = 1", "number = 1\nmore = { votes = 'Who votes?' }"
+            ),
+            f"{first}: `more` has speed, which is no limit and no defect": but(
+                "number = 1", "number = 1\nmore = { speed = 'Why?' }"
+            ),
+            f"{first}: `watch`: `variant` is missing": but(
+                "number = 1", "number = 1\nwatch = { function = 'mask' }"
             ),
             f"{wrong}: `to` is missing": but('to = "x + x + x"', ""),
             f"{wrong}: `says` must be a string": but('says = "wrong"', "says = []"),
@@ -289,6 +296,14 @@ class SheetTest(InAChapter):
         self.assertEqual(sheet.more_of(1), {"sectors": "Who reads x[0]?"})
         self.assertEqual(sheet.more_of(2), {})
         self.assertEqual(sheet.more_of(None), {})
+
+    def test_a_function_that_is_watched(self):
+        self.assertEqual(self.exercise.watches, {})
+        fields = "function = 'f', variant = 'v', input = '--rows 1', says = 'Why?'"
+        watch = f"number = 1\nwatch = {{ {fields} }}"
+        self.write("exercises.toml", SHEET.replace("number = 1", watch))
+        self.assertEqual(self.exercise.watches[1].function, "f")
+        self.assertEqual(sheet.DEFECTS, tuple(diagnosis.DEFECTS))
 
     def test_what_is_no_toml_is_told_with_its_line(self):
         self.write("exercises.toml", SHEET.replace("true", "yes"))
@@ -331,15 +346,18 @@ class CopyTest(InAChapter):
         self.assertIn("copy of chapters/01_x/kernel.cuh. ", first)
         self.assertIn("./learn check 01", first)
         self.assertIn("./learn hint 01", second)
-        blank = "  // EXERCISE 1: Make 2 x of x.\n  if (x)\n    return x;\n  return 0;\n  // END 1\n"
-        expected = KERNEL.replace("return 3 * x;", "return x;")
+        stub = f"  {regions.PLACEHOLDER}\n  if (x)\n    return x;\n  return 0;\n"
+        blank = f"  // EXERCISE 1: Make 2 x of x.\n{stub}  // END 1\n"
+        second = f"{regions.PLACEHOLDER}\n    return x;"
+        expected = KERNEL.replace("return 3 * x;", second)
         at, end = expected.index("  // EXER"), expected.index("}\nint thrice")
         self.assertEqual(rest, expected[:at] + blank + expected[end:])
 
     def test_places_are_found_again_after_an_edit(self):
         where = self.places(self.copy({1: ("  // mine", "  return x << 1;")}))
         self.assertEqual(where[1].lines, ("  // mine", "  return x << 1;"))
-        self.assertEqual(where[2].lines, ("    return x;",))
+        placeholder = f"    {regions.PLACEHOLDER}"
+        self.assertEqual(where[2].lines, (placeholder, "    return x;"))
 
     def test_lost_and_doubled_marks_are_told(self):
         whole = self.copy()["kernel.cuh"]
@@ -357,7 +375,7 @@ class CopyTest(InAChapter):
     def test_marks_in_the_wrong_file_are_told(self):
         self.second_file()
         copy = self.copy()
-        marks = "".join(copy["more.cuh"].splitlines(keepends=True)[4:7])
+        marks = "".join(copy["more.cuh"].splitlines(keepends=True)[4:8])
         copy["kernel.cuh"] += marks
         copy["more.cuh"] = copy["more.cuh"].replace(marks, "")
         with self.assertRaisesRegex(
@@ -451,6 +469,7 @@ class SeveralFilesTest(InAChapter):
         kept = [(self.own / n).read_text() for n in ("kernel.cuh.2", "more.cuh.2")]
         self.assertEqual(kept, texts)
         self.assertEqual(self.exercise.own_copy(), self.exercise.blank_copy)
+        self.assertEqual(self.exercise.blanks(), [1, 2, 3])
 
     def test_hints_are_for_the_first_blank_of_all_files(self):
         self.run_command(start, "01")
@@ -500,6 +519,14 @@ class SeveralFilesTest(InAChapter):
         kept = {"passed": True, "exercise": None, "files": self.exercise.hashes()}
         result.write_text(json.dumps(kept))
         self.assertEqual(self.exercise.state(build).words, "passed")
+        states = {"1": "right", "2": "blank", "3": "blank"}
+        first = kept | {"passed": False, "exercise": 2, "exercises": states}
+        result.write_text(json.dumps(first))
+        blank = "1 of 3 right, exercise 2 is blank"
+        self.assertEqual(self.exercise.state(build).words, blank)
+        result.write_text(json.dumps(first | {"exercises": states | {"2": "wrong"}}))
+        self.assertEqual(self.exercise.state(build).words, "failing: exercise 2")
+        result.write_text(json.dumps(kept))
         self.answer(3)
         changed = "changed since the last check"
         self.assertEqual(self.exercise.state(build).words, changed)
@@ -557,8 +584,45 @@ class SeveralFilesTest(InAChapter):
         )
         self.assertEqual(
             self.placed("at more.cuh:7 (from kernel.cuh:6, kernel.cuh:3)", 3),
-            "at more.cuh:7 (from line 2 of exercise 1's solution in twice() of kernel.cuh, kernel.cuh:3)",
+            "at more.cuh:7 (from exercise 1's solution in twice(), kernel.cuh:3)",
         )
+
+    def test_the_lines_of_the_answer_are_known(self):
+        copy = self.copy({1: ("  return 1;",), 3: ("  int z = x;", "  return z;")})
+        place = "math.cuh:7 (from more.cuh:6, kernel.cuh:3)"
+        race = {"kind": "race", "message": f"at {place} and kernel.cuh:5", "count": 1}
+        bench = mock.Mock()
+        for keep, lines in ((3, ["more.cuh:6"]), (1, ["kernel.cuh:5"]), (None, [])):
+            tried = attempt(defects=[dict(race)], early_waits={place: 2})
+            bench.try_files.return_value = [tried]
+            [found] = checking._try_alone(bench, self.exercise, copy, keep)
+            self.assertEqual(found.result["defects"][0]["own"], lines)
+        bench.try_files.return_value = [attempt(early_waits={place: 2})]
+        [found] = checking._try_alone(bench, self.exercise, copy, 3)
+        wait = "more.cuh:6 (calls math.cuh:7; from kernel.cuh:3)"
+        self.assertEqual(found.result["early_waits"], {wait: 2})
+
+    def test_a_debugger_shows_the_lines_where_they_come_from(self):
+        copy = self.copy({1: ("  return 1;",), 3: ("  int z = x;", "  return z;")})
+        own, chapter = Path("/own"), self.exercise.chapter.path
+        places = {}  # by the line's text
+        for keep in (1, 3):
+            alone = regions.alone(copy, self.exercise.regions, "", keep)
+            texts = regions.for_debugger(alone, self.exercise.regions, own, chapter)
+            for text in texts.values():
+                path, number = Path(), 0
+                for line in text.splitlines():
+                    if mark := re.fullmatch(r'#line (\d+) "(.+)"', line):
+                        path, number = Path(mark[2]), int(mark[1])
+                        continue
+                    folder = copy if path.parent == own else None
+                    whole = folder[path.name] if folder else path.read_text()
+                    self.assertEqual(line, whole.splitlines()[number - 1])
+                    places[line] = path.parent
+                    number += 1
+        self.assertEqual(places["  return 1;"], own)
+        self.assertEqual(places["  int z = x;"], own)
+        self.assertIn(chapter, places.values())
 
     def test_without_a_line_of_the_answer_the_solutions_around_it_are_named(self):
         first = "line 1 of exercise 1's solution in twice() of kernel.cuh"
@@ -577,6 +641,33 @@ class SeveralFilesTest(InAChapter):
         names = [regions.function_at(text, line) for line in (3, 7, 8)]
         self.assertEqual(names, ["twice", "run", "run"])
         self.assertIsNone(regions.function_at("#define A(x) x\n", 1))
+
+    def check_one(self, number: int, wrong_numbers: bool) -> checking.Verdict:
+        bad = wrong(ALL_ROWS, ALL_COLS) if wrong_numbers else {}
+        bench = mock.Mock()
+        bench.try_files.return_value = [attempt(**bad)]
+        bench.solution.return_value = []
+        with (
+            mock.patch.object(trials, "Workbench", return_value=bench),
+            mock.patch.object(checking, "require"),
+        ):
+            build = self.root / "build"
+            terminal = console.Console(io.StringIO())
+            return checking.check_one(terminal, build, build, self.exercise, number)
+
+    def test_one_exercise_is_checked_whatever_the_others_are(self):
+        self.run_command(start, "01")
+        self.answer(3, "return x + x;")
+        verdict = self.check_one(3, wrong_numbers=True)
+        self.assertEqual((verdict.passed, verdict.exercise), (False, 3))
+        states = {1: checking.BLANK, 2: checking.BLANK, 3: checking.WRONG}
+        self.assertEqual(verdict.exercises, states)
+        self.assertEqual(verdict.finding.kind, "numbers")
+        verdict = self.check_one(3, wrong_numbers=False)
+        self.assertEqual((verdict.passed, verdict.finding), (True, None))
+        verdict = self.check_one(2, wrong_numbers=False)
+        self.assertTrue(verdict.blank)
+        self.assertFalse(verdict.passed)
 
     def judged(self, wrong_on: set[str | None]) -> tuple[checking.Verdict, list]:
         """Exercise 1 has an answer, the others are blank; trials of these variants fail, and all of blanks."""
@@ -658,10 +749,10 @@ class SeveralFilesTest(InAChapter):
 
     def test_a_finding_quotes_the_file_that_it_names(self):
         self.run_command(start, "01")
-        lines = ["more.cuh:6", "math.cuh:6", "kernel.cuh:3", "kernel.cuh:99"]
+        lines = ["more.cuh:7", "math.cuh:6", "kernel.cuh:3", "kernel.cuh:99"]
         self.assertEqual(
             check.quote(self.exercise, lines),
-            ["more.cuh:6 |   return 0;", "kernel.cuh:3 | int twice(int x) {"],
+            ["more.cuh:7 |   return 0;", "kernel.cuh:3 | int twice(int x) {"],
         )
 
     def test_a_defect_and_a_crash_come_with_the_command_for_gdb(self):
@@ -674,9 +765,13 @@ class SeveralFilesTest(InAChapter):
             check.show_failure(console.Console(out), self.exercise, verdict)
             shown = out.getvalue().count(command)
             self.assertEqual(shown, kind in ("race", "crash"), out.getvalue())
-            verdict.exercises = {1: checking.WRONG, 2: checking.BLANK}
+            verdict.exercises = {1: checking.UNKNOWN, 2: checking.BLANK}
             check.show_failure(console.Console(out), self.exercise, verdict)
             self.assertEqual(out.getvalue().count(command), shown)  # not once more
+            verdict.exercises = {1: checking.WRONG, 2: checking.BLANK}
+            check.show_failure(console.Console(out), self.exercise, verdict)
+            alone = command.replace("--exercise", "--answer 1")
+            self.assertEqual(out.getvalue().count(alone), shown)
 
     def test_the_file_of_a_compiler_error_decides_who_is_blamed(self):
         self.run_command(start, "01")
@@ -805,9 +900,9 @@ class ChaptersTest(unittest.TestCase):
             for mutant in mutants:
                 solution = exercise.region(mutant.exercise).solution
                 self.assertNotEqual(mutant.solution, solution, mutant.name)
-                self.assertIn(
-                    mutant.caught_by, ("compile", *diagnosis.KINDS), mutant.name
-                )
+                kinds = ("compile", *diagnosis.KINDS)
+                kinds += ("note",) * (mutant.exercise in exercise.watches)
+                self.assertIn(mutant.caught_by, kinds, mutant.name)
                 self.assertTrue(mutant.says, mutant.name)
             names = [(mutant.exercise, mutant.name) for mutant in mutants]
             self.assertEqual(len(set(names)), len(names))
@@ -1194,6 +1289,47 @@ class DiagnosisTest(unittest.TestCase):
         either = self.said(attempt("--a 1 --b 1"), attempt("--a 2 --b 2", **bad))
         self.assertNotIn("right up to", either)
 
+    def test_which_sizes_fail(self):
+        bad = wrong(ALL_ROWS, ALL_COLS, 32)
+
+        def said(right: list[int], failing: list[int]) -> str:
+            tried = [attempt(f"--rows 4 --cols {n}") for n in right]
+            tried += [attempt(f"--rows 4 --cols {n}", **bad) for n in failing]
+            return self.said(*tried)
+
+        multiple = "wrong unless --cols is a multiple of 32"
+        self.assertIn(multiple, said([32, 96, 1024], [1, 48, 516]))
+        self.assertNotIn("multiple", said([32], [1, 48]))  # one size is no evidence
+        self.assertNotIn("multiple", said([32, 96], [1, 64]))
+        only = "wrong only if --cols is a multiple of 4"
+        self.assertIn(only, said([1, 6, 1003], [4, 516]))
+        self.assertIn(
+            "right with --cols 32 and 96, wrong with 1 and 64", said([96, 32], [1, 64])
+        )
+        self.assertNotIn(
+            "right with", said([8, *range(1, 12, 2)], [*range(2, 7, 2), 16])
+        )
+        self.assertIn("wrong up to --cols 7, right from 32", said([32, 64], [1, 7]))
+
+    def test_a_function_that_does_too_much(self):
+        def words(mine: int, theirs: int) -> str:
+            return diagnosis.in_vain("mask", {"mask": mine}, {"mask": theirs})
+
+        text = "mask() does 2.5 times as much as in the chapter's kernel"
+        self.assertEqual(words(250, 100), text)
+        self.assertEqual(words(120, 100), "")
+        self.assertEqual(words(100, 250), "")
+        self.assertEqual(diagnosis.in_vain("mask", {}, {}), "")  # a GPU
+
+    def test_the_question_of_an_exercise_is_added_to_a_defect(self):
+        race = [{"kind": "race", "message": "Race", "count": 1}]
+        more = {"race": "Which stage is free?"}
+        finding = diagnosis.explain([attempt(defects=race)], more=more)
+        self.assertEqual(finding.details, ["Race", "Which stage is free?"])
+        bounds = [{"kind": "out_of_bounds", "message": "Invalid", "count": 1}]
+        finding = diagnosis.explain([attempt(defects=bounds)], more=more)
+        self.assertEqual(finding.details, ["Invalid"])
+
     def test_a_declared_failure_is_none(self):
         bad = wrong(ALL_ROWS, ALL_COLS)
         bad["check"]["known_failure"] = "exp() overflows"
@@ -1208,6 +1344,36 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(
             (finding.kind, finding.lines), ("race", ["kernel.cuh:48", "kernel.cuh:61"])
         )
+
+    def test_a_race_begins_with_its_cause_and_the_learners_access(self):
+        def told(own: list[str], one: str, other: str) -> diagnosis.Finding:
+            message = (
+                f"Race reported between Async copy access by thread (32,0,0) at {one} and "
+                f'Read access by thread (4,0,0) at {other}\n    shared memory, sK, row 4, column 0 (byte 8 of "smem") '
+                "in block (0,0,0): no __syncthreads() between the two"
+            )
+            race = {"kind": "race", "message": message, "count": 1, "own": own}
+            return diagnosis.explain([attempt(defects=[race])])
+
+        solved = "line 2 of exercise 1's solution in load() of a.cuh"
+        copy, read = (
+            f"{what} access by thread ({n},0,0) at "
+            for what, n in (("Async copy", 32), ("Read", 4))
+        )
+        first = [
+            "no __syncthreads() between the two",
+            'shared memory, sK, row 4, column 0 (byte 8 of "smem") in block (0,0,0)',
+        ]
+        found = told([], "a.cuh:1", "b.cuh:2")
+        self.assertEqual(found.details, [*first, f"{copy}a.cuh:1", f"{read}b.cuh:2"])
+        self.assertEqual(found.lines, ["a.cuh:1", "b.cuh:2"])
+        found = told(["b.cuh:2"], "a.cuh:1", "b.cuh:2 (calls c.cuh:3)")
+        own = f"{read}b.cuh:2 (calls c.cuh:3)"
+        self.assertEqual(found.details, [*first, own, f"{copy}a.cuh:1"])
+        self.assertEqual(found.lines, ["b.cuh:2", "c.cuh:3", "a.cuh:1"])
+        found = told([], f"{solved} (from a.cuh:9)", "b.cuh:2")
+        other = f"{copy}{solved} (from a.cuh:9)"
+        self.assertEqual(found.details, [*first, f"{read}b.cuh:2", other])
 
     def test_threads_that_wait_are_told_line_by_line(self):
         message = (
@@ -1348,10 +1514,17 @@ class DiagnosisTest(unittest.TestCase):
         headline = "is right, but waits for copies earlier than necessary"
         self.assertEqual(finding.headline, headline)
         text = (
-            "over-waited groups of copies: 40, the chapter's kernel 0 (once for each warp). "
-            "Another wait, before their first use, would have been enough"
+            "the wait covers copies that nobody needs yet: another one, before their "
+            "first use, would be enough"
         )
-        self.assertEqual(finding.details, [text])
+        count = "over-waited groups of copies: 40, the chapter's kernel 0 (once for each warp)"
+        self.assertEqual(finding.details, [text, count])
+        waits = {"more.cuh:3": 8, "kernel.cuh:107 (calls cp_async.cuh:30)": 32}
+        early = attempt(ops={"over_waited": 40}, early_waits=waits)
+        finding = diagnosis.explain([early], ["over_waited"], [solution])
+        start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers copies that "
+        self.assertTrue(finding.details[0].startswith(start), finding.details)
+        self.assertEqual(finding.lines, ["kernel.cuh:107", "cp_async.cuh:30"])
 
     def test_the_question_of_an_exercise_is_added_to_its_own_limit(self):
         few, many = (attempt(ops={"shuffles": n, "votes": n}) for n in (1, 2))
@@ -1597,8 +1770,10 @@ echo '{report}' > "$2"
     def test_a_pass_shows_warnings_and_what_was_printed(self):
         said = trials.Printed("--rows 1", ["x"], 1)
         verdict = checking.Verdict(passed=True, warnings=["w: y"], printed=said)
+        verdict.notes = {2: "f() does too much."}
         out = io.StringIO()
         check.show_pass(console.Console(out), self.exercise, verdict, ["counters"])
+        self.assertIn("exercise 2: f() does too much.\n", out.getvalue())
         shown = (
             "the compiler warns:\n   w: y\nyour kernels printed, with --rows 1\n   x\n"
         )
@@ -1623,7 +1798,8 @@ echo '{report}' > "$2"
         text = self.try_('echo "$words" | cut -d" " -f-6; printf end', "--rows", "3")
         warning = "the compiler warns:\n   w: x\n"
         line = "--variant all --rows 3 --json "
-        self.assertIn(f"{warning}{line}", text)
+        blank = "note:  exercises 1 and 2 are still blank: what needs them is wrong\n"
+        self.assertIn(f"{warning}{blank}{line}", text)
         self.assertTrue(text.endswith(f"\nend\n\n{self.TABLE}"), text)
         self.assertEqual(self.status, 0)
         text = self.try_('echo "$words"', "--variant", "v")

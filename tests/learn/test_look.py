@@ -144,6 +144,66 @@ class CopiesTest(unittest.TestCase):
         )
 
 
+class ElementsTest(unittest.TestCase):
+    WHICH = maps.Elements(3, "load_tile")
+
+    def setUp(self):
+        self.right = [
+            [[[row, col], 1, col % 32] for col in range(64)] for row in range(2)
+        ]
+        self.pad = [[None, 0, 0]]
+
+    def problem(self, own: list[list]) -> str | None:
+        right = {"load<64>": [row + self.pad for row in self.right]}
+        return self.WHICH.problem(right, {"load<64>": [row + self.pad for row in own]})
+
+    def test_right(self):
+        self.assertIsNone(self.problem(self.right))
+
+    def test_elements_that_are_never_written_and_written_twice(self):
+        first = [[[0, col], 2, col] for col in range(32)]
+        first += [[None, 0, 0] for col in range(32, 64)]
+        self.assertEqual(
+            self.problem([first, self.right[1]]),
+            "load<64>: row 0 of the tile: columns 32 to 63 are never written, columns 0 to 31 are written by 2 threads",
+        )
+        self.assertIn("(2 of 2 rows are like that)", self.problem([first, first]))
+        one = [[None, 0, 0], *self.right[1][1:]]
+        says = "load<64>: row 1 of the tile: column 0 is never written"
+        self.assertEqual(self.problem([self.right[0], one]), says)
+
+    def test_wrong_contents(self):
+        for source, words in {
+            (1, 0): "(1, 0) of the matrix",
+            "zero": "a zero",
+            "another number": "another number",
+        }.items():
+            source = [*source] if isinstance(source, tuple) else source
+            own = [[[source, 1, 0], *self.right[0][1:]], self.right[1]]
+            says = f"(0, 0) of the tile gets {words}, should get (0, 0) of the matrix"
+            self.assertEqual(self.problem(own), f"load<64>: {says}")
+        right = {"f": [row + self.pad for row in self.right]}
+        own = {"f": [row + [[[1, 0], 1, 0]] for row in self.right]}
+        self.assertIn(
+            "(0, 64) of the tile, in its padding, gets (1, 0) of the matrix, should get nothing",
+            self.WHICH.problem(right, own),
+        )
+
+    def test_neighbours(self):
+        def with_threads(thread_of) -> list[list]:
+            return [
+                [[source, 1, thread_of(at)] for at, (source, *_) in enumerate(row)]
+                for row in self.right
+            ]
+
+        says = (
+            "threads 0 and 6 write (0, 0) and (0, 1) of the tile, should be neighbours"
+        )
+        self.assertIn(says, self.problem(with_threads(lambda col: 6 * col % 32)))
+        for right in (lambda col: col // 4, lambda col: col, lambda col: col % 32 + 64):
+            self.assertIsNone(self.problem(with_threads(right)))
+
+
 # --- tables ---------------------------------------------------------------------------------------
 
 
@@ -171,6 +231,16 @@ class TablesTest(unittest.TestCase):
         same = self.cells(lambda lane: (lane % 8, 0))
         self.assertEqual(same[1][1], ("5.0+", True))
         self.assertEqual(same[9][1], ("-", True))
+
+    def test_places_outside_of_the_tile_are_named(self):
+        right = [row_for_a(lane) for lane in range(32)]
+        self.assertEqual(look.outside_in_words(right), "")
+        one = [*right[:31], (16, 8)]
+        says = "not in the table: lane 31 gives a place outside of the 16 x 16 tile: (16, 8)"
+        self.assertEqual(look.outside_in_words(one), says)
+        many = [(lane, 0) for lane in range(32)]
+        says = "16 lanes give a place outside of the 16 x 16 tile, lane 16 for example: (16, 0)"
+        self.assertIn(says, look.outside_in_words(many))
 
     def test_chunks(self):
         right, own = table(swizzled), table(lambda row, col: 64 * row + col)
@@ -279,7 +349,7 @@ class LookTest(unittest.TestCase):
     def test_a_chapter_without_maps(self):
         self.assertEqual(
             self.refused("01"),
-            "the exercises of chapter 01 have no maps to look at: 06, 07 and 08 have some",
+            "the exercises of chapter 01 have no maps to look at: 04, 06, 07 and 08 have some",
         )
 
     def test_a_chapter_that_is_not_started(self):
@@ -324,8 +394,8 @@ class LookTest(unittest.TestCase):
             lines[0],
             "exercise 1, row_for_a: lane 8 gives (0, 8), should give (8, 0); 16 of 32 lanes differ",
         )
-        how = "a cell: the lane.register of two elements of a row after ldmatrix; * another, + several, - none"
-        self.assertEqual(lines[1:2], [f"   {how}"])
+        how = "5.1 means: after ldmatrix, register 1 of lane 5 holds these two neighbouring elements of a row."
+        self.assertIn(how, lines[1])
         self.assertIn(
             "     8  0.1  1.1  2.1  3.1  0.3  1.3  2.3  3.3     8  0.2*  1.2*  2.2*  3.2*   0.3   1.3   2.3   3.3",
             lines,
@@ -378,7 +448,8 @@ class LookTest(unittest.TestCase):
             lines[0],
             "exercise 9, from_a: lane 8 gives (8, 0), should give (0, 8); 16 of 32 lanes differ",
         )
-        self.assertIn("a column after ldmatrix_transposed", " ".join(lines))
+        self.assertIn("after ldmatrix_transposed, register 1 of lane 5", lines[1])
+        self.assertIn("elements of a column.", " ".join(" ".join(lines).split()))
         self.assertIn("exercise 9, from_b: right", lines)
         self.assertEqual(lines[-1], "next:  ./learn hint 08 9")
 
@@ -396,6 +467,23 @@ class LookTest(unittest.TestCase):
         text = " ".join(" ".join(lines).split())
         self.assertIn(" 8 8,0 8,8 8,16 8,24 8 0,0* 0,8* 0,16* 0,24* ", text)
         self.assertIn(" 13 zeros zeros zeros zeros 13 -* -* -* -* ", text)
+
+    def test_elements_are_told_call_by_call(self):
+        solution = "\n".join(self.exercise("04").region(3).solution)
+        self.write("04", self.copy("04"))
+        self.assertEqual(
+            self.look("04"),
+            ["exercise 3, load_tile: right", "next:  ./learn check 04"],
+        )
+        own = solution.replace("n += kThreads", "n += 32")
+        self.write("04", self.copy("04", exercise_3=own))
+        text = " ".join(" ".join(self.look("04")).split())
+        self.assertIn(
+            "exercise 3, load_tile<128, 64, 68>: row 0 of the tile: columns 32 to 63 are written by 2 threads",
+            text,
+        )
+        self.assertIn("load_tile<32, 64, 65>: right load_tile<128", text)
+        self.assertEqual(self.status, 1)
 
     def test_what_does_not_compile_is_shown_as_check_does(self):
         self.write("06", self.copy("06", exercise_1="  return {lane % 16, column};"))

@@ -33,9 +33,9 @@ KIND and ARGUMENTS are one of
         measured speed of the variants without a mask, as with tflops below
     learn: run [NN..]
         the table of `./learn run`, for all or these chapters, on the bundled input, on the simulator
-    race: CHAPTER[/FILE] N [VARIANT]
-        the simulator's report when it skips the N-th __syncthreads() of FILE (default kernel.cuh), for all variants
-        or for one
+    race: CHAPTER[/FILE] N [VARIANT [OPTIONS]]
+        the simulator's report when it skips the N-th barrier of FILE (default kernel.cuh), a __syncthreads() or a
+        barrier_cluster_wait(), for all variants or for one, on the usual problem or another one
     planted: NAME [FIRST to LAST]
         the simulator's report on a planted mistake, or these lines of it, counted from 1. It comes from
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
@@ -46,12 +46,12 @@ KIND and ARGUMENTS are one of
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the format that
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
-    results: FILE tflops|ms PLAN [CHAPTER]
+    results: FILE tflops|ms PLAN [CHAPTER] [sustained]
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
     results: FILE agreement
-    results: FILE standing
+    results: FILE standing [sustained]
     results: FILE[+FILE..] chapters
     results: FILE passes FORWARD BACKWARD PEER
         the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts of the
@@ -507,7 +507,7 @@ def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))
 
 
-BARRIER = re.compile(r"__syncthreads\(\);")
+BARRIER = re.compile(r"(__syncthreads|barrier_cluster_wait)\(\);")
 
 
 def line_of_barrier(tree: Tree, file: str, number: int) -> int:
@@ -526,10 +526,15 @@ def line_of_barrier(tree: Tree, file: str, number: int) -> int:
 
 
 def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(r"(\w+)(?:/([\w.]+))? (\d+)(?: (\w+))?", arguments)
+    match = re.fullmatch(
+        r"(\w+)(?:/([\w.]+))? (\d+)(?: (\w+)((?: --[\w-]+ \w+)*))?", arguments
+    )
     if not match:
-        raise BlockError("must be CHAPTER N [VARIANT], or CHAPTER/FILE N [VARIANT]")
-    chapter, number, variant = match[1], int(match[3]), match[4] or "all"
+        raise BlockError(
+            "must be CHAPTER N [VARIANT [OPTIONS]], or CHAPTER/FILE N [VARIANT [OPTIONS]]"
+        )
+    chapter, number = match[1], int(match[3])
+    variant = (match[4] or "all") + (match[5] or "")
     file = f"{chapter}/{match[2] or 'kernel.cuh'}"
     line = line_of_barrier(tree, file, number)
     command = f"{SIM}/bin/ch{chapter} --variant {variant}"
@@ -582,14 +587,17 @@ RESULTS = {
     r"sectors (\w+) (\d+)x(\d+)": lambda data, chapter, rows, cols: measured.sectors(
         data, chapter, int(rows), int(cols)
     ),
-    r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
-        data, plan, chapter, unit
+    r"(tflops|ms) (\w+)(?: (?!sustained)(\w+))?( sustained)?": (
+        lambda data, unit, plan, chapter, sustained: measured.tflops(
+            measured.sustained(data) if sustained else data, plan, chapter, unit
+        )
     ),
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,
     r"scaling": measured.scaling,
     r"agreement": measured.agreement,
     r"standing": measured.standing,
+    r"standing sustained": lambda data: measured.standing(measured.sustained(data)),
     r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"sanitizer": measured.sanitizer,

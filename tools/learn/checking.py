@@ -36,6 +36,7 @@ class Verdict:
     )  # of the compiler, about the learner's lines
     printed: trials.Printed | None = None  # by the kernels
     remark: str | None = None
+    notes: dict[int, str] = field(default_factory=dict)  # on right exercises
     attempts: list[trials.Attempt] = field(default_factory=list)  # with all answers
 
     @property
@@ -61,6 +62,7 @@ class Verdict:
             "finding": asdict(self.finding) if self.finding else None,
             "compiler": self.compiler,
             "remark": self.remark,
+            "notes": {str(number): note for number, note in self.notes.items()},
         }
 
 
@@ -238,10 +240,13 @@ def _try_alone(
         inputs, variant = trials.most_alike(inputs), exercise.variant_of(keep)
     attempts = bench.try_files(alone.texts, inputs, variant)
     for attempt in attempts:
-        for defect in (attempt.result or {}).get("defects", []):
-            defect["message"] = PLACE.sub(
-                lambda found: _in_own_lines(found[0], alone, keep), defect["message"]
-            )
+        result = attempt.result or {}
+        for defect in result.get("defects", []):
+            defect["message"], defect["own"] = _told(defect["message"], alone, keep)
+        if waits := result.get("early_waits"):
+            result["early_waits"] = {
+                _told(place, alone, keep)[0]: count for place, count in waits.items()
+            }
     return attempts
 
 
@@ -250,39 +255,62 @@ LINE = r"\b[\w.-]+\.\w+:\d+"
 PLACE = re.compile(rf"{LINE}(?: \(from {LINE}(?:, {LINE})*\))?")
 
 
-def _in_own_lines(place: str, alone: regions.Alone, keep: int | None) -> str:
-    """A place in the learner's copy instead of the one that was tried. A line of the answer comes first:
+def _told(
+    message: str, alone: regions.Alone, keep: int | None
+) -> tuple[str, list[str]]:
+    """A message with places in the learner's copy instead of those that were tried, and the lines of the answer in it."""
+    own: list[str] = []
+
+    def told(found: re.Match) -> str:
+        text, line = _in_own_lines(found[0], alone, keep)
+        own.extend([line] if line else [])
+        return text
+
+    return PLACE.sub(told, message), own
+
+
+def _in_own_lines(
+    place: str, alone: regions.Alone, keep: int | None
+) -> tuple[str, str | None]:
+    """A place in the learner's copy instead of the one that was tried, and the line of the answer in it, which comes first:
 
     "tile.cuh:13 (from kernel.cuh:171, kernel.cuh:340)" -> "kernel.cuh:168 (calls tile.cuh:13; from kernel.cuh:337)"
 
     @param keep  the number of the answer
     """
 
-    def renumbered(file: str, line: int) -> str:
+    def renumbered(file: str, line: int, is_first: bool) -> str:
         if file not in alone.lines:
             return f"{file}:{line}"
         if own := alone.lines[file][line - 1]:
             return f"{file}:{own}"
         number = alone.exercises[file][line - 1]
-        within = alone.exercises[file][:line].count(number)
         function = regions.function_at(alone.texts[file], line)
-        where = f"{function}() of {file}" if function else file
-        return f"line {within} of exercise {number}'s solution in {where}"
+        where = f"{function}()" if function else file
+        if not is_first:
+            return f"exercise {number}'s solution in {where}"
+        within = alone.exercises[file][:line].count(number)
+        of = f" of {file}" if function else ""
+        return f"line {within} of exercise {number}'s solution in {where}{of}"
 
     frames = [line.rsplit(":", 1) for line in re.findall(LINE, place)]
-    texts = [renumbered(file, int(line)) for file, line in frames]
-    answers = (
+    answers = [
         at
         for at, (file, line) in enumerate(frames)
         if keep is not None
         and file in alone.lines
         and alone.exercises[file][int(line) - 1] == keep
-    )
-    first = next(answers, 0)
+    ]
+    first = answers[0] if answers else 0
+    texts = [
+        renumbered(file, int(line), at == first)
+        for at, (file, line) in enumerate(frames)
+    ]
     callers = ", ".join(texts[first + 1 :])
     around = [f"calls {', '.join(reversed(texts[:first]))}"] if first else []
     around += [f"from {callers}"] if callers else []
-    return texts[first] + (f" ({'; '.join(around)})" if around else "")
+    text = texts[first] + (f" ({'; '.join(around)})" if around else "")
+    return text, texts[first] if answers else None
 
 
 def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> Verdict:
@@ -403,8 +431,59 @@ def check(
     console.clear()
     verdict = _verdict_on(console, build, exercise, copy, attempts, simulator)
     verdict.attempts, verdict.warnings = attempts, warnings
+    if verdict.passed and exercise.watches:
+        require(console, build, exercise.chapter.executable)
+        solution = build / "bin" / exercise.chapter.executable
+        verdict.notes = notes_on(exercise, program, solution)
     verdict.printed = printed_by(program, verdict)
     return verdict
+
+
+def check_one(
+    console: Console, build: Path, sim: Path, exercise: Exercise, number: int
+) -> Verdict:
+    """Tests one exercise in a copy in which all others are solved.
+
+    @param sim  a configured build with Ninja and the simulator
+    """
+    copy = exercise.own_copy()
+    blanks = exercise.blanks()
+    states = {r.number: UNKNOWN for r in exercise.regions} | dict.fromkeys(
+        blanks, BLANK
+    )
+    if number in blanks:
+        return Verdict(exercise=number, exercises=states)
+    require(console, sim, exercise.chapter.executable)
+    console.step(f"   testing exercise {number} by itself")
+    bench = trials.Workbench(sim, exercise.chapter)
+    for quick in (True, False):
+        state, finding = explain_alone(bench, exercise, copy, number, quick)
+        if state != RIGHT:
+            break
+    console.clear()
+    verdict = Verdict(state == RIGHT, number, finding, states | {number: state})
+    if state == UNKNOWN:  # it does not compile with the solutions
+        failed, _ = build_own(console, build, exercise)
+        if failed:
+            return failed
+        verdict.remark = "it needs something that the solutions do not define"
+    elif finding:
+        finding.details[:0] = maps.remarks(exercise, copy, number)
+    return verdict
+
+
+def notes_on(exercise: Exercise, program: Path, solution: Path) -> dict[int, str]:
+    """What a program whose answers are right does in vain, by exercise. @param solution  the chapter's program"""
+    notes = {}
+    for number, watch in exercise.watches.items():
+        own, theirs = (
+            trials.profile(each, watch.variant, watch.input)
+            for each in (program, solution)
+        )
+        if words := diagnosis.in_vain(watch.function, own, theirs):
+            options = f"--variant {watch.variant} {watch.input}"
+            notes[number] = f"{words}, with {options}. {watch.says}"
+    return notes
 
 
 def _verdict_on(

@@ -152,6 +152,20 @@ def _ranges(axis: dict, name: str) -> str | None:
     return f"{_plural(name)} {_list(parts)} of {axis['length']}"
 
 
+def columns_in_words(columns: list[int]) -> str:
+    """[0, 1, 2, 5] -> "columns 0 to 2 and 5". Of many ranges, only the first two are named."""
+    ranges: list[list[int]] = []
+    for column in columns:
+        if ranges and ranges[-1][1] == column - 1:
+            ranges[-1][1] = column
+        else:
+            ranges.append([column, column])
+    parts = [f"{a} to {b}" if a < b else f"{a}" for a, b in ranges]
+    if len(parts) > 3:
+        parts = [*parts[:2], f"{sum(b - a + 1 for a, b in ranges[2:])} more"]
+    return f"column{'s' if len(columns) > 1 else ''} {_list(parts)}"
+
+
 def _where(axis: dict, name: str) -> str | None:
     """The wrong indices of an axis in words; None if all of them are wrong."""
     length, count, first, last = (axis[k] for k in ("length", "count", "first", "last"))
@@ -212,6 +226,10 @@ def _moved(tensor: str, holds: dict, names: tuple[str, ...], axes: list[dict]) -
     if relation == "xor":
         if by & (by - 1):
             return f"{name} i holds what belongs in {name} i ^ {by}"
+        if 2 * axis["count"] <= axis["length"]:  # only one of the two is wrong
+            ends = ("i + {by}", "i") if here & by else ("i", "i + {by}")
+            own, other = (f"{_plural(name)} {end.format(by=by)}" for end in ends)
+            return f"{own} of every {2 * by} hold what belongs in {other}"
         if by == 1:
             return f"{_plural(name)} 2 i and 2 i + 1 are swapped"
         if axis["length"] <= 2 * by:
@@ -297,6 +315,7 @@ def pattern_in_words(tensor: str, check: dict) -> list[str]:
     return sentences + _factor(tensor, pattern, names)
 
 
+MOST_SIZES = 8  # that are listed one by one
 WITHOUT_KEYS = "--causal and more queries than keys"  # some of which see no key
 
 
@@ -313,6 +332,15 @@ def _values(arguments: str) -> dict[str, str]:
     if "causal" in values and queries > keys > 0:
         values[WITHOUT_KEYS] = ""
     return values
+
+
+def _factor_of_all(sizes: Iterable[int], others: Iterable[int]) -> int:
+    """The largest power of two that divides two sizes or more, and none of the others; 0 if there is none."""
+    sizes = set(sizes)
+    common = math.gcd(*sizes)
+    factor = common & -common
+    divides = len(sizes) > 1 and factor > 1 and any(size != factor for size in sizes)
+    return factor if divides and all(other % factor for other in others) else 0
 
 
 def only_where(failing: list[str], passing: list[str]) -> list[str]:
@@ -341,6 +369,16 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
         elif max(bad_sizes) < min(good_sizes):
             text = f"wrong up to --{option} {max(bad_sizes)}, right from {min(good_sizes)} on"
             sizes.append(text)
+        elif factor := _factor_of_all(good_sizes, bad_sizes):
+            sizes.append(f"wrong unless --{option} is a multiple of {factor}")
+        elif factor := _factor_of_all(bad_sizes, good_sizes):
+            sizes.append(f"wrong only if --{option} is a multiple of {factor}")
+        elif len(good) + len(bad) <= MOST_SIZES:
+            good_list, bad_list = (
+                _list([str(size) for size in sorted(set(both))])
+                for both in (good_sizes, bad_sizes)
+            )
+            sizes.append(f"right with --{option} {good_list}, wrong with {bad_list}")
     if words:
         return [f"only with {', or with '.join(words)}"]
     return sizes if len(sizes) == 1 else []
@@ -372,15 +410,17 @@ def _is_large_enough(attempt: Attempt) -> bool:
 
 def _evidence(failing: list[Attempt]) -> Attempt:
     """The attempt to report: if possible on an input that is no special case; of these, the first that shows where the
-    values belong, or else what the wrong elements have in common."""
+    values belong or what was computed, best without alternatives, or else what the wrong elements have in common."""
 
     def rank(attempt: Attempt) -> tuple[bool, ...]:
         check = attempt.result["check"]
         holds = any(
             "holds" in each.get("pattern", {}) for each in check["tensors"].values()
         )
+        changes = len(check.get("as_if", []))
+        explains = holds or 0 < changes <= MOST_CHANGES
         says = _patterns(attempt) not in ([], [EVERY_ELEMENT])
-        return not _is_large_enough(attempt), not (holds or "as_if" in check), not says
+        return not _is_large_enough(attempt), not explains, changes > 1, not says
 
     return min(failing, key=rank)
 
@@ -442,15 +482,39 @@ def _traffic(attempt: Attempt) -> Finding:
     return Finding("traffic", attempt.variant, attempt.arguments, headline, details)
 
 
+RACE = re.compile(
+    r"Race reported between (?P<one>.+) and (?P<other>[A-Z]\w*(?: copy)? access .+)\n"
+    r" *(?P<where>.+?): (?P<cause>.+)"
+)
+
+
+def _race(defect: dict) -> list[str]:
+    """The report of a race: what is missing, the place in memory, and the two accesses. The learner's comes first."""
+    found = RACE.fullmatch(defect["message"])
+    if not found:
+        return defect["message"].splitlines()
+
+    def rank(access: str) -> tuple[bool, bool]:
+        is_own = any(line in access for line in defect.get("own", []))
+        return not is_own, "'s solution" in access
+
+    accesses = sorted([found["one"], found["other"]], key=rank)
+    return [found["cause"], found["where"], *accesses]
+
+
+def _lines_in(text: str) -> list[str]:
+    return re.findall(r"\b\w+\.cuh:\d+", text)
+
+
 def _defect(attempt: Attempt, kind: str) -> Finding:
     same = [d for d in attempt.result["defects"] if d["kind"] == kind]
-    details = [line for line in same[0]["message"].splitlines()]
+    details = _race(same[0]) if kind == "race" else same[0]["message"].splitlines()
+    own = [line for d in same for line in d.get("own", [])]
+    lines = list(dict.fromkeys(own + _lines_in("\n".join(details))))
     if len(same) > 1:
         details.append(f"and {len(same) - 1} more like it, on other lines")
-    lines = [line for d in same for line in re.findall(r"\b\w+\.cuh:\d+", d["message"])]
-    unique = list(dict.fromkeys(lines))
     return Finding(
-        kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, unique
+        kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, lines
     )
 
 
@@ -548,11 +612,12 @@ def _more_operations(attempt: Attempt, solution: Attempt, name: str) -> list[str
 
 def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
     own, most = (_operations(each, "over_waited") for each in (attempt, solution))
-    detail = (
-        f"over-waited groups of copies: {own}, the chapter's kernel {most} (once for each warp). "
-        "Another wait, before their first use, would have been enough"
-    )
-    return [detail]
+    waits = attempt.result.get("early_waits", {})
+    where = f" at {max(waits, key=waits.get)}" if waits else ""
+    return [
+        f"the wait{where} covers copies that nobody needs yet: another one, before their first use, would be enough",
+        f"over-waited groups of copies: {own}, the chapter's kernel {most} (once for each warp)",
+    ]
 
 
 # For each limit: what is counted, the headline, and the details.
@@ -597,14 +662,27 @@ def _beyond(
     for attempt in attempts:
         allowed = same.get((attempt.variant, attempt.arguments))
         if allowed and count(attempt) > count(allowed):
+            found = details(attempt, allowed)
             return Finding(
                 limit,
                 attempt.variant,
                 attempt.arguments,
                 headline,
-                details(attempt, allowed),
+                found,
+                _lines_in("\n".join(found)),
             )
     return None
+
+
+MOST_IN_VAIN = 1.25  # a compiler may arrange the same work in a few more blocks
+
+
+def in_vain(function: str, own: Mapping[str, int], solution: Mapping[str, int]) -> str:
+    """A sentence on a function that does more work than in the solution, "" otherwise. @param own  trials.profile()'s"""
+    mine, theirs = own.get(function, 0), solution.get(function, 0)
+    if not theirs or mine <= MOST_IN_VAIN * theirs:
+        return ""
+    return f"{function}() does {mine / theirs:.2g} times as much as in the chapter's kernel"
 
 
 def explain(
@@ -617,7 +695,7 @@ def explain(
 
     @param limits    some of sheet.LIMITS: having more of them than the solution is a finding
     @param solution  the attempts of the chapter's own kernels, if there are limits
-    @param more      what to add to such a finding, by limit
+    @param more      what to add to a finding, by kind
     """
     by_variant: dict[str, list[Attempt]] = {}
     for attempt in attempts:
@@ -626,9 +704,15 @@ def explain(
         kinds = [kind_of(attempt) for attempt in tried]
         for kind in KINDS:
             if kind in kinds:
-                return _explain(tried[kinds.index(kind)], kind, tried)
+                finding = _explain(tried[kinds.index(kind)], kind, tried)
+                return _with_question(finding, more)
     beyond = (_beyond(limit, attempts, solution) for limit in limits)
-    finding = next((finding for finding in beyond if finding), None)
+    return _with_question(next((found for found in beyond if found), None), more)
+
+
+def _with_question(
+    finding: Finding | None, more: Mapping[str, str] | None
+) -> Finding | None:
     if finding and more and finding.kind in more:
         finding.details.append(more[finding.kind])
     return finding

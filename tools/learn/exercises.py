@@ -118,6 +118,15 @@ class Exercise:
         copy = self.own_copy()
         return regions.places(copy, self.regions, project.shown(self.folder))
 
+    def blanks(self) -> list[int]:
+        """The exercises without an answer. RegionError if marks are missing."""
+        where = self.own_places()
+        return [
+            region.number
+            for region in self.regions
+            if regions.same_code(where[region.number].lines, region.stub)
+        ]
+
     def copy_with(self, contents: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
         """A learner's copy with these answers, and blanks in the other regions."""
         return {
@@ -146,8 +155,13 @@ class Exercise:
         return self.sheet.variant_of(number) if number else None
 
     def more_of(self, number: int | None) -> dict[str, str]:
-        """What `check` adds if an answer to one exercise exceeds a limit, by limit."""
+        """What `check` adds if an answer to one exercise exceeds a limit or has a defect, by kind."""
         return self.sheet.more_of(number) if number else {}
+
+    @property
+    def watches(self) -> dict[int, sheet.Watch]:
+        """The functions that an answer should not call in vain, by exercise."""
+        return self.sheet.watches if self.exists else {}
 
     @property
     def limits(self) -> list[str]:
@@ -206,6 +220,10 @@ class Exercise:
         if result["passed"]:
             return State("passed", "green")
         which = result["exercise"]
+        states = list(result.get("exercises", {}).values())
+        if which and states[which - 1 : which] == ["blank"]:
+            right = f"{states.count('right')} of {len(states)} right"
+            return State(f"{right}, exercise {which} is blank", "yellow", which)
         return State(f"failing: exercise {which}" if which else "failing", "red", which)
 
 

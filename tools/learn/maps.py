@@ -5,6 +5,7 @@ A small program without kernels prints them, so that a wrong map is found before
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import subprocess
@@ -140,21 +141,109 @@ class Copies:
         )
 
 
+@dataclass(frozen=True)
+class Elements:
+    """What threads write to each element of a tile, by call: rows of [source, number of threads, last thread].
+
+    A source is [row, column] of the matrix, "zero", "another number", or None for nothing. Later columns are padding.
+    """
+
+    exercise: int
+    name: str
+    cols = 64  # without padding
+
+    def problem(self, right: Mapping, own: Mapping) -> str | None:
+        """A sentence on the first call that is wrong: elements without a thread or with several, then wrong contents."""
+        for call in right:
+            if lines := self.problems(right[call], own[call]):
+                return f"{call}: {'; '.join(lines)}"
+        return None
+
+    def problems(self, right: list[list], own: list[list]) -> list[str]:
+        """What is wrong with a call: how many threads write an element, what they write, and if that is right, which."""
+        found = self._of_threads(own), self._of_contents(right, own)
+        problems = [words for words in found if words]
+        return problems or ([words] if (words := self._of_neighbours(own)) else [])
+
+    def _of_neighbours(self, own: list[list]) -> str | None:
+        """If most neighbouring columns are written neither by the same thread nor by neighbours, an example."""
+        threads = [thread for _, _, thread in own[0][: self.cols]]
+        pairs = list(itertools.pairwise(threads))
+        apart = [
+            (col, *pair)
+            for col, pair in enumerate(pairs)
+            if pair[1] - pair[0] not in (0, 1) and pair[1] % 32
+        ]
+        if 2 * len(apart) < len(pairs):
+            return None
+        col, one, other = apart[0]
+        return f"threads {one} and {other} write {(0, col)} and {(0, col + 1)} of the tile, should be neighbours"
+
+    def _of_threads(self, own: list[list]) -> str | None:
+        """Of the first row where not every element is written once, which elements are written by how many threads."""
+        for row, elements in enumerate(own):
+            by_count: dict[int, list[int]] = {}
+            for col, (_, threads, _) in enumerate(elements[: self.cols]):
+                by_count.setdefault(threads, []).append(col)
+            wrong = [
+                f"{diagnosis.columns_in_words(cols)} {how_often(threads, len(cols))}"
+                for threads, cols in sorted(by_count.items())
+                if threads != 1
+            ]
+            if wrong:
+                rows = sum(
+                    any(threads != 1 for _, threads, _ in each[: self.cols])
+                    for each in own
+                )
+                others = f" ({rows} of {len(own)} rows are like that)"
+                words = f"row {row} of the tile: {', '.join(wrong)}"
+                return words + (others if rows > 1 else "")
+        return None
+
+    def _of_contents(self, right: list[list], own: list[list]) -> str | None:
+        wrong = [
+            (row, col)
+            for row, elements in enumerate(right)
+            for col, (source, *_) in enumerate(elements)
+            if own[row][col][0] not in (source, None)
+        ]
+        if not wrong:
+            return None
+        row, col = wrong[0]
+        gets, should = (
+            "a zero" if source == "zero" else source_in_words(source)
+            for source in (own[row][col][0], right[row][col][0])
+        )
+        place = f"{(row, col)} of the tile"
+        if col >= self.cols:
+            place += ", in its padding,"
+        return f"{place} gets {gets}, should get {should}"
+
+
+def how_often(threads: int, elements: int) -> str:
+    """ "are written by 2 threads" """
+    verb = "is" if elements == 1 else "are"
+    how = f"written by {threads} threads" if threads else "never written"
+    return f"{verb} {how}"
+
+
 def source_in_words(source: list[int] | str | None) -> str:
     if isinstance(source, list):
         return f"{tuple(source)} of the matrix"
     return source or "nothing"
 
 
-Map = Rows | Layout | Copies
+Map = Rows | Layout | Copies | Elements
 
 MAPS: dict[str, list[Map]] = {
+    "04": [Elements(3, "load_tile")],
     "06": [Rows(1, "row_for_a"), Rows(2, "row_for_b"), Layout(3, "Swizzled")],
     "07": [Copies(1, "load_tile")],
     "08": [Rows(9, "from_a", transposed=True), Rows(9, "from_b", transposed=True)],
 }
 # The programs that print them: {"own": {name: values}, "right": {name: values}}, or "chapter" and "device" instead.
 PROGRAMS = {
+    "04": "chapters/04_tiled_v1/maps.cpp",
     "06": "tools/docs/fragment_maps.cu",
     "07": "chapters/07_multi_stage/maps.cpp",
     "08": "chapters/08_backward/maps.cpp",
@@ -163,7 +252,7 @@ PROGRAMS = {
 _ALONE = (
     "this compiles the answer by itself; ./learn check {} compiles it where it stands"
 )
-HOW_COMPILED = {number: _ALONE.format(number) for number in ("07", "08")}
+HOW_COMPILED = {number: _ALONE.format(number) for number in ("04", "07", "08")}
 
 
 def of(chapter: project.Chapter) -> list[Map]:

@@ -21,6 +21,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from .console import LearnError
 
@@ -31,6 +32,10 @@ HEADER = """\
 // Your copy of chapters/{name}/{file}. Write between EXERCISE and END, then: ./learn check {number}
 // A hint: ./learn hint {number}      Back to the blanks, with a backup: ./learn reset {number}
 """
+
+
+# Stands before a stub, which looks like code to keep.
+PLACEHOLDER = "// Placeholder: it compiles, but computes nothing right. Replace it."
 
 
 class RegionError(LearnError):
@@ -132,7 +137,9 @@ def blank_copy(
     for region in reversed(regions):
         lines[region.begin : region.end] = [
             f"{region.indent}// EXERCISE {region.number}: {region.task}",
-            *contents.get(region.number, region.stub),
+            *contents.get(
+                region.number, (f"{region.indent}{PLACEHOLDER}", *region.stub)
+            ),
             f"{region.indent}// END {region.number}",
         ]
     header = HEADER.format(name=chapter, file=regions[0].file, number=chapter[:2])
@@ -245,6 +252,33 @@ def alone(
         {name: tuple(origins[name]) for name in copy},
         {name: tuple(owners[name]) for name in copy},
     )
+
+
+def for_debugger(
+    alone: Alone, regions: Iterable[Region], own: Path, chapter: Path
+) -> dict[str, str]:
+    """The texts with #line, so that a debugger shows a line where it comes from.
+
+    @param own, chapter  the folders of the learner's files and of the chapter's, which have the solutions
+    """
+    begins = {region.number: region.begin for region in regions}
+    texts = {}
+    for name, text in alone.texts.items():
+        marked: list[str] = []
+        previous, solved = ("", 0), 0
+        for line, origin, number in zip(
+            text.splitlines(), alone.lines[name], alone.exercises[name], strict=True
+        ):
+            solved = 0 if origin else solved + 1
+            place = own / name, origin
+            if not origin:  # the first line of a solution follows that of EXERCISE
+                place = chapter / name, begins[number] + 1 + solved
+            if place != (previous[0], previous[1] + 1):
+                marked.append(f'#line {place[1]} "{place[0]}"')
+            previous = place
+            marked.append(line)
+        texts[name] = "\n".join(marked) + "\n"
+    return texts
 
 
 NO_FUNCTION = re.compile(r"[\s#/}]|(namespace|template|struct|class|enum|using)\b|$")

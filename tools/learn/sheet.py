@@ -22,11 +22,21 @@ LIMITS = (
     "sectors",
     "conflicts",
     "mma",
+    "wgmma",
     "barriers",
     "shuffles",
     "votes",
     "over_waited",
     "wavefronts",
+)
+
+# The defects that `more` can have a question for: diagnosis.DEFECTS.
+DEFECTS = (
+    "out_of_bounds",
+    "misaligned",
+    "barrier_divergence",
+    "race",
+    "uninitialized_read",
 )
 
 STRING, STRINGS, TABLES = "a string", "a list of strings", "a list of tables"
@@ -50,7 +60,9 @@ OF_EXERCISE = {
     "variant?": STRING,
     "wrong?": TABLES,
     "more?": TEXTS,
+    "watch?": TEXTS,
 }
+OF_WATCH = dict.fromkeys(("function", "variant", "input", "says"), STRING)
 OF_WRONG = dict.fromkeys(("name", "from", "to", "caught_by", "says"), STRING)
 OF_OPEN = {
     "task": STRING,
@@ -72,8 +84,18 @@ class Mutant:
     exercise: int
     name: str
     solution: tuple[str, ...]  # the wrong one
-    caught_by: str  # one of diagnosis.KINDS, or "compile"
+    caught_by: str  # one of diagnosis.KINDS, "compile", or "note"
     says: str  # words of the finding that `check` prints
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A function of the kernel that takes time, so that an answer should call it no more often than the solution."""
+
+    function: str
+    variant: str
+    input: str
+    says: str  # what to ask of an answer that does
 
 
 def _is(value: object, kind: str) -> bool:
@@ -133,11 +155,17 @@ class Sheet:
             only = entry.get("only")
             if only and not any(only in line for line in table["inputs"]):
                 raise RegionError(f"{where}: no input has `only`: {only}")
-            for limit in entry.get("more", {}):
-                if not table.get(f"limit_{limit}"):
+            for kind in entry.get("more", {}):
+                if kind in LIMITS and not table.get(f"limit_{kind}"):
                     raise RegionError(
-                        f"{where}: `more` has {limit}, but there is no `limit_{limit} = true`"
+                        f"{where}: `more` has {kind}, but there is no `limit_{kind} = true`"
                     )
+                if kind not in LIMITS + DEFECTS:
+                    raise RegionError(
+                        f"{where}: `more` has {kind}, which is no limit and no defect"
+                    )
+            if "watch" in entry:
+                _check(entry["watch"], OF_WATCH, f"{where}: `watch`")
             for at, wrong in enumerate(entry.get("wrong", []), 1):
                 _check(wrong, OF_WRONG, f"{where}: wrong answer {at}")
         if not table["inputs"]:
@@ -165,8 +193,17 @@ class Sheet:
         return self.table["exercise"][number - 1].get("variant")
 
     def more_of(self, number: int) -> dict[str, str]:
-        """What `check` adds if an answer exceeds a limit, by limit."""
+        """What `check` adds if an answer exceeds a limit or has a defect, by kind."""
         return self.table["exercise"][number - 1].get("more", {})
+
+    @functools.cached_property
+    def watches(self) -> dict[int, Watch]:
+        """The functions that an answer should not call in vain, by exercise."""
+        return {
+            entry["number"]: Watch(**entry["watch"])
+            for entry in self.table["exercise"]
+            if "watch" in entry
+        }
 
     @property
     def limits(self) -> list[str]:

@@ -168,6 +168,14 @@ def printed(
     return Printed(options, shown, len(lines))
 
 
+def profile(program: Path, variant: str, arguments: str) -> dict[str, int]:
+    """How many basic blocks the threads of a variant run through, by function. Empty on a GPU, and if the program fails."""
+    words = ["--variant", variant, *shlex.split(arguments)]
+    report = _once(program, words, TIME_LIMIT, {"GPUSIM_PROFILE": "1"}).report
+    results = (report or {}).get("variants", [])
+    return next((r.get("blocks_of_function", {}) for r in results), {})
+
+
 def _launched(result: dict, report: dict) -> dict | None:
     """A variant that was skipped has failed if the simulator's device lacks something; on a GPU, it does not count.
 
@@ -337,14 +345,18 @@ class Workbench:
     two commands, the compiler, the headers, the libraries, the inputs and this module.
     """
 
-    def __init__(self, build: Path, chapter: Chapter):
-        """@param build  a folder where Ninja has built the chapter's program for the simulator"""
+    def __init__(self, build: Path, chapter: Chapter, debug: bool = False):
+        """
+        @param build  a folder where Ninja has built the chapter's program for the simulator
+        @param debug  gdb knows the local variables of the programs
+        """
         self._build, self._chapter = build, chapter
         self._files = [chapter.path / "chapter.cu"]
         self._files += sorted(chapter.path.glob("*.cuh"))
         lines = ninja_commands(build, chapter.executable)
         source = str(chapter.path / "chapter.cu")
         self._compile = next(line for line in lines if source in line)
+        self._compile += " -g2" if debug else ""
         self._link = lines[-1]
         words = shlex.split(self._compile)
         self._object = words[words.index("-o") + 1]
@@ -419,9 +431,14 @@ class Workbench:
         if done.returncode != 0:
             raise CompileError(done.stderr or done.stdout)
 
+    @property
+    def executable(self) -> Path:
+        """The chapter's own program."""
+        return self._build / "bin" / self._chapter.executable
+
     def solution(self, inputs: tuple[str, ...]) -> list[Attempt]:
         """The attempts of the chapter's own program."""
-        return _run_once(self._build / "bin" / self._chapter.executable, inputs)
+        return _run_once(self.executable, inputs)
 
     def try_files(
         self, files: Mapping[str, str], inputs: list[str], variant: str | None = None

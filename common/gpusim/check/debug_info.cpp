@@ -272,10 +272,15 @@ void DebugInfo::find_functions(const Unit& unit) {
 void DebugInfo::collect(const Unit& unit, std::size_t& at, std::vector<InlinedCall>& calls) const {
   const Entry entry = entry_at(unit, at);
   std::vector<InlinedCall>* inside = &calls;
-  if (entry.kind->tag == kInlinedSubroutine) {
+  // g++ does not name some functions that it has written itself: those that return the address of a thread_local variable.
+  if (entry.kind->tag == kInlinedSubroutine && entry.values.contains(kAbstractOrigin)) {
     const auto file = [&](std::uint64_t n) { return n < unit.files.size() ? unit.files[n] : std::string(); };
     std::size_t origin_at = unit.begin + entry.number(kAbstractOrigin);
-    const Entry origin = entry_at(unit, origin_at);
+    Entry origin = entry_at(unit, origin_at);
+    if (const std::uint64_t declaration = origin.number(kSpecification)) {  // of a member of a namespace, at -g2
+      std::size_t declared_at = unit.begin + declaration;
+      origin.values.merge(entry_at(unit, declared_at).values);
+    }
     const std::string mangled = origin.text(kLinkageName);
     calls.push_back({mangled.empty() ? origin.text(kName) : mangled,
                      file(origin.number(kDeclarationFile)),

@@ -7,11 +7,17 @@
 
 namespace gpusim::check {
 
-/// A line for each array of each kernel, with tabs between: kernel (mangled), variable of shared memory, name, offset in
-/// the variable, bytes of an element (0: unknown), "each" if the offset is that of thread (0,0,0) and other threads have
-/// others, dimensions ("32,33"; empty for a pointer).
+/// A line for each array of each kernel, with tabs between:
 ///
-/// A kernel in which the offset of an array depends on the kernel's parameters has none.
+///   kernel (mangled)
+///   variable of shared memory
+///   name
+///   offset in the variable, of threadIdx, blockDim and the kernel's parameters: $3 is the fourth (runtime/expression.hpp)
+///   bytes of an element; 0: unknown
+///   dimensions: "32,33"; empty for a pointer
+///   where element (r, c) lies, counted in elements: "r 33 * c +"; empty without declare_rows()
+///
+/// A kernel in which the offset of an array depends on the members of a parameter has none.
 std::string shared_arrays(const std::string& dump);
 
 }  // namespace gpusim::check

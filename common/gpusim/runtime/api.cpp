@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/cluster_order.hpp"
 #include "gpusim/runtime/emulated.hpp"
 
 using gpusim::Arena;
@@ -45,6 +46,23 @@ bool valid_device_range(const void* p, std::size_t bytes) {
   return bytes == 0 || !Arena::instance().contains(address) || Arena::instance().find(address, bytes) != 0;
 }
 
+/// The blocks of a cluster in each direction; {0, 0, 0} if the launch has no clusters.
+cudaError_t cluster_of(const cudaLaunchConfig_t& config, gpusim::device::Index& cluster) {
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == cudaLaunchAttributeIgnore) continue;
+    if (attribute.id != cudaLaunchAttributeClusterDimension) return cudaErrorNotSupported;
+    if (gpusim::emulated_device().compute_capability < 90) return cudaErrorNotSupported;
+    const auto& dim = attribute.val.clusterDim;
+    cluster = {dim.x, dim.y, dim.z};
+    if (dim.x == 0 || dim.y == 0 || dim.z == 0) return cudaErrorInvalidValue;
+    if (std::uint64_t(dim.x) * dim.y * dim.z > gpusim::kMaxClusterBlocks) return cudaErrorInvalidClusterSize;
+    if (config.gridDim.x % dim.x != 0 || config.gridDim.y % dim.y != 0 || config.gridDim.z % dim.z != 0)
+      return cudaErrorInvalidClusterSize;
+  }
+  return cudaSuccess;
+}
+
 bool is_device(const void* p) { return Arena::instance().contains(reinterpret_cast<std::uintptr_t>(p)); }
 
 }  // namespace
@@ -61,6 +79,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
     case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
     case cudaErrorNotSupported: return "cudaErrorNotSupported";
+    case cudaErrorInvalidClusterSize: return "cudaErrorInvalidClusterSize";
   }
   return "cudaErrorUnknown";
 }
@@ -77,6 +96,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorInvalidDevice: return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle: return "invalid resource handle";
     case cudaErrorNotSupported: return "operation not supported";
+    case cudaErrorInvalidClusterSize: return "cluster misconfiguration";
   }
   return "unknown error";
 }
@@ -259,7 +279,8 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigne
 }
 
 cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void* kernel,
-                                   void (*body)(const void*), const void* arguments) {
+                                   void (*body)(const void*), const void* arguments,
+                                   std::initializer_list<std::int64_t> integers) {
   const dim3 grid = config.gridDim;
   const dim3 block = config.blockDim;
   const auto in_range = [](unsigned value, unsigned most) { return value >= 1 && value <= most; };
@@ -272,8 +293,16 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   const std::size_t allowed = limit == dynamic_shared_limits().end() ? kDefaultDynamicShared : limit->second;
   if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared))
     return result(cudaErrorInvalidValue);
-  const std::size_t static_bytes =
-      run({{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, config.dynamicSmemBytes, body, arguments, kernel});
+  Index cluster{0, 0, 0};
+  if (const cudaError_t error = cluster_of(config, cluster); error != cudaSuccess) return result(error);
+  const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
+                                        {block.x, block.y, block.z},
+                                        config.dynamicSmemBytes,
+                                        body,
+                                        arguments,
+                                        kernel,
+                                        integers,
+                                        cluster});
   // Only the run shows which static variables a kernel has. A device refuses the launch instead.
   const bool has_limit = limit != dynamic_shared_limits().end();
   const std::size_t most = has_limit ? emulated_device().shared_bytes_per_block() : kDefaultDynamicShared;

@@ -3,70 +3,146 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <sstream>
 #include <tuple>
 
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
+namespace {
+
+struct Position {
+  std::int64_t row, column;
+};
+
+std::optional<std::int64_t> place_of(const Expression& layout, Position at) {
+  return layout.value([&](const std::string& name) { return name == "r" ? at.row : at.column; });
+}
+
+/// The row and the column of an element: those whose place it is. A layout may permute the elements of neighbouring rows.
+std::optional<Position> position_at(const Expression& layout, std::int64_t index) {
+  constexpr std::int64_t kNeighbours = 16, kPeriod = 1024;  // rows, after which all permutations repeat
+  const auto begin = place_of(layout, {0, 0}), end = place_of(layout, {kPeriod, 0});
+  if (!begin || !end || *end - *begin < kPeriod) return std::nullopt;
+  const std::int64_t stride = (*end - *begin) / kPeriod, near = index / stride;
+  for (std::int64_t row = std::max<std::int64_t>(0, near - kNeighbours); row <= near + kNeighbours; ++row) {
+    for (std::int64_t column = 0; column < stride; ++column) {
+      if (place_of(layout, {row, column}) == index) return Position{row, column};
+    }
+  }
+  return std::nullopt;
+}
+
+/// ", row 8, column 4"
+std::optional<std::string> row_of(std::size_t index, const Expression& layout) {
+  const auto at = position_at(layout, std::int64_t(index));
+  if (!at) return std::nullopt;
+  return ", row " + std::to_string(at->row) + ", column " + std::to_string(at->column);
+}
+
+/// "[2][3]" or "[47]"
+std::string indices_of(std::size_t index, const std::vector<std::size_t>& dimensions) {
+  if (dimensions.empty()) return "[" + std::to_string(index) + "]";
+  std::size_t count = std::reduce(dimensions.begin(), dimensions.end(), std::size_t(1), std::multiplies());
+  std::string text;
+  for (const std::size_t dimension : dimensions) {
+    count /= dimension;
+    text += "[" + std::to_string(index / count) + "]";
+    index %= count;
+  }
+  return text;
+}
+
+std::optional<std::int64_t> value_for(const Expression& offset, const ThreadNumbers& numbers) {
+  return offset.value([&](const std::string& name) -> std::int64_t {
+    if (name[0] == '$') {
+      const std::size_t parameter = std::stoul(name.substr(1));
+      return parameter < numbers.parameters.size() ? numbers.parameters[parameter] : 0;
+    }
+    const Dim3& d = name.starts_with("threadIdx") ? numbers.thread : numbers.block_dim;
+    return name.back() == 'x' ? d.x : name.back() == 'y' ? d.y : d.z;
+  });
+}
+
+}  // namespace
 
 ArrayNames::ArrayNames() {
   std::istringstream lines(section_of_executable(".gpusim_names"));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line.substr(line.find_first_not_of('\0')));
-    std::string kernel, offset, bytes, differs;
+    std::string kernel, offset, bytes, dimensions, layout;
     Array array;
-    for (std::string* field : {&kernel, &array.variable, &array.name, &offset, &bytes, &differs}) {
+    for (std::string* field :
+         {&kernel, &array.variable, &array.name, &offset, &bytes, &dimensions, &layout}) {
       std::getline(fields, *field, '\t');
     }
-    array.offset = std::stoul(offset);
+    array.offset = Expression(offset);
     array.bytes = std::stoul(bytes);
-    array.differs = !differs.empty();
-    for (std::string dimension; std::getline(fields, dimension, ',');)
-      array.dimensions.push_back(std::stoul(dimension));
+    array.layout = Expression(layout);
+    std::istringstream sizes(dimensions);
+    for (std::string size; std::getline(sizes, size, ',');) array.dimensions.push_back(std::stoul(size));
     arrays_[kernel].push_back(array);
   }
 }
 
 std::string ArrayNames::element(std::uintptr_t return_address, const std::string& variable,
-                                std::size_t offset, std::size_t bytes) const {
+                                std::size_t offset, std::size_t bytes, const ThreadNumbers& numbers) const {
   const auto arrays = arrays_.empty() ? arrays_.end() : arrays_.find(function_at(return_address));
   if (arrays == arrays_.end()) return "";
+  const ThreadNumbers of_first{{0, 0, 0}, numbers.block_dim, numbers.parameters};
+  struct Candidate {
+    const Array* array;
+    std::int64_t begin;  ///< for thread (0,0,0)
+    bool differs;        ///< between threads
+  };
   // The last array that begins before the byte. If several do there: one that is the same for all threads, and no member of
   // an object that was made with it.
-  const auto rank = [](const Array& a) {
-    return std::tuple(a.offset, !a.differs, a.name.find('.') == std::string::npos);
+  const auto rank = [](const Candidate& c) {
+    return std::tuple(c.begin, !c.differs, c.array->name.find('.') == std::string::npos);
   };
-  std::vector<const Array*> best;
+  const auto at = std::int64_t(offset);
+  std::vector<Candidate> best;
   for (const Array& a : arrays->second) {
-    if (a.variable != variable || a.offset > offset) continue;
-    if (!best.empty() && rank(a) > rank(*best[0])) best.clear();
+    const auto begin = value_for(a.offset, of_first);
+    if (a.variable != variable || !begin || *begin > at) continue;
+    const Candidate candidate{&a, *begin, a.offset.contains("threadIdx")};
+    if (!best.empty() && rank(candidate) > rank(best[0])) best.clear();
     const bool is_new =
-        std::none_of(best.begin(), best.end(), [&](const Array* b) { return b->name == a.name; });
-    if (best.empty() || (rank(a) == rank(*best[0]) && is_new && !a.differs)) best.push_back(&a);
+        std::none_of(best.begin(), best.end(), [&](const Candidate& b) { return b.array->name == a.name; });
+    if (best.empty() || (rank(candidate) == rank(best[0]) && is_new && !candidate.differs))
+      best.push_back(candidate);
   }
   std::string text;
-  for (const Array* a : best)
-    text += (text.empty() ? "" : " or ") + element_of(*a, offset - a->offset, bytes);
-  return text;
-}
-
-std::string ArrayNames::element_of(const Array& array, std::size_t offset, std::size_t bytes) {
-  std::string text = array.name;
-  if (array.dimensions.empty()) {
-    text = array.bytes != 0 ? text + "[" + std::to_string(offset / array.bytes) + "]"
-                            : "byte " + std::to_string(offset) + " of " + text;
-  } else {
-    std::size_t count =
-        std::reduce(array.dimensions.begin(), array.dimensions.end(), std::size_t(1), std::multiplies());
-    std::size_t index = offset / (bytes / count);
-    for (const std::size_t dimension : array.dimensions) {
-      count /= dimension;
-      text += "[" + std::to_string(index / count) + "]";
-      index %= count;
+  for (const Candidate& c : best) {
+    const Array& a = *c.array;
+    std::int64_t begin = c.begin;
+    std::string name = a.name;
+    if (c.differs) {
+      const std::int64_t own = value_for(a.offset, numbers).value_or(begin);
+      const bool is_before = own > at;  // in the array of another thread
+      begin = is_before ? begin : own;
+      name += " of thread " + triple(is_before ? of_first.thread : numbers.thread);
+    }
+    const auto distance = std::size_t(at - begin);
+    const std::size_t count =
+        std::reduce(a.dimensions.begin(), a.dimensions.end(), std::size_t(1), std::multiplies());
+    const std::size_t size = a.dimensions.empty() ? a.bytes : bytes / count;
+    if (size == 0) {
+      text += (text.empty() ? "byte " : " or byte ") + std::to_string(distance) + " of " + name;
+    } else if (const auto row = row_of(distance / size, a.layout)) {
+      const bool is_same = text.ends_with(*row);  // "sQ or sK, row 8, column 4"
+      text = (text.empty() ? ""
+              : is_same    ? text.substr(0, text.size() - row->size()) + " or "
+                           : text + ", or ") +
+             name + *row;
+    } else {
+      const std::string element =
+          a.name + indices_of(distance / size, a.dimensions) + name.substr(a.name.size());
+      text += (text.empty() ? "" : " or ") + element;
     }
   }
-  return array.differs ? text + " of thread (0,0,0)" : text;
+  return text;
 }
 
 }  // namespace gpusim

@@ -8,31 +8,39 @@
 #include <string>
 #include <vector>
 
+#include "gpusim/runtime/dim3.hpp"
+#include "gpusim/runtime/expression.hpp"
+
 namespace gpusim {
+
+/// The numbers on which the places of arrays depend.
+struct ThreadNumbers {
+  Dim3 thread, block_dim;
+  std::vector<std::int64_t> parameters;  ///< of the kernel; 0 for those that are no integers
+};
 
 /// The names that check/shared_arrays.hpp has found when the kernels were compiled.
 class ArrayNames {
  public:
   ArrayNames();
 
-  /// `sK[1028]`: a byte of a variable of shared memory, in the words of the kernel. Empty if they are not known.
+  /// `sK, row 8, column 4`: a byte of a variable of shared memory, in the words of the kernel. Empty if they are not known.
   ///
   /// @param return_address  of the access
   /// @param offset          of the byte in the variable
   /// @param bytes           of the variable
+  /// @param numbers         of the thread that makes the access
   std::string element(std::uintptr_t return_address, const std::string& variable, std::size_t offset,
-                      std::size_t bytes) const;
+                      std::size_t bytes, const ThreadNumbers& numbers) const;
 
  private:
   struct Array {
     std::string variable, name;
-    std::size_t offset = 0;
+    Expression offset;
     std::size_t bytes = 0;                ///< of an element; 0: unknown
-    bool differs = false;                 ///< between threads: this is the offset of thread (0,0,0)
     std::vector<std::size_t> dimensions;  ///< none: a pointer
+    Expression layout;                    ///< where element (r, c) lies; empty: not declared
   };
-
-  static std::string element_of(const Array& array, std::size_t offset, std::size_t bytes);
 
   std::map<std::string, std::vector<Array>> arrays_;  ///< by kernel
 };

@@ -74,13 +74,14 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
   block_dim_ = {launch.block.x, launch.block.y, launch.block.z};
   ::blockDim = {block_dim_.x, block_dim_.y, block_dim_.z};
   ::gridDim = {grid_dim_.x, grid_dim_.y, grid_dim_.z};
+  launch_ = &launch;
   if (expects_for_ != reinterpret_cast<const void*>(launch.kernel)) {
     expects_for_ = reinterpret_cast<const void*>(launch.kernel);
     expects_clocks_ = false;
   }
   window_.clear();
-  body_ = launch.body;
-  arguments_ = launch.arguments;
+  cluster_ = nullptr;
+  rank_ = 0;
   thread_count_ = int(block_dim_.volume());
   warp_count_ = (thread_count_ + kWarpSize - 1) / kWarpSize;
   for (StaticVariable& v : variables_) {
@@ -101,6 +102,23 @@ std::size_t BlockRunner::static_shared_bytes() const {
   std::size_t bytes = 0;
   for (const StaticVariable& v : variables_) bytes += v.touched && !v.dynamic ? v.bytes : 0;
   return bytes;
+}
+
+void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
+  linear_ = linear;
+  number_ = number;
+  const Dim3 block = grid_dim_.at(linear);
+  ::blockIdx = {block.x, block.y, block.z};
+  block_epoch_ = ++epoch_;
+  trapped_ = false;
+  idle_rounds_ = 0;
+  waits_ = 0;
+  operations_.clear();
+  clear_shared();
+  global_shadow_.next_block();
+  start_threads();
+  has_clocks_ = false;
+  if (expects_clocks_) start_clocks();
 }
 
 void BlockRunner::clear_shared() {
@@ -129,6 +147,7 @@ void BlockRunner::start_threads() {
     t.groups.clear();
     t.landed_groups = 0;
     t.copies = {};
+    t.cluster = {};
     t.bulk = {};
     if (++index.x == block_dim_.x) {
       index.x = 0;

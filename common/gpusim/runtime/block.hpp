@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -24,15 +25,18 @@
 #include "gpusim/runtime/bounds.hpp"
 #include "gpusim/runtime/bulk_copy.hpp"
 #include "gpusim/runtime/clocks.hpp"
+#include "gpusim/runtime/cluster_order.hpp"
 #include "gpusim/runtime/copy_clock.hpp"
 #include "gpusim/runtime/cost.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device.hpp"
+#include "gpusim/runtime/event_trace.hpp"
 #include "gpusim/runtime/landed_boxes.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
 #include "gpusim/runtime/products.hpp"
+#include "gpusim/runtime/profile.hpp"
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/sites.hpp"
 
@@ -44,12 +48,16 @@ extern __thread gpusim::device::Index gridDim;
 
 namespace gpusim {
 
+class Cluster;
+
 /// The counts and findings of one CPU thread.
 struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
   SharedCounters shared;
   OpCounters ops;
+  BlockCounts blocks;  ///< if is_profiling()
   Findings findings;
+  std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
 };
 
@@ -61,6 +69,12 @@ class BlockRunner {
 
   /// @param number  unique among the blocks of all launches; `linear` is its index in this grid
   void run(const device::Launch& launch, std::uint64_t linear, std::uint32_t number);
+
+  /// The same for a block of a cluster: start() it, then let it go_on() in turns with the others. See Cluster.
+  /// @param rank  its number in the cluster; `number` is that of the cluster
+  void start(Cluster& cluster, int rank, std::uint64_t linear, std::uint32_t number);
+  /// Runs it until no thread can continue, or until others may have to act first. @return  whether any thread ran
+  bool go_on();
 
   /// Before the first block of a launch.
   void begin_launch(const device::Launch& launch);
@@ -86,6 +100,8 @@ class BlockRunner {
     } else {
       if (register_time_ != 0) [[unlikely]]
         note_register(address, kSize, kKind, pc);
+      if (cluster_ != nullptr) [[unlikely]]
+        access_remote(address, kSize, kKind, pc, true);
       return;  // a local variable
     }
     on_access(pointer, kSize, kKind, pc);
@@ -96,6 +112,8 @@ class BlockRunner {
 
   /// A basic block begins. @param frame  see LoopTracker
   void on_block(const void* pc, const void* frame) {
+    if (profiling_) [[unlikely]]
+      count_block(pc);
     LoopTracker& loops = current_->loops;
     if (loops.goes_on(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame)))
         [[likely]] {
@@ -105,6 +123,7 @@ class BlockRunner {
     }
   }
   void change_loop(const void* pc, const void* frame);
+  void count_block(const void* pc);
 
   /// An array, wherever it is, has no element with this index. Ends the thread.
   [[noreturn]] void index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc);
@@ -126,6 +145,10 @@ class BlockRunner {
                   const void* pc);
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
+  int cluster_rank(const void* pc);
+  void cluster_arrive(const void* pc);
+  void cluster_wait(const void* pc);
+  void* map_shared_rank(const void* shared, int rank, const void* pc);
 
   // Compute capability 9.0: see device_hopper.hpp.
   std::uint32_t shared_address(const void* pointer);
@@ -156,6 +179,15 @@ class BlockRunner {
                   const void* pc);
   /// A thread has waited for an operation of a sequence, and all before it.
   void learn(int thread, Completion operation);
+  /// Adds to GPUSIM_TRACE: see TraceEvent.
+  void trace_event(const char* name, int thread, const void* pc, std::int64_t phase = -1) {
+    if (event_trace_ != nullptr) [[unlikely]]
+      add_event(name, thread, pc, {}, phase);
+  }
+  void trace_event(const char* name, int thread, const void* pc, const Mbarrier& barrier) {
+    if (event_trace_ != nullptr) [[unlikely]]
+      add_event(name, thread, pc, {name_of(barrier.address, pc)}, barrier.phase);
+  }
   /// Reports a mistake in the use of the instructions of compute capability 9.0; the block is abandoned.
   void fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
   /// The same, and the block goes on.
@@ -171,7 +203,17 @@ class BlockRunner {
   }
 
  private:
-  enum class State : std::uint8_t { kReady, kWarpSync, kBlockSync, kMbarrier, kNamedBarrier, kDone };
+  friend class Cluster;
+
+  enum class State : std::uint8_t {
+    kReady,
+    kWarpSync,
+    kBlockSync,
+    kClusterSync,
+    kMbarrier,
+    kNamedBarrier,
+    kDone
+  };
 
   struct AsyncCopy {
     void* to;
@@ -186,7 +228,7 @@ class BlockRunner {
     int linear = 0;
     State state = State::kDone;
     const void* sync_pc = nullptr;
-    unsigned mask = 0;  ///< kBlockSync: 0
+    unsigned mask = 0;  ///< kBlockSync, kClusterSync: 0
     // kWarpSync
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
@@ -195,7 +237,7 @@ class BlockRunner {
     int value = 0;
     std::uintptr_t barrier = 0;  ///< kMbarrier
     int party = 0;               ///< kNamedBarrier: the threads that have to come
-    bool arrived = false;        ///< kNamedBarrier: this thread has been counted
+    bool arrived = false;        ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -204,8 +246,9 @@ class BlockRunner {
     std::deque<std::vector<AsyncCopy>> groups;
     std::uint32_t landed_groups = 0;
     CopyClock copies;  // as far as the log has been processed
+    ClusterClock cluster;
     BulkGroups bulk;
-    std::vector<LastWait> last_waits;         ///< by mbarrier
+    std::vector<LastWait> last_waits;  ///< by mbarrier
     IdleWait idle_wait;
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
@@ -215,9 +258,10 @@ class BlockRunner {
     WarpClock clock;
     const void* barrier_pc = nullptr;  ///< of the last __syncthreads(), if no access has followed it
     std::vector<bool> used_groups;  ///< by number: somebody has read what one of the lanes has copied in it
-    bool has_learned = false;  ///< some lanes may know more of other warps than others since the last __syncwarp()
-    bool is_blocked = false;        ///< its lanes are there, but their wait is not over
-    int registers = 0;              ///< of each thread: see setmaxnreg
+    bool has_learned =
+        false;  ///< some lanes may know more of other warps than others since the last __syncwarp()
+    bool is_blocked = false;  ///< its lanes are there, but their wait is not over
+    int registers = 0;        ///< of each thread: see setmaxnreg
     WarpProducts products;
   };
 
@@ -252,10 +296,13 @@ class BlockRunner {
   static constexpr std::int64_t kLongPatience = 1 << 25;
 
   // block.cpp
+  void begin_block(std::uint64_t linear, std::uint32_t number);
   void clear_shared();
   void start_threads();
 
   // block_schedule.cpp
+  bool run_warps();
+  void finish_block();
   bool run_warp(int warp);
   void resolve_warp(int warp);
   void keep_places(int warp);
@@ -286,6 +333,7 @@ class BlockRunner {
   void post(Operation&& operation, const void* pc);
   void process_operations(const WarpAccess& access, int warp);
   bool process_operation(Operation& operation, int thread, const void* pc);
+  void count_operation(Operation::Kind kind, std::int64_t lanes);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
   void release(int thread, Clock& clock);
@@ -297,14 +345,17 @@ class BlockRunner {
                            InstructionKey key);
   void explain_async(Example& example, InstructionKey instruction, std::uintptr_t address,
                      const Rival& rival) const;
-  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address, const Mbarrier& barrier,
-                    std::uint16_t sequence) const;
+  void explain_load(Example& example, InstructionKey instruction, std::uintptr_t address,
+                    const Mbarrier& barrier, std::uint16_t sequence) const;
   void found_async_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
                         const AsyncShadow::Read& read);
   void found_missing_fence(InstructionKey key, std::uintptr_t address, int thread,
                            const AsyncShadow::Write& write);
   Piece name_of(std::uintptr_t address, const void* pc) const;
   static std::string phase_name(std::uint32_t phase);
+
+  void add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
+                 std::int64_t phase);
 
   // block_barriers.cpp
   void settle_waits(int warp);
@@ -409,6 +460,18 @@ class BlockRunner {
   // block_calls.cpp
   [[noreturn]] void lacks(int since, const char* instruction, const void* pc);
 
+  // block_cluster.cpp
+  void require_cluster(const char* instruction, const void* pc);
+  [[noreturn]] void misuse_cluster(const std::string& how, const void* pc);
+  void note_cluster(device::WarpOp op, std::uint32_t lanes, int warp);
+  void access_remote(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  void count_remote(const WarpAccess& access);
+  void find_remote_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
+  void find_cluster_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor,
+                          BlockRunner& owner);
+  void found_cluster_race(InstructionKey key, std::uintptr_t address, int thread, const ClusterUse& rival);
+  void found_ended(const RemoteUse& use, const BlockRunner& owner);
+  std::uintptr_t in_own_memory(std::uintptr_t address, const BlockRunner& owner) const;
   // block_products.cpp
   void note_register(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
   void found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc);
@@ -456,7 +519,7 @@ class BlockRunner {
   const std::uintptr_t arena_base_;
   const std::size_t arena_bytes_;
   const int compute_capability_;
-  const bool debugging_ = is_debugging();
+  const bool debugging_ = is_debugging(), profiling_ = is_profiling();
   Announcer announcer_;
 
   // The block that runs.
@@ -466,10 +529,10 @@ class BlockRunner {
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
+  bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
-  void (*body_)(const void*) = nullptr;
-  const void* arguments_ = nullptr;
+  const device::Launch* launch_ = nullptr;
 
   std::array<Thread, kMaxThreads> threads_;
   std::array<Warp, kMaxWarps> warps_;
@@ -490,14 +553,28 @@ class BlockRunner {
   std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
   std::vector<CopyOrigin> copy_origins_;         ///< by word of the TLS block
   RaceShadow shared_shadow_;
+
+  // If the block is in a cluster.
+  Cluster* cluster_ = nullptr;
+  int rank_ = 0;
+  std::uint32_t known_phases_ =
+      0;  ///< all threads know that these have been completed, since a __syncthreads()
+  std::vector<std::uint32_t>
+      released_;  ///< by phase: its arrivals release what the block did before this epoch
+  std::vector<std::unique_ptr<RaceShadow>>
+      remote_shadows_;                             ///< by rank: of this block's accesses to others' memory
+  std::unique_ptr<ClusterShadow> cluster_shadow_;  ///< of the accesses of all blocks to this one's memory
+  std::vector<RemoteUse> remote_uses_;             ///< of this one's memory
   GlobalShadow global_shadow_;
 
   // Asynchronous operations. Most kernels have none, and then all this stays empty.
-  bool has_clocks_ = false;  ///< this block does have some
-  bool expects_clocks_ = false;  ///< an earlier block of this kernel did
+  bool has_clocks_ = false;            ///< this block does have some
+  bool expects_clocks_ = false;        ///< an earlier block of this kernel did
   const void* expects_for_ = nullptr;  ///< the kernel
-  int waits_ = 0;  ///< threads in states kMbarrier and kNamedBarrier
+  int waits_ = 0;                      ///< threads in states kMbarrier and kNamedBarrier
   ThreadClocks clocks_;
+  EventTrace* const event_trace_ = EventTrace::instance();
+  std::uint64_t events_ = 0;  ///< in this block
   AsyncShadow async_shadow_;
   std::vector<Operation> operations_;  ///< in the log
   std::vector<Mbarrier> mbarriers_;
@@ -517,6 +594,7 @@ class BlockRunner {
   RegisterUses register_uses_;
   LandedBoxes landed_boxes_;
   OperandPanel product_a_, product_b_;
+  Exponents a_exponents_, b_exponents_;
   int launch_registers_ = 0;  ///< of each thread
   int free_registers_ = 0;    ///< that the block's warps have given back
 

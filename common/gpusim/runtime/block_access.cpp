@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/cluster.hpp"
 
 namespace gpusim {
 namespace {
@@ -48,6 +49,7 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
     check_global(address, size, kind, pc, aligned);
   } else {
     if (register_time_ != 0) note_register(address, size, kind, pc);
+    if (cluster_ != nullptr) access_remote(address, size, kind, pc, aligned);
     return;
   }
   const InstructionKey key = InstructionKey::make(pc, size, kind, space);
@@ -60,9 +62,50 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
   while (!log_.append(key, current_->loops, address)) suspend();
 }
 
+/// An address outside this block's memory and the global one: of a local variable, or of another block of the cluster.
+void BlockRunner::access_remote(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+                                bool aligned) {
+  if (address - reinterpret_cast<std::uintptr_t>(stacks_) < kMaxThreads * kStackStride) return;
+  BlockRunner* const owner = cluster_->owner_of(address);
+  if (owner == nullptr) return;
+  const std::size_t offset = address - owner->shared_base_;
+  const StaticVariable* const v = variable_at(offset);
+  if (v == nullptr || offset - v->offset + size > v->bytes)
+    trap(DefectKind::kOutOfBounds, Space::kCluster, address, size, kind, pc);
+  if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kCluster, address, size, kind, pc);
+  std::uint8_t* const state = &owner->shared_state_[offset / 4];
+  if (kind == AccessKind::kWrite) {
+    set_initialized(state, address, size);
+  } else if (!all_initialized(state, address, size)) {
+    found_uninitialized(Space::kCluster, address, size, pc);
+  }
+  if (kind != AccessKind::kRead && std::max(current_->cluster.waited, known_phases_) == 0) {
+    const FindingKey key{.kind = DefectKind::kOutOfBounds,
+                         .pc = reinterpret_cast<std::uintptr_t>(pc),
+                         .access = kind,
+                         .space = Space::kCluster,
+                         .bytes = std::uint32_t(size)};
+    found(key, [&](Example& e) {
+      fill(e, current_->linear, Space::kCluster, address);
+      e.note += ", which may not have started: no barrier of the cluster comes before this access";
+    });
+  }
+  const InstructionKey key = InstructionKey::make(pc, size, kind, Space::kCluster);
+  if (debugging_) [[unlikely]] {
+    const OutsideKernel outside;
+    find_races(key, address, 1u << lane(), actor_of(key, current_->linear / kWarpSize));
+  }
+  while (!log_.append(key, current_->loops, address)) suspend();
+}
+
 void BlockRunner::change_loop(const void* pc, const void* frame) {
   current_->loops.change_loop(reinterpret_cast<std::uintptr_t>(pc), reinterpret_cast<std::uintptr_t>(frame));
   iteration_ = current_->loops.iteration();
+}
+
+void BlockRunner::count_block(const void* pc) {
+  const OutsideKernel outside;
+  ++tally.blocks[reinterpret_cast<std::uintptr_t>(pc)];
 }
 
 void BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
@@ -129,6 +172,13 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
   e.thread = thread;
   e.grid = grid_dim_;
   e.block_dim = block_dim_;
+  e.note.clear();
+  if (space == Space::kCluster) {
+    const BlockRunner& owner = *cluster_->owner_of(address);
+    e.note = " in " + owner.block_name();
+    address = in_own_memory(address, owner);
+    space = Space::kShared;
+  }
   e.address = address;
   e.place = place_of(space, address);
   e.variable.clear();
@@ -140,6 +190,7 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
     e.offset = offset - v.offset;
     e.bytes = v.bytes;
   }
+  e.parameters = launch_->parameters;
 }
 
 /// Reports an access that cannot be made, and ends the thread instead. The block is abandoned as soon as the

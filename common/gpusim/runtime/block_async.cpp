@@ -25,7 +25,6 @@ void BlockRunner::post(Operation&& operation, const void* pc) {
       if (process_operation(operation, thread, pc)) ++warps_[thread / kWarpSize].clock.tick;
     }
     if (trapped_ && !trapped) stop();
-    return;
   }
   const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kOperation, Space::kShared);
   while (!log_.append(key, current_->loops, operations_.size())) suspend();
@@ -44,6 +43,7 @@ void BlockRunner::start_clocks() {
   has_clocks_ = expects_clocks_ = true;
   clocks_.start(thread_count_);
   sequences_.clear();
+  events_ = 0;
   mbarriers_.clear();
   mbarrier_at_.clear();
   named_barriers_.fill({});
@@ -74,6 +74,9 @@ std::uint16_t BlockRunner::new_sequence(Sequence sequence) {
 }
 
 void BlockRunner::process_operations(const WarpAccess& access, int warp) {
+  count_operation(operations_[access.addresses[std::countr_zero(access.lanes)]].kind,
+                  std::popcount(access.lanes));
+  if (debugging_) return;  // post() has processed them
   if (!has_clocks_) start_clocks();
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());
   bool released = false;
@@ -85,6 +88,18 @@ void BlockRunner::process_operations(const WarpAccess& access, int warp) {
   if (released) ++warps_[warp].clock.tick;
 }
 
+/// Counts an operation once for the lanes of a warp.
+void BlockRunner::count_operation(Operation::Kind kind, std::int64_t lanes) {
+  OpCounters& ops = tally.ops;
+  switch (kind) {
+    case Operation::Kind::kArrive: ++ops.mbarrier_arrivals; break;
+    case Operation::Kind::kNamedArrive: ++ops.named_barriers; break;
+    case Operation::Kind::kLoad: ops.bulk_loads += lanes; break;
+    case Operation::Kind::kStore: ops.bulk_stores += lanes; break;
+    default: break;
+  }
+}
+
 /// @return whether the thread has released what it did: the next tick of its warp begins
 bool BlockRunner::process_operation(Operation& operation, int thread, const void* pc) {
   Thread& t = threads_[thread];
@@ -92,18 +107,16 @@ bool BlockRunner::process_operation(Operation& operation, int thread, const void
   switch (operation.kind) {
     case Operation::Kind::kInit: init_mbarrier(operation, thread, pc); return false;
     case Operation::Kind::kFenceProxy:
+      trace_event("fence", thread, pc);
       t.proxy_fences.push_back(warps_[thread / kWarpSize].clock.tick + 1);
       [[fallthrough]];
     case Operation::Kind::kFenceInit:
       for (Mbarrier& barrier : mbarriers_) barrier.fenced |= barrier.initializer == thread;
       return operation.kind == Operation::Kind::kFenceProxy;
-    case Operation::Kind::kNamedArrive:
-      return come_to(int(operation.barrier), operation.value, thread, pc);
+    case Operation::Kind::kNamedArrive: return come_to(int(operation.barrier), operation.value, thread, pc);
     case Operation::Kind::kStore: begin_store(*operation.copies[0], thread, pc); return false;
     case Operation::Kind::kWaitRead:
-    case Operation::Kind::kWaitWrite:
-      end_stores(operation, thread, pc);
-      return false;
+    case Operation::Kind::kWaitWrite: end_stores(operation, thread, pc); return false;
     case Operation::Kind::kArrive:
     case Operation::Kind::kLoad: break;
   }
@@ -150,8 +163,7 @@ void BlockRunner::release(int thread, Clock& clock) {
   const int warp = thread / kWarpSize, first = warp * kWarpSize;
   const WarpClock& in_warp = warps_[warp].clock;
   for (int i = first; i < std::min(first + kWarpSize, thread_count_); ++i) {
-    const std::uint32_t known =
-        i == thread ? in_warp.tick + 1 : in_warp.known_by(thread - first, i - first);
+    const std::uint32_t known = i == thread ? in_warp.tick + 1 : in_warp.known_by(thread - first, i - first);
     clock[std::size_t(i)] = std::max(clock[std::size_t(i)], known);
   }
 }
@@ -214,7 +226,8 @@ bool BlockRunner::async_read(int thread, Completion operation, std::uintptr_t ad
                          .space = Space::kShared,
                          .bytes = std::uint32_t(bytes)};
     found(key, [&](Example& e) {
-      fill(e, thread, Space::kShared, variable == nullptr ? address : shared_base_ + variable->offset + variable->bytes);
+      fill(e, thread, Space::kShared,
+           variable == nullptr ? address : shared_base_ + variable->offset + variable->bytes);
     });
     trapped_ = true;
     return false;
@@ -231,10 +244,8 @@ bool BlockRunner::async_read(int thread, Completion operation, std::uintptr_t ad
       found_race(key, at, actor, lane, rival);
     });
     if ((shared_state_[word] & kWritten) != kWritten) {
-      const FindingKey uninitialized{.kind = DefectKind::kUninitializedRead,
-                                     .pc = key.pc(),
-                                     .space = Space::kShared,
-                                     .bytes = 4};
+      const FindingKey uninitialized{
+          .kind = DefectKind::kUninitializedRead, .pc = key.pc(), .space = Space::kShared, .bytes = 4};
       found(uninitialized, [&](Example& e) { fill(e, thread, Space::kShared, at); });
     }
     const AsyncShadow::Write& write = async_shadow_.write(word);
@@ -280,9 +291,9 @@ void BlockRunner::found_async_race(InstructionKey instruction, std::uintptr_t ad
     const std::string wait = is_store ? "bulk_wait_read()" : "wgmma_wait()";
     const bool has_waited = clocks_.knows(read.thread, read.sequence, read.number);
     e.reason = {std::string(is_store ? "the bulk store" : "the product") + " may still be reading: no " +
-                (has_waited                ? "barrier between the " + wait + " and the write"
+                (has_waited              ? "barrier between the " + wait + " and the write"
                  : thread == read.thread ? wait + " between the two"
-                                           : wait + " and barrier between the two")};
+                                         : wait + " and barrier between the two")};
   });
 }
 
@@ -303,7 +314,7 @@ void BlockRunner::explain_async(Example& e, InstructionKey instruction, std::uin
   if (instruction.space() == Space::kShared && mbarrier_at_.contains(address / 8 * 8)) {
     e.reason = {"the mbarrier may not be initialised yet: no barrier between the two"};
   } else if (instruction.kind() == AccessKind::kCopyIssue && instruction.space() == Space::kShared &&
-      e.early_barrier == 0) {
+             e.early_barrier == 0) {
     e.reason = {"a load into memory that is still in use: no barrier between the two"};
   } else if (e.thread / kWarpSize != e.rival_thread / kWarpSize && rival.kind != AccessKind::kCopyIssue &&
              rival.kind != AccessKind::kCopyLand) {
@@ -321,11 +332,11 @@ void BlockRunner::explain_load(Example& e, InstructionKey instruction, std::uint
     }
   }
   const auto* const pc = reinterpret_cast<const void*>(instruction.pc());
-  const bool reads =
-      instruction.kind() == AccessKind::kRead || instruction.kind() == AccessKind::kAsyncRead;
+  const bool reads = instruction.kind() == AccessKind::kRead || instruction.kind() == AccessKind::kAsyncRead;
   e.rival_thread = load != nullptr ? load->thread : barrier.initializer;
-  e.reason = {reads ? "data read while its load is in flight" : "data written while a load to it is in flight",
-              ": no wait for ", name_of(barrier.address, pc), " between the two"};
+  e.reason = {
+      reads ? "data read while its load is in flight" : "data written while a load to it is in flight",
+      ": no wait for ", name_of(barrier.address, pc), " between the two"};
   const auto number = std::size_t(&barrier - mbarriers_.data());
   const std::vector<LastWait>& waits = threads_[e.thread].last_waits;
   if (load == nullptr || number >= waits.size() || waits[number].pc == nullptr) return;
@@ -341,6 +352,18 @@ void BlockRunner::explain_load(Example& e, InstructionKey instruction, std::uint
 /// "phase 3, of parity 1"
 std::string BlockRunner::phase_name(std::uint32_t phase) {
   return "phase " + std::to_string(phase) + ", of parity " + std::to_string(phase & 1);
+}
+
+void BlockRunner::add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
+                            std::int64_t phase) {
+  event_trace_->add({linear_,
+                     events_++,
+                     thread,
+                     pc,
+                     name,
+                     std::move(barrier),
+                     {block_dim_.at(std::uint64_t(thread)), block_dim_, launch_->parameters},
+                     phase});
 }
 
 void BlockRunner::fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message) {

@@ -49,7 +49,8 @@ void BlockRunner::check_copy(BulkCopy& copy, const void* pc) {
                 name_of(copy.shared, pc)});
   }
   if (copy.bytes == 0 || copy.bytes % 16 != 0)
-    misuse(pc, {"a copy of " + std::to_string(std::ptrdiff_t(copy.bytes)) + " bytes: must be a multiple of 16"});
+    misuse(pc,
+           {"a copy of " + std::to_string(std::ptrdiff_t(copy.bytes)) + " bytes: must be a multiple of 16"});
   if (!copy.is_tensor() && copy.global % 16 != 0)
     misuse(pc, {"the copy needs a global address that is a multiple of 16"});
   StaticVariable* const variable = variable_at(copy.shared - shared_base_);
@@ -60,9 +61,8 @@ void BlockRunner::check_copy(BulkCopy& copy, const void* pc) {
   }
   variable->touched = true;
   if (is_load) check_shared(copy.shared, copy.bytes, AccessKind::kCopyLand, pc, false);
-  copy.for_each_run([&](std::uintptr_t global, std::size_t, std::size_t bytes) {
-    check_run(copy, global, bytes, pc);
-  });
+  copy.for_each_run(
+      [&](std::uintptr_t global, std::size_t, std::size_t bytes) { check_run(copy, global, bytes, pc); });
 }
 
 /// Checks the part of a copy that is a run of bytes in global memory.
@@ -72,7 +72,9 @@ void BlockRunner::check_run(const BulkCopy& copy, std::uintptr_t global, std::si
   if (!in_arena || arena_.find(global, bytes) == 0) {
     const std::uint32_t first = in_arena ? arena_.find(global, 1) : 0;
     trap(DefectKind::kOutOfBounds, Space::kGlobal, first != 0 ? arena_.allocation(first).end : global, bytes,
-         writes ? AccessKind::kWrite : copy.kind == BulkCopy::Kind::kLoad ? AccessKind::kRead : AccessKind::kAtomic,
+         writes                               ? AccessKind::kWrite
+         : copy.kind == BulkCopy::Kind::kLoad ? AccessKind::kRead
+                                              : AccessKind::kAtomic,
          pc);
   }
   if (writes) return check_global(global, bytes, AccessKind::kWrite, pc, false);
@@ -157,6 +159,7 @@ void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& ba
                               [&](int, const Rival& rival) { found_race(to, address, writer, lane, rival); });
   });
   barrier.in_flight.push_back(copy);
+  trace_event("load", thread, pc, barrier);
 }
 
 /// Calls f(address) for each word in shared memory.
@@ -181,6 +184,7 @@ void BlockRunner::land_load(BulkCopy& copy) {
 
 void BlockRunner::begin_store(const BulkCopy& copy, int thread, const void* pc) {
   count_copy(copy);
+  trace_event("store", thread, pc, copy.group);
   BulkGroups& bulk = threads_[thread].bulk;
   if (bulk.reads == 0) {
     bulk.reads = new_sequence({Sequence::Kind::kStore, thread});
@@ -218,6 +222,8 @@ void BlockRunner::end_stores(const Operation& operation, int thread, const void*
   const BulkGroups& bulk = threads_[thread].bulk;
   if (bulk.reads == 0 || operation.value == 0) return;
   const auto last = std::uint32_t(operation.value - 1);
+  trace_event(operation.kind == Operation::Kind::kWaitRead ? "stores have read" : "stores have written",
+              thread, pc, last);
   learn(thread, {bulk.reads, last});
   if (operation.kind == Operation::Kind::kWaitRead) return;
   learn(thread, {bulk.writes, last});
@@ -239,9 +245,10 @@ void BlockRunner::finish_copies() {
   for (int i = 0; i < thread_count_; ++i) {
     for (const auto& copy : threads_[i].bulk.pending) {
       if (!copy->has_read) {
-        complain(i, DefectKind::kMisuse, copy->pc,
-                 {"the block ends while the copy may still read its shared memory: its thread has not waited with "
-                  "bulk_wait_read()"});
+        complain(
+            i, DefectKind::kMisuse, copy->pc,
+            {"the block ends while the copy may still read its shared memory: its thread has not waited with "
+             "bulk_wait_read()"});
         copy->take_from_shared();
       }
       copy->put_into_global();

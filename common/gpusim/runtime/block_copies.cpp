@@ -99,7 +99,9 @@ void BlockRunner::use_copy(std::size_t offset, int warp) {
   used[origin.group] = true;
   const CopyClock& clock = threads_[origin.thread].copies;
   const std::uint32_t twice = owner == warp ? clock.covered_twice : clock.covered_twice_before_barrier;
-  tally.ops.over_waited += origin.group < twice;
+  if (origin.group >= twice) return;
+  ++tally.ops.over_waited;
+  ++tally.early_waits[reinterpret_cast<std::uintptr_t>(clock.first_wait_for(origin.group))];
 }
 
 /// Finds out what is missing between a copy and an access to its bytes.

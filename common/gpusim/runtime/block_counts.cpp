@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/trace.hpp"
 
@@ -26,6 +27,8 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   const Pattern& pattern = patterns_.of(access);
   if (key.space() == Space::kGlobal) {
     count_global(access, pattern);
+  } else if (key.space() == Space::kCluster) {
+    count_remote(access);
   } else {
     count_shared(access, pattern);
   }
@@ -87,7 +90,12 @@ void BlockRunner::count_shared(const WarpAccess& access, const Pattern& pattern)
 }
 
 Actor BlockRunner::actor_of(InstructionKey key, int warp) {
-  return {warp, sites_.of(key.pc()), key.kind(), block_epoch_, epoch_, warps_[warp].clock,
+  return {warp,
+          sites_.of(key.pc()),
+          key.kind(),
+          block_epoch_,
+          epoch_,
+          warps_[warp].clock,
           has_clocks_ ? &clocks_ : nullptr};
 }
 
@@ -95,7 +103,9 @@ Actor BlockRunner::actor_of(InstructionKey key, int warp) {
 void BlockRunner::find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes,
                              const Actor& actor) {
   const auto on_race = [&](int lane, const Rival& rival) { found_race(key, address, actor, lane, rival); };
+  if (key.space() == Space::kCluster) return find_remote_races(key, address, lanes, actor);
   if (key.space() == Space::kShared) {
+    if (cluster_ != nullptr) find_cluster_races(key, address, lanes, actor, *this);
     if (key.kind() == AccessKind::kCopyIssue) remember_origin(address, key.size(), lanes, actor.warp);
     shared_shadow_.access(
         address - shared_base_, key.size(), lanes, actor, on_race, [](std::size_t, std::size_t, int) {},
@@ -152,14 +162,15 @@ void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane,
   const Use use = actor.kind == AccessKind::kRead    ? Use::kRead
                   : actor.kind == AccessKind::kWrite ? Use::kWrite
                                                      : Use::kAtomic;
-  const User user = User::make(number_, actor.warp * kWarpSize + lane, actor.site);
+  const User user = User::make(number_, rank_ * kMaxThreads + actor.warp * kWarpSize + lane, actor.site);
   GridRaces& races = arena_.grid_races();
   const std::size_t known = tally.suspects.size();
   races.record(offset, bytes, use, user, tally.suspects);
   if (!debugging_ || tally.suspects.size() == known) return;
+  const std::uint32_t first = number_ - std::uint32_t(cluster_ != nullptr ? cluster_->index() : linear_);
   for (const GridRace& race : races.conflicts(tally.suspects.back())) {
     if (race.one.bits != user.bits && race.other.bits != user.bits) continue;
-    const auto [key, example] = finding_of(race, grid_dim_, block_dim_, number_ - std::uint32_t(linear_));
+    const auto [key, example] = finding_of(race, *launch_, first);
     announcer_.announce(key, example);
   }
 }

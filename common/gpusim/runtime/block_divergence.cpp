@@ -62,6 +62,7 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
     case State::kReady: return {At::kRuns, t.loops.block()};
     case State::kWarpSync:
     case State::kBlockSync:
+    case State::kClusterSync:
     case State::kMbarrier:
     case State::kNamedBarrier: return {At::kWaits, pc, t.mask};
     case State::kDone: break;
@@ -103,6 +104,7 @@ void BlockRunner::add_finding(Thread* at, const FindingKey& key, Example found) 
     found.block = linear_;
     found.grid = grid_dim_;
     found.block_dim = block_dim_;
+    found.parameters = launch_->parameters;
     *e = std::move(found);
     if (!debugging_) return;
     if (at == nullptr || at->state == State::kDone) {
@@ -151,7 +153,8 @@ void BlockRunner::report_divergence() {
     return t.state == State::kMbarrier || t.state == State::kNamedBarrier;
   };
   Thread* const at_barrier = first(waits_for_barrier);
-  if (unnamed == nullptr && in_warp == nullptr && (report_missing_registers() || report_missing_warps())) return;
+  if (unnamed == nullptr && in_warp == nullptr && (report_missing_registers() || report_missing_warps()))
+    return;
   if (at_barrier != nullptr && unnamed == nullptr) {
     report_deadlock(*at_barrier);
   } else if (unnamed != nullptr) {
@@ -183,12 +186,13 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
       if (t.mask == ~0u) return {waits, Piece::call(t.sync_pc)};
       return {waits, Piece::call(t.sync_pc), " with mask " + mask_text(t.mask)};
     }
-    case State::kBlockSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kBlockSync:
+    case State::kClusterSync: return {waits, Piece::call(t.sync_pc)};
     case State::kNamedBarrier: {
       const NamedBarrier& b = named_barriers_[std::size_t(t.value)];
       return {waits, Piece::call(t.sync_pc),
-              ": " + std::to_string(b.arrived) + " of " + std::to_string(t.party) + " threads have come to barrier " +
-                  std::to_string(t.value)};
+              ": " + std::to_string(b.arrived) + " of " + std::to_string(t.party) +
+                  " threads have come to barrier " + std::to_string(t.value)};
     }
     case State::kMbarrier: break;
   }
@@ -200,10 +204,13 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
   text.push_back(": it is in " + phase_name(b.phase));
   if (b.missing != 0) {
     text.push_back("; " + std::to_string(b.missing) + " of " + std::to_string(b.expected) +
-                   (b.expected == 1 ? " arrival is missing" : b.missing == 1 ? " arrivals is missing" : " arrivals are missing"));
+                   (b.expected == 1  ? " arrival is missing"
+                    : b.missing == 1 ? " arrivals is missing"
+                                     : " arrivals are missing"));
   }
   if (const std::int64_t begun = b.bytes_in_flight(); b.bytes > begun) {
-    text.push_back("; " + std::to_string(b.bytes - begun) + " of " + std::to_string(b.bytes) + " bytes announced at ");
+    text.push_back("; " + std::to_string(b.bytes - begun) + " of " + std::to_string(b.bytes) +
+                   " bytes announced at ");
     text.push_back(Piece::line(b.expect_pc));
     text.push_back(" are missing");
   }
@@ -239,7 +246,8 @@ void BlockRunner::report_deadlock(Thread& waiting) {
   for (const auto& [place, members] : places) {
     const bool many = members.size() > 1;
     const auto name = [&](int thread) { return short_name(block_dim_, thread); };
-    found.message.push_back(std::string("\n    ") + (many ? "threads " : "thread ") + list(members, name) + " ");
+    found.message.push_back(std::string("\n    ") + (many ? "threads " : "thread ") + list(members, name) +
+                            " ");
     for (Piece& piece : what_it_does(threads_[members.front()], many))
       found.message.push_back(std::move(piece));
   }

@@ -51,11 +51,9 @@ struct Difference {
   std::string what, one, other;
 };
 Difference difference(const WarpgroupOp& a, const WarpgroupOp& b) {
-  const auto number = [](bool add) { return std::string(add ? "true" : "false"); };
   if (a.kind != Kind::kProduct) return {};
   if (!a.a_in_registers && a.a != b.a) return {"the descriptor of A", hexadecimal(a.a), hexadecimal(b.a)};
   if (a.b != b.b) return {"the descriptor of B", hexadecimal(a.b), hexadecimal(b.b)};
-  if (a.add != b.add) return {"add", number(a.add), number(b.add)};
   return {};
 }
 
@@ -268,6 +266,12 @@ PendingOp& BlockRunner::reach(int warp, const WarpgroupOp& op) {
 void BlockRunner::issue_product(int warp, PendingOp& pending) {
   WarpProducts& products = warps_[warp].products;
   const WarpgroupOp& op = pending.op;
+  if (products.time == 0 && products.issued == 0) {
+    product_defect(kNoFence, warp * kWarpSize, {op.pc}, [&] {
+      return "No wgmma_fence() before the first product of warp " + std::to_string(warp) + " in " +
+             block_name() + ", at {0}";
+    });
+  }
   begin_reads(warp, pending);
   if (op.a_in_registers) take_operand_registers(warp, pending);
   pending.tiles[std::size_t(warp % kWarpgroupWarps)] = &take_accumulators(warp, op);
@@ -277,18 +281,16 @@ void BlockRunner::issue_product(int warp, PendingOp& pending) {
 /// Checks that no ordinary access to a register comes between the latest fence and the product.
 void BlockRunner::check_fence(int thread, const void* registers, int index, bool of_a,
                               const WarpgroupOp& op) {
-  const WarpProducts& products = warps_[thread / kWarpSize].products;
-  const RegisterUse use = products.time == 0 ? RegisterUse() : register_uses_.at(registers);
-  if (products.time != 0 && (use.time() != products.time || (of_a && !use.is_write()))) return;
-  const auto* used = products.time == 0 ? nullptr : reinterpret_cast<const void*>(use.pc(address_of(op.pc)));
+  const RegisterUse use = register_uses_.at(registers);
+  if (use.time() != warps_[thread / kWarpSize].products.time) return;
+  if (of_a && !use.is_write()) return;
+  const auto* const used = reinterpret_cast<const void*>(use.pc(address_of(op.pc)));
   product_defect(kNoFence, thread, {op.pc, used}, [&] {
     const std::string what = of_a ? "register " + element("a", std::size_t(index)) + " of A"
                                   : "accumulator " + element("d", std::size_t(index));
-    return used == nullptr
-               ? "No wgmma_fence() before the first product, at {0}, in " + block_name()
-               : "No wgmma_fence() between the " + std::string(use.is_write() ? "write" : "read") + " of " +
-                     what + " at {1} and the product at {0}, by thread " +
-                     triple(block_dim_.at(std::uint64_t(thread))) + " in " + block_name();
+    return "No wgmma_fence() between the " + std::string(use.is_write() ? "write" : "read") + " of " + what +
+           " at {1} and the product at {0}, by thread " + triple(block_dim_.at(std::uint64_t(thread))) +
+           " in " + block_name();
   });
 }
 
@@ -329,7 +331,8 @@ AccumulatorTile& BlockRunner::take_accumulators(int warp, const WarpgroupOp& op)
         });
         stop();
       }
-      check_fence(thread, d + i, i, false, op);
+      if (op.add && products.time != 0)
+        check_fence(thread, d + i, i, false, op);  // otherwise, it is overwritten
       use = in_flight;
     }
     std::memset(d, 0xff, std::size_t(op.count) * sizeof(float));
@@ -362,7 +365,7 @@ void BlockRunner::take_operand_registers(int warp, PendingOp& pending) {
     for (int i = 0; i < 4; ++i) {
       if (!register_uses_.contains(a + i)) break;  // constants of the program
       RegisterUse& use = register_uses_.at(a + i);
-      if (use.time() < RegisterUse::kUnnamed) check_fence(warp * kWarpSize + lane, a + i, i, true, op);
+      if (products.time != 0) check_fence(warp * kWarpSize + lane, a + i, i, true, op);
       use = in_flight;
     }
   }
@@ -394,6 +397,15 @@ void BlockRunner::find_chunks(int thread, const WarpgroupOp& op, bool is_a, int 
     product_defect(kBadDescriptor, thread, {op.pc}, [&] {
       return "The descriptor of " + name + " at {0} begins outside of shared memory, in " + block_name() +
              "\n    its start address is " + hexadecimal(matrix.start);
+    });
+    stop();
+  }
+  constexpr std::uint64_t kUnused = 3ull << 14 | 3ull << 30 | 7ull << 46 | 0x3ffull << 52;
+  if (const std::uint64_t bits = is_a ? op.a : op.b; (bits & kUnused) != 0) {
+    product_defect(kBadDescriptor, thread, {op.pc}, [&] {
+      return "The descriptor of " + name + " at {0} sets bits between its fields, in " + block_name() +
+             "\n    it is " + hexadecimal(bits) +
+             ": a field has 14 bits, and counts units of 16 bytes. Has something not been divided by 16?";
     });
     stop();
   }
@@ -464,10 +476,14 @@ void BlockRunner::compute_product(const PendingOp& pending) {
           });
   }
   const float* const a = op.a_in_registers ? pending.a.data() : product_a_.values.data();
+  find_exponents(a, std::size_t(kWarpgroupWarps * kWgmmaRows * kWgmmaK), op.shape.type, a_exponents_);
+  find_exponents(product_b_.values.data(), std::size_t(kWgmmaK * n), op.shape.type, b_exponents_);
   for (int warp = 0; warp < kWarpgroupWarps; ++warp) {
     std::vector<float>& d = pending.tiles[std::size_t(warp)]->values;
     if (!op.add) std::fill(d.begin(), d.end(), 0.0f);
-    multiply_rows(a + warp * kWgmmaRows * kWgmmaK, product_b_.values.data(), d.data(), n);
+    const int first = warp * kWgmmaRows * kWgmmaK;
+    multiply_rows(a + first, a_exponents_.data() + first, product_b_.values.data(), b_exponents_.data(),
+                  d.data(), n);
   }
   ++tally.ops.wgmma;
   tally.ops.mma_units += n / 2;

@@ -28,33 +28,33 @@ constexpr std::int64_t kTurn = 1 << 16;
 }  // namespace
 
 void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t number) {
-  linear_ = linear;
-  number_ = number;
-  const Dim3 block = grid_dim_.at(linear);
-  ::blockIdx = {block.x, block.y, block.z};
-  block_epoch_ = ++epoch_;
-  trapped_ = false;
-  idle_rounds_ = 0;
-  waits_ = 0;
-  operations_.clear();
-  clear_shared();
-  global_shadow_.next_block();
-  start_threads();
-  has_clocks_ = false;
-  if (expects_clocks_) start_clocks();
+  begin_block(linear, number);
   while (live_ > 0) {
-    bool progress = false;
-    for (int w = 0; w < warp_count_; ++w) {
-      progress |= run_warp(w);
-      if (trapped_) return abandon();
-    }
-    if (live_ > 0 && !release_barrier() && !progress) {
+    const bool progress = run_warps();
+    if (trapped_) return abandon();
+    if (live_ > 0 && !progress) {
       report_divergence();
       return abandon();
     }
   }
-  if (report_missing_warps()) return abandon();
-  if (has_clocks_) finish_copies();
+  finish_block();
+  if (trapped_) abandon();
+}
+
+/// When all threads have ended.
+void BlockRunner::finish_block() {
+  trapped_ = report_missing_warps();
+  if (!trapped_ && has_clocks_) finish_copies();
+}
+
+/// Lets each warp run once, and then opens the block's barrier if it can. @return  whether there was anything to run
+bool BlockRunner::run_warps() {
+  bool progress = false;
+  for (int w = 0; w < warp_count_; ++w) {
+    progress |= run_warp(w);
+    if (trapped_) return true;
+  }
+  return (live_ > 0 && release_barrier()) || progress;
 }
 
 /// Runs a warp until each of its lanes has ended or waits for another warp, but no longer than one turn. False: there
@@ -79,15 +79,15 @@ bool BlockRunner::run_warp(int warp) {
     for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
       resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
-    if (live_ > 0) keep_places(warp);
+    if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
     log_.advance(process_one);
     if (trapped_) return true;
     resolve_warp(warp);
     const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
     if (idle > kPatience) {
-      const bool awaited = std::any_of(
-          threads_.begin(), threads_.begin() + thread_count_,
-          [](const Thread& t) { return t.state != State::kReady && t.state != State::kDone; });
+      const bool awaited =
+          std::any_of(threads_.begin(), threads_.begin() + thread_count_,
+                      [](const Thread& t) { return t.state != State::kReady && t.state != State::kDone; });
       if (awaited || idle > kLongPatience) {
         report_divergence();
         trapped_ = true;
@@ -96,6 +96,7 @@ bool BlockRunner::run_warp(int warp) {
     }
     if (idle > kTurn && idle % kTurn == 0) {
       log_.finish(process_one);
+      yields_ = true;
       return true;
     }
   }
@@ -155,6 +156,8 @@ void BlockRunner::resolve_warp(int warp) {
         break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote: ++tally.ops.votes; break;
+      case device::WarpOp::kClusterArrive:
+      case device::WarpOp::kClusterWait: note_cluster(op, needed, warp); break;
       case device::WarpOp::kMatrixLoad: break;  // counted as a read of shared memory
       case device::WarpOp::kMma:
         ++tally.ops.mma;
@@ -193,6 +196,7 @@ bool BlockRunner::release_barrier() {
     t.state = State::kReady;
     t.value = sum;
     t.copies.covered_twice_before_barrier = t.copies.covered_twice;
+    known_phases_ = std::max(known_phases_, t.cluster.waited);
   }
   for (int w = 0; w < warp_count_; ++w) {
     tally.ops.barriers += warps_[w].live != 0;
@@ -208,6 +212,7 @@ bool BlockRunner::release_barrier() {
 void BlockRunner::abandon() {
   log_.clear();
   shared_shadow_.reset();
+  if (has_clocks_) global_shadow_.reset();  // copies to it may be in flight
   for (int i = 0; i < thread_count_; ++i) {
     threads_[i].state = State::kDone;
     threads_[i].bulk = {};
@@ -220,7 +225,7 @@ void BlockRunner::fiber_main(transfer_t from) {
   auto* self = static_cast<BlockRunner*>(from.data);
   sanitizer::arrive(nullptr, &self->scheduler_stack_, &self->scheduler_stack_size_);
   self->scheduler_ = from.fctx;
-  self->body_(self->arguments_);
+  self->launch_->body(self->launch_->arguments);
   self->end_thread();
 }
 

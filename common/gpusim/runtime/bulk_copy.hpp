@@ -62,7 +62,8 @@ struct BulkGroups {
   std::vector<std::shared_ptr<BulkCopy>> pending;  ///< not yet written to global memory, in order
   std::uint32_t committed = 0;                     ///< groups
   // As far as the log has been processed:
-  std::uint16_t reads = 0, writes = 0;  ///< sequences: reading shared memory, writing global memory; 0: none yet
+  std::uint16_t reads = 0,
+                writes = 0;  ///< sequences: reading shared memory, writing global memory; 0: none yet
 };
 
 /// An mbarrier. The phase is the number of phases that are complete.
@@ -80,8 +81,8 @@ struct Mbarrier {
   const void* expect_pc = nullptr;  ///< of the latest announcement
   std::vector<std::shared_ptr<BulkCopy>> in_flight;
   std::vector<std::shared_ptr<BulkCopy>> landed;  ///< with the last phase
-  Clock gathered;  ///< what those who have arrived know
-  Clock complete;  ///< the same when the last phase was complete
+  Clock gathered;                                 ///< what those who have arrived know
+  Clock complete;                                 ///< the same when the last phase was complete
 
   std::int64_t bytes_in_flight() const {
     std::int64_t sum = 0;

@@ -2,7 +2,9 @@
 /// How far a thread has waited for its asynchronous copies.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace gpusim {
 
@@ -17,10 +19,17 @@ struct CopyClock {
   const void* wait_pc = nullptr;                   ///< of the last wait
   const void* early_barrier = nullptr;             ///< of a __syncthreads() right before it
 
+  struct Wait {
+    std::uint32_t covers;
+    const void* pc;
+  };
+  std::vector<Wait> waits;  ///< those that have covered more groups than any before
+
   /// @param barrier  of the last __syncthreads(), if no access has followed it
   void wait(std::uint32_t covers, const void* pc, const void* barrier) {
     if (covers >= covered) {
       covered_twice = covered;
+      note(covers, pc);
       covered = covers;
     } else if (covers > covered_twice) {
       covered_twice = covers;
@@ -28,6 +37,23 @@ struct CopyClock {
     begun_at_wait = begun;
     wait_pc = pc;
     early_barrier = barrier;
+  }
+
+  /// The wait that was the first to cover a group.
+  const void* first_wait_for(std::uint32_t group) const {
+    const auto wait = std::upper_bound(waits.begin(), waits.end(), group,
+                                       [](std::uint32_t g, const Wait& w) { return g < w.covers; });
+    return wait == waits.end() ? nullptr : wait->pc;
+  }
+
+ private:
+  void note(std::uint32_t covers, const void* pc) {
+    if (covers == covered) return;
+    if (!waits.empty() && waits.back().pc == pc) {  // mostly the same one, in a loop
+      waits.back().covers = covers;
+    } else {
+      waits.push_back({covers, pc});
+    }
   }
 };
 

@@ -18,6 +18,8 @@ bool is_debugging() {
   return debugging;
 }
 
+std::set<FindingKey> Announcer::announced_;
+
 void Announcer::announce(const FindingKey& key, const Example& example) {
   FindingKey both_ways{.kind = key.kind, .space = key.space, .rule = key.rule};
   std::tie(both_ways.pc, both_ways.rival_pc) = std::minmax(key.pc, key.rival_pc);

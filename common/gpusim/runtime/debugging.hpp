@@ -23,7 +23,7 @@ class Announcer {
   void announce(const FindingKey& key, const Example& example);
 
  private:
-  std::set<FindingKey> announced_;
+  static std::set<FindingKey> announced_;  // one thread of the program runs at a time
 };
 
 }  // namespace gpusim

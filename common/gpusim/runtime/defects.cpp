@@ -73,12 +73,16 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
   side(rival_first);
   out << " and ";
   side(!rival_first);
-  out << "\n    " << (key.space == Space::kShared ? "shared" : "global") << " memory, " << e.place;
+  out << "\n    " << (key.space == Space::kGlobal ? "global" : "shared") << " memory, " << e.place;
+  if (e.block != e.rival_block && key.space != Space::kGlobal) {
+    out << e.note << ": no barrier of the cluster between the two";
+    return out.str();
+  }
   if (e.block != e.rival_block) {
     out << ": blocks are not ordered; use an atomic operation";
     return out.str();
   }
-  out << " in block " << triple(e.grid.at(e.block)) << ": ";
+  out << (e.note.empty() ? " in block " + triple(e.grid.at(e.block)) : e.note) << ": ";
   out << (reason.empty() ? what_is_missing(key, e, line_of) : reason);
   return out.str();
 }
@@ -109,19 +113,19 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
         break;
       }
       out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place;
+          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place << e.note;
       break;
     case DefectKind::kMisaligned:
       out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place
+          << key.bytes << " bytes at " << line << who << "\n    address is " << e.place << e.note
           << ", not a multiple of " << key.bytes;
       break;
     case DefectKind::kUninitializedRead:
       out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes
-          << " bytes at " << line << who << "\n    address is " << e.place << ", which nothing has written";
+          << " bytes at " << line << who << "\n    address is " << e.place << e.note
+          << ", which nothing has written";
       break;
-    case DefectKind::kBarrierDivergence:
-      return extra.empty() ? describe_divergence(key, e, line_of) : extra;
+    case DefectKind::kBarrierDivergence: return extra.empty() ? describe_divergence(key, e, line_of) : extra;
     case DefectKind::kUnsupported:
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
@@ -131,9 +135,10 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
   return out.str();
 }
 
-std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames& names) {
+std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames& names,
+                    const ThreadNumbers& numbers) {
   if (!piece.variable.empty()) {
-    const std::string name = names.element(piece.pc, piece.variable, piece.offset, piece.bytes);
+    const std::string name = names.element(piece.pc, piece.variable, piece.offset, piece.bytes, numbers);
     return name.empty() ? piece.text : name;
   }
   if (piece.pc == 0) return piece.text;
@@ -218,11 +223,14 @@ std::vector<Defect> Findings::describe() const {
         seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, defects.size());
     if (is_new) {
       Example example = entry.example;
-      const std::string element = names.element(key.pc, example.variable, example.offset, example.bytes);
+      const ThreadNumbers numbers{example.block_dim.at(std::uint64_t(example.thread)), example.block_dim,
+                                  example.parameters};
+      const std::string element =
+          names.element(key.pc, example.variable, example.offset, example.bytes, numbers);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
       std::string extra;
       for (const auto* pieces : {&example.message, &example.reason}) {
-        for (const Piece& piece : *pieces) extra += text_of(piece, line_of, names);
+        for (const Piece& piece : *pieces) extra += text_of(piece, line_of, names, numbers);
       }
       defects.push_back({key.kind, describe_one(key, example, line_of, extra), entry.count});
     } else {

@@ -11,23 +11,12 @@
 
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
+#include "gpusim/runtime/dim3.hpp"
 #include "gpusim/runtime/whereabouts.hpp"
 
 namespace gpusim {
 
 inline constexpr const char* kMargin = "========= ";  ///< of each line of a report
-
-struct Dim3 {
-  unsigned x = 1, y = 1, z = 1;
-  std::uint64_t volume() const { return std::uint64_t(x) * y * z; }
-  /// The index with the number `linear` in a box of this size, x fastest.
-  Dim3 at(std::uint64_t linear) const {
-    return {unsigned(linear % x), unsigned(linear / x % y), unsigned(linear / x / y)};
-  }
-};
-
-/// "(5,0,0)"
-std::string triple(const Dim3& d);
 
 /// The position of an address relative to [begin, end): `byte 12 of "K"`, `4 bytes after the end of "K" (65536 bytes)`.
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
@@ -86,14 +75,16 @@ struct Example {
   int thread = 0;  ///< linear index in the block
   int rival_thread = 0;
   Dim3 grid, block_dim;
-  std::uintptr_t address = 0;         ///< global: the address
-  std::string place;                  ///< its position in words: `byte 192 of "partials"`
-  std::string variable;               ///< of shared memory, if the address is in one
-  std::size_t offset = 0, bytes = 0;  ///< of the address in the variable, of the variable
-  std::string detail;                 ///< divergence: the beginning; unsupported, index: the second line
-  std::int64_t index = 0;             ///< out of bounds of an array that has a detail
-  std::vector<Piece> message;         ///< misuse: the second line; divergence: all of the text, if it is not empty
-  std::vector<Piece> reason;          ///< races: what is missing between the two, if it is not empty
+  std::uintptr_t address = 0;            ///< global: the address
+  std::string place;                     ///< its position in words: `byte 192 of "partials"`
+  std::string note;                      ///< which follows it, where more is to be said
+  std::string variable;                  ///< of shared memory, if the address is in one
+  std::size_t offset = 0, bytes = 0;     ///< of the address in the variable, of the variable
+  std::vector<std::int64_t> parameters;  ///< of the kernel; 0 for those that are no integers
+  std::string detail;                    ///< divergence: the beginning; unsupported, index: the second line
+  std::int64_t index = 0;                ///< out of bounds of an array that has a detail
+  std::vector<Piece> message;  ///< misuse: the second line; divergence: all of the text, if it is not empty
+  std::vector<Piece> reason;   ///< races: what is missing between the two, if it is not empty
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
   // Races with an asynchronous copy; return addresses, or 0.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/session.hpp"
@@ -51,7 +52,9 @@ class Pool {
   }
 
   std::size_t run(const device::Launch& launch) {
-    const std::uint64_t blocks = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+    const device::Index c = launch.cluster;
+    const std::uint64_t blocks =
+        std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z / (c.x == 0 ? 1 : c.x * c.y * c.z);
     std::unique_lock lock(mutex_);
     if (std::uint64_t(next_number_) + blocks > 0xffffffffu) {
       Arena::instance().grid_races().forget_all();
@@ -75,6 +78,7 @@ class Pool {
  private:
   void work() {
     std::unique_ptr<BlockRunner> runner;
+    std::unique_ptr<Cluster> cluster;
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -85,15 +89,27 @@ class Pool {
       lock.unlock();
       std::uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed);
       std::size_t static_bytes = 0;
+      const auto absorb = [&](BlockRunner& by) {
+        static_bytes = std::max(static_bytes, by.static_shared_bytes());
+        by.tally.shared.bytes_per_block = std::int64_t(launch.dynamic_shared_bytes + static_bytes);
+        Session::instance().absorb(by.tally);
+      };
       if (block < blocks_) {
         if (!runner) runner = std::make_unique<BlockRunner>();
-        runner->begin_launch(launch);
-        for (; block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
-          runner->run(launch, block, next_number_ + std::uint32_t(block));
+        if (launch.cluster.x == 0) {
+          runner->begin_launch(launch);
+          for (; block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
+            runner->run(launch, block, next_number_ + std::uint32_t(block));
+          }
+          absorb(*runner);
+        } else {
+          if (!cluster) cluster = std::make_unique<Cluster>(*runner);
+          cluster->begin_launch(launch);
+          for (; block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
+            cluster->run(block, next_number_ + std::uint32_t(block));
+          }
+          for (BlockRunner* by : cluster->blocks()) absorb(*by);
         }
-        static_bytes = runner->static_shared_bytes();
-        runner->tally.shared.bytes_per_block = std::int64_t(launch.dynamic_shared_bytes + static_bytes);
-        Session::instance().absorb(runner->tally);
       }
       lock.lock();
       static_bytes_ = std::max(static_bytes_, static_bytes);
@@ -109,7 +125,7 @@ class Pool {
   std::uint64_t generation_ = 0;
   std::uint32_t next_number_ = 1;
   const device::Launch* launch_ = nullptr;
-  std::uint64_t blocks_ = 0;
+  std::uint64_t blocks_ = 0;      ///< or clusters
   std::size_t static_bytes_ = 0;  ///< of static shared variables that a block of this launch has used
   std::atomic<std::uint64_t> next_block_{0};
 };
@@ -189,14 +205,20 @@ void resolve_reduce(void* const* lanes) {
 int lane() { return current_runner->lane(); }
 unsigned active_lanes() { return current_runner->active_lanes(); }
 
+namespace {
+
+/// Whether the barrier that is called here is the one to skip.
+bool is_skipped(const void* pc) {
+  if (!kBarrierIsNamed) [[likely]]
+    return false;
+  const OutsideKernel outside;
+  return SkippedBarrier::instance().is_at(pc);
+}
+
+}  // namespace
+
 int sync_threads(int value) {
-  if (kBarrierIsNamed) [[unlikely]] {
-    BlockRunner* const runner = current_runner;
-    current_runner = nullptr;  // what follows is not code of the kernel
-    const bool skipped = SkippedBarrier::instance().is_at(GPUSIM_CALLER);
-    current_runner = runner;
-    if (skipped) return value;
-  }
+  if (is_skipped(GPUSIM_CALLER)) return value;
   return current_runner->sync_threads(value, GPUSIM_CALLER);
 }
 
@@ -280,6 +302,15 @@ void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t
 void copy_commit() { current_runner->copy_commit(GPUSIM_CALLER); }
 void copy_wait(int pending) { current_runner->copy_wait(pending, GPUSIM_CALLER); }
 
+int cluster_rank() { return current_runner->cluster_rank(GPUSIM_CALLER); }
+void cluster_arrive() { current_runner->cluster_arrive(GPUSIM_CALLER); }
+void cluster_wait() {
+  if (!is_skipped(GPUSIM_CALLER)) current_runner->cluster_wait(GPUSIM_CALLER);
+}
+void* map_shared_rank(const void* shared, int rank) {
+  return current_runner->map_shared_rank(shared, rank, GPUSIM_CALLER);
+}
+
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (current_runner == nullptr) {
     std::memcpy(to, from, bytes);
@@ -305,7 +336,6 @@ void fill_bytes(void* to, int value, std::size_t bytes) {
     *target = std::byte(value);
   }
 }
-
 
 std::size_t run(const Launch& launch) {
   if (tls_layout().variables.empty()) {

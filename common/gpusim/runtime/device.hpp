@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace gpusim::device {
 
@@ -15,12 +16,15 @@ struct Index {
 /// __syncthreads(). @return the sum of all threads' `value`
 int sync_threads(int value = 0);
 
-/// From kMatrixLoad on, these are instructions that all lanes must execute at the same place in the program. Those of a
-/// warpgroup are issued warp by warp; a kWarpgroupWait may have to wait for the other warps.
+/// kClusterArrive and kClusterWait are instructions that all lanes must execute that have not returned. From kMatrixLoad on:
+/// those that all lanes must execute at the same place in the program. Those of a warpgroup are issued warp by warp; a
+/// kWarpgroupWait may have to wait for the other warps.
 enum class WarpOp : std::uint8_t {
   kSync,
   kShuffle,
   kVote,
+  kClusterArrive,
+  kClusterWait,
   kMatrixLoad,
   kMma,
   kElect,
@@ -78,6 +82,14 @@ void copy_commit();
 /// Waits until at most `pending` of this thread's groups are unfinished.
 void copy_wait(int pending);
 
+/// The number of this block in its cluster.
+int cluster_rank();
+/// The two halves of the cluster's barrier. All lanes of the warp that have not returned execute them together.
+void cluster_arrive();
+void cluster_wait();
+/// The address that a variable of shared memory has in the block with this rank.
+void* map_shared_rank(const void* shared, int rank);
+
 /// memcpy() and memset(), one byte at a time. Outside of kernels they are just that.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
 void fill_bytes(void* to, int value, std::size_t bytes);
@@ -88,7 +100,9 @@ struct Launch {
   std::size_t dynamic_shared_bytes;
   void (*body)(const void* arguments);
   const void* arguments;
-  const void* kernel;  ///< its address
+  const void* kernel;                              ///< its address
+  std::initializer_list<std::int64_t> parameters;  ///< the arguments; 0 for those that are no integers
+  Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
 };
 /// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at most
 std::size_t run(const Launch& launch);

@@ -26,10 +26,16 @@ GridRaces::operator bool() const {
   return all;
 }
 
-/// Keeps the lowest two blocks. Each block is added at most once.
+/// Keeps the lowest two blocks. Each block is added at most once; but the blocks of a cluster, which run one at a time, have
+/// the same number.
 void GridRaces::insert(Cell& cell, std::uint64_t user) const {
+  const auto is_known = [&](std::uint64_t other) {
+    return is_current(other) && User{other}.block() == User{user}.block();
+  };
   std::uint64_t lowest = cell.lowest.load();
-  while (!is_current(lowest) || user < lowest) {
+  for (;;) {
+    if (is_known(lowest)) return;
+    if (is_current(lowest) && lowest < user) break;
     if (cell.lowest.compare_exchange_weak(lowest, user)) {
       if (!is_current(lowest)) return;
       user = lowest;  // which is now the second, or higher
@@ -38,6 +44,7 @@ void GridRaces::insert(Cell& cell, std::uint64_t user) const {
   }
   std::uint64_t second = cell.second.load();
   while (!is_current(second) || user < second) {
+    if (is_known(second)) return;
     if (cell.second.compare_exchange_weak(second, user)) return;
   }
 }

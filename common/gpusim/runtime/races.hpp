@@ -60,7 +60,8 @@ struct Actor {
   /// Epoch (32 bits), time of the warp's last synchronisation (25), warp + 1 (6), 0. With clocks: the warp's tick.
   std::uint64_t tag;
   std::uint64_t reader_tag;  ///< the same for reads; for other accesses, a value that matches nothing
-  const ThreadClocks* clocks;  ///< null: only __syncthreads() and __syncwarp() order the accesses of this block
+  const ThreadClocks*
+      clocks;  ///< null: only __syncthreads() and __syncwarp() order the accesses of this block
 
   Actor(int warp_, std::uint16_t site_, AccessKind kind_, std::uint32_t block_epoch_, std::uint32_t epoch_,
         const WarpClock& clock_, const ThreadClocks* clocks_ = nullptr)
@@ -434,7 +435,8 @@ class RaceShadow {
   std::unique_ptr<Cell[]> byte_cells_;  ///< from the first split on
 
   // See keep_readers().
-  Reserved<std::uint32_t> other_readers_;  ///< by word: of which warps reads_ says more, if it has an other_reader
+  Reserved<std::uint32_t>
+      other_readers_;  ///< by word: of which warps reads_ says more, if it has an other_reader
   std::array<Reserved<Reads>, kMaxWarps> reads_;  ///< by warp and word
 };
 
@@ -455,6 +457,9 @@ class GlobalShadow {
 
   /// The next block starts and reuses the pages of this one.
   void next_block();
+
+  /// Forgets everything, after a block that did not end properly.
+  void reset();
 
  private:
   RaceShadow* take_page(std::size_t number);

@@ -9,8 +9,10 @@
 #include <sstream>
 #include <utility>
 
+#include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
+#include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
 
@@ -85,27 +87,47 @@ void Session::absorb(Tally& tally) {
   SharedCounters& to = report_.shared;
   const SharedCounters& from = tally.shared;
   to.bytes_per_block = std::max(to.bytes_per_block, from.bytes_per_block);
+  to.remote_bytes += from.remote_bytes;
+  to.remote_requests += from.remote_requests;
   to.load_wavefronts += from.load_wavefronts;
   to.load_wavefronts_ideal += from.load_wavefronts_ideal;
   to.store_wavefronts += from.store_wavefronts;
   to.store_wavefronts_ideal += from.store_wavefronts_ideal;
   report_.ops.barriers += tally.ops.barriers;
+  report_.ops.cluster_barriers += tally.ops.cluster_barriers;
   report_.ops.warp_barriers += tally.ops.warp_barriers;
   report_.ops.shuffles += tally.ops.shuffles;
   report_.ops.votes += tally.ops.votes;
   report_.ops.mma += tally.ops.mma;
   report_.ops.wgmma += tally.ops.wgmma;
   report_.ops.mma_units += tally.ops.mma_units;
+  report_.ops.bulk_loads += tally.ops.bulk_loads;
+  report_.ops.bulk_stores += tally.ops.bulk_stores;
+  report_.ops.mbarrier_waits += tally.ops.mbarrier_waits;
+  report_.ops.mbarrier_arrivals += tally.ops.mbarrier_arrivals;
+  report_.ops.named_barriers += tally.ops.named_barriers;
   report_.ops.over_waited += tally.ops.over_waited;
+  for (const auto& [pc, count] : tally.blocks) blocks_[pc] += count;
+  tally.blocks.clear();
   findings_.merge(tally.findings);
+  for (const auto& [wait, count] : tally.early_waits) early_waits_[wait] += count;
+  tally.early_waits.clear();
   suspects_.insert(suspects_.end(), tally.suspects.begin(), tally.suspects.end());
   tally.suspects.clear();
   tally.shared = {};
   tally.ops = {};
 }
 
-std::pair<FindingKey, Example> finding_of(const GridRace& race, const Dim3& grid, const Dim3& block_dim,
-                                          std::uint32_t first_block) {
+std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::Launch& launch,
+                                          std::uint32_t first) {
+  const Dim3 grid{launch.grid.x, launch.grid.y, launch.grid.z};
+  const Dim3 block_dim{launch.block.x, launch.block.y, launch.block.z};
+  const auto block = [&](const User& user) -> std::uint64_t {
+    const std::uint64_t index = user.block() - first;
+    if (launch.cluster.x == 0) return index;
+    const Dim3 cluster{launch.cluster.x, launch.cluster.y, launch.cluster.z};
+    return block_in_grid(grid, cluster, index, user.thread() / kMaxThreads);
+  };
   constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
   const Arena& arena = Arena::instance();
   const std::uintptr_t address = arena.base() + race.offset;
@@ -116,10 +138,10 @@ std::pair<FindingKey, Example> finding_of(const GridRace& race, const Dim3& grid
            .rival_access = kKinds[int(race.one_use)],
            .space = Space::kGlobal,
            .bytes = 4},
-          {.block = race.other.block() - first_block,
-           .rival_block = race.one.block() - first_block,
-           .thread = race.other.thread(),
-           .rival_thread = race.one.thread(),
+          {.block = block(race.other),
+           .rival_block = block(race.one),
+           .thread = race.other.thread() % kMaxThreads,
+           .rival_thread = race.one.thread() % kMaxThreads,
            .grid = grid,
            .block_dim = block_dim,
            .address = address,
@@ -130,12 +152,10 @@ std::pair<FindingKey, Example> finding_of(const GridRace& race, const Dim3& grid
 void Session::settle_grid_races(const device::Launch& launch, std::uint32_t first_block) {
   const std::lock_guard lock(mutex_);
   Arena& arena = Arena::instance();
-  const Dim3 grid{launch.grid.x, launch.grid.y, launch.grid.z};
-  const Dim3 block_dim{launch.block.x, launch.block.y, launch.block.z};
   std::sort(suspects_.begin(), suspects_.end());
   for (const std::uintptr_t suspect : suspects_) {
     for (const GridRace& race : arena.grid_races().conflicts(suspect)) {
-      auto [key, example] = finding_of(race, grid, block_dim, first_block);
+      auto [key, example] = finding_of(race, launch, first_block);
       if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
     }
     arena.grid_races().settle(suspect);
@@ -195,6 +215,12 @@ Report Session::take() {
     for (Defect& defect : findings_.describe()) report.defects.push_back(std::move(defect));
   }
   findings_ = {};
+  std::vector<std::uintptr_t> waits;
+  for (const auto& [wait, count] : early_waits_) waits.push_back(wait);
+  const auto lines = source_lines(waits);
+  for (const auto& [wait, count] : early_waits_) report.early_waits[lines.at(wait).text] += count;
+  early_waits_.clear();
+  report.blocks_of_function = by_function(std::exchange(blocks_, {}));
   return report;
 }
 

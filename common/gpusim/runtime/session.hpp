@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -11,12 +12,13 @@
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/grid_races.hpp"
+#include "gpusim/runtime/profile.hpp"
 
 namespace gpusim {
 
-/// A race between two blocks of a launch. @param first_block  the number of the launch's first block
-std::pair<FindingKey, Example> finding_of(const GridRace& race, const Dim3& grid, const Dim3& block_dim,
-                                          std::uint32_t first_block);
+/// A race between two blocks of a launch, or of two clusters. @param first  the number of the launch's first block or cluster
+std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::Launch& launch,
+                                          std::uint32_t first);
 
 class Session {
  public:
@@ -36,7 +38,9 @@ class Session {
 
   std::mutex mutex_;
   Report report_;  ///< its defects: those of account(); the others are in findings_
+  BlockCounts blocks_;
   Findings findings_;
+  std::map<std::uintptr_t, std::int64_t> early_waits_;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects_;
 };
 

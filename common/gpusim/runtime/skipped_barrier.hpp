@@ -1,5 +1,5 @@
 /// @file
-/// A __syncthreads() that is skipped at run time, to see whether a kernel needs it.
+/// A __syncthreads(), or a wait of a cluster's barrier, that is skipped at run time, to see whether a kernel needs it.
 #pragma once
 
 #include <atomic>

@@ -55,9 +55,12 @@ std::string with_callers(const std::vector<std::string>& lines) {
   return text + (lines.size() > 1 ? ")" : "");
 }
 
-/// "int gpusim::shuffle<int>(unsigned, int)" -> "shuffle"
+/// "int gpusim::shuffle[abi:device]<int>(unsigned, int)" -> "shuffle"
 std::string bare_name(const std::string& function) {
-  const std::string name = function.substr(0, function.find_first_of("<("));
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  const std::size_t anonymous = function.rfind(kAnonymous, function.find('<'));
+  const std::size_t begin = anonymous == std::string::npos ? 0 : anonymous + kAnonymous.size();
+  const std::string name = function.substr(begin, function.find_first_of("<([", begin) - begin);
   return name.substr(name.find_last_of(" :") + 1);
 }
 
@@ -150,34 +153,54 @@ void add_call(Calls& place, const std::string& function, std::string at) {
   }
 }
 
+/// Calls f(return address, function, "/path/kernel.cuh:48") for what addr2line knows of each address, the innermost inlined
+/// function first.
+template <class F>
+void for_each_frame(std::span<const std::uintptr_t> return_addresses, F&& f) {
+  constexpr std::size_t kMost = 4096;  // addresses that fit into a command
+  const Executable exe = executable();
+  for (std::size_t first = 0; first < return_addresses.size(); first += kMost) {
+    std::ostringstream command;
+    command << "addr2line -a -i -f -C -e /proc/" << getpid() << "/exe" << std::hex;
+    for (const std::uintptr_t pc :
+         return_addresses.subspan(first, std::min(kMost, return_addresses.size() - first))) {
+      command << " 0x" << pc - exe.base - 1;  // the call is before its return address
+    }
+    command << " 2>/dev/null";
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.str().c_str(), "r"), &pclose);
+    if (!pipe) return;
+    std::uintptr_t pc = 0;
+    std::string function;
+    while (const std::optional<std::string> line = read_line(pipe.get())) {
+      if (line->starts_with("0x")) {
+        pc = std::strtoull(line->c_str(), nullptr, 16) + exe.base + 1;
+        function.clear();
+      } else if (pc != 0 && function.empty()) {
+        function = *line;
+      } else if (pc != 0) {
+        f(pc, function, *line);
+        function.clear();
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::uintptr_t>& return_addresses) {
   std::unordered_map<std::uintptr_t, Calls> places;
-  if (return_addresses.empty()) return places;
-  const Executable exe = executable();
-  std::ostringstream command;
-  command << "addr2line -a -i -f -C -e /proc/" << getpid() << "/exe" << std::hex;
-  for (std::uintptr_t pc : return_addresses) {
-    command << " 0x" << pc - exe.base - 1;  // the call is before its return address
-  }
-  command << " 2>/dev/null";
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.str().c_str(), "r"), &pclose);
-  if (!pipe) return places;
-  Calls* place = nullptr;
-  std::string function;
-  while (const std::optional<std::string> line = read_line(pipe.get())) {
-    if (line->starts_with("0x")) {
-      place = &places[std::strtoull(line->c_str(), nullptr, 16) + exe.base + 1];
-      function.clear();
-    } else if (place != nullptr && function.empty()) {
-      function = *line;
-    } else if (place != nullptr) {
-      add_call(*place, function, *line);
-      function.clear();
-    }
-  }
+  for_each_frame(return_addresses, [&](std::uintptr_t pc, const std::string& function,
+                                       const std::string& at) { add_call(places[pc], function, at); });
   return places;
+}
+
+std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
+    const std::vector<std::uintptr_t>& return_addresses) {
+  std::unordered_map<std::uintptr_t, std::vector<std::string>> functions;
+  for_each_frame(return_addresses, [&](std::uintptr_t pc, const std::string& function, const std::string&) {
+    functions[pc].push_back(bare_name(function));
+  });
+  return functions;
 }
 
 std::unordered_map<std::uintptr_t, SourceLine> source_lines(

@@ -20,6 +20,10 @@ struct Calls {
 /// The places of return addresses that have debug information.
 std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::uintptr_t>& return_addresses);
 
+/// The functions around return addresses, without namespace and template arguments: the innermost inlined one first.
+std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
+    const std::vector<std::uintptr_t>& return_addresses);
+
 /// A place in words.
 struct SourceLine {
   std::string

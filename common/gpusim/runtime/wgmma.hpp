@@ -57,12 +57,19 @@ void widen_chunk(const void* chunk, device::MmaType type, bool mn_major, int row
 /// Widens the registers of a lane into the warp's 16 rows of A.
 void widen_registers(const std::uint32_t (&registers)[4], device::MmaType type, int lane, float* rows);
 
-/// d += a * b for the 16 rows of a warp. Products of 16-bit numbers are exact in fp32, up to underflow of bf16. They are
-/// added to d one after the other, in the order of k, each sum rounded to nearest even. A GPU sums in another order, and
-/// truncates.
+/// For each number the exponent that a product aligns it by: that of its leading bit, but of a subnormal number that of the
+/// smallest normal one.
+using Exponents = std::array<std::int16_t, kWgmmaK * kMostWgmmaColumns>;
+void find_exponents(const float* values, std::size_t count, device::MmaType type, Exponents& exponents);
+
+/// d += a * b for the 16 rows of a warp, to the bit as an H100 and an H200 do it. For each element of d: the 16 products are
+/// exact; they and d are aligned to the largest of their exponents, 25 binary places are kept, the rest is cut off; the sum
+/// of these is exact, and is cut off to 24 bits. (Exponents of products are sums of exponents: 1.5 * 1.5 has exponent 0.)
 ///
 /// @param a  [16][16]    @param b  [16][n]    @param d  [16][n]    @param n  a multiple of 8
-void multiply_rows(const float* a, const float* b, float* d, int n);
+/// @param a_exponents, b_exponents  see find_exponents
+void multiply_rows(const float* a, const std::int16_t* a_exponents, const float* b,
+                   const std::int16_t* b_exponents, float* d, int n);
 
 /// Row and column of an accumulator in the 16 rows of its warp.
 constexpr int accumulator_row(int lane, int i) { return lane / 4 + 8 * (i / 2 % 2); }

@@ -64,7 +64,7 @@ std::string describe(const std::vector<Group>& groups, const std::string& what,
                      const std::function<SourceLine(std::uintptr_t)>& line_of) {
   const unsigned mask = groups.front().where.mask;
   const auto words = [&](const Group& group, bool many) {
-    if (&group == &groups.front() && group.where.state == Whereabouts::State::kWaits)
+    if (group.where == groups.front().where && group.where.state == Whereabouts::State::kWaits)
       return std::string(many ? "wait there" : "waits there");
     return predicate(group.where, mask, many, line_of(group.where.pc));
   };
@@ -74,13 +74,14 @@ std::string describe(const std::vector<Group>& groups, const std::string& what,
     if (done[i]) continue;
     std::vector<int> members;
     for (std::size_t j = i; j < groups.size(); ++j) {  // several instructions may have the same line
-      if (words(groups[j], true) != words(groups[i], true)) continue;
+      if (groups[j].of != groups[i].of || words(groups[j], true) != words(groups[i], true)) continue;
       done[j] = true;
       members.insert(members.end(), groups[j].members.begin(), groups[j].members.end());
     }
     std::sort(members.begin(), members.end());
     const bool many = members.size() > 1;
-    text += "\n    " + what + (many ? "s " : " ") + list(members, name_of) + " " + words(groups[i], many);
+    text += "\n    " + what + (many ? "s " : " ") + list(members, name_of) + groups[i].of + " " +
+            words(groups[i], many);
   }
   return text;
 }

@@ -22,8 +22,9 @@ struct Whereabouts {
     kExecuted,  ///< has executed the operation, which does not wait
   };
   State state = State::kReturned;
-  std::uintptr_t pc = 0;  ///< kWaits, kExecuted: of the call; kRuns: of the basic block; kPassed: of its latest access
-  unsigned mask = 0;      ///< of the operation of a warp
+  std::uintptr_t pc =
+      0;  ///< kWaits, kExecuted: of the call; kRuns: of the basic block; kPassed: of its latest access
+  unsigned mask = 0;  ///< of the operation of a warp
 
   auto operator<=>(const Whereabouts&) const = default;
 };
@@ -32,6 +33,7 @@ struct Whereabouts {
 struct Group {
   Whereabouts where;
   std::vector<int> members;
+  std::string of = {};  ///< " of block (1,0,0)" if the report is about several blocks
 };
 
 /// {0, 1, 2, 5} -> "0 to 2 and 5". Of many ranges, only the first are listed.

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "cuda_runtime_api.h"
@@ -36,8 +39,16 @@
 namespace gpusim::device {
 
 /// Refuses what a real device would refuse, then runs the grid.
+///
+/// @param integers  the arguments; 0 for those that are no integers
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*body)(const void*),
-                   const void* arguments);
+                   const void* arguments, std::initializer_list<std::int64_t> integers);
+
+template <class T>
+std::int64_t integer_or_zero(const T& x) {
+  if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) return std::int64_t(x);
+  return 0;
+}
 
 }  // namespace gpusim::device
 
@@ -53,7 +64,11 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     const Call& c = *static_cast<const Call*>(data);
     std::apply(c.kernel, c.arguments);  // a copy of the arguments for every thread
   };
-  return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel), body, &call);
+  const auto launch = [&](const Params&... arguments) {
+    return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel), body, &call,
+                                  {gpusim::device::integer_or_zero(arguments)...});
+  };
+  return std::apply(launch, call.arguments);
 }
 
 template <class T>

@@ -19,6 +19,7 @@ enum cudaError_t : int {
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotSupported = 801,
+  cudaErrorInvalidClusterSize = 912,
 };
 using cudaError = cudaError_t;
 
@@ -55,7 +56,7 @@ enum cudaDeviceAttr {
 };
 
 /// What the simulator claims to be: the device that GPUSIM_DEVICE names. By default this is a device of compute capability
-/// 8.0 with the sizes of an H100, so that a kernel that asks for the number of multiprocessors makes the same grid
+/// 9.0 with the sizes of an H100, so that a kernel that asks for the number of multiprocessors makes the same grid
 /// everywhere.
 struct cudaDeviceProp {
   char name[256];
@@ -83,7 +84,22 @@ inline constexpr unsigned int cudaStreamNonBlocking = 1;
 inline constexpr unsigned int cudaEventDefault = 0;
 inline constexpr unsigned int cudaEventDisableTiming = 2;
 
-struct cudaLaunchAttribute;
+/// Of the attributes of a launch, the simulator knows clusters.
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeIgnore = 0,
+  cudaLaunchAttributeClusterDimension = 4,
+};
+union cudaLaunchAttributeValue {
+  char pad[64];
+  struct {
+    unsigned int x, y, z;
+  } clusterDim;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+
 struct cudaLaunchConfig_t {
   dim3 gridDim;
   dim3 blockDim;

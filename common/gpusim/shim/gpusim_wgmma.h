@@ -51,29 +51,19 @@ inline constexpr device::ProductShape kProduct = {
     std::is_same_v<T, __half> ? device::MmaType::kFloat16 : device::MmaType::kBFloat16, kTransposedA,
     kTransposedB};
 
-/// wgmma.mma_async.sync.aligned.m64n{2 * kSize}k16, A in shared memory
-template <class T, bool kTransposedA, bool kTransposedB, int kSize>
-GPUSIM_INLINE void wgmma(float (&d)[kSize], std::uint64_t a, std::uint64_t b, bool add) {
-  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
-  static_assert(kSize % 4 == 0 && kSize <= 128, "n is 8, 16, .. 256");
-  device::wgmma(kProduct<T, kTransposedA, kTransposedB>, d, kSize, a, b, add);
-}
-/// The same, A in registers
-template <class T, bool kTransposedB, int kSize>
-GPUSIM_INLINE void wgmma(float (&d)[kSize], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
-  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
-  static_assert(kSize % 4 == 0 && kSize <= 128, "n is 8, 16, .. 256");
-  device::wgmma(kProduct<T, false, kTransposedB>, d, kSize, a, b, add);
-}
-
-/// d = a * b, or d += a * b, by type
+/// wgmma.mma_async.sync.aligned.m64n{2 * kSize}k16, A in shared memory: d = a * b, or d += a * b
 template <class T, bool kAdd, bool kTransposedA, bool kTransposedB, int kSize>
 GPUSIM_INLINE void wgmma(float (&d)[kSize], std::uint64_t a, std::uint64_t b) {
-  wgmma<T, kTransposedA, kTransposedB>(d, a, b, kAdd);
+  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
+  static_assert(kSize % 4 == 0 && kSize <= 128, "n is 8, 16, .. 256");
+  device::wgmma(kProduct<T, kTransposedA, kTransposedB>, d, kSize, a, b, kAdd);
 }
+/// The same, A in registers
 template <class T, bool kAdd, bool kTransposedB, int kSize>
 GPUSIM_INLINE void wgmma(float (&d)[kSize], const std::uint32_t (&a)[4], std::uint64_t b) {
-  wgmma<T, kTransposedB>(d, a, b, kAdd);
+  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
+  static_assert(kSize % 4 == 0 && kSize <= 128, "n is 8, 16, .. 256");
+  device::wgmma(kProduct<T, false, kTransposedB>, d, kSize, a, b, kAdd);
 }
 
 }  // namespace gpusim::ptx

@@ -13,7 +13,7 @@ from .. import checking, diagnosis, exercises, opens, project, setup, trials
 from ..console import Console, LearnError
 from ..counts import COUNTS
 from .run import refuse_json, write_json, write_whole
-from .start import add_chapter
+from .start import add_chapter, exercise_number
 
 HELP = "build and test your file: which exercise is wrong, and how"
 SIM = "sim"  # the preset whose simulator finds the faulty exercise
@@ -21,6 +21,13 @@ SIM = "sim"  # the preset whose simulator finds the faulty exercise
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
+    parser.add_argument(
+        "exercise",
+        nargs="?",
+        type=exercise_number,
+        metavar="K",
+        help="only this exercise, on the simulator, whatever the others are; default: all",
+    )
     setup.add_preset(parser)
     setup.add_no_install(parser)
     parser.add_argument(
@@ -164,9 +171,12 @@ def show_failure(
             console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
         stops = finding.kind == "crash" or finding.kind in diagnosis.DEFECTS
-        # A program with blanks may never get to what is wrong if the others are solved.
-        if stops and checking.BLANK not in verdict.exercises.values():
-            options = f"--exercise --variant {finding.variant} {finding.arguments}"
+        states = verdict.exercises
+        is_alone = states.get(number) == checking.WRONG  # the others were solved
+        # A program with blanks may never get to what is wrong outside of them.
+        if stops and (is_alone or checking.BLANK not in states.values()):
+            what = f"--answer {number}" if is_alone else "--exercise"
+            options = f"{what} --variant {finding.variant} {finding.arguments}"
             console.say(f"gdb:   ./learn debug {exercise.number} {options}")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
@@ -210,6 +220,8 @@ def show_pass(
         f"{variants} variants on {len(exercise.inputs)} inputs",
         "green",
     )
+    for number, note in verdict.notes.items():
+        console.wrap(note, f"exercise {number}: ", style="yellow")
     console.say("\n".join(lines))
     show_evidence(console, exercise, verdict)
 
@@ -287,25 +299,52 @@ def report(
     return verdict
 
 
+def report_one(
+    console: Console,
+    build: Path,
+    exercise: exercises.Exercise,
+    simulator: Callable[[], Path | None],
+    number: int,
+) -> checking.Verdict:
+    """Checks one exercise, with the solutions of all others, and shows the result, which is not stored."""
+    sim = simulator()
+    if not sim:
+        raise LearnError(f"./learn check {exercise.number} checks all of them", 3)
+    verdict = checking.check_one(console, build, sim, exercise, number)
+    if not verdict.passed:
+        show_failure(console, exercise, verdict)
+        return verdict
+    console.say(f"exercise {number} of chapter {exercise.number} is right", "green")
+    console.say(f"next:  all exercises: ./learn check {exercise.number}")
+    return verdict
+
+
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     exercise.own_copy()  # LearnError if the chapter is not started
     refuse_json(args.json)
-    preset = setup.prepare(console, args)
+    preset = setup.prepare(console, args, chapters=[exercise.chapter])
     build = configured(console, preset)
 
     def simulator() -> Path | None:
         if not preset.startswith("cuda"):
             return build
-        console.say(
-            "wrong on the GPU: looking for the reason with the simulator", "dim"
-        )
+        if args.exercise is None:
+            console.say(
+                "wrong on the GPU: looking for the reason with the simulator", "dim"
+            )
         try:
             return configured(console, SIM)
         except LearnError as error:  # report what the GPU shows
             console.say(f"there is no simulator here: {error}", "yellow")
             return None
 
+    if args.exercise is not None:
+        exercise.region(args.exercise)  # LearnError if there is none
+        verdict = report_one(console, build, exercise, simulator, args.exercise)
+        if args.json:
+            write_json(args.json, verdict.summary())
+        return 0 if verdict.passed else 1
     verdict = report(console, build, exercise, simulator)
     if args.json:
         text = exercise.result_file(build).read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from .. import exercises, machine, packages, project, setup
+from .. import exercises, machine, packages, project, regions, setup, trials
 from ..console import Console, LearnError
 from .profile import SIM
 
@@ -23,6 +23,12 @@ def add_own(parser: argparse.ArgumentParser) -> None:
         "--exercise",
         action="store_true",
         help="debug your own kernels, from exercises/",
+    )
+    parser.add_argument(
+        "--answer",
+        type=int,
+        metavar="N",
+        help="debug your answer to exercise N, with the solutions of all others, as check tests it",
     )
     parser.add_argument(
         "--break",
@@ -50,11 +56,34 @@ def command_of(program: Path, places: list[str], options: list[str]) -> list[str
     ]
 
 
+def build_answer(
+    console: Console, exercise: exercises.Exercise, number: int, options: str
+) -> Path:
+    """Builds the program that `check` tests one answer with, for an input in the options or else for all of its inputs."""
+    exercise.region(number)  # LearnError if there is none
+    copy, shown = exercise.own_copy(), project.shown(exercise.folder)
+    alone = regions.alone(copy, exercise.regions, shown, number)
+    source = exercise.chapter.path
+    texts = regions.for_debugger(alone, exercise.regions, exercise.folder, source)
+    setup.build(console, SIM, [exercise.chapter.executable])
+    build = project.build_folder(SIM)
+    folder = build / "debug" / f"{exercise.chapter.name}_{number}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    bench = trials.Workbench(build, exercise.chapter, debug=True)
+    inputs = [line for line in exercise.inputs if line in options] or exercise.inputs
+    try:
+        return bench.program(texts, folder, inputs)
+    except trials.CompileError as error:
+        said = f"your answer to exercise {number} does not compile: ./learn check {exercise.number} says why"
+        raise LearnError(said, 1) from error
+
+
 def main(console: Console, args: argparse.Namespace) -> int:
     """Builds the program with local variables, and becomes gdb."""
     chapter = project.select([args.chapter])[0]
     target = chapter.executable
-    if args.exercise:
+    if args.exercise or args.answer is not None:
         exercise = exercises.select_one(args.chapter)
         exercise.own_copy()  # LearnError if the chapter is not started
         target = exercise.target
@@ -63,8 +92,12 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if not shutil.which("gdb"):
         raise LearnError("gdb is not in PATH: ./learn debug needs it", 3)
     machine.require_toolchain()
-    setup.build(console, SIM, [f"{target}_debug"])
-    program = project.build_folder(SIM) / "bin" / f"{target}_debug"
+    if args.answer is not None:
+        options = shlex.join(args.options)
+        program = build_answer(console, exercise, args.answer, options)
+    else:
+        setup.build(console, SIM, [f"{target}_debug"])
+        program = project.build_folder(SIM) / "bin" / f"{target}_debug"
     command = command_of(program, args.places, args.options)
     console.say(shlex.join(command), "bold")
     sys.stdout.flush()

@@ -31,13 +31,9 @@ def open_exercise(exercise: exercises.Exercise) -> int | None:
     if result and result.get("exercise"):
         return result["exercise"]
     try:
-        where = exercise.own_places()
+        return next(iter(exercise.blanks()), 1)
     except regions.RegionError:
         return 1
-    for region in exercise.regions:
-        if regions.same_code(where[region.number].lines, region.stub):
-            return region.number
-    return 1
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
@@ -71,7 +67,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
         with file.open("a", encoding="utf-8") as stream:
             stream.write(f"{rest[0]}\n")
     if len(rest) > 1:
-        more = f"{len(rest) - 1} more: ./learn hint {exercise.number} {number}"
+        left = f"{len(rest) - 1} more hint{'s' if len(rest) > 2 else ''}"
+        more = f"{left}; the next one: ./learn hint {exercise.number} {number}"
     else:
         more = f"no more hints; the answer: ./learn solution {exercise.number} {number}"
     console.say(more, "dim")

@@ -137,23 +137,46 @@ def offset(places: list[list[int]]) -> Callable[[int, int], int]:
     return lambda row, col: places[row][col]
 
 
+def outside_in_words(rows: list[list[int]]) -> str:
+    """The lanes that give rows outside of the 16 x 16 tile, which the table does not show."""
+    lanes = [
+        lane
+        for lane, (row, col) in enumerate(rows)
+        if not (0 <= row < 16 and 0 <= col <= 8)
+    ]
+    if not lanes:
+        return ""
+    who = f"lane {lanes[0]} gives" if len(lanes) == 1 else f"{len(lanes)} lanes give"
+    example = "" if len(lanes) == 1 else f", lane {lanes[0]} for example"
+    where = f"({rows[lanes[0]][0]}, {rows[lanes[0]][1]})"
+    return (
+        f"not in the table: {who} a place outside of the 16 x 16 tile{example}: {where}"
+    )
+
+
 def show_rows(console: Console, which: maps.Rows, right: list, own: list) -> None:
     pair, load = ("row", "ldmatrix")
     if which.transposed:
         pair, load = ("column", "ldmatrix_transposed")
-    text = f"a cell: the lane.register of two elements of a {pair} after {load}; * another, + several, - none"
+    text = (
+        f"5.1 means: after {load}, register 1 of lane 5 holds these two neighbouring elements of a {pair}. "
+        "* another lane or register should, + several do (the first is shown), - none does"
+    )
     console.wrap(text, GAP, style="dim")
     places = [
         fragment_maps.received(address(rows), which.transposed) for rows in (right, own)
     ]
     tables = (held_cells(each, places[0], which.transposed) for each in places)
     say_tables(console, *tables, (2, 1) if which.transposed else (1, 2))
+    if outside := outside_in_words(own):
+        console.wrap(outside, GAP)
 
 
 def show_layout(console: Console, which: maps.Layout, right: dict, own: dict) -> None:
     cols = which.shown(own)
     text = (
-        "a cell: the group of four banks that a chunk of a row is in; * another place"
+        "a number: which of the 8 groups of four banks holds this chunk (8 elements, 16 bytes) of this row. "
+        "* the chapter puts it elsewhere"
     )
     console.wrap(text, GAP, style="dim")
     tables = (chunk_cells(each[cols], right[cols], int(cols)) for each in (right, own))
@@ -161,13 +184,29 @@ def show_layout(console: Console, which: maps.Layout, right: dict, own: dict) ->
 
 
 def show_copies(console: Console, which: maps.Copies, right: list, own: list) -> None:
-    text = "a cell: row,column of the 16 bytes that a chunk of the tile gets; * another, - nothing"
+    text = (
+        "2,8 means: this chunk of the tile gets the 16 bytes from row 2, column 8 of the matrix. "
+        "* it should get others, - it gets nothing"
+    )
     console.wrap(text, GAP, style="dim")
     tables = (copied_cells(each, right) for each in (right, own))
     say_tables(console, *tables, (1, 8))
 
 
-SHOW = {maps.Rows: show_rows, maps.Layout: show_layout, maps.Copies: show_copies}
+def show_elements(
+    console: Console, which: maps.Elements, right: dict, own: dict
+) -> None:
+    for call, elements in right.items():
+        problems = which.problems(elements, own[call])
+        console.wrap("; ".join(problems) or "right", f"{GAP}{call}: ", style="dim")
+
+
+SHOW = {
+    maps.Rows: show_rows,
+    maps.Layout: show_layout,
+    maps.Copies: show_copies,
+    maps.Elements: show_elements,
+}
 
 
 def picture(which: maps.Map, right: list | dict, own: list | dict) -> str:
@@ -230,6 +269,7 @@ def look(
         pair = values.right[which.name], values.own[which.name]
         SHOW[type(which)](console, which, *pair)
         console.say()
+    filled = [which for which in filled if not isinstance(which, maps.Elements)]
     if filled:
         files = draw(project.ROOT / "build" / "look" / exercise.number, filled, values)
         console.wrap(", ".join(files), "pictures:  ")

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import checking, diagnosis, exercises, phases, setup, trials
+from .. import checking, diagnosis, exercises, phases, regions, setup, trials
 from ..console import Console, LearnError
 from . import check
 from .run import refusal, refuse_json, show_help, write_json
@@ -108,11 +108,30 @@ def run(
     return status, data
 
 
+def say_blanks(console: Console, exercise: exercises.Exercise) -> None:
+    """Says which exercises are blank, so that their numbers are not taken for the learner's."""
+    try:
+        blank = [str(number) for number in exercise.blanks()]
+    except regions.RegionError:
+        return
+    if blank:
+        what = "exercise" if len(blank) == 1 else "exercises"
+        verb = "is" if len(blank) == 1 else "are"
+        *others, last = blank
+        numbers = f"{', '.join(others)} and {last}" if others else last
+        console.wrap(
+            f"{what} {numbers} {verb} still blank: what needs them is wrong",
+            "note:  ",
+            style="yellow",
+        )
+
+
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     exercise.own_copy()  # LearnError if the chapter is not started
     refuse_json(args.json)
-    build = check.configured(console, setup.prepare(console, args))
+    preset = setup.prepare(console, args, chapters=[exercise.chapter])
+    build = check.configured(console, preset)
     failed, warnings = checking.build_own(console, build, exercise)
     if failed:
         check.show_failure(console, exercise, failed)
@@ -121,6 +140,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if setup.asks_for_help(args.options):
         return show_help(program)
     check.show_warnings(console, warnings)
+    say_blanks(console, exercise)
     status, data = run(console, program, exercise.chapter.name, args.options)
     if args.json and data:
         write_json(args.json, data)
