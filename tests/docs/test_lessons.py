@@ -8,7 +8,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from tools.docs import drawings, lessons, measured
+from tools.docs import drawings, lessons, measured, planted
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = """\
@@ -52,6 +52,11 @@ __global__ void __launch_bounds__(kThreads)
 
 const Pair kPairs[] = {
     {1, 2},
+};
+
+template <int kN>
+struct __align__(16) Quad {
+  float x[4];
 };
 
 void same(int) {}
@@ -218,6 +223,10 @@ class Code(InATree):
             self.assertNotIn("", names)
             self.assertGreater(len(names), 5)
 
+    def test_a_struct_with_an_alignment(self):
+        text = self.fill("code: kernel.cuh Quad")
+        self.assertIn("struct __align__(16) Quad {", text)
+
 
 class Exercises(InATree):
     def test_tasks_and_folded_hints(self):
@@ -308,6 +317,10 @@ class Solutions(InATree):
                 self.assertEqual(err, f"chapters/01_x/README.md:9: {prints}\n")
         self.write("chapters/01_x/kernel.cuh", kernel + f"void f() {{\n{line}\n}}\n")
         self.assertEqual(self.run_main("--check"), (0, "", ""))  # it is no secret
+
+    def test_a_barrier_alone_gives_nothing_away(self):
+        self.lesson.write_text("# x\n\n__syncwarp();\n")
+        self.assertEqual(self.run_main("--check"), (0, "", ""))
 
 
 class OpenExercises(InATree):
@@ -424,6 +437,11 @@ class Output(InATree):
         self.program(json.dumps({"variants": [variant]}))
         text = self.fill("onchip: build/sim/bin/ch01_x")
         self.assertIn("| `mine` | 1,024 | 80 | 10 | 7 | 5 | 72 | 4,096 |", text)
+        variant["ops"]["wgmma"] = 64
+        self.program(json.dumps({"variants": [variant]}))
+        text = self.fill("onchip: build/sim/bin/ch01_x")
+        self.assertIn("| mma | wgmma |", text)
+        self.assertIn("| `mine` | 1,024 | 80 | 10 | 7 | 5 | 72 | 4,096 | 64 |", text)
         self.program(json.dumps({"variants": [{"name": "mine"}]}))
         self.refuse("onchip: build/sim/bin/ch01_x", "does not count")
 
@@ -432,6 +450,34 @@ class Learn(InATree):
     def test_what_it_refuses(self):
         self.refuse("learn: test", "must be learn: run [NN..]")
         self.refuse("learn: run 99", "99")
+
+
+class Planted(InATree):
+    def test_reports_are_quoted(self):
+        kept = {"one": {"report": ["===== a", "===== b", "===== c"]}}
+        self.write("docs/results/mistakes_simulator.json", json.dumps(kept))
+        text = self.fill("planted: one")
+        self.assertEqual(text, "```text\n===== a\n===== b\n===== c\n```")
+        text = self.fill("planted: one 2 to 3")
+        self.assertEqual(text, "```text\n===== b\n===== c\n```")
+        self.refuse("planted: one 2 to 4", "the report of one has 3 lines")
+        self.refuse("planted: two", "has no two", "tools.docs.planted")
+        self.refuse("planted: one, two", "must be NAME [FIRST to LAST]")
+
+    def test_a_tree_without_reports(self):
+        self.refuse("planted: one", "has no one")
+
+    def test_each_mistake_is_in_its_file_once(self):
+        for name, mistake in planted.MISTAKES.items():
+            (chapter,) = ROOT.glob(f"chapters/{mistake.chapter}_*")
+            text = (chapter / mistake.file).read_text()
+            self.assertEqual(text.count(mistake.before), 1, name)
+        kept = json.loads(planted.RESULTS.read_text())
+        self.assertEqual([*kept], [*planted.MISTAKES])
+        for name, mistake in planted.MISTAKES.items():
+            again = f"python3 -m tools.docs.planted {name}"
+            self.assertEqual(kept[name]["before"], mistake.before, again)
+            self.assertEqual(kept[name]["after"], mistake.after, again)
 
 
 class Race(InATree):
