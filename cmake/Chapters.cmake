@@ -84,10 +84,17 @@ function(fa_add_chapter)
     endif()
   endforeach()
   if(begun)
-    # A copy of chapter.cu, because "kernel.cuh" is looked for next to the file that includes it, then in the learner's
-    # folder, then in the chapter's, where no other file includes one with exercises.
+    # Copies of chapter.cu and of the headers that the learner does not have: "kernel.cuh" is looked for next to the file that
+    # includes it, then in the learner's folder.
     set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
-    configure_file(chapter.cu ${chapter_cu} COPYONLY)
+    file(GLOB others RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cuh)
+    list(REMOVE_ITEM others ${begun})
+    foreach(file IN LISTS begun)
+      file(REMOVE ${CMAKE_CURRENT_BINARY_DIR}/exercise/${file})  # from before it was begun
+    endforeach()
+    foreach(file IN ITEMS chapter.cu LISTS others)
+      configure_file(${file} ${CMAKE_CURRENT_BINARY_DIR}/exercise/${file} COPYONLY)
+    endforeach()
     fa_add_program(${name}_exercise ${chapter_cu} FOLDERS ${exercise} ${parts} EXCLUDE_FROM_ALL)
     target_compile_options(${name}_exercise_kernels PRIVATE  # blanks leave much unused
       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wshadow -Wno-unused -Wunused-value>)

@@ -104,8 +104,7 @@ struct Consumer {
             pair;
       }
     }
-    // EXERCISE 4: Make the warp's stores visible to the copy engine, and let lane 0 start the copies of the panels. Wait
-    // until they have read shared memory.
+    // EXERCISE 4: Let the copy engine see the warp's stores. Let lane 0 copy the panels, and wait until they have been read.
     ptx::fence_proxy_async();
     __syncwarp();
     if (lane == 0) {

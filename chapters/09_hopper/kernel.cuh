@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 /// P V.
 template <bool kMasked, class Tile>
 __device__ __forceinline__ void overlapped_step(Consumer<Tile>& w, int first_query, int j) {
-  // EXERCISE 6: Issue both products, wait for the scores, and turn them into P. Touch O and P only after P V.
+  // EXERCISE 5: Issue both products, wait for the scores, and turn them into P. Touch O and P only after P V.
   w.k.wait_full(w.s.k_ring);
   w.v.wait_full(w.s.v_ring);
   ptx::wgmma_fence();
@@ -222,7 +222,7 @@ __device__ __forceinline__ void overlapped_step(Consumer<Tile>& w, int first_que
   w.v.release(w.s.v_ring);
   if (grew) scale_rows(w.rO, correction);
   pack_p<Tile>(w.rP, w.rS);
-  // END 6
+  // END 5
 }
 
 /// `persistent` with overlapped steps. Masked tiles have a loop of their own.
@@ -282,15 +282,15 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 // --- ping_pong: warpgroups take turns --------------------------------------------------------------------------
 
 /// The right to issue products goes round among the consumers. While one has its turn, the others compute exponentials.
+/// Named barrier 1 + i is the turn of consumer i: its 128 threads wait there for the 128 of the one before.
 template <int kConsumers>
 struct Turns {
   int index;  ///< of this consumer
 
-  // EXERCISE 5: Named barrier 1 + i is consumer i's turn: it waits there with its 128 threads for the 128 of the one before,
-  // which arrive without waiting.
+  // EXERCISE 6: take() waits until the consumer before this one has passed the turn on. pass() does not wait.
   __device__ __forceinline__ void take() const { ptx::barrier_sync(1 + index, 256); }
   __device__ __forceinline__ void pass() const { ptx::barrier_arrive(1 + (index + 1) % kConsumers, 256); }
-  // END 5
+  // END 6
 
   /// Consumer 0 begins. Everyone takes the same number of turns.
   __device__ __forceinline__ void begin() const {

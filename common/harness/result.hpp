@@ -76,7 +76,7 @@ struct BenchResult {
 /// Why a variant did not run: what this device lacks.
 struct Skip {
   std::string reason;           ///< "a block needs 131072 bytes of shared memory, this device has 101376"
-  bool device_too_old = false;  ///< rather than too small
+  bool device_too_old = false;  ///< or too new: another GPU is needed, rather than more memory
 };
 
 /// The verdict on a variant, from best to worst; complaints() gives the details.

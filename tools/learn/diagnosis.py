@@ -93,6 +93,8 @@ def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
     traffic = attempt.result["traffic"]
     if "counted" not in traffic:
         return {}
+    if traffic["predicted"].get("at_least"):  # how many more depends on the inputs
+        return {}
     predicted = traffic["predicted"]["tensors"]
     excess = {}
     for tensor, counted in traffic["counted"]["tensors"].items():

@@ -22,6 +22,7 @@ LIMITS = (
     "sectors",
     "conflicts",
     "mma",
+    "wgmma",
     "barriers",
     "shuffles",
     "votes",

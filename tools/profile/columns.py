@@ -103,6 +103,10 @@ GROUPS: dict[str, tuple[Column, ...]] = {
         *pair("mma", lambda c: (c or {}).get("mma")),
         *only_ncu("tensor", "pipe", "tensor_active_percent", percent),
     ),
+    "wgmma": (
+        *pair("wgmma of warps", lambda c: (c or {}).get("wgmma")),
+        *only_ncu("tensor", "pipe", "tensor_active_percent", percent),
+    ),
     "occupancy": only_ncu("warps", "active", "warps_active_percent", percent),
     "stalls": tuple(
         column

@@ -52,6 +52,7 @@ METRICS = {
     "shared_wavefronts_ideal": "memory_l1_wavefronts_shared_ideal",
     "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and moves of constants: hfma2
     "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
+    "wgmma": "sm__inst_executed_pipe_tensor_op_gmma.sum",  # of warps; sm_90 only
     "tensor_active_percent": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
     "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "time_ns": "gpu__time_duration.sum",
@@ -66,7 +67,7 @@ JOINED = (
 )
 
 COUNT_OF_SOURCE = "memory_"  # the prefix of counts over all instructions of a kernel
-NOT_EVERYWHERE = {METRICS["l2_atomic_sectors"]}
+NOT_EVERYWHERE = {METRICS["l2_atomic_sectors"], METRICS["wgmma"]}
 
 HOW_TO_PERMIT = "no permission to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
 

@@ -112,6 +112,7 @@ def simulated(variant: dict) -> dict:
         "shared_load_wavefronts": shared["load_wavefronts"],
         "shared_store_wavefronts": shared["store_wavefronts"],
         "mma": variant["ops"]["mma"],
+        "wgmma": 4 * variant["ops"].get("wgmma", 0),  # of warps, as ncu counts them
     }
 
 

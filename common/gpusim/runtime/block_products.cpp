@@ -404,6 +404,15 @@ void BlockRunner::find_chunks(int thread, const WarpgroupOp& op, bool is_a, int 
     });
     stop();
   }
+  constexpr std::uint64_t kUnused = 3ull << 14 | 3ull << 30 | 7ull << 46 | 0x3ffull << 52;
+  if (const std::uint64_t bits = is_a ? op.a : op.b; (bits & kUnused) != 0) {
+    product_defect(kBadDescriptor, thread, {op.pc}, [&] {
+      return "The descriptor of " + name + " at {0} sets bits between its fields, in " + block_name() +
+             "\n    it is " + hexadecimal(bits) +
+             ": a field has 14 bits, and counts units of 16 bytes. Has something not been divided by 16?";
+    });
+    stop();
+  }
   const std::uintptr_t begin = shared_base_ + variable->offset, end = begin + variable->bytes;
   const ChunkGrid grid = chunks_of(mn, mn_major);
   chunks.resize(std::size_t(grid.count));
