@@ -145,22 +145,48 @@ TEST(BulkStores, ReadAsLateAsPossible) {
   EXPECT_EQ(out.host()[1], 1.0f);
 }
 
-__global__ void never_waits(float* out) {
+__global__ void never_waits(float* out, bool commits) {
   __shared__ __align__(128) float tile[32];
   tile[threadIdx.x] = 1.0f;
   ptx::fence_proxy_async();
   __syncwarp();
   if (threadIdx.x == 0) {
     ptx::bulk_store(out, tile, sizeof tile);  // never waits: store
-    ptx::bulk_commit();
+    if (commits) ptx::bulk_commit();
+    if (!commits) ptx::bulk_wait<0>();
   }
 }
 TEST(BulkStores, MustNotOutliveTheirSharedMemory) {
   const Buffer<float> out("out", 32);
-  const gpusim::Report report = run({1, 32}, never_waits, out.get());
+  const gpusim::Report report = run({1, 32}, never_waits, out.get(), true);
   ASSERT_EQ(told(report), (Defects{{DefectKind::kMisuse, {line_of("never waits: store")}, 1}}));
-  EXPECT_TRUE(says(report, "the block ends while the copy may still read its shared memory"));
+  EXPECT_TRUE(says(report,
+                   "the block ends while the copy may still read its shared memory: its thread has not "
+                   "waited with bulk_wait_read()"));
   EXPECT_EQ(out.host()[5], 1.0f);
+  EXPECT_TRUE(says(run({1, 32}, never_waits, out.get(), false), "shared memory: no bulk_commit() after it"));
+}
+
+__global__ void never_commits(float* out) {
+  __shared__ __align__(128) float tile[32];
+  tile[threadIdx.x] = 1.0f;
+  ptx::fence_proxy_async();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    ptx::bulk_store(out, tile, sizeof tile);  // never commits: store
+    ptx::bulk_wait<0>();
+    tile[0] = 2.0f;  // never commits: write
+    ptx::bulk_commit();
+    ptx::bulk_wait<0>();
+  }
+}
+TEST(BulkStores, AreWaitedForInGroups) {
+  const Buffer<float> out("out", 32);
+  const gpusim::Report report = run({1, 32}, never_commits, out.get());
+  EXPECT_TRUE(says(report, "Race reported between Async read access by thread (0,0,0) at " +
+                               at("never commits: store") + " and Write access by thread (0,0,0) at " +
+                               at("never commits: write")));
+  EXPECT_EQ(out.host()[0], 2.0f);
 }
 
 /// Stores a tile, and reads it again from global memory.

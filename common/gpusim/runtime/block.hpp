@@ -201,6 +201,11 @@ class BlockRunner {
     if (compute_capability_ < since) [[unlikely]]
       lacks(since, instruction, pc);
   }
+  /// The same for an instruction that later devices do not have.
+  void require_no_later(int only, const char* instruction, const void* pc) {
+    if (compute_capability_ > only) [[unlikely]]
+      lacks(only, instruction, pc);
+  }
 
  private:
   friend class Cluster;

@@ -245,10 +245,10 @@ void BlockRunner::finish_copies() {
   for (int i = 0; i < thread_count_; ++i) {
     for (const auto& copy : threads_[i].bulk.pending) {
       if (!copy->has_read) {
-        complain(
-            i, DefectKind::kMisuse, copy->pc,
-            {"the block ends while the copy may still read its shared memory: its thread has not waited with "
-             "bulk_wait_read()"});
+        complain(i, DefectKind::kMisuse, copy->pc,
+                 {"the block ends while the copy may still read its shared memory: ",
+                  copy->group < threads_[i].bulk.committed ? "its thread has not waited with bulk_wait_read()"
+                                                           : "no bulk_commit() after it"});
         copy->take_from_shared();
       }
       copy->put_into_global();

@@ -22,7 +22,7 @@ struct TraceEvent {
   const char* name = nullptr;  ///< "wait", "go on", "arrive", "load", "land", ...
   std::vector<Piece> barrier;  ///< empty, or the name of the mbarrier, or the number of a named barrier
   ThreadNumbers numbers;       ///< for the names of barriers
-  std::int64_t phase = -1;     ///< of the mbarrier, or the group of a bulk store; -1: none
+  std::int64_t phase = -1;     ///< of the mbarrier, or the group of bulk stores or products; -1: none
 };
 
 /// Collects events, and writes them when the program ends: only then are source lines looked up.
