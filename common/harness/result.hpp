@@ -45,7 +45,7 @@ struct Counters {
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
   std::int64_t over_waited = 0;
-  std::map<std::string, std::int64_t> early_waits = {};  ///< the same, by the source line of that wait
+  std::map<std::string, std::int64_t> early_waits = {};         ///< the same, by the source line of that wait
   std::map<std::string, std::int64_t> blocks_of_function = {};  ///< gpusim::Report's, with GPUSIM_PROFILE=1
 
   /// The requested share of the bytes of all sectors, 0 .. 1; nothing if there are no sectors.
@@ -54,7 +54,8 @@ struct Counters {
 
 /// A defect in a kernel, found by the backend's checks.
 struct Defect {
-  std::string kind;  ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence, unsupported, wgmma, ..
+  std::string
+      kind;  ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence, unsupported, wgmma, ..
   std::string message;  ///< one or more lines
   std::int64_t count = 0;
 };
