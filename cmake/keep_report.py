@@ -21,9 +21,13 @@ def main(command: list[str]) -> int:
     )
     report, rest = [], []
     for line in done.stdout.splitlines():
-        # A line that begins with "ptxas info", or an indented one after it.
+        # A line that begins with "ptxas info", or an indented one after it. Warnings are kept and printed.
         belongs = line.startswith("ptxas info") or (line.startswith("    ") and report)
-        (report if belongs else rest).append(line)
+        warns = line.startswith("ptxas warning")
+        if belongs or warns:
+            report.append(line)
+        if not belongs:
+            rest.append(line)
     print(*rest, sep="\n", end="\n" if rest else "")
     if "-o" in command:
         object_file = Path(command[command.index("-o") + 1])

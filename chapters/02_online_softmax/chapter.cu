@@ -126,8 +126,7 @@ ClusterKernel cluster_kernel() {
 
 /// In order of row length. A multiprocessor runs 1024 threads of any of them, in two or four blocks, each of another row.
 const ClusterKernel kClusterKernels[] = {
-    cluster_kernel<
-        Clustered<4, 256, 8>>(),  // 32768 columns in registers, on an H100 57344 more in shared memory
+    cluster_kernel<Clustered<4, 256, 8>>(),  // 32768 columns in registers, on an H100 57344 in shared memory
     cluster_kernel<Clustered<8, 256, 8>>(),  // 65536 and 114688
     cluster_kernel<Clustered<8, 512, 8>>(),  // 131072 and 229376
 };

@@ -42,6 +42,7 @@ std::int64_t query_tiles_of(const Shape& shape) {
 }
 
 struct Tma {
+  static constexpr bool kHasQueue = false;
   template <class T, int d>
   using Tile = TmaTiles<T, d>;
   template <class Tile>
@@ -55,6 +56,7 @@ struct Tma {
 /// A block per query tile. Kernel<Tile>::get() returns the kernel.
 template <template <class> class Kernel, template <int> class Choices>
 struct BlockPerTile {
+  static constexpr bool kHasQueue = false;
   template <class T, int d>
   using Tile = HopperTiles<T, d, Choices<d>>;
   template <class Tile>
@@ -68,6 +70,7 @@ struct BlockPerTile {
 /// A block per multiprocessor. The workspace `queue` begins with the counter; the launch sets it to 0.
 template <template <class> class Kernel, template <int> class Choices>
 struct Persistent {
+  static constexpr bool kHasQueue = true;
   template <class T, int d>
   using Tile = HopperTiles<T, d, Choices<d>>;
   template <class Tile>
@@ -126,6 +129,7 @@ requires(Tile::kQueryBuffers == 2) struct FinalKernel<Tile> {
 
 /// Two launches: all query tiles, then those that the first one has marked. After the counter, the queue has the marks.
 struct WithoutMaximum {
+  static constexpr bool kHasQueue = true;
   template <class T, int d>
   using Tile = HopperTiles<T, d, FinalChoices<d>>;
   template <class Tile>
@@ -203,8 +207,7 @@ Step step(const char* name, const char* summary) {
                 [](const Shape& shape) {
                   return with_tile<Method>(shape, [&]<class Tile>(std::type_identity<Tile>) {
                     Traffic traffic = traffic_of<Tile>(shape);
-                    if constexpr (requires { Method::template add_queue<Tile>(traffic, shape); })
-                      Method::template add_queue<Tile>(traffic, shape);
+                    if constexpr (Method::kHasQueue) Method::template add_queue<Tile>(traffic, shape);
                     return traffic;
                   });
                 },
@@ -213,12 +216,11 @@ Step step(const char* name, const char* summary) {
                 [](const Shape& shape) {
                   return with_tile<Method>(shape, []<class Tile>(std::type_identity<Tile>) {
                     return DeviceNeeds{.shared_bytes = sizeof(SharedTiles<Tile>),
-                                       .compute_capability = kCapability};
+                                       .compute_capability = kCapability,
+                                       .exactly = true};
                   });
                 }};
-  if constexpr (requires(const Shape& shape) {
-                  Method::template queue_length<typename Method::template Tile<__nv_bfloat16, 64>>(shape);
-                }) {
+  if constexpr (Method::kHasQueue) {
     step.workspace = [](const Shape& shape) {
       return with_tile<Method>(shape, [&]<class Tile>(std::type_identity<Tile>) {
         return std::vector<TensorSpec>{

@@ -35,8 +35,8 @@ struct Specialised<128> : TileChoices {  // 384 threads with 168 registers each
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 };
 template <>
-struct Specialised<256> : Specialised<128> {  // O takes 128 registers, and Q and K and V of 80 keys 224 KiB
-  static constexpr int Bc = 80;
+struct Specialised<256> : Specialised<128> {  // O takes 128 registers, and Q, K and V of 64 keys 192 KiB
+  static constexpr int Bc = 64;
 };
 
 /// The choices that were fastest on an H200.

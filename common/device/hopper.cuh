@@ -208,9 +208,8 @@ __device__ __forceinline__ void keep_in_place(float (&registers)[kSize]) {
   for (int i = 0; i < kSize; ++i) asm volatile("" : "+f"(registers[i])::"memory");
 }
 
-/// Waits until at most the newest kPending groups are in flight.
-///
-/// @param finished  the accumulators that may be used from here on: the compiler does not know which ones the wait changes
+/// Waits until at most the newest kPending groups are in flight. `finished`: the accumulators that may be used from here on,
+/// because the compiler does not know which ones the wait changes.
 template <int kPending, int... kSizes>
 __device__ __forceinline__ void wgmma_wait(float (&... finished)[kSizes]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");

@@ -66,6 +66,11 @@ Observation take_observation() {
                     .barriers = report.ops.barriers,
                     .shuffles = report.ops.shuffles,
                     .votes = report.ops.votes,
+                    .bulk_loads = report.ops.bulk_loads,
+                    .bulk_stores = report.ops.bulk_stores,
+                    .mbarrier_waits = report.ops.mbarrier_waits,
+                    .mbarrier_arrivals = report.ops.mbarrier_arrivals,
+                    .named_barriers = report.ops.named_barriers,
                     .over_waited = report.ops.over_waited,
                     .early_waits = report.early_waits,
                     .blocks_of_function = report.blocks_of_function};

@@ -22,7 +22,8 @@ namespace fa {
 /// What kernels need from a device.
 struct DeviceNeeds {
   std::size_t shared_bytes = 0;  ///< of the block that needs the most, static and dynamic
-  int compute_capability = 0;    ///< 80 for 8.0
+  int compute_capability = 0;    ///< at least 80 for 8.0
+  bool exactly = false;          ///< no newer one either: instructions of sm_90a run on 9.0 alone
 };
 
 /// One kernel of a chapter. @tparam P  the problem it solves (fa::Softmax, fa::AttentionForward, ...)

@@ -336,6 +336,11 @@ Json to_json(const VariantResult& result) {
                    {"barriers", counted.barriers},
                    {"shuffles", counted.shuffles},
                    {"votes", counted.votes},
+                   {"bulk_loads", counted.bulk_loads},
+                   {"bulk_stores", counted.bulk_stores},
+                   {"mbarrier_waits", counted.mbarrier_waits},
+                   {"mbarrier_arrivals", counted.mbarrier_arrivals},
+                   {"named_barriers", counted.named_barriers},
                    {"over_waited", counted.over_waited}};
     if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;
     if (!counted.blocks_of_function.empty()) json["blocks_of_function"] = counted.blocks_of_function;

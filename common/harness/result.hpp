@@ -38,6 +38,10 @@ struct Counters {
   /// of 16 x 8 x 16.
   std::int64_t mma = 0, wgmma = 0, mma_units = 0;
   std::int64_t barriers = 0, shuffles = 0, votes = 0;
+  /// Copies by the copy engine; instructions of warps that wait for an mbarrier, that arrive at one, and that come to a
+  /// named barrier.
+  std::int64_t bulk_loads = 0, bulk_stores = 0;
+  std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
   std::int64_t over_waited = 0;
@@ -72,7 +76,7 @@ struct BenchResult {
 /// Why a variant did not run: what this device lacks.
 struct Skip {
   std::string reason;           ///< "a block needs 131072 bytes of shared memory, this device has 101376"
-  bool device_too_old = false;  ///< rather than too small
+  bool device_too_old = false;  ///< or too new: another GPU is needed, rather than more memory
 };
 
 /// The verdict on a variant, from best to worst; complaints() gives the details.

@@ -12,9 +12,11 @@ namespace fa {
 std::optional<Skip> what_device_lacks(const DeviceNeeds& needs) {
   if (backend::why_unusable()) return std::nullopt;
   const auto number = [](int capability) { return fmt::format("{}.{}", capability / 10, capability % 10); };
-  if (const int capability = compute_capability(); capability < needs.compute_capability) {
-    return Skip{.reason = fmt::format("needs compute capability {}, this device has {}",
-                                      number(needs.compute_capability), number(capability)),
+  const int capability = compute_capability();
+  if (capability < needs.compute_capability || (needs.exactly && capability > needs.compute_capability)) {
+    return Skip{.reason = fmt::format("needs compute capability {}{}, this device has {}",
+                                      number(needs.compute_capability), needs.exactly ? " exactly" : "",
+                                      number(capability)),
                 .device_too_old = true};
   }
   if (const std::size_t limit = shared_bytes_limit(); limit < needs.shared_bytes) {

@@ -1,12 +1,12 @@
-"""Checks that no kernel that must be fast spills registers to local memory.
+"""Checks that no kernel that must be fast spills registers to local memory, or waits for each wgmma by itself.
 
     check_spills.py [--list] BUILD_DIR [CHAPTER[:WORDS]...]
 
 Reads the output of ptxas from a build of BUILD_DIR with -DFA_PTXAS_REPORT=ON, and names each kernel that spills or has
-a stack (beyond TOLERATED). CHAPTER:WORDS selects the kernels whose name contains WORDS. Default: DEFAULT. --list prints the registers of
-all.
+a stack (beyond TOLERATED), and each for which ptxas serialises wgmma or injects a wait of its own. CHAPTER:WORDS selects
+the kernels whose name contains WORDS. Default: DEFAULT. --list prints the registers of all.
 
-Exit status: 1 a kernel spills, 2 there is no report or no such kernel.
+Exit status: 1 a kernel spills or serialises, 2 there is no report or no such kernel.
 """
 
 import re
@@ -20,6 +20,7 @@ DEFAULT = (
     "06_tensor_core_mma",
     "07_multi_stage",
     "08_backward",
+    "09_hopper",
 )
 # Bytes of stack per architecture that are no failure: mma_pipelined with its large tiles at d = 128, which need more shared
 # memory than a GPU with sm_89 has, so that it never runs there.
@@ -29,6 +30,13 @@ KERNEL = re.compile(
     r"(?:(?!Compiling entry).)*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
     r"(?P<loads>\d+) bytes spill loads(?:(?!Compiling entry).)*?Used (?P<registers>\d+) registers",
     re.DOTALL,
+)
+# What ptxas does where it cannot leave products in flight: it waits after each, or adds the missing fence. C7509 to C7520.
+SLOW = re.compile(
+    r"^ptxas \w+\s*: (?:\((?P<code>C\d+)\) )?(?:Potential Performance Loss: )?"
+    r"(?P<message>(?:wgmma\.mma_async instructions are serialized|warpgroup\.(?:arrive|wait) is injected).*?)"
+    r" in (?:the )?function '(?P<name>\S+)'",
+    re.MULTILINE,
 )
 
 
@@ -57,6 +65,16 @@ def demangled(names: list[str]) -> list[str]:
     return [re.sub(r"^void |\(.*", "", line) for line in done.stdout.splitlines()]
 
 
+def slow_products(report: str) -> list[tuple[str, str]]:
+    """Each kernel whose products ptxas slows down, and its message: ("ch09::final<64>", "C7510: wgmma.mma_async ..")."""
+    found = [match.groupdict() for match in SLOW.finditer(report)]
+    names = demangled([match["name"] for match in found])
+    said = [
+        ": ".join(filter(None, (match["code"], match["message"]))) for match in found
+    ]
+    return list(dict.fromkeys(zip(names, said, strict=True)))
+
+
 def kernels_of(report: str) -> list[Kernel]:
     found = [match.groupdict() for match in KERNEL.finditer(report)]
     names = demangled([match["name"] for match in found])
@@ -74,7 +92,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     build, wanted = Path(arguments[0]), arguments[1:] or DEFAULT
-    count, spilling = 0, []
+    count, spilling, slow = 0, [], []
     for entry in wanted:
         chapter, _, words = entry.partition(":")
         folder = build / "chapters" / chapter
@@ -85,7 +103,9 @@ def main(arguments: list[str]) -> int:
                 file=sys.stderr,
             )
             return 2
-        kernels = [k for k in kernels_of(report.read_text()) if words in k.name]
+        text = report.read_text()
+        kernels = [k for k in kernels_of(text) if words in k.name]
+        slow += [f"{n}: {said}" for n, said in slow_products(text) if words in n]
         if not kernels:
             print(f"spills: {report} knows no kernel {words}", file=sys.stderr)
             return 2
@@ -99,8 +119,11 @@ def main(arguments: list[str]) -> int:
                     f"{kernel.name} for {kernel.arch} spills: stack {kernel.stack} bytes, "
                     f"stores {kernel.stores}, loads {kernel.loads}, with {kernel.registers} registers"
                 )
-    print(*spilling, f"{count} kernels, {len(spilling)} spill", sep="\n")
-    return 1 if spilling else 0
+    total = f"{count} kernels, {len(spilling)} spill"
+    if slow:
+        total += f", ptxas slows down the products of {len({x.split(': ')[0] for x in slow})}"
+    print(*spilling, *slow, total, sep="\n")
+    return 1 if spilling or slow else 0
 
 
 if __name__ == "__main__":

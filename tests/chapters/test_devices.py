@@ -23,7 +23,7 @@ SOFTMAX_ROWS = (
 HEAD_DIMS = (32, 64, 128, 256)
 LACKS = re.compile(
     r"a block needs \d+ bytes of shared memory, this device has \d+"
-    r"|needs compute capability \d+\.\d, this device has \d+\.\d"
+    r"|needs compute capability \d+\.\d(?: exactly)?, this device has \d+\.\d"
 )
 OWN_REASON = re.compile(
     r"--(head-dim|dtype) is \w+: (must be one of|this variant takes) "
@@ -44,6 +44,12 @@ PROMISED = {
     "rtx3060": [("05", 128), ("06", 128), ("07", 128), ("07", 256), ("08", 128)],
 }
 PROMISED |= dict.fromkeys(("rtx4090", "rtx5090", "h100"), PROMISED["rtx3060"])
+ONLY_H100 = [
+    ("09", 64),
+    ("09", 128),
+    ("09", 256),
+]  # needs compute capability 9.0 exactly
+PROMISED["h100"] = PROMISED["h100"] + ONLY_H100
 
 
 def run(
@@ -112,7 +118,7 @@ class DeviceTest(unittest.TestCase):
         )
 
     def test_every_variant_is_right_or_says_what_is_lacking(self) -> None:
-        self.assertEqual(len(programs()), 8, programs())
+        self.assertEqual(len(programs()), 9, programs())
         ran = set()
         for program in programs():
             for options in problems(program):
@@ -135,6 +141,8 @@ class DeviceTest(unittest.TestCase):
                         ran.add((program[2:4], int(head_dim)))
         for promise in PROMISED[DEVICE]:
             self.assertIn(promise, ran)
+        if DEVICE != "h100":
+            self.assertEqual([one for one in ONLY_H100 if one in ran], [])
 
     def test_a_skipped_variant_by_itself_is_refused_in_one_line(self) -> None:
         lacking = run(
@@ -144,6 +152,14 @@ class DeviceTest(unittest.TestCase):
             self.assertEqual(lacking.returncode, 0, lacking.stderr)
         else:
             self.assert_refused(lacking, LACKS)
+
+    def test_hopper_kernels_run_on_no_other_device(self) -> None:
+        done = run("ch09_hopper", "--variant", "final", "--head-dim", "64")
+        if DEVICE == "h100":
+            self.assertEqual(done.returncode, 0, done.stderr)
+        else:
+            exactly = r"needs compute capability 9\.0 exactly, this device has \d+\.\d"
+            self.assert_refused(done, re.compile(f"{exactly}$"))
 
     def test_reports_name_the_device(self) -> None:
         device = json.loads(

@@ -21,6 +21,17 @@ ptxas info    : Function properties for _ZN2fa4slowILi64EEEvPf
     16 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
 ptxas info    : Used 255 registers, used 1 barriers
 """
+# Its messages about wgmma come before all others, with one code for each reason.
+SERIALIZED = """\
+ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for the wgmma pipeline in the function '_ZN2fa4slowILi64EEEvPf'
+"""
+INJECTED = """\
+ptxas info    : (C7519) warpgroup.arrive is injected in around line 1389 by compiler to allow use of registers in GMMA in function '_ZN2fa4slowILi64EEEvPf'
+ptxas info    : (C7520) warpgroup.wait is injected in around line 7 by compiler to allow use of registers defined by GMMA in function '_ZN2fa4slowILi64EEEvPf'
+"""
+NO_SPILL = REPORT.replace("16 bytes stack", "0 bytes stack").replace(
+    "12 bytes spill stores, 20", "0 bytes spill stores, 0"
+)
 
 
 class Spills(unittest.TestCase):
@@ -48,6 +59,28 @@ class Spills(unittest.TestCase):
         status, said = self.check(REPORT, "09_x:fast")
         self.assertEqual(status, 0, said)
         self.assertIn("sm_80 128 registers  fa::fast<64>", said)
+
+    def test_serialised_products_are_named_with_their_reason(self):
+        status, said = self.check(SERIALIZED + NO_SPILL, "09_x")
+        self.assertEqual(status, 1)
+        [line] = [line for line in said.splitlines() if "C7510" in line]
+        self.assertEqual(
+            line,
+            "fa::slow<64>: C7510: wgmma.mma_async instructions are serialized due to "
+            "insufficient register resources for the wgmma pipeline",
+        )
+        self.assertIn("0 spill, ptxas slows down the products of 1", said)
+
+    def test_injected_waits_are_named(self):
+        status, said = self.check(INJECTED + NO_SPILL, "09_x:slow")
+        self.assertEqual(status, 1)
+        self.assertIn("C7519: warpgroup.arrive is injected in around line 1389", said)
+        self.assertIn("C7520: warpgroup.wait is injected in around line 7", said)
+
+    def test_messages_about_other_kernels_and_of_other_kinds_are_no_failure(self):
+        self.assertEqual(self.check(SERIALIZED + NO_SPILL, "09_x:fast")[0], 0)
+        other = "ptxas info    : (C7519) Something else in function '_Z1f'\n"
+        self.assertEqual(self.check(other + NO_SPILL, "09_x")[0], 0)
 
     def test_no_report_and_no_kernel_are_errors(self):
         self.assertEqual(self.check(None, "09_x")[0], 2)

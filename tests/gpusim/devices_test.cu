@@ -2,6 +2,7 @@
 /// The devices that GPUSIM_DEVICE names: their limits, and the instructions that they lack. The variable is read once, so
 /// each check runs in a process of its own.
 #include <cuda_pipeline.h>
+#include <gpusim_hopper.h>
 #include <gpusim_ptx.h>
 #include <mma.h>
 
@@ -135,10 +136,11 @@ __global__ void multiply_halves(float* out) {
   out[threadIdx.x] = c.x[0];
 }
 
-bool lack(const gpusim::Report& report, const std::string& instruction) {
+bool lack(const gpusim::Report& report, const std::string& instruction, const std::string& needed = "8.0",
+          const std::string& actual = "7.5") {
   return report.defects.size() == 1 && report.defects[0].kind == gpusim::DefectKind::kUnsupported &&
          says(report, "Illegal instruction at devices_test.cu:") &&
-         says(report, instruction + " needs compute capability 8.0, this device has 7.5");
+         says(report, instruction + " needs compute capability " + needed + ", this device has " + actual);
 }
 
 TEST(Devices, OfSm75HaveNoAsynchronousCopies) {
@@ -160,6 +162,24 @@ TEST(Devices, OfSm75MultiplyOnlyHalvesOnTensorCores) {
   expect_on("t4", [] { return lack(report_of(multiply), "mma"); });
   expect_on("a100", [] { return bool(is_clean(report_of(multiply))); });
   expect_on("t4", [] { return bool(is_clean(report_of(multiply_halves))); });
+}
+
+__global__ void give_registers() { gpusim::ptx::setmaxnreg_dec<24>(); }
+__global__ void multiply_as_warpgroup(float* out) {
+  gpusim::ptx::wgmma_fence();
+  out[threadIdx.x] = 0.0f;
+}
+
+TEST(Devices, OnlySm90HasWgmma) {
+  static auto report_of = +[] {
+    const Buffer<float> out("out", 128);
+    return run({.block = 128}, multiply_as_warpgroup, out.get());
+  };
+  expect_on("rtx4090", [] { return lack(report_of(), "wgmma", "9.0", "8.9"); });
+  expect_on("rtx5090", [] { return lack(report_of(), "wgmma", "9.0", "12.0"); });
+  expect_on("h100", [] { return bool(is_clean(report_of())); });
+  expect_on("rtx4090", [] { return lack(run({.block = 128}, give_registers), "setmaxnreg", "9.0", "8.9"); });
+  expect_on("rtx5090", [] { return bool(is_clean(run({.block = 128}, give_registers))); });
 }
 
 }  // namespace

@@ -71,7 +71,8 @@ TEST(HopperCopies, ARingOfStages) {
 }
 
 /// Each of four warps adds 1 to a quarter of a tile, then one thread stores all of it.
-__global__ void load_and_store(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap out) {
+__global__ void load_and_store(const __grid_constant__ CUtensorMap in,
+                               const __grid_constant__ CUtensorMap out) {
   __shared__ __align__(1024) float tile[kTile];
   __shared__ std::uint64_t full;
   const int i = int(threadIdx.x);

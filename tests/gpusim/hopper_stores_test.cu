@@ -65,6 +65,7 @@ TEST(BulkStores, Right) {
   EXPECT_EQ(report.tensors.at("out").write_bytes, 2 * kThreads * 4);
   EXPECT_EQ(report.tensors.at("out").write_sectors, 2 * kThreads / 8);
   EXPECT_EQ(report.tensors.at("out").write_requests, 2);
+  EXPECT_EQ(report.ops.bulk_stores, 2);
 }
 
 struct NoFence : Right {
@@ -80,13 +81,14 @@ TEST(BulkStores, WritersHaveToFence) {
   const auto missing = [](const gpusim::Report& report, int writer) {
     ASSERT_EQ(told(report).size(), 1u) << gpusim::format_defects(report);
     EXPECT_EQ(told(report)[0].kind, DefectKind::kMissingFence);
-    EXPECT_TRUE(says(report, "Missing fence reported between Write access by thread (" + std::to_string(writer) +
-                                 ",0,0) at " + at("tiles: write") +
+    EXPECT_TRUE(says(report, "Missing fence reported between Write access by thread (" +
+                                 std::to_string(writer) + ",0,0) at " + at("tiles: write") +
                                  " and Async read access by thread (0,0,0) at " + at("tiles: store")));
-    EXPECT_TRUE(says(report, place("tile[" + std::to_string(writer) + "]",
-                                   "byte " + std::to_string(4 * writer) + " of \"tile\"") +
-                                 " in block (0,0,0): the writer executes no fence_proxy_async() between its write and "
-                                 "the barrier  ["));
+    EXPECT_TRUE(says(
+        report,
+        place("tile[" + std::to_string(writer) + "]", "byte " + std::to_string(4 * writer) + " of \"tile\"") +
+            " in block (0,0,0): the writer executes no fence_proxy_async() between its write and "
+            "the barrier  ["));
   };
   missing(run_stores<NoFence>(), 0);
   missing(run_stores<FenceOfOne>(), 1);
@@ -98,9 +100,8 @@ struct NoBarrier : Right {
 };
 TEST(BulkStores, NeedABarrierAfterTheWrites) {
   // The store came first here, and found nothing written.
-  EXPECT_TRUE(says(run_stores<NoBarrier>(),
-                   "Race reported between Async read access by thread (0,0,0) at " + at("tiles: store") +
-                       " and Write access by thread ("));
+  EXPECT_TRUE(says(run_stores<NoBarrier>(), "Race reported between Async read access by thread (0,0,0) at " +
+                                                at("tiles: store") + " and Write access by thread ("));
 }
 
 struct NoWaitRead : Right {
@@ -114,12 +115,14 @@ struct NoBarrierAfter : Right {
 };
 TEST(BulkStores, ReadUntilTheyAreWaitedFor) {
   for (const gpusim::Report& report : {run_stores<NoWaitRead>(), run_stores<OnePending>()}) {
-    EXPECT_TRUE(says(report, "Race reported between Async read access by thread (0,0,0) at " + at("tiles: store") +
-                                 " and Write access by thread (0,0,0) at " + at("tiles: write")));
+    EXPECT_TRUE(says(report, "Race reported between Async read access by thread (0,0,0) at " +
+                                 at("tiles: store") + " and Write access by thread (0,0,0) at " +
+                                 at("tiles: write")));
     EXPECT_TRUE(says(report, "the bulk store may still be reading: no bulk_wait_read() between the two  ["));
   }
-  EXPECT_TRUE(says(run_stores<NoBarrierAfter>(),
-                   "the bulk store may still be reading: no barrier between the bulk_wait_read() and the write"));
+  EXPECT_TRUE(
+      says(run_stores<NoBarrierAfter>(),
+           "the bulk store may still be reading: no barrier between the bulk_wait_read() and the write"));
 }
 
 /// What is stored is what shared memory holds at the wait.
@@ -142,22 +145,48 @@ TEST(BulkStores, ReadAsLateAsPossible) {
   EXPECT_EQ(out.host()[1], 1.0f);
 }
 
-__global__ void never_waits(float* out) {
+__global__ void never_waits(float* out, bool commits) {
   __shared__ __align__(128) float tile[32];
   tile[threadIdx.x] = 1.0f;
   ptx::fence_proxy_async();
   __syncwarp();
   if (threadIdx.x == 0) {
     ptx::bulk_store(out, tile, sizeof tile);  // never waits: store
-    ptx::bulk_commit();
+    if (commits) ptx::bulk_commit();
+    if (!commits) ptx::bulk_wait<0>();
   }
 }
 TEST(BulkStores, MustNotOutliveTheirSharedMemory) {
   const Buffer<float> out("out", 32);
-  const gpusim::Report report = run({1, 32}, never_waits, out.get());
+  const gpusim::Report report = run({1, 32}, never_waits, out.get(), true);
   ASSERT_EQ(told(report), (Defects{{DefectKind::kMisuse, {line_of("never waits: store")}, 1}}));
-  EXPECT_TRUE(says(report, "the block ends while the copy may still read its shared memory"));
+  EXPECT_TRUE(says(report,
+                   "the block ends while the copy may still read its shared memory: its thread has not "
+                   "waited with bulk_wait_read()"));
   EXPECT_EQ(out.host()[5], 1.0f);
+  EXPECT_TRUE(says(run({1, 32}, never_waits, out.get(), false), "shared memory: no bulk_commit() after it"));
+}
+
+__global__ void never_commits(float* out) {
+  __shared__ __align__(128) float tile[32];
+  tile[threadIdx.x] = 1.0f;
+  ptx::fence_proxy_async();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    ptx::bulk_store(out, tile, sizeof tile);  // never commits: store
+    ptx::bulk_wait<0>();
+    tile[0] = 2.0f;  // never commits: write
+    ptx::bulk_commit();
+    ptx::bulk_wait<0>();
+  }
+}
+TEST(BulkStores, AreWaitedForInGroups) {
+  const Buffer<float> out("out", 32);
+  const gpusim::Report report = run({1, 32}, never_commits, out.get());
+  EXPECT_TRUE(says(report, "Race reported between Async read access by thread (0,0,0) at " +
+                               at("never commits: store") + " and Write access by thread (0,0,0) at " +
+                               at("never commits: write")));
+  EXPECT_EQ(out.host()[0], 2.0f);
 }
 
 /// Stores a tile, and reads it again from global memory.
@@ -183,8 +212,8 @@ TEST(BulkStores, AreVisibleAfterTheWaitAndABarrier) {
   const Buffer<float> out("out", kThreads);
   EXPECT_TRUE(is_clean(run({1, kThreads}, reads_back, out.get(), true, false, true)));
   EXPECT_EQ(out.host()[3], float(kThreads - 4));
-  const std::string between = "Race reported between Async copy access by thread (0,0,0) at " + at("reads back: store") +
-                              " and Read access by thread (";
+  const std::string between = "Race reported between Async copy access by thread (0,0,0) at " +
+                              at("reads back: store") + " and Read access by thread (";
   for (const bool waits : {false, true}) {
     const gpusim::Report report = run({1, kThreads}, reads_back, out.get(), waits, true, true);
     EXPECT_TRUE(says(report, between));
@@ -214,6 +243,63 @@ TEST(BulkStores, MayAddToTheSameNumbers) {
   EXPECT_EQ(report.tensors.at("sums").atomic_sectors, 4 * 3 * 4);
   EXPECT_EQ(report.tensors.at("sums").atomic_requests, 4 * 3);
   EXPECT_EQ(report.tensors.at("sums").write_bytes, 4 * 3 * 128);
+}
+
+/// What the copy engine has written, it may read without a fence; what it is still writing, it may not.
+__global__ void pass_on(const float* in, float* out, bool waits) {
+  __shared__ __align__(128) float tile[32];
+  __shared__ std::uint64_t full;
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(&full, sizeof tile);
+    ptx::bulk_load(tile, in, sizeof tile, &full);  // pass on: load
+    if (waits) ptx::mbarrier_wait(&full, 0);
+    ptx::bulk_store(out, tile, sizeof tile);  // pass on: store
+    ptx::bulk_commit();
+    ptx::bulk_wait<0>();
+    ptx::mbarrier_wait(&full, 0);
+  }
+}
+TEST(BulkStores, OfWhatWasLoaded) {
+  const Buffer<float> in("in", std::vector<float>(32, 5.0f));
+  const Buffer<float> out("out", 32);
+  EXPECT_TRUE(is_clean(run({1, 32}, pass_on, in.get(), out.get(), true)));
+  EXPECT_EQ(out.host()[31], 5.0f);
+  const gpusim::Report report = run({1, 32}, pass_on, in.get(), out.get(), false);
+  EXPECT_TRUE(says(report, "Race reported between Async copy access by thread (0,0,0) at " +
+                               at("pass on: load") + " and Async read access by thread (0,0,0) at " +
+                               at("pass on: store")));
+  EXPECT_TRUE(says(report, "data read while its load is in flight: no wait for full between the two  ["));
+}
+
+/// A block that is given up while copies of it are in flight leaves nothing behind.
+__global__ void stops_halfway(const float* in, float* out, bool stops) {
+  __shared__ __align__(128) float tiles[2][32];
+  __shared__ std::uint64_t full;
+  tiles[1][threadIdx.x] = 1.0f;
+  ptx::fence_proxy_async();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(&full, 128);
+    ptx::bulk_load(tiles[0], in, 128, &full);
+    ptx::bulk_store(out, tiles[1], 128);
+    ptx::bulk_commit();
+    if (stops) out[32] = 0.0f;
+    ptx::mbarrier_wait(&full, 0);
+    ptx::bulk_wait<0>();
+    out[0] = tiles[0][0];
+  }
+}
+TEST(BulkStores, OfABlockThatIsGivenUp) {
+  const auto in = Buffer<float>::zeros("in", 32);
+  const Buffer<float> out("out", 32);
+  const gpusim::Report report = run({20, 32}, stops_halfway, in.get(), out.get(), true);
+  EXPECT_TRUE(says(report, "Invalid __global__ write of size 4 bytes"));
+  EXPECT_FALSE(says(report, "in flight"));
+  EXPECT_TRUE(is_clean(run({1, 32}, stops_halfway, in.get(), out.get(), false)));
 }
 
 __global__ void store_in_all_blocks(float* out) {

@@ -42,8 +42,8 @@ struct Arguments {
 };
 
 CUresult encode(const Arguments& a, CUtensorMap* map) {
-  return cuTensorMapEncodeTiled(map, a.type, a.rank, reinterpret_cast<void*>(a.address), a.dims, a.strides, a.box,
-                                a.steps, a.interleave, a.swizzle, a.promotion, a.fill);
+  return cuTensorMapEncodeTiled(map, a.type, a.rank, reinterpret_cast<void*>(a.address), a.dims, a.strides,
+                                a.box, a.steps, a.interleave, a.swizzle, a.promotion, a.fill);
 }
 
 /// The rule that arguments break after a change; "" if they are accepted.
@@ -62,7 +62,8 @@ std::string broken(const std::function<void(Arguments&)>& change) {
 
 TEST(TensorMaps, AreRefusedWithTheRuleThatTheyBreak) {
   EXPECT_EQ(broken([](Arguments&) {}), "");
-  EXPECT_EQ(broken([](Arguments& a) { a.address += 8; }), "the global address must be a multiple of 16 bytes");
+  EXPECT_EQ(broken([](Arguments& a) { a.address += 8; }),
+            "the global address must be a multiple of 16 bytes");
   EXPECT_EQ(broken([](Arguments& a) { a.address = 0; }), "the global address must be a multiple of 16 bytes");
   EXPECT_EQ(broken([](Arguments& a) { a.rank = 0; }), "the rank is 0: must be 1 to 5");
   EXPECT_EQ(broken([](Arguments& a) { a.rank = 6; }), "the rank is 6: must be 1 to 5");
@@ -112,7 +113,8 @@ TEST(TensorMaps, AreRefusedWithTheRuleThatTheyBreak) {
 TEST(TensorMaps, TheEncoderIsFoundAsOnAGpu) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
-  EXPECT_EQ(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &status),
+  EXPECT_EQ(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                             &status),
             cudaSuccess);
   EXPECT_EQ(status, cudaDriverEntryPointSuccess);
   EXPECT_EQ(function, reinterpret_cast<void*>(&cuTensorMapEncodeTiled));
@@ -126,8 +128,8 @@ TEST(TensorMaps, TheEncoderIsFoundAsOnAGpu) {
 // ---- which bytes a box is -----------------------------------------------------------------------------------
 
 /// Loads a box to smem + offset, and copies it from there to `out` with ordinary accesses.
-__global__ void dump_box(const __grid_constant__ CUtensorMap map, unsigned char* out, int offset, int bytes, int x, int y,
-                         int z) {
+__global__ void dump_box(const __grid_constant__ CUtensorMap map, unsigned char* out, int offset, int bytes,
+                         int x, int y, int z) {
   __shared__ std::uint64_t full;
   auto* const box = reinterpret_cast<unsigned char*>(smem) + offset;
   if (threadIdx.x == 0) {
@@ -142,8 +144,8 @@ __global__ void dump_box(const __grid_constant__ CUtensorMap map, unsigned char*
 }
 
 /// Stores the bytes of `in`, which are as dump_box() has found them.
-__global__ void store_box(const __grid_constant__ CUtensorMap map, const unsigned char* in, int offset, int bytes, int x,
-                          int y, int z) {
+__global__ void store_box(const __grid_constant__ CUtensorMap map, const unsigned char* in, int offset,
+                          int bytes, int x, int y, int z) {
   auto* const box = reinterpret_cast<unsigned char*>(smem) + offset;
   for (int i = int(threadIdx.x); i < bytes; i += 32) box[i] = in[i];
   ptx::fence_proxy_async();
@@ -217,9 +219,9 @@ Counts counts_of(const Layout& l, const std::vector<Element>& elements, std::siz
 /// Loads and stores a box, and compares bytes and counts.
 template <class T>
 void check_box(Layout l, const Position& p, int offset) {
-  SCOPED_TRACE(testing::Message() << sizeof(T) << " bytes, box " << l.box[0] << "x" << l.box[1] << "x" << l.box[2]
-                                  << ", swizzle " << int(l.swizzle) << ", at " << p.x << "," << p.y << "," << p.z
-                                  << ", offset " << offset);
+  SCOPED_TRACE(testing::Message() << sizeof(T) << " bytes, box " << l.box[0] << "x" << l.box[1] << "x"
+                                  << l.box[2] << ", swizzle " << int(l.swizzle) << ", at " << p.x << ","
+                                  << p.y << "," << p.z << ", offset " << offset);
   const std::size_t tensor_bytes = l.plane_bytes * l.size[2];
   Bytes values(tensor_bytes);
   std::mt19937 random(7);
@@ -252,8 +254,8 @@ void check_box(Layout l, const Position& p, int offset) {
   for (const Element& e : elements) {
     for (std::size_t b = 0; e.inside && b < sizeof(T); ++b) stored[e.global + b] = values[e.global + b];
   }
-  report = run(launch, store_box, map_of(reinterpret_cast<T*>(copy.get()), l), box.get(), offset, int(bytes), p.x, p.y,
-               p.z);
+  report = run(launch, store_box, map_of(reinterpret_cast<T*>(copy.get()), l), box.get(), offset, int(bytes),
+               p.x, p.y, p.z);
   EXPECT_TRUE(is_clean(report));
   EXPECT_TRUE(copy.host() == stored);
   EXPECT_EQ(report.tensors["copy"].write_bytes, counts.bytes);
@@ -265,8 +267,8 @@ template <class T>
 void check_all() {
   const CUtensorMapSwizzle swizzles[] = {CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_32B,
                                          CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_SWIZZLE_128B};
-  constexpr Position kPositions[] = {{0, 0, 0},   {3, 2, 1},    {-5, 0, 0}, {0, -3, 0},
-                                     {0, 0, -1},  {40, 5, 0},   {2, 9, 1},  {-3, -2, 1},
+  constexpr Position kPositions[] = {{0, 0, 0},    {3, 2, 1},     {-5, 0, 0}, {0, -3, 0},
+                                     {0, 0, -1},   {40, 5, 0},    {2, 9, 1},  {-3, -2, 1},
                                      {1000, 0, 0}, {0, -1000, 0}, {0, 0, 7}};
   for (const CUtensorMapSwizzle swizzle : swizzles) {
     const std::size_t span = swizzle == CU_TENSOR_MAP_SWIZZLE_NONE ? 192 : std::size_t(16) << int(swizzle);
@@ -289,7 +291,10 @@ TEST(TensorMaps, BoxesOfDoubles) { check_all<double>(); }
 TEST(TensorMaps, BoxesThatTakeEveryNthRow) {
   for (const cuuint32_t rows : {1u, 7u, 8u}) {
     for (const cuuint32_t step : {2u, 3u, 8u}) {
-      const Layout l{.size = {32, 11, 5}, .box = {16, rows, 3}, .row_bytes = 128, .plane_bytes = 128 * 11,
+      const Layout l{.size = {32, 11, 5},
+                     .box = {16, rows, 3},
+                     .row_bytes = 128,
+                     .plane_bytes = 128 * 11,
                      .steps = {1, step, 2}};
       check_box<float>(l, {4, -2, 1}, 0);
     }

@@ -31,6 +31,11 @@ VariantResult counted(const std::string& name) {
   counters.mma = 3;
   counters.wgmma = 4;
   counters.mma_units = 259;
+  counters.bulk_loads = 5;
+  counters.bulk_stores = 6;
+  counters.mbarrier_waits = 7;
+  counters.mbarrier_arrivals = 8;
+  counters.named_barriers = 9;
   counters.votes = 2;
   result.counted = counters;
   return result;
@@ -276,7 +281,8 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
           "read_sectors": 223456789, "write_sectors": 345678, "atomic_sectors": 0, "read_requests": 77, "write_requests": 78}},
       "shared": {"bytes_per_block": 1024, "load_wavefronts": 987654321, "load_wavefronts_ideal": 1,
                  "store_wavefronts": 5, "store_wavefronts_ideal": 2},
-      "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "over_waited": 0},
+      "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "bulk_loads": 5, "bulk_stores": 6,
+        "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));
 }

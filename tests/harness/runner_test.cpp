@@ -120,6 +120,20 @@ TEST_F(Runner, SaysWhatTheDeviceLacks) {
   EXPECT_TRUE(old->device_too_old);
 }
 
+TEST_F(Runner, SaysThatTheDeviceIsTooNew) {
+  const int here = compute_capability();
+  EXPECT_FALSE(what_device_lacks({.compute_capability = here, .exactly = true}));
+  EXPECT_FALSE(what_device_lacks({.compute_capability = here - 10}));
+  const auto other = what_device_lacks({.compute_capability = here - 10, .exactly = true});
+  ASSERT_TRUE(other);
+  const auto number = [](int capability) {
+    return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+  };
+  EXPECT_EQ(other->reason,
+            "needs compute capability " + number(here - 10) + " exactly, this device has " + number(here));
+  EXPECT_TRUE(other->device_too_old);
+}
+
 TEST_F(Runner, UnknownVariantIsAnError) { EXPECT_THROW(run("unknown"), std::invalid_argument); }
 
 TEST_F(Runner, InputsOfAnotherShapeAreAnError) {

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import importlib
 import io
 import json
 import re
 import sys
 import tempfile
+import time
+import types
 import unittest
 from pathlib import Path
 from unittest import mock
 
 from tools.bench import bench as bench_program
-from tools.bench import plans, summary
+from tools.bench import machine, plans, summary
 from tools.learn.commands import bench
 from tools.learn.console import LearnError
 
@@ -42,6 +46,16 @@ class CommandTest(unittest.TestCase):
         self.assert_one_line(
             self.tree.learn("bench", "--json", "/nowhere/x.json"), 2, "--json"
         )
+
+    def test_sustained_needs_peers(self):
+        done = self.tree.learn("bench", "--sustained")
+        self.assert_one_line(done, 2, "--sustained needs --peers")
+        alone = ["bench", "--sustained", "--json", "x.json"]
+        with (
+            mock.patch.object(sys, "argv", alone),
+            self.assertRaisesRegex(bench_program.Stop, "--sustained needs --peers"),
+        ):
+            bench_program.main()
 
     def test_peers_need_pytorch(self):
         with (
@@ -104,7 +118,175 @@ class TimingTest(unittest.TestCase):
         self.assertTrue(Path(bench_program.__file__).with_name("attention.py").exists())
 
 
+class FakeGpu:
+    """As much of PyTorch as the functions that time need. The GPU runs what is enqueued in order, in no time of the host."""
+
+    def __init__(self):
+        self.now_ms = 0.0
+        self.slept = []
+        gpu = self
+
+        class Event:
+            def __init__(self, enable_timing):
+                self.at = None
+
+            def record(self):
+                self.at = gpu.now_ms
+
+            def elapsed_time(self, other):
+                return other.at - self.at
+
+            def synchronize(self):
+                pass
+
+        cuda = types.SimpleNamespace(
+            Event=Event, synchronize=lambda: None, _sleep=self.slept.append
+        )
+        types_of_elements = ("float32", "float16", "bfloat16")
+        self.torch = types.ModuleType("torch")
+        self.torch.cuda = cuda
+        self.torch.dtype = self.torch.Tensor = object
+        for name in types_of_elements:
+            setattr(self.torch, name, name)
+        attention = types.ModuleType("torch.nn.attention")
+        attention.SDPBackend = mock.MagicMock()
+        attention.sdpa_kernel = None
+        self.modules = {
+            "torch": self.torch,
+            "torch.nn": types.ModuleType("torch.nn"),
+            "torch.nn.attention": attention,
+        }
+
+    def kernel(self, ms: float) -> mock.Mock:
+        def launch(number):
+            self.now_ms += ms
+
+        return mock.Mock(side_effect=launch)
+
+
+class ProtocolTest(unittest.TestCase):
+    def setUp(self):
+        self.gpu = FakeGpu()
+        late = ("tools.bench.attention", "tools.bench.chapter_library")
+        with mock.patch.dict(sys.modules, self.gpu.modules):
+            self.attention = importlib.import_module(late[0])
+        for name in late:
+            self.addCleanup(sys.modules.pop, name, None)
+
+    def test_short_kernels_are_launched_several_times_between_two_events(self):
+        short, long = self.gpu.kernel(0.25), self.gpu.kernel(3.0)
+        times = self.attention.time_in_turns([short, long], 5)
+        self.assertEqual(times, [[0.25] * 5, [3.0] * 5])
+        # One to load, one in the first round, which finds out how long it takes, then 4 and 1 in each of 6.
+        self.assertEqual((short.call_count, long.call_count), (26, 8))
+        numbers = [call.args[0] for call in short.call_args_list[-20:]]
+        self.assertEqual(numbers, list(range(20)))  # other tensors each time
+        self.assertEqual(self.attention.launches_per_timing(1e-3), 10)
+
+    def test_the_gpu_sleeps_until_all_launches_are_enqueued(self):
+        def slow_host(number):
+            time.sleep(0.01)
+
+        self.attention.time_in_turns([slow_host], 1)
+        self.assertGreaterEqual(self.gpu.slept[-1], 0.1 * 2e9)  # ten launches
+
+    def test_sustained_is_the_mean_of_a_third_of_a_second(self):
+        kernel = self.gpu.kernel(0.5)
+        sampler = mock.Mock()
+        sampler.between.return_value = {"clock_mhz": 1400, "watts": 699, "samples": 9}
+        row = self.attention.time_sustained(kernel, 0.5, sampler)
+        self.assertEqual(kernel.call_count, 800)  # 600, after 200 to warm up
+        self.assertEqual(
+            row,
+            {"mean_ms": 0.5, "launches": 600}
+            | {"clock_mhz": 1400, "watts": 699, "samples": 9},
+        )
+
+    def test_both_protocols_are_kept_in_the_results(self):
+        point = plans.Point("bf16", 1, 1, 64, 64, False)
+        plan = plans.Plan([point], [("09_hopper", ["final"])], [])
+        row = {"chapter": "09_hopper", "variant": "final", "tflops": 1.0}
+        found = [row | {"median_ms": 1.0, "right": True}], [row | {"mean_ms": 2.0}]
+        options = argparse.Namespace(peers=True, sustained=True, repeat=3)
+        self.attention.torch.cuda.empty_cache = lambda: None
+        said = io.StringIO()
+        with (
+            mock.patch.object(bench_program, "PLANS", {"d64": plan}),
+            mock.patch.object(self.attention, "run_point", return_value=found) as run,
+            mock.patch.object(bench_program.machine, "Sampler"),
+            mock.patch.dict(sys.modules, {"tools.bench.attention": self.attention}),
+            contextlib.redirect_stdout(said),
+        ):
+            result = bench_program.time_attention(["09"], options)
+            self.assertIsNotNone(run.call_args.args[3])
+            options.sustained = False
+            run.return_value = found[0], []
+            burst = bench_program.time_attention(["09"], options)
+            self.assertIsNone(run.call_args.args[3])
+        self.assertEqual(result["timings"][0]["plan"], "d64")
+        self.assertEqual(result["sustained"], [{"plan": "d64"} | found[1][0]])
+        self.assertEqual(list(burst), ["timings"])
+
+
+class SamplerTest(unittest.TestCase):
+    """nvidia-smi, as a shell script."""
+
+    def sample(self, script: str) -> machine.Sampler:
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "nvidia-smi"
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+            path = {"PATH": f"{folder}:/usr/bin:/bin"}
+            with (
+                mock.patch.dict("os.environ", path),
+                machine.Sampler() as sampler,
+            ):
+                return sampler
+
+    def test_clock_and_power_of_an_interval(self):
+        every = (
+            'case "$*" in *-lms*) while :; do echo "1410, 698.5"; sleep 0.02; done;;'
+        )
+        sampler = self.sample(f'{every} *) echo "1410, 698.5";; esac')
+        found = sampler.between(0, time.monotonic())
+        self.assertEqual((found["clock_mhz"], found["watts"]), (1410, 698.5))
+        self.assertGreaterEqual(found["samples"], 1)
+        self.assertEqual(sampler.between(0, 1), {})
+
+    def test_a_driver_that_does_not_know_the_field_is_asked_for_the_mean(self):
+        instant = '*instant*) echo "not a valid field";;'
+        sampler = self.sample(
+            f'case "$*" in {instant} *-lms*) echo "990, 70"; sleep 1;; esac'
+        )
+        self.assertEqual(sampler.samples[0][1:], (990, 70))
+
+    def test_without_nvidia_smi_nothing_is_recorded(self):
+        for script in ("exit 9", "echo '[N/A], [N/A]'"):
+            sampler = self.sample(script)
+            self.assertEqual(sampler.between(0, time.monotonic()), {})
+
+
 class GridTest(unittest.TestCase):
+    def test_chapter_09_is_compared_with_cudnn_and_fa2_on_the_papers_grid(self):
+        found = bench_program.plans_of(["09"])
+        self.assertEqual(set(found), {"d64", "d128", "d256", "fp16"})
+        for name in ("d64", "d128", "d256"):
+            points = {(p.seq, p.causal) for p in found[name].points}
+            for seq in plans.HOPPER_LENGTHS:
+                self.assertLessEqual({(seq, False), (seq, True)}, points)
+            self.assertLessEqual({"flash (FA2)", "cuDNN"}, set(found[name].peers))
+            [(chapter, variants)] = found[name].ours
+            self.assertEqual((chapter, variants[0]), ("09_hopper", "final"))
+            self.assertEqual("no_maximum" in variants, name != "d256")
+
+    def test_sustained_rows_are_compared_like_the_others(self):
+        rows = [
+            {"chapter": chapter, "variant": "v", "rows": 1, "cols": 2, "mean_ms": ms}
+            for chapter, ms in (("09_x", 1.0), (None, 1.5))
+        ]
+        (found,) = summary.compare(summary.as_timings(rows))
+        self.assertAlmostEqual(found["mean"], 1.5)
+
     def test_flops_of_a_point(self):
         full = plans.Point("bf16", 2, 3, 10, 64, False)
         self.assertEqual(full.flops, 4 * 2 * 3 * 100 * 64)

@@ -147,10 +147,22 @@ class TableTest(unittest.TestCase):
         self.assertEqual(chapters[0].rows[0].verdict, results.FAIL)
         self.assertIn("02 online: the formula says", table.render(chapters, plain))
 
+    def test_a_formula_may_be_a_minimum(self):
+        run = fixtures.online_softmax()
+        traffic = run["variants"][0]["traffic"]
+        traffic["predicted"]["at_least"] = True
+        traffic["counted"]["read_bytes"] += 1
+        row = results.read([run])[0].rows[0]
+        self.assertEqual(row.verdict, results.OK)
+        self.assertEqual(table.cells(row)[3], ">=7.55 MB")
+        traffic["counted"]["read_bytes"] -= 2
+        self.assertEqual(results.read([run])[0].rows[0].verdict, results.FAIL)
+
     def test_never_wider_than_100_columns(self):
         long = fixtures.variant("a_name_that_is_much_too_long_for_the_table", 999_999)
         long["defects"] = [fixtures.RACE] * 99_999
         long["workspace_bytes"] = 1_234_567_890
+        long["traffic"]["predicted"]["at_least"] = True
         long["check"]["known_failure"] = "a long reason " * 20
         long["shared"]["load_wavefronts"] = 10**14
         long["check"]["tensors"]["y"].update(rel_l2=1.26e-07, tolerance=1.5e-06)
@@ -300,11 +312,70 @@ class RunTest(LearnTest):
         self.assertIn("--variant all ", first)
         self.assertIn("--variant block_per_row,on_chip ", second)
         self.assertNotIn("--bench", second)
-        self.assertIn("too new for this GPU: block_per_row, on_chip\n", done.stdout)
+        self.assertIn("not for this GPU: block_per_row, on_chip\n", done.stdout)
         self.assertIn(f"* 02_online_softmax ran on the simulator: {old}\n", done.stdout)
         gpu, sim = json.loads(file.read_text())
         self.assertEqual([v["name"] for v in gpu["variants"]], ["online", "vectorized"])
         self.assertEqual((sim["backend"], sim["too_old"]), ("sim", old))
+
+    def add_hopper(self):
+        run = fixtures.chapter("09_hopper", [fixtures.variant("final", 1)])
+        self.tree.set_results(run)
+        folder = self.tree.root / "chapters/09_hopper"
+        folder.mkdir()
+        (folder / "README.md").touch()
+        (folder / "CMakeLists.txt").write_text("fa_add_chapter(ARCHITECTURE 90a)\n")
+
+    def add_gpu(self, capability: str):
+        for name in ("nvcc", "nvidia-smi"):
+            path = self.tree.bin / name
+            path.write_text(
+                '#!/bin/sh\ncase "$*" in\n'
+                '  *--version*) echo "release 13.0" ;;\n'
+                f"  *compute_cap*) echo {capability} ;;\n"
+                '  *) echo "A GPU, 8 MiB" ;;\nesac\n'
+            )
+            path.chmod(0o755)
+
+    def test_what_cannot_take_the_real_input_runs_on_random_numbers(self):
+        self.add_hopper()
+        done = self.tree.learn("run")
+        self.assert_well(done)
+        [call] = self.tree.calls("ch09_hopper")
+        self.assertIn(" --variant all --heads 4 --kv-heads 2 --seq-q 229 ", call)
+        self.assertIn(" --head-dim 64 --causal --json ", call)
+        self.assertNotIn(".npy", call)
+        [line] = [x for x in done.stdout.splitlines() if "random numbers" in x]
+        self.assertRegex(line, "^09: .* head_dim 64 and more; .* real input is 32")
+        self.assertLessEqual(len(line), WIDTH)
+        self.assertNotIn("random numbers", self.tree.learn("run", "02").stdout)
+        self.assert_well(self.tree.learn("run", "9", "--seq-q", "7"))
+        own = self.tree.calls("ch09_hopper")[-1]
+        self.assertIn(" --variant all --seq-q 7 --json ", own)
+
+    def test_kernels_for_another_gpu_run_on_the_simulator(self):
+        self.add_hopper()
+        self.add_gpu("12.0")
+        done = self.tree.learn("run", "9")
+        self.assert_well(done)
+        why = "09: needs compute capability 9.0 exactly, this GPU has 12.0: runs on the simulator\n"
+        self.assertEqual(done.stdout.count(why), 1)
+        builds = [call for call in self.tree.calls("cmake") if "--build" in call]
+        self.assertEqual(builds, ["cmake --build --preset sim --target ch09_hopper"])
+        tests = self.tree.learn("test", "9")
+        self.assertEqual(tests.stdout.count(why), 1)
+        self.assertIn("ctest --preset sim", self.tree.calls("ctest")[0])
+        self.assertNotIn(why, self.tree.learn("run", "1", "9").stdout)
+        self.assertIn("--preset cuda", self.tree.calls("cmake")[-1])
+
+    def test_kernels_run_on_the_gpu_that_they_are_for(self):
+        self.add_hopper()
+        for capability, words in (("9.0", ()), ("12.0", ("--preset", "cuda"))):
+            self.add_gpu(capability)
+            done = self.tree.learn("run", "9", *words)
+            self.assert_well(done)
+            self.assertNotIn("needs compute capability", done.stdout)
+            self.assertIn("--bench", self.tree.calls("ch09_hopper")[-1])
 
     def test_json_is_the_list_of_what_the_chapters_wrote(self):
         file = self.tree.root / "all.json"

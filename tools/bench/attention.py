@@ -1,11 +1,14 @@
 """Times the attention kernels and PyTorch's alternately, in one process, on the same tensors.
 
-    attention.py [--points fp32,bf16,...] [--repeat R] [--json FILE]
+    attention.py [--points fp32,bf16,...] [--repeat R] [--sustained] [--json FILE]
 
-For each point of the grid, every round launches each kernel once, on a different set of tensors than the round before,
-so that no kernel finds its inputs in the L2 cache or a cooler GPU than the others. Before that, the results are compared
-with float64 on two heads. The median is printed in TFLOP/s: 4 * batch * heads * seq^2 * head_dim operations, half of
-that if causal, 2.5 times that for a backward pass.
+For each point of the grid, every round times each kernel once (a short one as several launches in a row), on other
+tensors than the launch before, so that no kernel finds its inputs in the L2 cache or a cooler GPU than the others. Before
+that, the results are compared with float64 on two heads. The median is printed in TFLOP/s: 4 * batch * heads * seq^2 *
+head_dim operations, half of that if causal, 2.5 times that for a backward pass.
+
+--sustained then also runs each kernel by itself until it has heated the GPU, and times the next 0.3 s: many GPUs lower
+their clock once they draw as much power as they may. Clock and power are recorded with each time.
 
 The time of a backward pass excludes the forward pass before it: O and LSE are already there.
 
@@ -22,6 +25,7 @@ import math
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -194,47 +198,99 @@ def error(
     return worst
 
 
+# Between two events there are launches of at least LEAST_MS, because a launch alone may take the host longer than it takes
+# the GPU, and events are only so precise.
+LEAST_MS = 1.0
+MOST_LAUNCHES = 10
+CYCLES_PER_S = 2e9  # at least those of the GPU's clock
+HEAD_START_S = 2e-3  # for the host, while the GPU sleeps
+
+
+def timed(launch: Callable, numbers: range) -> tuple:
+    """Enqueues launches between two events, which it returns."""
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
+    for number in numbers:
+        launch(number)
+    after.record()
+    return before, after
+
+
+def launches_per_timing(one_ms: float) -> int:
+    """How many launches of a kernel that takes this long are timed together."""
+    return max(1, min(MOST_LAUNCHES, math.ceil(LEAST_MS / max(one_ms, 1e-6))))
+
+
 def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
     """Milliseconds of each launch in each round. A different launch starts each round, as the first may be slower."""
     for launch in launches:
         launch(0)
     torch.cuda.synchronize()
+    counts = [1] * len(launches)
     times: list[list[float]] = [[] for _ in launches]
+    host_s = HEAD_START_S
     for number in range(-2, rounds):  # two rounds to warm up
         first = number % len(launches)
         order = [*range(first, len(launches)), *range(first)]
         events = {}
-        torch.cuda._sleep(
-            4_000_000
-        )  # about two milliseconds, enough to enqueue all launches
+        # The GPU sleeps until all launches are enqueued, so that it never waits for the host.
+        torch.cuda._sleep(int(1.5 * max(host_s, HEAD_START_S) * CYCLES_PER_S))
+        begin = time.perf_counter()
         for entry in order:
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            before.record()
-            launches[entry](number % rounds)
-            after.record()
-            events[entry] = before, after
+            count = counts[entry]
+            numbers = range(number * count, (number + 1) * count)
+            events[entry] = timed(launches[entry], numbers)
+        host_s = time.perf_counter() - begin
         torch.cuda.synchronize()
-        if number >= 0:
-            for entry, (before, after) in events.items():
-                times[entry].append(before.elapsed_time(after))
+        for entry, (before, after) in events.items():
+            one_ms = before.elapsed_time(after) / counts[entry]
+            if number == -2:
+                counts[entry] = launches_per_timing(one_ms)
+            elif number >= 0:
+                times[entry].append(one_ms)
+        if number == -2:
+            host_s *= max(counts)
     return times
 
 
-def run_point(plan: Plan, point: Point, rounds: int) -> list[dict]:
-    """The rows of a point. @throws OutOfMemory"""
+SUSTAINED_S = 0.3
+
+
+def time_sustained(launch: Callable, one_ms: float, sampler: machine.Sampler) -> dict:
+    """Launches a kernel for SUSTAINED_S without a pause, after a third of that to warm up.
+
+    @param one_ms  about how long a launch takes
+    @return  mean_ms, launches and, where the driver tells them, clock_mhz, watts and samples
+    """
+    count = max(3, math.ceil(1000 * SUSTAINED_S / one_ms))
+    for number in range(count // 3):
+        launch(number)
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    before, after = timed(launch, range(count))
+    after.synchronize()
+    told = sampler.between(begin, time.monotonic())
+    return {"mean_ms": before.elapsed_time(after) / count, "launches": count} | told
+
+
+def run_point(
+    plan: Plan, point: Point, rounds: int, sampler: machine.Sampler | None = None
+) -> tuple[list[dict], list[dict]]:
+    """The rows of a point, by turns and, with a sampler, sustained. @throws OutOfMemory"""
     with enough_memory(point):
         tensors = Tensors(point, rounds)
         entries = list(contenders(plan, point, tensors))
         errors = [error(point, launch(0), tensors.sets[0]) for _, _, launch in entries]
         times = time_in_turns([launch for _, _, launch in entries], rounds)
-    rows = []
-    for (chapter, name, _), wrong, samples in zip(entries, errors, times, strict=True):
+    rows, sustained = [], []
+    for (chapter, name, launch), wrong, samples in zip(
+        entries, errors, times, strict=True
+    ):
+        kernel = {**asdict(point), "chapter": chapter, "variant": name}
         median = statistics.median(samples)
         rows.append(
             {
-                **asdict(point),
-                "chapter": chapter,
-                "variant": name,
+                **kernel,
                 "median_ms": median,
                 "min_ms": min(samples),
                 "max_ms": max(samples),
@@ -245,7 +301,11 @@ def run_point(plan: Plan, point: Point, rounds: int) -> list[dict]:
                 <= ERROR_LIMIT[DTYPES[point.dtype]] * (1 + point.backward),
             }
         )
-    return rows
+        if sampler:
+            found = time_sustained(launch, median, sampler)
+            tflops = point.flops / found["mean_ms"] / 1e9
+            sustained.append({**kernel, **found, "tflops": tflops})
+    return rows, sustained
 
 
 def versions() -> dict:
@@ -277,6 +337,31 @@ def show(point: Point, rows: list[dict]) -> None:
     print(f"{point!s:34} {' | '.join(cells)}", flush=True)
 
 
+def show_sustained(rows: list[dict]) -> None:
+    """A line for a point, with the clock and the power while each kernel ran."""
+    cells = []
+    for row in rows:
+        at = ""
+        if "watts" in row:
+            at = f" ({row['clock_mhz']:.0f} MHz, {row['watts']:.0f} W)"
+        cells.append(f"{row['variant']} {row['tflops']:.1f}{at}")
+    print(f"{'  sustained':34} {' | '.join(cells)}", flush=True)
+
+
+def add(
+    result: dict, plan: str, point: Point, rows: list[dict], sustained: list[dict]
+) -> None:
+    """Adds what run_point() returned to the results, and shows it."""
+    for key, found in (("timings", rows), ("sustained", sustained)):
+        if found:
+            of_plan = [{"plan": plan, **row} for row in found]
+            result.setdefault(key, []).extend(of_plan)
+    show(point, rows)
+    if sustained:
+        show_sustained(sustained)
+    torch.cuda.empty_cache()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0],
@@ -286,6 +371,7 @@ def main() -> int:
         "--points", default=",".join(PLANS), help=f"from {', '.join(PLANS)}"
     )
     parser.add_argument("--repeat", type=int, default=30, metavar="R", help="rounds")
+    parser.add_argument("--sustained", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     names = options.points.split(",")
@@ -318,16 +404,17 @@ def main() -> int:
         f" bf16 {result['gemm_bf16_tflops']:.1f} TFLOP/s",
         flush=True,
     )
-    for name in names:
-        for point in PLANS[name].points:
-            try:
-                rows = run_point(PLANS[name], point, options.repeat)
-            except (FileNotFoundError, OutOfMemory) as obstacle:
-                print(f"bench: {obstacle}", file=sys.stderr)
-                return 3
-            result["timings"] += [{"plan": name, **row} for row in rows]
-            show(point, rows)
-            torch.cuda.empty_cache()
+    with (
+        machine.Sampler() if options.sustained else contextlib.nullcontext() as sampler
+    ):
+        for name in names:
+            for point in PLANS[name].points:
+                try:
+                    found = run_point(PLANS[name], point, options.repeat, sampler)
+                except (FileNotFoundError, OutOfMemory) as obstacle:
+                    print(f"bench: {obstacle}", file=sys.stderr)
+                    return 3
+                add(result, name, point, *found)
     result["machine_after"] = machine.gpu()
     if options.json:
         partial = options.json.with_suffix(".partial")

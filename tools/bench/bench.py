@@ -1,10 +1,10 @@
 """Checks and times the final variants of the chapters; with --peers, also times PyTorch's kernels.
 
-    python3 -m tools.bench.bench [--chapters 02,07] [--peers] [--repeat R] [--build DIR] --json FILE
+    python3 -m tools.bench.bench [--chapters 02,07] [--peers [--sustained]] [--repeat R] [--build DIR] --json FILE
 
 Launches rotate through sets of buffers that are together larger than the L2 cache; the median is reported. Without
 --peers, the chapters' own programs run. With --peers, all kernels run alternately in one process, on the same tensors:
-see attention.py, which needs PyTorch. Either way, the first and the last head of every problem are compared with
+see attention.py, which needs PyTorch; --sustained adds what it says there. Either way, the first and the last head of every problem are compared with
 float64; of a softmax, 256 rows at either end.
 
 FILE receives the timings, the machine with its clocks and temperature before and after, and the commit.
@@ -14,6 +14,7 @@ Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyT
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
@@ -105,38 +106,40 @@ def time_alone(plan: Plan, build: Path, repeat: int) -> list[dict]:
     return timings
 
 
-def time_attention(
-    names: list[str], chapters: list[str], options: argparse.Namespace
-) -> list[dict]:
-    """The rows of the plans, for the kernels of these chapters and of the peers."""
-    timings = []
-    for name in names:
-        plan = PLANS[name]
+def plans_of(chapters: list[str]) -> dict[str, Plan]:
+    """The plans of the grid, with the kernels of these chapters alone."""
+    found = {}
+    for name, plan in PLANS.items():
         ours = [
             entry
             for entry in plan.ours
             if any(entry[0].startswith(c) for c in chapters)
         ]
-        if not ours:
-            continue
-        plan = Plan(plan.points, ours, plan.peers)
-        if not options.peers:
-            timings += [
-                {"plan": name, **row}
-                for row in time_alone(plan, options.build, options.repeat)
-            ]
-            continue
-        from . import attention
+        if ours and name in GRID:
+            found[name] = Plan(plan.points, ours, plan.peers)
+    return found
 
-        for point in plan.points:
-            try:
-                rows = attention.run_point(plan, point, options.repeat)
-            except (FileNotFoundError, attention.OutOfMemory) as obstacle:
-                raise Stop(str(obstacle), 3) from obstacle
-            attention.show(point, rows)
-            timings += [{"plan": name, **row} for row in rows]
-            attention.torch.cuda.empty_cache()
-    return timings
+
+def time_attention(chapters: list[str], options: argparse.Namespace) -> dict:
+    """The rows of the plans, for the kernels of these chapters and of the peers: "timings" and "sustained"."""
+    result: dict = {"timings": []}
+    if not options.peers:
+        for name, plan in plans_of(chapters).items():
+            rows = time_alone(plan, options.build, options.repeat)
+            result["timings"] += [{"plan": name, **row} for row in rows]
+        return result
+    from . import attention
+
+    sampling = machine.Sampler() if options.sustained else contextlib.nullcontext()
+    with sampling as sampler:
+        for name, plan in plans_of(chapters).items():
+            for point in plan.points:
+                try:
+                    found = attention.run_point(plan, point, options.repeat, sampler)
+                except (FileNotFoundError, attention.OutOfMemory) as obstacle:
+                    raise Stop(str(obstacle), 3) from obstacle
+                attention.add(result, name, point, *found)
+    return result
 
 
 def time_softmax(chapters: list[str], peers: bool) -> list[dict]:
@@ -149,13 +152,16 @@ def time_softmax(chapters: list[str], peers: bool) -> list[dict]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    every = "01,02,03,04,05,06,07,08"
+    every = "01,02,03,04,05,06,07,08,09"
     parser.add_argument("--chapters", default=every, metavar="NN,NN")
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--sustained", action="store_true")
     parser.add_argument("--repeat", type=int, default=20, metavar="R")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "cuda")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE")
     options = parser.parse_args()
+    if options.sustained and not options.peers:
+        raise Stop("--sustained needs --peers: it times all kernels in one process", 2)
     chapters = options.chapters.split(",")
     before = machine.gpu()
     if not before:
@@ -170,10 +176,14 @@ def main() -> int:
         from . import attention
 
         versions = attention.versions()
-    timings = time_softmax(chapters, options.peers)
-    timings += time_attention(GRID, chapters, options)
+    found = time_attention(chapters, options)
+    timings = time_softmax(chapters, options.peers) + found["timings"]
     for line in summary.lines(timings):
         print(line)
+    if sustained := found.get("sustained"):
+        print("sustained:")
+        for line in summary.lines(summary.as_timings(sustained)):
+            print(line)
     partial = options.json.with_suffix(".partial")
     result = {
         "device": before["name"],
@@ -182,6 +192,7 @@ def main() -> int:
         "commit": machine.output_of("git", "describe", "--always", "--dirty"),
         "nvcc": (machine.output_of("nvcc", "--version").splitlines() or [""])[-1],
         "timings": timings,
+        **({"sustained": sustained} if sustained else {}),
     }
     partial.write_text(json.dumps(result, indent=1) + "\n")
     partial.replace(options.json)

@@ -44,10 +44,13 @@ FINALS_FP32 = [
     ("04_tiled_v1", ["warp_per_rows"]),
     ("05_loop_swapped_v2", ["register_tiled"]),
 ]
+# Chapter 09 runs on compute capability 9.0 alone.
 FINALS_16_BIT = [
     ("06_tensor_core_mma", ["exp2"]),
     ("07_multi_stage", ["final"]),
+    ("09_hopper", ["final", "no_maximum"]),
 ]
+FINALS_ALL_SIZES = [("07_multi_stage", ["final"]), ("09_hopper", ["final"])]
 BACKWARD_16_BIT = [("08_backward", ["mma_fused", "mma_pipelined", "mma_deterministic"])]
 PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient"]
 
@@ -70,6 +73,7 @@ def fp32(*shapes: tuple[int, int, int, int]) -> list[Point]:
 
 
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
+HOPPER_LENGTHS = [1024, 4096, 16384]
 PLANS = {
     "fp32": Plan(
         fp32(
@@ -98,10 +102,15 @@ PLANS = {
     "d128": Plan(
         constant_tokens(128, LENGTHS), [STANDARD, *FINALS_16_BIT], PEERS_16_BIT
     ),
-    "d256": Plan(constant_tokens(256, LENGTHS[1:]), FINALS_16_BIT[1:], PEERS_16_BIT),
+    "d256": Plan(constant_tokens(256, LENGTHS[1:]), FINALS_ALL_SIZES, PEERS_16_BIT),
     "ladder": Plan(
         constant_tokens(64, [4096]) + constant_tokens(128, [4096]),
         [STANDARD, ("06_tensor_core_mma", None), ("07_multi_stage", None)],
+        ["flash (FA2)", "cuDNN"],
+    ),
+    "hopper_ladder": Plan(
+        constant_tokens(64, HOPPER_LENGTHS) + constant_tokens(128, HOPPER_LENGTHS),
+        [("07_multi_stage", ["final"]), ("09_hopper", None)],
         ["flash (FA2)", "cuDNN"],
     ),
     "backward_fp32": Plan(
@@ -119,5 +128,9 @@ PLANS = {
     "backward_d128": Plan(
         constant_tokens(128, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT
     ),
-    "fp16": Plan([Point("fp16", 32, 8, 1024, 128, False)], FINALS_16_BIT, PEERS_16_BIT),
+    "fp16": Plan(
+        [Point("fp16", 32, 8, 1024, 128, False)],
+        [("06_tensor_core_mma", ["exp2"]), *FINALS_ALL_SIZES],
+        PEERS_16_BIT,
+    ),
 }

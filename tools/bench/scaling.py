@@ -2,9 +2,10 @@
 
     python3 -m tools.bench.scaling [--longest N] [--json FILE]
 
-bf16, one batch, 2048 / head_dim heads of N = 512 ... queries and keys, head_dim 64 and 128: chapter 07's `final` and
-PyTorch's unfused attention, which keeps S and P in HBM, in one process on the same tensors. Memory is what a kernel
-needs in addition to Q, K and V: O, LSE and its workspace. The exponents a of N^a are fitted over the longer half.
+bf16, one batch, 2048 / head_dim heads of N = 512 ... queries and keys, head_dim 64 and 128: the `final` of chapter 07
+and, where its kernels run, of chapter 09, and PyTorch's unfused attention, which keeps S and P in HBM, in one process on
+the same tensors. Memory is what a kernel needs in addition to Q, K and V: O, LSE and its workspace. The exponents a of N^a
+are fitted over the longer half.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
 Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -32,8 +33,13 @@ from .attention import (
 )
 from .chapter_library import ChapterLibrary
 
-CHAPTER, VARIANT = "07_multi_stage", "final"
+VARIANT = "final"
+CHAPTERS = ("07_multi_stage", "09_hopper")
 STANDARD = "unfused"
+KERNELS = {
+    **{f"{chapter[:2]} {VARIANT}": chapter for chapter in CHAPTERS},
+    STANDARD: None,
+}
 ROUNDS = 5
 
 
@@ -57,7 +63,7 @@ def launch_of(name: str, point: Point, tensors: OneSet):
     """A function that launches a kernel and returns O."""
     if name == STANDARD:
         return peer(name, point, tensors)
-    bound = ChapterLibrary(CHAPTER).bind(VARIANT, *tensors.sets[0])
+    bound = ChapterLibrary(KERNELS[name]).bind(VARIANT, *tensors.sets[0])
     stream = torch.cuda.current_stream()
 
     def launch(_):
@@ -116,7 +122,19 @@ def main() -> int:
     rows, fits = [], []
     for head_dim in (64, 128):
         first = Point("bf16", 1, 2048 // head_dim, 512, head_dim, False)
-        for name in (f"07 {VARIANT}", STANDARD):
+        kernels = []
+        for name in KERNELS:
+            try:
+                with enough_memory(first):
+                    launch_of(name, first, OneSet(first))
+            except (FileNotFoundError, OutOfMemory) as obstacle:
+                print(f"scaling: {obstacle}", file=sys.stderr)
+                return 3
+            except RuntimeError as refusal:
+                print(f"  {name} does not run: {refusal}", file=sys.stderr)
+                continue
+            kernels.append(name)
+        for name in kernels:
             try:
                 with enough_memory(first):
                     row = measure(first, name, OneSet(first))  # loads the libraries
@@ -125,7 +143,7 @@ def main() -> int:
             except (FileNotFoundError, OutOfMemory) as obstacle:
                 print(f"scaling: {obstacle}", file=sys.stderr)
                 return 3
-        for name in (f"07 {VARIANT}", STANDARD):
+        for name in kernels:
             own = []
             seq = 512
             while seq <= options.longest and (not own or own[-1]["fits"]):

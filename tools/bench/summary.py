@@ -46,6 +46,11 @@ def compare(timings: list[dict]) -> Iterator[dict]:
         }
 
 
+def as_timings(sustained: list[dict]) -> list[dict]:
+    """The rows of the sustained runs in the form of the others."""
+    return [row | {"median_ms": row["mean_ms"]} for row in sustained]
+
+
 def where(row: dict) -> str:
     """[8,16,1024,64] causal, or 4096 x 32768"""
     if "rows" in row:

@@ -36,19 +36,22 @@ KIND and ARGUMENTS are one of
     race: CHAPTER[/FILE] N [VARIANT [OPTIONS]]
         the simulator's report when it skips the N-th barrier of FILE (default kernel.cuh), a __syncthreads() or a
         barrier_cluster_wait(), for all variants or for one, on the usual problem or another one
+    planted: NAME [FIRST to LAST]
+        the simulator's report on a planted mistake, or these lines of it, counted from 1. It comes from
+        docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
-        a drawing from tools/docs/drawings.py, fragments.py, plots.py or backward.py, written to NAME.svg next to the
-        lesson. TEXT describes it in words
+        a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py or hopper.py, written to NAME.svg
+        next to the lesson. TEXT describes it in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the format that
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
-    results: FILE tflops|ms PLAN [CHAPTER]
+    results: FILE tflops|ms PLAN [CHAPTER] [sustained]
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
     results: FILE agreement
-    results: FILE standing
+    results: FILE standing [sustained]
     results: FILE[+FILE..] chapters
     results: FILE passes FORWARD BACKWARD PEER
         the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts of the
@@ -90,13 +93,20 @@ from . import (
     drawings,
     fragment_maps,
     fragments,
+    hopper,
     measured,
     plots,
     runs,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-DRAWINGS = drawings.DRAWINGS | fragments.DRAWINGS | plots.DRAWINGS | backward.DRAWINGS
+DRAWINGS = (
+    drawings.DRAWINGS
+    | fragments.DRAWINGS
+    | plots.DRAWINGS
+    | backward.DRAWINGS
+    | hopper.DRAWINGS
+)
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
@@ -128,7 +138,8 @@ NOT_CODE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 TYPE = re.compile(
-    r"(?:template\s*<[^{]*>\s*)?(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)"
+    r"(?:template\s*<[^{]*>\s*)?(?:struct|class|union|enum(?:\s+class)?)\s+"
+    r"(?:(?:__align__|alignas)\s*\([^)]*\)\s*)?(\w+)"
 )
 CALL_LIKE = re.compile(r"(\w+)\s*\(")
 ATTRIBUTES = {"__launch_bounds__", "__align__", "alignas", "decltype"}
@@ -443,7 +454,9 @@ def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
         data = json.loads(path.read_text(encoding="utf-8"))
         speeds = measured.speed_of_variants(data, plan, int(head_dim))
     rows = []
-    for variant in json_of(tree, arguments)["variants"]:
+    variants = json_of(tree, arguments)["variants"]
+    with_wgmma = any(variant.get("ops", {}).get("wgmma") for variant in variants)
+    for variant in variants:
         shared = variant.get("shared")
         if not shared:
             raise BlockError(f"{arguments} does not count: it must be the simulator's")
@@ -453,6 +466,8 @@ def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
         )
         cells = [shared["bytes_per_block"], taken[0], fewest[0], taken[1], fewest[1]]
         cells += [sum(taken) - sum(fewest), variant["ops"]["mma"]]
+        if with_wgmma:
+            cells.append(variant["ops"]["wgmma"])
         row = [f"`{variant['name']}`", *(f"{cell:,}" for cell in cells)]
         if speeds:
             row.append(f"{speeds[variant['name']]:.1f}")
@@ -460,6 +475,8 @@ def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
     header = ["variant", "shared bytes of a block"]
     header += ["load wavefronts", "fewest", "store wavefronts", "fewest"]
     header += ["bank conflicts", "tensor instructions"]
+    if with_wgmma:
+        header[-1:] = ["mma", "wgmma"]
     if speeds:
         header.append(f"TFLOP/s, {data['device']}")
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
@@ -528,6 +545,22 @@ def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(fenced("\n".join(report), "text"))
 
 
+def make_planted(tree: Tree, folder: Path, arguments: str) -> Made:
+    match = re.fullmatch(r"(\w+)(?: (\d+) to (\d+))?", arguments)
+    if not match:
+        raise BlockError("must be NAME [FIRST to LAST]")
+    name, first, last = match.groups()
+    file = tree.root / "docs" / "results" / "mistakes_simulator.json"
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if name not in kept:
+        raise BlockError(f"{file.name} has no {name}: python3 -m tools.docs.planted")
+    report = kept[name]["report"]
+    lines = report[int(first) - 1 : int(last)] if first else report
+    if not lines or (last and int(last) > len(report)):
+        raise BlockError(f"the report of {name} has {len(report)} lines")
+    return Made(fenced("\n".join(lines), "text"))
+
+
 # --- drawings and measurements --------------------------------------------------------------------
 
 
@@ -554,14 +587,17 @@ RESULTS = {
     r"sectors (\w+) (\d+)x(\d+)": lambda data, chapter, rows, cols: measured.sectors(
         data, chapter, int(rows), int(cols)
     ),
-    r"(tflops|ms) (\w+)(?: (\w+))?": lambda data, unit, plan, chapter: measured.tflops(
-        data, plan, chapter, unit
+    r"(tflops|ms) (\w+)(?: (?!sustained)(\w+))?( sustained)?": (
+        lambda data, unit, plan, chapter, sustained: measured.tflops(
+            measured.sustained(data) if sustained else data, plan, chapter, unit
+        )
     ),
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,
     r"scaling": measured.scaling,
     r"agreement": measured.agreement,
     r"standing": measured.standing,
+    r"standing sustained": lambda data: measured.standing(measured.sustained(data)),
     r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"sanitizer": measured.sanitizer,
@@ -613,6 +649,7 @@ MAKERS = {
     "onchip": make_onchip,
     "learn": make_learn,
     "race": make_race,
+    "planted": make_planted,
     "drawing": make_drawing,
     "results": make_results,
 }
@@ -711,7 +748,7 @@ def given_away(path: Path, lines: list[str]) -> list[tuple[int, str]]:
     """Where the open part of a lesson prints a solution of its chapter: line (from 0) and what it prints.
 
     A line counts if it has 12 characters or more, without white space and comments, and occurs nowhere else in
-    the files with exercises.
+    the files with exercises. A barrier alone, such as __syncwarp(), does not count.
     """
     if path.name != "README.md" or not (path.parent / sheet.NAME).is_file():
         return []
@@ -727,7 +764,9 @@ def given_away(path: Path, lines: list[str]) -> list[tuple[int, str]]:
         code: f"the solution of exercise {region.number}"
         for region in chapter.regions
         for line in region.solution
-        if len(code := bare(line)) >= 12 and code not in elsewhere
+        if len(code := bare(line)) >= 12
+        and code not in elsewhere
+        and not re.fullmatch(r"__sync\w+\(\);", code)
     }
     found, depth = [], 0
     for number, line in enumerate(lines):

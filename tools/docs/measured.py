@@ -101,6 +101,13 @@ def _kernel(timing: dict) -> str:
     return f"{timing['chapter'][:2]} `{timing['variant']}`"
 
 
+def sustained(data: dict) -> dict:
+    """The same file with the sustained runs instead of the runs by turns."""
+    if "sustained" not in data:
+        raise NoSuchMeasurement("it has no sustained runs: ./learn bench --sustained")
+    return data | {"timings": summary.as_timings(data["sustained"])}
+
+
 def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
     """A plan of tools/bench/attention.py: kernels by problems; the more numerous ones become rows.
 
@@ -307,7 +314,7 @@ def agreement(data: dict) -> str:
 def standing(data: dict) -> str:
     """How many times as fast the last variants are as each peer: geometric mean over all problems, and the worst."""
     final = {"register_tiled", "final", "fp32_fused", "mma_pipelined", "on_chip"}
-    final.add("mma_deterministic")
+    final |= {"mma_deterministic", "no_maximum"}
     grid = [
         timing for timing in data["timings"] if "ladder" not in timing.get("plan", "")
     ]
@@ -384,17 +391,26 @@ CHAPTERS = (
         "recompute P: gradients without an N x N matrix",
         ("mma_pipelined", "flash (FA2)"),
     ),
+    (
+        "09_hopper",
+        "Hopper",
+        "an engine copies, warpgroups multiply and take turns",
+        ("final", "cuDNN"),
+    ),
 )
 PEERS = {
     "torch.softmax": "PyTorch",
     "memory-efficient": "PyTorch",
     "flash (FA2)": "FA2",
+    "cuDNN": "cuDNN",
 }
+IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
+MAY_LACK_TIMES = ("09_hopper",)  # its GPU is not every machine's
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
     """Geometric mean over all problems that a variant and a peer ran in the precision of the comparison."""
-    dtype = "bf16" if peer == "flash (FA2)" else "fp32"
+    dtype = "bf16" if peer in IN_BF16 else "fp32"
     grid = [t for t in data["timings"] if t.get("dtype", "fp32") == dtype]
     means = [
         (found["points"], found["mean"])
@@ -417,23 +433,26 @@ def chapters(*files: dict) -> str:
     for folder, name, idea, (variant, peer) in CHAPTERS:
         speeds = (_mean_speed(data, folder, variant, peer) for data in files)
         speed = next((speed for speed in speeds if speed is not None), None)
-        if speed is None:
+        if speed is None and folder not in MAY_LACK_TIMES:
             raise NoSuchMeasurement(f"it has no timings of both {variant} and {peer}")
         link = f"[{folder[:2]}](chapters/{folder}/README.md)"
-        relative = f"{speed:.2f} x {PEERS[peer]}"
+        relative = f"{speed:.2f} x {PEERS[peer]}" if speed else "-"
         rows.append(f"| {link} | {name} | {idea} | `{variant}` | {relative} |")
     header = "| | chapter | the idea | its kernel | speed |"
     return "\n".join([header, "|---|---|---|---|---|", *rows])
 
 
 def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
-    """Milliseconds of a forward and the following backward pass, ours and a peer's, and the ratio of the sums.
+    """Milliseconds of chapters 07 and 08, forward and then backward, of a peer's passes, and the ratio of the sums.
 
     @param ours  the variants of the forward and of the backward pass
     """
     times: dict[tuple, dict[tuple[str, bool], float]] = {}
     for timing in data["timings"]:
-        if timing.get("dtype") == "bf16" and "ladder" not in timing["plan"]:
+        of_chapter = (timing["chapter"] or "")[:2]  # 09 has a `final` of its own
+        if of_chapter not in ("", "07", "08") or "ladder" in timing["plan"]:
+            continue
+        if timing["dtype"] == "bf16":
             shape = tuple(timing[n] for n in ("head_dim", "seq", "batch", "heads"))
             kernel = (timing["variant"], bool(timing.get("backward")))
             place = times.setdefault((*shape, timing["causal"]), {})

@@ -18,6 +18,7 @@ CHAPTER_COLOURS = {
     "06": "#3b82f6",
     "07": "#e0435c",
     "08": "#b58900",
+    "09": "#0e7490",
 }
 # Rows and columns of the drawn problem in docs/results/softmax_h100.json.
 SOFTMAX = (32768, 4096)
@@ -37,9 +38,10 @@ class Panel:
     head_dim: int
     peer: str  # the kernel that the others are compared with
     backward: bool = False
+    hopper: bool = False  # of chapter 09, which another machine has timed
 
 
-PANELS = {
+EVERY_PANEL = {
     "fp32": Panel(
         *("fp32, N = 1024, d = 64", "attention_h100.json", "fp32_ladder"),
         *("fp32", 1024, 64, "memory-efficient"),
@@ -56,6 +58,16 @@ PANELS = {
         *("backward, bf16, N = 4096, d = 128", "bench_h100.json", "backward_d128"),
         *("bf16", 4096, 128, "flash (FA2)", True),
     ),
+    "hopper": Panel(
+        *("bf16, N = 4096, d = 128", "hopper_h200.json", "hopper_ladder"),
+        *("bf16", 4096, 128, "cuDNN", False, True),
+    ),
+}
+# Those that have been measured.
+PANELS = {
+    name: panel
+    for name, panel in EVERY_PANEL.items()
+    if (RESULTS / panel.file).exists()
 }
 
 
@@ -87,6 +99,7 @@ def bytes_of_head(panel: Panel) -> dict[tuple[str, str], int]:
         (run["chapter"], run["variant"]): run["bytes"]
         for run in _load("bytes.json")["runs"]
         if (run["chapter"] == "08_backward") == panel.backward
+        and (run["chapter"] == "09_hopper") == panel.hopper
         and (run.get("dtype"), run.get("seq_q"), run.get("head_dim"))
         == (panel.dtype, panel.seq, panel.head_dim)
     }
@@ -256,18 +269,21 @@ def _panel(svg: Plot, top: float, panel: Panel) -> float:
         name = f"{chapter} {timing['variant']}".strip()
         rows.append((name, timing["tflops"], colour, f"{timing['tflops']:.1f}"))
     mark = next(t["tflops"] for t in measured if t["variant"] == panel.peer)
-    svg.text(
-        0, top + 14, f"TFLOP/s, {panel.title}. Dashed: {panel.peer}", 12, bold=True
-    )
+    machine = f", {_load(panel.file)['device']}" if panel.hopper else ""
+    title = f"TFLOP/s, {panel.title}{machine}. Dashed: {panel.peer}"
+    svg.text(0, top + 14, title, 12, bold=True)
     return _bars(svg, top + 28, rows, max(t["tflops"] for t in measured), mark) + 18
 
 
 def climb() -> str:
-    """TFLOP/s of standard attention, of every variant of chapters 06 and 07, and of PyTorch's kernels."""
+    """TFLOP/s of standard attention, of every variant of chapters 06, 07 and 09, and of PyTorch's kernels."""
     svg = Plot()
-    _panel(svg, 0, PANELS["bf16"])
+    top, chapters = _panel(svg, 0, PANELS["bf16"]), "06 and 07"
+    if "hopper" in PANELS:
+        _panel(svg, top, PANELS["hopper"])
+        chapters = "06, 07 and 09"
     return svg.render(
-        "TFLOP/s of standard attention, of every variant of chapters 06 and 07, and of PyTorch's kernels"
+        f"TFLOP/s of standard attention, of every variant of chapters {chapters}, and of PyTorch's kernels"
     )
 
 

@@ -132,6 +132,15 @@ def gpus() -> list[str]:
     return listing.splitlines() if listing else []
 
 
+def compute_capability() -> str | None:
+    """ "9.0": of the first GPU that the driver lists. None if it does not say."""
+    listing = first_output(
+        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    )
+    first = (listing or "").partition("\n")[0].strip()
+    return first if re.fullmatch(r"\d+\.\d", first) else None
+
+
 def cuda_environment() -> dict[str, str]:
     """The variables with which CMake finds an nvcc that is not on PATH."""
     path = cuda_program("nvcc")

@@ -13,7 +13,15 @@ from .console import LearnError
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "build" / "report.html"
 FIRST_ATTENTION_CHAPTER = 3  # earlier chapters compute softmax and read no V
-FIRST_BACKWARD_CHAPTER = 8  # from here on, chapters read dO, and some variants run only in fp32, others only in 16 bits
+BACKWARD_CHAPTER = (
+    8  # it reads dO; some of its variants run only in fp32, others only in 16 bits
+)
+FIRST_HOPPER_CHAPTER = 9  # from here on, kernels take a head_dim of 64 and more
+# What these chapters run on instead of the bundled input, whose head_dim is 32.
+HOPPER_INPUT = (
+    *("--heads", "4", "--kv-heads", "2", "--seq-q", "229", "--head-dim", "64"),
+    "--causal",
+)
 
 
 def shown(path: Path) -> str:
@@ -55,16 +63,33 @@ class Chapter:
 
     def dtypes(self) -> list[str]:
         """The element types that `learn run` runs all variants with; "" is the program's default."""
-        return ["fp32", "bf16"] if int(self.number) >= FIRST_BACKWARD_CHAPTER else [""]
+        return ["fp32", "bf16"] if int(self.number) == BACKWARD_CHAPTER else [""]
 
     def inputs(self) -> dict[str, Path]:
-        """The bundled tensors that the chapter reads, by option."""
+        """The bundled tensors that the chapter reads, by option; none if its kernels do not take their head_dim."""
         number, names = int(self.number), ["q", "k"]
+        if number >= FIRST_HOPPER_CHAPTER:
+            return {}
         if number >= FIRST_ATTENTION_CHAPTER:
             names.append("v")
-        if number >= FIRST_BACKWARD_CHAPTER:
+        if number == BACKWARD_CHAPTER:
             names.append("do")
         return {f"--{name}": ROOT / "data" / f"{name}.npy" for name in names}
+
+    @property
+    def runs_on_random_numbers(self) -> bool:
+        """Whether `learn run` gives it HOPPER_INPUT instead of the bundled input."""
+        return not self.inputs()
+
+    @property
+    def needed_capability(self) -> str | None:
+        """ "9.0" if its kernels run on GPUs of this compute capability alone; None if they do on newer ones, too."""
+        try:
+            text = (self.path / "CMakeLists.txt").read_text(encoding="utf-8")
+        except OSError:
+            return None
+        found = re.search(r"ARCHITECTURE (\d+)(\d)a", text)
+        return f"{found[1]}.{found[2]}" if found else None
 
 
 def chapters() -> list[Chapter]:

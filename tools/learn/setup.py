@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 
-from . import machine, packages, phases
+from . import machine, packages, phases, project
 from .console import Console, LearnError
 
 
@@ -46,13 +47,31 @@ def asks_for_help(options: list[str]) -> bool:
     return bool({"-h", "--help"} & set(options))
 
 
+def why_on_simulator(chapters: list[project.Chapter]) -> str | None:
+    """Why none of these chapters can run on this machine's GPU; None if one can."""
+    needed = {chapter.needed_capability for chapter in chapters}
+    here = machine.compute_capability() if needed and None not in needed else None
+    if here is None or here in needed:
+        return None
+    numbers = ", ".join(chapter.number for chapter in chapters)
+    return f"{numbers}: needs compute capability {max(needed)} exactly, this GPU has {here}: runs on the simulator"
+
+
 def prepare(
     console: Console,
     args: argparse.Namespace,
     wanted: tuple[packages.Package, ...] = packages.PACKAGES,
+    chapters: list[project.Chapter] | None = None,
 ) -> str:
-    """Makes sure that everything a build needs is there. Returns the preset."""
+    """Makes sure that everything a build needs is there. Returns the preset.
+
+    @param chapters  unless the user has chosen a preset, it is sim if none of them can run on this machine's GPU
+    """
     preset, _ = machine.choose_preset(args.preset)
+    chosen = args.preset or os.environ.get("FA_PRESET")
+    if preset == "cuda" and not chosen and (why := why_on_simulator(chapters or [])):
+        console.say(why)
+        preset = "sim"
     if not args.no_install:
         packages.ensure(console, wanted)
     machine.require_toolchain()

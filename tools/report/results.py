@@ -43,6 +43,7 @@ class Traffic:
     tensors: dict[str, tuple[int, int]] = field(
         default_factory=dict
     )  # name: (read, write)
+    at_least: bool = False  # of a formula: a run moves no fewer bytes
 
     @property
     def bytes(self) -> int:
@@ -115,14 +116,21 @@ class Row:
 
     @property
     def formula_misses(self) -> bool:
-        """Whether formula and count disagree for any tensor."""
-        if self.predicted is None or self.counted is None:
+        """Whether formula and count disagree, in total or for any tensor."""
+        formula, run = self.predicted, self.counted
+        if formula is None or run is None:
             return False
-        total = (self.predicted.read_bytes, self.predicted.write_bytes)
-        if total != (self.counted.read_bytes, self.counted.write_bytes):
-            return True
-        names = self.predicted.tensors.keys() & self.counted.tensors.keys()
-        return any(self.predicted.tensors[n] != self.counted.tensors[n] for n in names)
+        names = formula.tensors.keys() & run.tensors.keys()
+        pairs = [(formula.tensors[name], run.tensors[name]) for name in names]
+        pairs.append(
+            (
+                (formula.read_bytes, formula.write_bytes),
+                (run.read_bytes, run.write_bytes),
+            )
+        )
+        if formula.at_least:
+            return any(r < f for pair in pairs for f, r in zip(*pair, strict=True))
+        return any(f != r for f, r in pairs)
 
 
 @dataclass
@@ -167,6 +175,7 @@ def _traffic(data: dict | None) -> Traffic | None:
             name: (tensor.get("read_bytes", 0), tensor.get("write_bytes", 0))
             for name, tensor in data.get("tensors", {}).items()
         },
+        data.get("at_least", False),
     )
 
 

@@ -36,6 +36,12 @@ class AsyncShadow {
     for (auto& reads : reads_) reads = Reserved<Read>(words);
   }
 
+  /// Forgets everything, at the start of a launch: its blocks forget only what they have used.
+  void forget() {
+    if (!is_ready()) return;
+    writes_.clear();
+    readers_.clear();
+  }
   void forget(std::size_t first, std::size_t end) {
     std::fill(&writes_[first], &writes_[end], Write{});
     std::fill(&readers_[first], &readers_[end], 0u);

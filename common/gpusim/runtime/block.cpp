@@ -80,6 +80,7 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
     expects_clocks_ = false;
   }
   window_.clear();
+  async_shadow_.forget();
   cluster_ = nullptr;
   rank_ = 0;
   thread_count_ = int(block_dim_.volume());

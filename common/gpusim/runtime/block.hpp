@@ -11,7 +11,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -31,6 +34,7 @@
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device.hpp"
+#include "gpusim/runtime/event_trace.hpp"
 #include "gpusim/runtime/landed_boxes.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
@@ -178,6 +182,15 @@ class BlockRunner {
                   const void* pc);
   /// A thread has waited for an operation of a sequence, and all before it.
   void learn(int thread, Completion operation);
+  /// Adds to GPUSIM_TRACE: see TraceEvent.
+  void trace_event(const char* name, int thread, const void* pc, std::int64_t phase = -1) {
+    if (event_trace_ != nullptr) [[unlikely]]
+      add_event(name, thread, pc, {}, phase);
+  }
+  void trace_event(const char* name, int thread, const void* pc, const Mbarrier& barrier) {
+    if (event_trace_ != nullptr) [[unlikely]]
+      add_event(name, thread, pc, {name_of(barrier.address, pc)}, barrier.phase);
+  }
   /// Reports a mistake in the use of the instructions of compute capability 9.0; the block is abandoned.
   void fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
   /// The same, and the block goes on.
@@ -190,6 +203,11 @@ class BlockRunner {
   void require(int since, const char* instruction, const void* pc) {
     if (compute_capability_ < since) [[unlikely]]
       lacks(since, instruction, pc);
+  }
+  /// The same for an instruction that later devices do not have.
+  void require_no_later(int only, const char* instruction, const void* pc) {
+    if (compute_capability_ > only) [[unlikely]]
+      lacks(only, instruction, pc);
   }
 
  private:
@@ -227,7 +245,7 @@ class BlockRunner {
     int value = 0;
     std::uintptr_t barrier = 0;  ///< kMbarrier
     int party = 0;               ///< kNamedBarrier: the threads that have to come
-    bool arrived = false;        ///< kNamedBarrier: this thread has been counted
+    bool arrived = false;        ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -323,6 +341,7 @@ class BlockRunner {
   void post(Operation&& operation, const void* pc);
   void process_operations(const WarpAccess& access, int warp);
   bool process_operation(Operation& operation, int thread, const void* pc);
+  void count_operation(Operation::Kind kind, std::int64_t lanes);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
   void release(int thread, Clock& clock);
@@ -342,6 +361,9 @@ class BlockRunner {
                            const AsyncShadow::Write& write);
   Piece name_of(std::uintptr_t address, const void* pc) const;
   static std::string phase_name(std::uint32_t phase);
+
+  void add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
+                 std::int64_t phase);
 
   // block_barriers.cpp
   void settle_waits(int warp);
@@ -559,6 +581,10 @@ class BlockRunner {
   const void* expects_for_ = nullptr;  ///< the kernel
   int waits_ = 0;                      ///< threads in states kMbarrier and kNamedBarrier
   ThreadClocks clocks_;
+  EventTrace* const event_trace_ = EventTrace::instance();
+  std::uint64_t events_ = 0;  ///< in this block
+  /// What has been told of the warps at this step, once for all lanes: name, instruction, warp, place of the barrier.
+  std::set<std::tuple<std::string_view, const void*, int, std::size_t>> told_;
   AsyncShadow async_shadow_;
   std::vector<Operation> operations_;  ///< in the log
   std::vector<Mbarrier> mbarriers_;

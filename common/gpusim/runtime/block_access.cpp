@@ -84,7 +84,7 @@ void BlockRunner::access_remote(std::uintptr_t address, std::size_t size, Access
                          .pc = reinterpret_cast<std::uintptr_t>(pc),
                          .access = kind,
                          .space = Space::kCluster,
-                         .bytes = std::uint8_t(size)};
+                         .bytes = std::uint32_t(size)};
     found(key, [&](Example& e) {
       fill(e, current_->linear, Space::kCluster, address);
       e.note += ", which may not have started: no barrier of the cluster comes before this access";

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,6 @@ void BlockRunner::post(Operation&& operation, const void* pc) {
       if (process_operation(operation, thread, pc)) ++warps_[thread / kWarpSize].clock.tick;
     }
     if (trapped_ && !trapped) stop();
-    return;
   }
   const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kOperation, Space::kShared);
   while (!log_.append(key, current_->loops, operations_.size())) suspend();
@@ -44,6 +44,7 @@ void BlockRunner::start_clocks() {
   has_clocks_ = expects_clocks_ = true;
   clocks_.start(thread_count_);
   sequences_.clear();
+  events_ = 0;
   mbarriers_.clear();
   mbarrier_at_.clear();
   named_barriers_.fill({});
@@ -74,15 +75,31 @@ std::uint16_t BlockRunner::new_sequence(Sequence sequence) {
 }
 
 void BlockRunner::process_operations(const WarpAccess& access, int warp) {
+  count_operation(operations_[access.addresses[std::countr_zero(access.lanes)]].kind,
+                  std::popcount(access.lanes));
+  if (debugging_) return;  // post() has processed them
   if (!has_clocks_) start_clocks();
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());
   bool released = false;
+  told_.clear();
   for (std::uint32_t rest = access.lanes; rest != 0 && !trapped_; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     Operation operation = std::move(operations_[access.addresses[lane]]);
     released |= process_operation(operation, warp * kWarpSize + lane, pc);
   }
   if (released) ++warps_[warp].clock.tick;
+}
+
+/// Counts an operation once for the lanes of a warp.
+void BlockRunner::count_operation(Operation::Kind kind, std::int64_t lanes) {
+  OpCounters& ops = tally.ops;
+  switch (kind) {
+    case Operation::Kind::kArrive: ++ops.mbarrier_arrivals; break;
+    case Operation::Kind::kNamedArrive: ++ops.named_barriers; break;
+    case Operation::Kind::kLoad: ops.bulk_loads += lanes; break;
+    case Operation::Kind::kStore: ops.bulk_stores += lanes; break;
+    default: break;
+  }
 }
 
 /// @return whether the thread has released what it did: the next tick of its warp begins
@@ -92,18 +109,16 @@ bool BlockRunner::process_operation(Operation& operation, int thread, const void
   switch (operation.kind) {
     case Operation::Kind::kInit: init_mbarrier(operation, thread, pc); return false;
     case Operation::Kind::kFenceProxy:
+      trace_event("fence", thread, pc);
       t.proxy_fences.push_back(warps_[thread / kWarpSize].clock.tick + 1);
       [[fallthrough]];
     case Operation::Kind::kFenceInit:
       for (Mbarrier& barrier : mbarriers_) barrier.fenced |= barrier.initializer == thread;
       return operation.kind == Operation::Kind::kFenceProxy;
-    case Operation::Kind::kNamedArrive:
-      return come_to(int(operation.barrier), operation.value, thread, pc);
+    case Operation::Kind::kNamedArrive: return come_to(int(operation.barrier), operation.value, thread, pc);
     case Operation::Kind::kStore: begin_store(*operation.copies[0], thread, pc); return false;
     case Operation::Kind::kWaitRead:
-    case Operation::Kind::kWaitWrite:
-      end_stores(operation, thread, pc);
-      return false;
+    case Operation::Kind::kWaitWrite: end_stores(operation, thread, pc); return false;
     case Operation::Kind::kArrive:
     case Operation::Kind::kLoad: break;
   }
@@ -150,8 +165,7 @@ void BlockRunner::release(int thread, Clock& clock) {
   const int warp = thread / kWarpSize, first = warp * kWarpSize;
   const WarpClock& in_warp = warps_[warp].clock;
   for (int i = first; i < std::min(first + kWarpSize, thread_count_); ++i) {
-    const std::uint32_t known =
-        i == thread ? in_warp.tick + 1 : in_warp.known_by(thread - first, i - first);
+    const std::uint32_t known = i == thread ? in_warp.tick + 1 : in_warp.known_by(thread - first, i - first);
     clock[std::size_t(i)] = std::max(clock[std::size_t(i)], known);
   }
 }
@@ -214,7 +228,8 @@ bool BlockRunner::async_read(int thread, Completion operation, std::uintptr_t ad
                          .space = Space::kShared,
                          .bytes = std::uint32_t(bytes)};
     found(key, [&](Example& e) {
-      fill(e, thread, Space::kShared, variable == nullptr ? address : shared_base_ + variable->offset + variable->bytes);
+      fill(e, thread, Space::kShared,
+           variable == nullptr ? address : shared_base_ + variable->offset + variable->bytes);
     });
     trapped_ = true;
     return false;
@@ -231,10 +246,8 @@ bool BlockRunner::async_read(int thread, Completion operation, std::uintptr_t ad
       found_race(key, at, actor, lane, rival);
     });
     if ((shared_state_[word] & kWritten) != kWritten) {
-      const FindingKey uninitialized{.kind = DefectKind::kUninitializedRead,
-                                     .pc = key.pc(),
-                                     .space = Space::kShared,
-                                     .bytes = 4};
+      const FindingKey uninitialized{
+          .kind = DefectKind::kUninitializedRead, .pc = key.pc(), .space = Space::kShared, .bytes = 4};
       found(uninitialized, [&](Example& e) { fill(e, thread, Space::kShared, at); });
     }
     const AsyncShadow::Write& write = async_shadow_.write(word);
@@ -341,6 +354,22 @@ void BlockRunner::explain_load(Example& e, InstructionKey instruction, std::uint
 /// "phase 3, of parity 1"
 std::string BlockRunner::phase_name(std::uint32_t phase) {
   return "phase " + std::to_string(phase) + ", of parity " + std::to_string(phase & 1);
+}
+
+void BlockRunner::add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
+                            std::int64_t phase) {
+  const bool is_copy =
+      std::strcmp(name, "load") == 0 || std::strcmp(name, "land") == 0 || std::strcmp(name, "store") == 0;
+  const std::size_t place = barrier.empty() ? 0 : barrier[0].offset;
+  if (!is_copy && !told_.insert({name, pc, thread / kWarpSize, place}).second) return;
+  event_trace_->add({linear_,
+                     events_++,
+                     thread,
+                     pc,
+                     name,
+                     std::move(barrier),
+                     {block_dim_.at(std::uint64_t(thread)), block_dim_, launch_->parameters},
+                     phase});
 }
 
 void BlockRunner::fail(int thread, DefectKind kind, const void* pc, std::vector<Piece> message) {

@@ -8,6 +8,11 @@
 #include "gpusim/runtime/block.hpp"
 
 namespace gpusim {
+namespace {
+
+constexpr int kMostBytes = (1 << 20) - 1;
+
+}  // namespace
 
 // --- inside a fiber
 
@@ -22,6 +27,10 @@ void BlockRunner::mbarrier_arrive(const void* barrier, int bytes, const void* pc
   require(90, "mbarrier", pc);
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
   check_mbarrier(address, pc);
+  if (bytes < 0 || bytes > kMostBytes) {
+    misuse(pc, {name_of(address, pc), " cannot expect " + std::to_string(bytes) + " bytes: must be 0 to " +
+                                          std::to_string(kMostBytes)});
+  }
   post({.kind = Operation::Kind::kArrive, .barrier = address, .value = bytes}, pc);
 }
 
@@ -37,6 +46,7 @@ void BlockRunner::mbarrier_wait(const void* barrier, int parity, const void* pc)
   t.sync_pc = pc;
   t.mask = 0;
   t.value = parity;
+  t.arrived = false;
   t.barrier = address;
   ++waits_;
   suspend();
@@ -164,6 +174,7 @@ bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, co
     complain(thread, DefectKind::kMisuse, pc, std::move(text));
   }
   b.arrive_pc = pc;
+  trace_event(operation.value != 0 ? "expect" : "arrive", thread, pc, b);
   if (operation.value != 0) b.expect_pc = pc;
   b.bytes += operation.value;
   release(thread, b.gathered);
@@ -193,7 +204,10 @@ bool BlockRunner::try_complete(Mbarrier& b) {
                    ": it can be complete before all of them have landed");
     complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
   }
-  for (const auto& copy : b.in_flight) land_load(*copy);
+  for (const auto& copy : b.in_flight) {
+    trace_event("land", copy->thread, copy->pc, b);
+    land_load(*copy);
+  }
   b.landed = std::move(b.in_flight);
   b.in_flight.clear();
   next_phase(b);
@@ -212,19 +226,23 @@ void BlockRunner::next_phase(Mbarrier& b) {
 
 /// Lets those threads of a warp go on whose barriers are complete.
 void BlockRunner::settle_waits(int warp) {
-  bool released = false;
+  bool released = false, waited = false, came = false;
+  told_.clear();
   for (int i = warp * kWarpSize; i < std::min((warp + 1) * kWarpSize, thread_count_); ++i) {
     Thread& t = threads_[i];
     if (t.state == State::kMbarrier) {
       settle_mbarrier(t);
+      waited |= t.state == State::kReady;
     } else if (t.state == State::kNamedBarrier && !t.arrived) {
-      t.arrived = true;
+      t.arrived = came = true;
       if (!has_clocks_) start_clocks();
       named_barriers_[std::size_t(t.value)].waiting.push_back(i);
       released |= come_to(t.value, t.party, i, t.sync_pc);
     }
     if (trapped_) return;
   }
+  tally.ops.mbarrier_waits += waited;
+  tally.ops.named_barriers += came;
   if (released) ++warps_[warp].clock.tick;
 }
 
@@ -234,7 +252,10 @@ void BlockRunner::settle_mbarrier(Thread& t) {
     return fail(t.linear, DefectKind::kMisuse, t.sync_pc,
                 {"no thread has initialised ", name_of(t.barrier, t.sync_pc)});
   }
+  if (!t.arrived) trace_event("wait", t.linear, t.sync_pc, *b);
+  t.arrived = true;
   if (int(b->phase & 1) == t.value && !try_complete(*b)) return;
+  trace_event("go on", t.linear, t.sync_pc, *b);
   use_mbarrier(AccessKind::kAtomic, t.barrier, t.linear, t.sync_pc);
   acquire(t.linear, b->complete);
   const auto number = std::size_t(b - mbarriers_.data());
@@ -256,13 +277,19 @@ bool BlockRunner::come_to(int id, int threads, int thread, const void* pc) {
   if (b.threads != threads) {
     fail(thread, DefectKind::kMisuse, pc,
          {"barrier " + std::to_string(id) + " is for " + std::to_string(threads) + " threads here, for " +
-          std::to_string(b.threads) + " at ",
+              std::to_string(b.threads) + " at ",
           Piece::line(b.pc)});
     return false;
   }
+  const bool waits = threads_[thread].state == State::kNamedBarrier;
+  const auto trace = [&](const char* name, int who, const void* where) {
+    if (event_trace_ != nullptr) add_event(name, who, where, {std::to_string(id)}, -1);
+  };
+  trace(waits ? "wait" : "arrive", thread, pc);
   release(thread, b.gathered);
   if (++b.arrived < b.threads) return true;
   for (const int waiting : b.waiting) {
+    trace("go on", waiting, threads_[waiting].sync_pc);
     acquire(waiting, b.gathered);
     threads_[waiting].state = State::kReady;
     --waits_;

@@ -159,6 +159,7 @@ void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& ba
                               [&](int, const Rival& rival) { found_race(to, address, writer, lane, rival); });
   });
   barrier.in_flight.push_back(copy);
+  trace_event("load", thread, pc, barrier);
 }
 
 /// Calls f(address) for each word in shared memory.
@@ -183,6 +184,7 @@ void BlockRunner::land_load(BulkCopy& copy) {
 
 void BlockRunner::begin_store(const BulkCopy& copy, int thread, const void* pc) {
   count_copy(copy);
+  trace_event("store", thread, pc, copy.group);
   BulkGroups& bulk = threads_[thread].bulk;
   if (bulk.reads == 0) {
     bulk.reads = new_sequence({Sequence::Kind::kStore, thread});
@@ -220,6 +222,8 @@ void BlockRunner::end_stores(const Operation& operation, int thread, const void*
   const BulkGroups& bulk = threads_[thread].bulk;
   if (bulk.reads == 0 || operation.value == 0) return;
   const auto last = std::uint32_t(operation.value - 1);
+  trace_event(operation.kind == Operation::Kind::kWaitRead ? "stores have read" : "stores have written",
+              thread, pc, last);
   learn(thread, {bulk.reads, last});
   if (operation.kind == Operation::Kind::kWaitRead) return;
   learn(thread, {bulk.writes, last});
@@ -241,10 +245,10 @@ void BlockRunner::finish_copies() {
   for (int i = 0; i < thread_count_; ++i) {
     for (const auto& copy : threads_[i].bulk.pending) {
       if (!copy->has_read) {
-        complain(
-            i, DefectKind::kMisuse, copy->pc,
-            {"the block ends while the copy may still read its shared memory: its thread has not waited with "
-             "bulk_wait_read()"});
+        complain(i, DefectKind::kMisuse, copy->pc,
+                 {"the block ends while the copy may still read its shared memory: ",
+                  copy->group < threads_[i].bulk.committed ? "its thread has not waited with bulk_wait_read()"
+                                                           : "no bulk_commit() after it"});
         copy->take_from_shared();
       }
       copy->put_into_global();

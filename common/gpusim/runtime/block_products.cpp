@@ -207,10 +207,14 @@ void BlockRunner::process_warpgroup_op(int warp) {
       products.time = register_uses_.next_time();
       break;
     case Kind::kProduct: issue_product(warp, pending); break;
-    case Kind::kCommit: products.commits.push_back(products.issued); break;
+    case Kind::kCommit:
+      trace_event("products", warp * kWarpSize, op.pc, std::int64_t(products.commits.size()));
+      products.commits.push_back(products.issued);
+      break;
     case Kind::kWait: {
       const std::uint32_t covered = products.covered(op.count);
       finish_products(warp, covered, op.pc);
+      if (covered != 0) trace_event("products are done", warp * kWarpSize, op.pc, covered - 1);
       if (covered == 0 || products.commits[covered - 1] == 0) break;
       const Completion last{warpgroups_[std::size_t(warp / kWarpgroupWarps)].sequence,
                             products.commits[covered - 1] - 1};

@@ -48,6 +48,7 @@ void BlockRunner::set_registers(int warp, const WarpgroupOp& op) {
   }
   free_registers_ += (units(registers) - op.count) * kWarpSize;
   registers = op.count;
+  trace_event("registers", warp * kWarpSize, op.pc, registers);
 }
 
 /// When no thread can go on: reports a warp that waits for registers. False: there is none.

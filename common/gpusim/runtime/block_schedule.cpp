@@ -212,6 +212,7 @@ bool BlockRunner::release_barrier() {
 void BlockRunner::abandon() {
   log_.clear();
   shared_shadow_.reset();
+  if (has_clocks_) global_shadow_.reset();  // copies to it may be in flight
   for (int i = 0; i < thread_count_; ++i) {
     threads_[i].state = State::kDone;
     threads_[i].bulk = {};

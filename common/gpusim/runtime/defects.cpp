@@ -112,18 +112,17 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
         out << "Invalid index " << e.index << " at " << line << who << "\n    " << e.detail;
         break;
       }
-      out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place << e.note;
+      out << "Invalid " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size " << key.bytes
+          << " bytes at " << line << who << "\n    address is " << e.place << e.note;
       break;
     case DefectKind::kMisaligned:
-      out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size "
-          << int(key.bytes) << " bytes at " << line << who << "\n    address is " << e.place << e.note
-          << ", not a multiple of " << int(key.bytes);
+      out << "Misaligned " << name_of(key.space) << ' ' << lower_verb(key.access) << " of size " << key.bytes
+          << " bytes at " << line << who << "\n    address is " << e.place << e.note << ", not a multiple of "
+          << key.bytes;
       break;
     case DefectKind::kUninitializedRead:
-      out << "Uninitialized " << name_of(key.space) << " memory read of size " << int(key.bytes)
-          << " bytes at " << line << who << "\n    address is " << e.place << e.note
-          << ", which nothing has written";
+      out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes << " bytes at "
+          << line << who << "\n    address is " << e.place << e.note << ", which nothing has written";
       break;
     case DefectKind::kBarrierDivergence: return extra.empty() ? describe_divergence(key, e, line_of) : extra;
     case DefectKind::kUnsupported:

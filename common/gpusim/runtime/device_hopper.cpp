@@ -19,8 +19,8 @@ void resolve_elect(void* const* lanes) {
   }
 }
 
-void copy_box(BulkCopy::Kind kind, const CUtensorMap* map, const void* shared, const void* barrier, int x, int y,
-              int z, const char* instruction, const void* pc) {
+void copy_box(BulkCopy::Kind kind, const CUtensorMap* map, const void* shared, const void* barrier, int x,
+              int y, int z, const char* instruction, const void* pc) {
   current_runner->require(90, instruction, pc);
   BulkCopy copy{.kind = kind, .at = {x, y, z}};
   std::memcpy(static_cast<void*>(&copy.map), map, sizeof copy.map);

@@ -13,15 +13,20 @@ void execute(const char* instruction, WarpgroupOperand operand) {
   current_runner->require(90, instruction, operand.op.pc);
   current_runner->warpgroup_op(operand);
 }
+/// Only 9.0 has these: they are instructions of sm_90a.
+void execute_wgmma(WarpgroupOperand operand) {
+  current_runner->require_no_later(90, "wgmma", operand.op.pc);
+  execute("wgmma", operand);
+}
 
 }  // namespace
 
 #define GPUSIM_CALLER __builtin_return_address(0)
 
-void wgmma_fence() { execute("wgmma", {.op = {.kind = Kind::kFence, .pc = GPUSIM_CALLER}}); }
-void wgmma_commit() { execute("wgmma", {.op = {.kind = Kind::kCommit, .pc = GPUSIM_CALLER}}); }
+void wgmma_fence() { execute_wgmma({.op = {.kind = Kind::kFence, .pc = GPUSIM_CALLER}}); }
+void wgmma_commit() { execute_wgmma({.op = {.kind = Kind::kCommit, .pc = GPUSIM_CALLER}}); }
 void wgmma_wait(int pending) {
-  execute("wgmma", {.op = {.kind = Kind::kWait, .pc = GPUSIM_CALLER, .count = pending}});
+  execute_wgmma({.op = {.kind = Kind::kWait, .pc = GPUSIM_CALLER, .count = pending}});
 }
 void wgmma_finished(const float* registers, int count) {
   current_runner->wgmma_finished(registers, count, true, GPUSIM_CALLER);
@@ -31,25 +36,25 @@ void keep_in_place(const float* registers, int count) {
 }
 
 void wgmma(ProductShape shape, float* d, int count, std::uint64_t a, std::uint64_t b, bool add) {
-  execute("wgmma", {.op = {.kind = Kind::kProduct,
-                           .pc = GPUSIM_CALLER,
-                           .shape = shape,
-                           .add = add,
-                           .count = count,
-                           .a = a,
-                           .b = b},
-                    .d = d});
+  execute_wgmma({.op = {.kind = Kind::kProduct,
+                        .pc = GPUSIM_CALLER,
+                        .shape = shape,
+                        .add = add,
+                        .count = count,
+                        .a = a,
+                        .b = b},
+                 .d = d});
 }
 void wgmma(ProductShape shape, float* d, int count, const std::uint32_t* a, std::uint64_t b, bool add) {
-  execute("wgmma", {.op = {.kind = Kind::kProduct,
-                           .pc = GPUSIM_CALLER,
-                           .shape = shape,
-                           .add = add,
-                           .a_in_registers = true,
-                           .count = count,
-                           .b = b},
-                    .d = d,
-                    .a = a});
+  execute_wgmma({.op = {.kind = Kind::kProduct,
+                        .pc = GPUSIM_CALLER,
+                        .shape = shape,
+                        .add = add,
+                        .a_in_registers = true,
+                        .count = count,
+                        .b = b},
+                 .d = d,
+                 .a = a});
 }
 
 void setmaxnreg_dec(int registers) {

@@ -18,7 +18,6 @@ constexpr EmulatedDevice kDevices[] = {
     {"rtx3060", "GeForce RTX 3060", 86, 28, 99, 100, 1536, 3},
     {"rtx4090", "GeForce RTX 4090", 89, 128, 99, 100, 1536, 72},
     {"rtx5090", "GeForce RTX 5090", 120, 170, 99, 100, 1536, 96},
-    // Its compute capability is the lowest that has everything the simulator knows.
     {"h100", "gpusim", 90, 132, 227, 228, 2048, 50},
 };
 constexpr const EmulatedDevice& kDefault = *(std::end(kDevices) - 1);

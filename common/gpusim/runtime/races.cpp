@@ -42,6 +42,10 @@ RaceShadow* GlobalShadow::take_page(std::size_t number) {
   return page;
 }
 
+void GlobalShadow::reset() {
+  for (const auto& page : all_) page->reset();
+}
+
 void GlobalShadow::next_block() {
   // In reverse, so that the next block with the same accesses finds each page at the same position.
   for (auto it = used_.rbegin(); it != used_.rend(); ++it)

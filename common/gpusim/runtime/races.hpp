@@ -458,6 +458,9 @@ class GlobalShadow {
   /// The next block starts and reuses the pages of this one.
   void next_block();
 
+  /// Forgets everything, after a block that did not end properly.
+  void reset();
+
  private:
   RaceShadow* take_page(std::size_t number);
 

@@ -18,6 +18,11 @@ enum CUresult : int {
 
 inline constexpr int CU_TENSOR_MAP_NUM_QWORDS = 16;
 
+// A kernel takes a map by value, about which g++ has a note.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
 struct alignas(128) CUtensorMap {
   cuuint64_t opaque[CU_TENSOR_MAP_NUM_QWORDS];
 };

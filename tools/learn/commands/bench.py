@@ -28,6 +28,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="also time PyTorch's flash, cuDNN and memory-efficient attention, on the same tensors",
     )
     parser.add_argument(
+        "--sustained",
+        action="store_true",
+        help="with --peers: also run each kernel alone for 0.3 s, and record the GPU's clock and power",
+    )
+    parser.add_argument(
         "--repeat",
         type=int,
         default=20,
@@ -70,6 +75,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
     chapters = project.select(args.chapters)
     if args.repeat < 1:
         raise LearnError(f"--repeat {args.repeat}: must be 1 or more", 2)
+    if args.sustained and not args.peers:
+        raise LearnError("--sustained needs --peers: add it", 2)
     refuse_json(args.json)
     gpus = machine.gpus()
     if not gpus:
@@ -92,6 +99,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     command += ["--chapters", ",".join(chapter.number for chapter in chapters)]
     command += ["--repeat", str(args.repeat)]
     command += ["--peers"] if args.peers else []
+    command += ["--sustained"] if args.sustained else []
     status = subprocess.run(
         command,
         cwd=project.ROOT,

@@ -323,7 +323,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     exercise.own_copy()  # LearnError if the chapter is not started
     refuse_json(args.json)
-    preset = setup.prepare(console, args)
+    preset = setup.prepare(console, args, chapters=[exercise.chapter])
     build = configured(console, preset)
 
     def simulator() -> Path | None:

@@ -19,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(console: Console, args: argparse.Namespace) -> int:
     """Sets up, builds everything, and runs all tests or those of the named chapters."""
     chapters = project.select(args.chapters)
-    preset = setup.prepare(console, args)
+    preset = setup.prepare(console, args, chapters=chapters)
     setup.build(console, preset, [])
 
     command = ["ctest", "--preset", preset]

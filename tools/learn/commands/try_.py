@@ -130,7 +130,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     exercise.own_copy()  # LearnError if the chapter is not started
     refuse_json(args.json)
-    build = check.configured(console, setup.prepare(console, args))
+    preset = setup.prepare(console, args, chapters=[exercise.chapter])
+    build = check.configured(console, preset)
     failed, warnings = checking.build_own(console, build, exercise)
     if failed:
         check.show_failure(console, exercise, failed)
