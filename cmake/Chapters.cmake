@@ -95,11 +95,13 @@ function(fa_add_chapter)
     foreach(file IN ITEMS chapter.cu LISTS others)
       configure_file(${file} ${CMAKE_CURRENT_BINARY_DIR}/exercise/${file} COPYONLY)
     endforeach()
-    fa_add_program(${name}_exercise ${chapter_cu} FOLDERS ${exercise} ${parts} EXCLUDE_FROM_ALL)
+    fa_add_program(${name}_exercise ${chapter_cu} FOLDERS ${exercise} ${CMAKE_CURRENT_BINARY_DIR}/exercise ${parts}
+      EXCLUDE_FROM_ALL)
     target_compile_options(${name}_exercise_kernels PRIVATE  # blanks leave much unused
       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wshadow -Wno-unused -Wunused-value>)
     if(FA_BACKEND STREQUAL sim)
-      fa_add_program(${name}_exercise_debug ${chapter_cu} FOLDERS ${exercise} ${parts} EXCLUDE_FROM_ALL DEBUG)
+      fa_add_program(${name}_exercise_debug ${chapter_cu} FOLDERS ${exercise} ${CMAKE_CURRENT_BINARY_DIR}/exercise ${parts}
+        EXCLUDE_FROM_ALL DEBUG)
     endif()
   endif()
 endfunction()

@@ -41,7 +41,8 @@ __device__ __forceinline__ bool bound_sum(Consumer<Tile>& w, float (&correction)
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const float l = warp_reduce<4>(w.state.l[row], Max());  // of any lane
-    if (!(l <= kLargestSum)) {  // several lanes and blocks may find that
+    if (!(l <= kLargestSum)) {
+      // Other lanes and blocks may do the same at this moment.
       atomicExch(&marks[0], 1);
       atomicExch(&marks[mark_of<Tile>(tile, w.a)], 1);
     }
