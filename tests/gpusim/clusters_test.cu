@@ -624,7 +624,7 @@ TEST(Clusters, LaunchesThatADeviceRefuses) {
   EXPECT_EQ(launch(dim3(4, 4, 1), dim3(4, 4)), cudaErrorInvalidClusterSize);
   EXPECT_EQ(launch(8, 12), cudaErrorInvalidClusterSize) << "does not divide the grid";
   EXPECT_EQ(launch(dim3(1, 2), 8), cudaErrorInvalidClusterSize);
-  EXPECT_EQ(launch(0, 8), cudaErrorInvalidValue);
+  EXPECT_EQ(launch(0, 8), cudaErrorInvalidClusterSize);
   gpusim::take_report();
 }
 

@@ -55,7 +55,7 @@ cudaError_t cluster_of(const cudaLaunchConfig_t& config, gpusim::device::Index& 
     if (gpusim::emulated_device().compute_capability < 90) return cudaErrorNotSupported;
     const auto& dim = attribute.val.clusterDim;
     cluster = {dim.x, dim.y, dim.z};
-    if (dim.x == 0 || dim.y == 0 || dim.z == 0) return cudaErrorInvalidValue;
+    if (dim.x == 0 || dim.y == 0 || dim.z == 0) return cudaErrorInvalidClusterSize;
     if (std::uint64_t(dim.x) * dim.y * dim.z > gpusim::kMaxClusterBlocks) return cudaErrorInvalidClusterSize;
     if (config.gridDim.x % dim.x != 0 || config.gridDim.y % dim.y != 0 || config.gridDim.z % dim.z != 0)
       return cudaErrorInvalidClusterSize;

@@ -11,7 +11,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -580,6 +583,8 @@ class BlockRunner {
   ThreadClocks clocks_;
   EventTrace* const event_trace_ = EventTrace::instance();
   std::uint64_t events_ = 0;  ///< in this block
+  /// What has been told of the warps at this step, once for all lanes: name, instruction, warp, place of the barrier.
+  std::set<std::tuple<std::string_view, const void*, int, std::size_t>> told_;
   AsyncShadow async_shadow_;
   std::vector<Operation> operations_;  ///< in the log
   std::vector<Mbarrier> mbarriers_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,6 +81,7 @@ void BlockRunner::process_operations(const WarpAccess& access, int warp) {
   if (!has_clocks_) start_clocks();
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());
   bool released = false;
+  told_.clear();
   for (std::uint32_t rest = access.lanes; rest != 0 && !trapped_; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     Operation operation = std::move(operations_[access.addresses[lane]]);
@@ -356,6 +358,10 @@ std::string BlockRunner::phase_name(std::uint32_t phase) {
 
 void BlockRunner::add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
                             std::int64_t phase) {
+  const bool is_copy =
+      std::strcmp(name, "load") == 0 || std::strcmp(name, "land") == 0 || std::strcmp(name, "store") == 0;
+  const std::size_t place = barrier.empty() ? 0 : barrier[0].offset;
+  if (!is_copy && !told_.insert({name, pc, thread / kWarpSize, place}).second) return;
   event_trace_->add({linear_,
                      events_++,
                      thread,

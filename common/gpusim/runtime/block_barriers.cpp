@@ -227,6 +227,7 @@ void BlockRunner::next_phase(Mbarrier& b) {
 /// Lets those threads of a warp go on whose barriers are complete.
 void BlockRunner::settle_waits(int warp) {
   bool released = false, waited = false, came = false;
+  told_.clear();
   for (int i = warp * kWarpSize; i < std::min((warp + 1) * kWarpSize, thread_count_); ++i) {
     Thread& t = threads_[i];
     if (t.state == State::kMbarrier) {

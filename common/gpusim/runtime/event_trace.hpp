@@ -13,7 +13,7 @@
 
 namespace gpusim {
 
-/// One event. `order` counts the events of a block: the simulator runs one thread at a time.
+/// One event; if the lanes of a warp share it, that of the first of them. `order` counts the events of a block: the simulator runs one thread at a time.
 struct TraceEvent {
   std::uint64_t block = 0;
   std::uint64_t order = 0;
