@@ -452,6 +452,31 @@ class Learn(InATree):
         self.refuse("learn: run 99", "99")
 
 
+class Steps(InATree):
+    def test_kernels_are_rows_with_the_speed_relative_to_a_peer(self):
+        def timing(chapter, variant, seq, ms):
+            shape = {"batch": 1, "heads": 2, "seq": seq, "head_dim": 64}
+            shape |= {"plan": "p", "causal": False, "tflops": 100 / ms}
+            return shape | {"chapter": chapter, "variant": variant, "median_ms": ms}
+
+        timings = [
+            timing("09_x", "mine", 8, 2.0),
+            timing("09_x", "mine", 16, 0.5),
+            timing(None, "cuDNN", 8, 1.0),
+            timing(None, "cuDNN", 16, 4.0),
+            timing("09_x", "mine", 8, 1.0) | {"head_dim": 128},
+        ]
+        data = {"device": "H", "timings": timings}
+        self.write("docs/results/gpu.json", json.dumps(data))
+        text = self.fill("results: gpu.json steps p 64 cuDNN")
+        header = "| TFLOP/s (of cuDNN) | [1,2,8,64] | [1,2,16,64] | geometric mean |"
+        self.assertIn(header, text)
+        self.assertIn("| 09 `mine` | 50 (0.50) | 200 (8.00) | 2.00 |", text)
+        self.assertIn("| cuDNN | 100 (1.00) | 25 (1.00) | 1.00 |", text)
+        self.refuse("results: gpu.json steps p 128 cuDNN", "no timings of cuDNN")
+        self.refuse("results: gpu.json steps q 64 cuDNN", "no timings of cuDNN")
+
+
 class Planted(InATree):
     def test_reports_are_quoted(self):
         kept = {"one": {"report": ["===== a", "===== b", "===== c"]}}

@@ -88,7 +88,7 @@ def atom() -> str:
                 continue
             here = 15 if last else group
             step = here // 2 == 0
-            svg.box(at, gy, wide, tall, OTHER if step else COPY, 0.35 if step else 0.12)
+            svg.box(at, gy, wide, tall, OTHER if step else COPY, 0.25 if step else 0.12)
             text = f"rows {8 * here} to {8 * here + 7}"
             svg.text(at + wide / 2, gy + 14, text, 10, "middle")
             byte = offset_of(8 * here, begin, rows) * 2
@@ -110,10 +110,9 @@ def atom() -> str:
     svg.text(0, y, "the descriptor: 64 bits", 12, bold=True)
     bit = 10.4
     y += 12
-    for number in range(64):
-        svg.box(number * bit, y, bit, 20, thick=0.2)
+    svg.box(0, y, 64 * bit, 20)
     for number, (name, begin, bits) in enumerate(FIELDS):
-        svg.box(begin * bit, y, bits * bit, 20, WARPS[number], 0.45)
+        svg.box(begin * bit, y, bits * bit, 20, WARPS[number], 0.25)
         svg.text(begin * bit, y + 34, f"bit {begin}", 10)
         if bits > 4:
             svg.text((begin + bits / 2) * bit, y + 14, name, 10, "middle")
@@ -235,7 +234,7 @@ def full_empty() -> str:
             )
             if turn.use > turn.landed:
                 span(turn.landed, turn.use, COPY, 0.08, "")
-            span(turn.use, turn.left, PRODUCT, 0.5, f"tile {turn.tile} in use")
+            span(turn.use, turn.left, PRODUCT, 0.28, f"tile {turn.tile} in use")
         y += row
         for name, ends in (
             ("full", [turn.landed for turn in mine]),
@@ -245,7 +244,7 @@ def full_empty() -> str:
             for parity, begin, end in phases(ends, until):
                 words = f"phase of parity {parity}"
                 short = (end - begin) * unit < 96
-                shade = 0.45 if parity else 0.12
+                shade = 0.28 if parity else 0.06
                 span(begin, end, OTHER, shade, str(parity) if short else words)
             y += row
         y += 8
@@ -258,7 +257,7 @@ def full_empty() -> str:
             words = f"full[{turn.stage}], {turn.full}"
             if width > 44:
                 svg.text(left + before * unit + width / 2, y + 13, words, 10, "middle")
-        span(turn.use, turn.left, PRODUCT, 0.5, f"tile {turn.tile}")
+        span(turn.use, turn.left, PRODUCT, 0.28, f"tile {turn.tile}")
         before = turn.left
     y += row + 14
     notes = (
@@ -441,11 +440,11 @@ def timeline() -> str:
                     if (job.consumer, job.unit) != (consumer, kind):
                         continue
                     x, width = left + job.begin * unit, (job.end - job.begin) * unit
-                    colour = (PRODUCT, 0.6)
+                    colour = (PRODUCT, 0.4)
                     if kind == "softmax":
-                        colour = (SOFTMAX, 0.4)
+                        colour = (SOFTMAX, 0.28)
                     elif job.name.startswith("PV"):
-                        colour = PRODUCT, 0.28
+                        colour = PRODUCT, 0.14
                     svg.box(x, y, width, row - 3, *colour)
                     words = job.name if width > 30 else job.name.replace(" ", "")
                     size = 9 if width < 30 else 10
@@ -459,9 +458,9 @@ def timeline() -> str:
                 svg.box(x, y, width, row - 6, PRODUCT, 1, line=PRODUCT, thick=0.2)
         y += row + 12
     for colour, shade, words, x in (
-        (PRODUCT, 0.6, "QK n: the scores of tile n", left),
-        (PRODUCT, 0.28, "PV n", left + 180),
-        (SOFTMAX, 0.4, "softmax of tile n", left + 250),
+        (PRODUCT, 0.4, "QK n: the scores of tile n", left),
+        (PRODUCT, 0.14, "PV n", left + 180),
+        (SOFTMAX, 0.28, "softmax of tile n", left + 250),
     ):
         svg.box(x, y - 9, 10, 10, colour, shade)
         svg.text(x + 16, y, words, 11)
@@ -526,7 +525,7 @@ def registers() -> str:
                 each = consumer if number else producer
                 wide = 128 * each * scale
                 colour = PRODUCT if number else COPY
-                svg.box(x, y, wide, row - 6, colour, 0.4)
+                svg.box(x, y, wide, row - 6, colour, 0.25)
                 svg.text(x + wide / 2, y + 18, str(each), 11, "middle")
                 x += wide
             svg.segment(left + width, y - 4, left + width, y + row - 2, GREY, 1)
@@ -540,7 +539,7 @@ def registers() -> str:
             left + 90,
         ),
     ):
-        svg.box(x, y - 9, 10, 10, colour, 0.4)
+        svg.box(x, y - 9, 10, 10, colour, 0.25)
         svg.text(x + 16, y, words, 11)
     svg.width = max(svg.width, left + width + 10)
     return svg.render("Registers before and after setmaxnreg")

@@ -47,6 +47,7 @@ KIND and ARGUMENTS are one of
         a table of GPU measurements: FILE in docs/results/, in the format that
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER] [sustained]
+    results: FILE steps PLAN HEAD_DIM PEER
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
@@ -592,6 +593,9 @@ RESULTS = {
             measured.sustained(data) if sustained else data, plan, chapter, unit
         )
     ),
+    r"steps (\w+) (\d+) (.+)": lambda data, plan, head_dim, peer: measured.steps(
+        data, plan, int(head_dim), peer
+    ),
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,
     r"scaling": measured.scaling,
@@ -618,7 +622,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             break
     else:
         raise BlockError(
-            "must be FILE and one of speed, sectors, tflops, ms, errors, choices, counters, scaling, agreement,"
+            "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, scaling, agreement,"
             " standing, chapters, passes, soak and sanitizer: see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"

@@ -156,6 +156,34 @@ def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
     return on_device(data, [corner, *kernels], rows)
 
 
+def steps(data: dict, plan: str, head_dim: int, peer: str) -> str:
+    """A plan's kernels for one head dimension as rows: TFLOP/s, and in brackets the speed relative to a peer."""
+    timings = [
+        timing
+        for timing in data["timings"]
+        if timing.get("plan") == plan and timing["head_dim"] == head_dim
+    ]
+    shapes = list(dict.fromkeys(_shape(timing) for timing in timings))
+    by_place = {(_kernel(timing), _shape(timing)): timing for timing in timings}
+    if (peer, shapes[0] if shapes else "") not in by_place:
+        raise NoSuchMeasurement(
+            f"it has no timings of {peer} in the plan {plan} for head_dim {head_dim}"
+        )
+    rows = []
+    for kernel in dict.fromkeys(_kernel(timing) for timing in timings):
+        ratios = [
+            by_place[peer, shape]["median_ms"] / by_place[kernel, shape]["median_ms"]
+            for shape in shapes
+        ]
+        cells = [
+            f"{by_place[kernel, shape]['tflops']:.0f} ({ratio:.2f})"
+            for shape, ratio in zip(shapes, ratios, strict=True)
+        ]
+        rows.append([kernel, *cells, f"{math.prod(ratios) ** (1 / len(ratios)):.2f}"])
+    corner = f"TFLOP/s (of {peer})"
+    return on_device(data, [corner, *shapes, "geometric mean"], rows)
+
+
 def errors(data: dict, plan: str) -> str:
     """The largest relative error of O of each kernel in a plan."""
     worst: dict[str, float] = {}
