@@ -7,7 +7,7 @@
 ///
 /// All kernels have
 ///
-///   block   Tile::kThreads: a producer warpgroup, and Tile::kConsumers for 64 queries each
+///   block   Tile::kThreads: Tile::kConsumers warpgroups for 64 queries each, and from `specialised` on a producer
 ///   shared  SharedTiles<Tile>
 ///   HBM     reads Q once, and for each query tile the key tiles that its last query sees; writes O and LSE
 ///

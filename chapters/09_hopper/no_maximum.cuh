@@ -3,7 +3,7 @@
 ///
 /// A row's m need not be its maximum. O / l is the same for any m, as long as no 2^(s - m) overflows and not all of them
 /// vanish. fp32 and bf16 have the same exponents, up to 2^127, and the same relative precision for all of them. So m is the
-/// maximum of the first tile and of the masked ones, and the scores of all other tiles are used as they are. fp16 ends at 2^15:
+/// maximum of the first tile and of the masked ones, and the scores of all other tiles are used as they are. fp16 ends below 2^16:
 /// not for fp16.
 ///
 /// If l exceeds 2^40, the row is divided by a power of 2, which rounds nothing. If a score lies so far above m that l exceeds
