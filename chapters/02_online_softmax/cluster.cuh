@@ -9,7 +9,7 @@
 #include <cfloat>
 #include <cmath>
 
-#include "device/cluster.cuh"
+#include "device/clusters.cuh"
 #include "device/math.cuh"
 #include "device/reduce.cuh"
 #include "kernel.cuh"

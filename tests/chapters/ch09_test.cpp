@@ -359,8 +359,9 @@ TEST_F(Hopper, NoMaximumRepairsRowsWhoseFirstTileHasNoWeight) {
     const std::int64_t count = repaired(of);
     if (count < 0) GTEST_SKIP() << "products are counted on the simulator";
     EXPECT_GT(count, 0) << causal;
-    if (!causal)
+    if (!causal) {
       EXPECT_EQ(count, all_products(shape, kNoMaximum) - unused_products(shape, kNoMaximum)) << "all tiles";
+    }
   }
 }
 

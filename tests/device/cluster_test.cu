@@ -1,6 +1,6 @@
 // Clusters, on a GPU and on the simulator: launches, ranks, the barrier, and the shared memory of other blocks.
 
-#include "device/cluster.cuh"
+#include "device/clusters.cuh"
 
 #include <gtest/gtest.h>
 

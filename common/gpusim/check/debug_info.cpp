@@ -277,7 +277,8 @@ void DebugInfo::collect(const Unit& unit, std::size_t& at, std::vector<InlinedCa
     const auto file = [&](std::uint64_t n) { return n < unit.files.size() ? unit.files[n] : std::string(); };
     std::size_t origin_at = unit.begin + entry.number(kAbstractOrigin);
     Entry origin = entry_at(unit, origin_at);
-    if (const std::uint64_t declaration = origin.number(kSpecification)) {  // of a member of a namespace, at -g2
+    if (const std::uint64_t declaration =
+            origin.number(kSpecification)) {  // of a member of a namespace, at -g2
       std::size_t declared_at = unit.begin + declaration;
       origin.values.merge(entry_at(unit, declared_at).values);
     }
