@@ -224,7 +224,7 @@ class SheetTest(InAChapter):
         sheet, first = "exercises.toml: ", "exercises.toml: exercise 1"
         wrong = f"{first}: wrong answer 1"
         keys = (
-            "inputs, files, limit_sectors, limit_conflicts, limit_mma, limit_barriers, limit_shuffles, limit_votes, "
+            "inputs, files, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
             "limit_over_waited, limit_wavefronts, exercise, open"
         )
         for message, text in {

@@ -479,9 +479,9 @@ def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
     times: dict[tuple, dict[tuple[str, bool], float]] = {}
     for timing in data["timings"]:
         of_chapter = (timing["chapter"] or "")[:2]  # 09 has a `final` of its own
-        if of_chapter not in ("", "07", "08") or "ladder" in timing["plan"]:
+        if of_chapter not in ("", "07", "08") or "ladder" in timing.get("plan", ""):
             continue
-        if timing["dtype"] == "bf16":
+        if timing.get("dtype") == "bf16":
             shape = tuple(timing[n] for n in ("head_dim", "seq", "batch", "heads"))
             kernel = (timing["variant"], bool(timing.get("backward")))
             place = times.setdefault((*shape, timing["causal"]), {})

@@ -34,7 +34,10 @@ LIMITS = (
 DEFECTS = (
     "out_of_bounds",
     "misaligned",
+    "misuse",
     "barrier_divergence",
+    "wgmma",
+    "missing_fence",
     "race",
     "uninitialized_read",
 )
