@@ -348,7 +348,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
     if not failing or not passing:
         return []
     bad, good = [_values(a) for a in failing], [_values(a) for a in passing]
-    words, sizes = [], []
+    words, sizes, lists = [], [], []
     for option in dict.fromkeys(name for values in bad + good for name in values):
         wrong = {values.get(option) for values in bad}
         right = {values.get(option) for values in good}
@@ -378,10 +378,11 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
                 _list([str(size) for size in sorted(set(both))])
                 for both in (good_sizes, bad_sizes)
             )
-            sizes.append(f"right with --{option} {good_list}, wrong with {bad_list}")
+            lists.append(f"right with --{option} {good_list}, wrong with {bad_list}")
     if words:
         return [f"only with {', or with '.join(words)}"]
-    return sizes if len(sizes) == 1 else []
+    found = sizes or lists  # a list says less than a threshold or a factor
+    return found if len(found) == 1 else []
 
 
 def _patterns(attempt: Attempt) -> list[str]:
