@@ -494,7 +494,7 @@ class BlockRunner {
   PendingOp& reach(int warp, const WarpgroupOp& op);
   void issue_product(int warp, PendingOp& pending);
   void check_fence(int thread, const void* registers, int index, bool of_a, const WarpgroupOp& op);
-  AccumulatorTile& take_accumulators(int warp, const WarpgroupOp& op);
+  std::shared_ptr<AccumulatorTile> take_accumulators(int warp, const WarpgroupOp& op);
   void take_operand_registers(int warp, PendingOp& pending);
   void complete_ops(int warpgroup);
   void find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn, std::vector<std::uintptr_t>& chunks);

@@ -278,7 +278,7 @@ void BlockRunner::issue_product(int warp, PendingOp& pending) {
   }
   begin_reads(warp, pending);
   if (op.a_in_registers) take_operand_registers(warp, pending);
-  pending.tiles[std::size_t(warp % kWarpgroupWarps)] = &take_accumulators(warp, op);
+  pending.tiles[std::size_t(warp % kWarpgroupWarps)] = take_accumulators(warp, op);
   ++products.issued;
 }
 
@@ -299,7 +299,7 @@ void BlockRunner::check_fence(int thread, const void* registers, int index, bool
 }
 
 /// The accumulators of a warp are in flight from here on: their arrays hold NaN.
-AccumulatorTile& BlockRunner::take_accumulators(int warp, const WarpgroupOp& op) {
+std::shared_ptr<AccumulatorTile> BlockRunner::take_accumulators(int warp, const WarpgroupOp& op) {
   WarpProducts& products = warps_[warp].products;
   const float* const first = products.arrived[0]->d;
   const auto known = std::find_if(products.tiles.begin(), products.tiles.end(), [&](const auto& t) {
@@ -309,10 +309,10 @@ AccumulatorTile& BlockRunner::take_accumulators(int warp, const WarpgroupOp& op)
     (*known)->group = products.group();
     (*known)->pc = op.pc;
     (*known)->left_by = nullptr;
-    return **known;
+    return *known;
   }
   register_uses_.cover(stacks_, kMaxThreads * kStackStride);
-  auto tile = std::make_unique<AccumulatorTile>();
+  auto tile = std::make_shared<AccumulatorTile>();
   tile->count = op.count;
   tile->group = products.group();
   tile->pc = op.pc;
@@ -342,7 +342,7 @@ AccumulatorTile& BlockRunner::take_accumulators(int warp, const WarpgroupOp& op)
     std::memset(d, 0xff, std::size_t(op.count) * sizeof(float));
   }
   products.tiles.push_back(std::move(tile));
-  return *products.tiles.back();
+  return products.tiles.back();
 }
 
 /// Copies the warp's rows of A from its registers, which are in flight from here on.

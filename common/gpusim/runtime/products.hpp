@@ -146,7 +146,7 @@ struct WarpProducts {
   std::uint32_t time = 0;              ///< of the latest fence; 0: none
   std::uint32_t issued = 0;            ///< products
   std::vector<std::uint32_t> commits;  ///< of each group: products issued up to its end
-  std::vector<std::unique_ptr<AccumulatorTile>> tiles;
+  std::vector<std::shared_ptr<AccumulatorTile>> tiles;
   std::vector<OperandRegisters> a;
   std::array<WarpgroupOperand*, kWarpSize> arrived{};  ///< to be processed by the first lane that continues
   bool has_arrived = false;
@@ -159,7 +159,8 @@ struct PendingOp {
   WarpgroupOp op;
   int first_thread = 0;  ///< which has executed it first
   unsigned warps = 0;    ///< those that have
-  std::array<AccumulatorTile*, kWarpgroupWarps> tiles{};
+  std::array<std::shared_ptr<AccumulatorTile>, kWarpgroupWarps>
+      tiles{};                                     ///< a warp may end before the others
   std::vector<float> a;                            ///< [64][16], if A is in registers
   std::vector<std::uintptr_t> a_chunks, b_chunks;  ///< where the operands are in shared memory: see ChunkGrid
 };
