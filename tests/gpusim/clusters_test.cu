@@ -477,6 +477,7 @@ __global__ void odd_address(float4* out) {
 }
 
 TEST(Clusters, AddressesInOtherBlocksAreChecked) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 2);
   EXPECT_TRUE(is_clean(run_clusters(2, {2, 1, 4}, past_the_end, out.get(), 5)));
   gpusim::Report report = run_clusters(2, {2, 1, 4}, past_the_end, out.get(), 6);
@@ -555,6 +556,7 @@ __global__ void half_a_warp_arrives(float* out) {
 }
 
 TEST(Clusters, AllLanesOfAWarpArriveTogether) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 2);
   const gpusim::Report report = run_clusters(2, {2, 32}, half_a_warp_arrives, out.get());
   EXPECT_TRUE(says(report, "Divergent thread(s) in warp 0 of block (0,0,0): 16 of 32 threads"));

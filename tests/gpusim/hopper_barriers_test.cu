@@ -193,6 +193,7 @@ struct NoArrive : Right {
   static constexpr bool kArriveEmpty = false;
 };
 TEST(Ring, WithoutArrivalsEverythingStops) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   expect(run_ring<NoArrive>(),
          {{DefectKind::kBarrierDivergence,
            {"ring: wait empty", "ring: wait full"},
@@ -333,6 +334,7 @@ __global__ void exchange(float* out, bool waits, int arrivals) {
 }
 
 TEST(Mbarriers, OrderWhatArrivingThreadsHaveWritten) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 64);
   EXPECT_TRUE(is_clean(run({1, 64}, exchange, out.get(), true, 64)));
   EXPECT_EQ(out.host()[3], 60.0f);
@@ -497,6 +499,7 @@ __global__ void one_warp_does_not_come(float* out) {
   out[threadIdx.x] = 0.0f;
 }
 TEST(NamedBarriers, NeedARightNumberOfThreads) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(is_clean(run({1, 64}, one_barrier, 15, 64)));
   EXPECT_TRUE(is_clean(run({1, 64}, one_barrier, 0, 64)));
   const auto says_of = [](int id, int threads, const std::string& words) {
@@ -512,6 +515,7 @@ TEST(NamedBarriers, NeedARightNumberOfThreads) {
                                      "barrier 1 is for 96 threads here, for 64 at " + at("two counts: 64")}});
 }
 TEST(NamedBarriers, AWarpThatDoesNotCome) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 96);
   expect(run({1, 96}, one_warp_does_not_come, out.get()),
          {{DefectKind::kBarrierDivergence,

@@ -78,6 +78,7 @@ struct FenceLate : NoFence {
   static constexpr bool kFenceLate = true;
 };
 TEST(BulkStores, WritersHaveToFence) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const auto missing = [](const gpusim::Report& report, int writer) {
     ASSERT_EQ(told(report).size(), 1u) << gpusim::format_defects(report);
     EXPECT_EQ(told(report)[0].kind, DefectKind::kMissingFence);
@@ -330,6 +331,7 @@ __global__ void store_with(float* out, int offset, int bytes, int unwritten) {
   }
 }
 TEST(BulkStores, CheckTheirOperands) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 64);
   const auto report_of = [&](int offset, int bytes, int unwritten) {
     return run({1, 64}, store_with, out.get(), offset, bytes, unwritten);

@@ -74,6 +74,7 @@ TEST(Setmaxnreg, ReportsATakerIfNobodyGives) {
 }
 
 TEST(Setmaxnreg, ReportsTheWrongDirection) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(tells(report_of(384, give, Giving::kFewer), DefectKind::kMisuse,
                     "Misuse at " + at("fewer") +
                         " by thread (0,0,0) in block (0,0,0)\n"
@@ -85,6 +86,7 @@ TEST(Setmaxnreg, ReportsTheWrongDirection) {
 }
 
 TEST(Setmaxnreg, NeedsAllThreadsOfAWarpgroup) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(
       tells(report_of(384, give, Giving::kOneWarp), DefectKind::kBarrierDivergence,
             "Barrier error detected. Divergent thread(s) in warpgroup 0 of block (0,0,0): 32 of 128 threads "

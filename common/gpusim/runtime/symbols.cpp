@@ -56,12 +56,13 @@ std::string with_callers(const std::vector<std::string>& lines) {
 }
 
 /// "int gpusim::shuffle[abi:device]<int>(unsigned, int)" -> "shuffle"
-std::string bare_name(const std::string& function) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  const std::size_t anonymous = function.rfind(kAnonymous, function.find('<'));
-  const std::size_t begin = anonymous == std::string::npos ? 0 : anonymous + kAnonymous.size();
-  const std::string name = function.substr(begin, function.find_first_of("<([", begin) - begin);
-  return name.substr(name.find_last_of(" :") + 1);
+std::string bare_name(std::string function) {
+  constexpr std::string_view kAnonymous =
+      "(anonymous namespace)::";  // of the function, or of one of its parameters
+  for (std::size_t at; (at = function.find(kAnonymous)) != std::string::npos;)
+    function.erase(at, kAnonymous.size());
+  function.resize(std::min(function.size(), function.find_first_of("<([")));
+  return function.substr(function.find_last_of(" :") + 1);
 }
 
 /// "fa::kernel<3>(float*)::partials" -> "partials"
