@@ -27,7 +27,7 @@ struct alignas(128) CUtensorMap {
   cuuint64_t opaque[CU_TENSOR_MAP_NUM_QWORDS];
 };
 
-enum CUtensorMapDataType {
+enum CUtensorMapDataType : unsigned {
   CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0,
   CU_TENSOR_MAP_DATA_TYPE_UINT16,
   CU_TENSOR_MAP_DATA_TYPE_UINT32,
@@ -43,27 +43,27 @@ enum CUtensorMapDataType {
   CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ,
 };
 
-enum CUtensorMapInterleave {
+enum CUtensorMapInterleave : unsigned {
   CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
   CU_TENSOR_MAP_INTERLEAVE_16B,
   CU_TENSOR_MAP_INTERLEAVE_32B,
 };
 
-enum CUtensorMapSwizzle {
+enum CUtensorMapSwizzle : unsigned {
   CU_TENSOR_MAP_SWIZZLE_NONE = 0,
   CU_TENSOR_MAP_SWIZZLE_32B,
   CU_TENSOR_MAP_SWIZZLE_64B,
   CU_TENSOR_MAP_SWIZZLE_128B,
 };
 
-enum CUtensorMapL2promotion {
+enum CUtensorMapL2promotion : unsigned {
   CU_TENSOR_MAP_L2_PROMOTION_NONE = 0,
   CU_TENSOR_MAP_L2_PROMOTION_L2_64B,
   CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
   CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
 };
 
-enum CUtensorMapFloatOOBfill {
+enum CUtensorMapFloatOOBfill : unsigned {
   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0,
   CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
 };
