@@ -97,6 +97,7 @@ TEST(WgmmaChecks, AccumulatorsMayBeUsedAfterTheWait) {
 }
 
 TEST(WgmmaChecks, AccumulatorsOfAGroupThatIsNotCommitted) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(tells(report_of(use_accumulators, Use::kBeforeCommit), DefectKind::kWgmma,
                     "Wgmma error detected. Accumulator d[5] read at " + at("before the commit") +
                         " before the wait, by thread (0,0,0) in block (0,0,0)\n"
@@ -106,6 +107,7 @@ TEST(WgmmaChecks, AccumulatorsOfAGroupThatIsNotCommitted) {
 }
 
 TEST(WgmmaChecks, AccumulatorsBeforeTheWait) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(tells(report_of(use_accumulators, Use::kBeforeWait), DefectKind::kWgmma,
                     "Wgmma error detected. Accumulator d[3] written at " + at("before the wait") +
                         " before the wait, by thread (0,0,0) in block (0,0,0)\n"
@@ -115,6 +117,7 @@ TEST(WgmmaChecks, AccumulatorsBeforeTheWait) {
 }
 
 TEST(WgmmaChecks, AccumulatorsThatAWaitLeavesInFlight) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(tells(report_of(use_accumulators, Use::kAfterLaxWait), DefectKind::kWgmma,
                     "Wgmma error detected. Accumulator d[0] read at " + at("after the lax wait") +
                         " before the wait, by thread (96,0,0) in block (0,0,0)\n"
@@ -125,6 +128,7 @@ TEST(WgmmaChecks, AccumulatorsThatAWaitLeavesInFlight) {
 }
 
 TEST(WgmmaChecks, AccumulatorsThatNoWaitNames) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(tells(report_of(use_accumulators, Use::kUnnamed), DefectKind::kWgmma,
                     "Wgmma error detected. Accumulator read at " + at("unnamed") +
                         ", but no wgmma_wait() names it, by thread (96,0,0) in block (0,0,0)\n"
@@ -216,6 +220,7 @@ __global__ void use_operand(float* out, Operand use) {
 }
 
 TEST(WgmmaChecks, RegistersOfA) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(is_clean(report_of(use_operand, Operand::kRight)));
   EXPECT_TRUE(is_clean(report_of(use_operand, Operand::kUnfencedRead)));  // reads do not matter
   EXPECT_TRUE(says(report_of(use_operand, Operand::kOverwritten),
@@ -260,6 +265,7 @@ __global__ void forget_fence(float* out, Fence fence) {
 }
 
 TEST(WgmmaChecks, WhatOtherInstructionsHaveWrittenNeedsAFence) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(is_clean(report_of(forget_fence, Fence::kRight)));
   EXPECT_TRUE(is_clean(report_of(forget_fence, Fence::kOverwrites)));  // does not need what it overwrites
   EXPECT_TRUE(
@@ -328,6 +334,7 @@ __global__ void diverge(float* out, Warpgroup how) {
 }
 
 TEST(WgmmaChecks, AllThreadsOfAWarpgroupExecuteTheSame) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(is_clean(report_of(diverge, Warpgroup::kTogether)));
   EXPECT_TRUE(tells(
       report_of(diverge, Warpgroup::kLaneMissing), DefectKind::kBarrierDivergence,
@@ -349,6 +356,7 @@ TEST(WgmmaChecks, AllThreadsOfAWarpgroupExecuteTheSame) {
 }
 
 TEST(WgmmaChecks, AWarpThatReturns) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(
       tells(report_of(diverge, Warpgroup::kWarpReturns), DefectKind::kBarrierDivergence,
             "Barrier error detected. Divergent thread(s) in warpgroup 0 of block (0,0,0): 96 of 128 threads "
@@ -359,6 +367,7 @@ TEST(WgmmaChecks, AWarpThatReturns) {
 }
 
 TEST(WgmmaChecks, AllThreadsOfAWarpgroupSayTheSame) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(says(report_of(diverge, Warpgroup::kOtherB), "do not execute the same instructions"));
 }
 
