@@ -47,7 +47,7 @@ KIND and ARGUMENTS are one of
         a table of GPU measurements: FILE in docs/results/, in the format that
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER] [sustained]
-    results: FILE steps PLAN HEAD_DIM PEER
+    results: FILE steps PLAN HEAD_DIM PEER [sustained]
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
@@ -593,8 +593,10 @@ RESULTS = {
             measured.sustained(data) if sustained else data, plan, chapter, unit
         )
     ),
-    r"steps (\w+) (\d+) (.+)": lambda data, plan, head_dim, peer: measured.steps(
-        data, plan, int(head_dim), peer
+    r"steps (\w+) (\d+) (.+?)( sustained)?": (
+        lambda data, plan, head_dim, peer, sustained: measured.steps(
+            measured.sustained(data) if sustained else data, plan, int(head_dim), peer
+        )
     ),
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,

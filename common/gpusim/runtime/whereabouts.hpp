@@ -51,7 +51,7 @@ std::string describe(const std::vector<Group>& groups, const std::string& what,
                      const std::function<std::string(int)>& name_of,
                      const std::function<SourceLine(std::uintptr_t)>& line_of);
 
-/// "__syncthreads() at kernel.cuh:48"
+/// "__syncthreads()", and where
 std::string call_at(const SourceLine& line);
 
 }  // namespace gpusim
