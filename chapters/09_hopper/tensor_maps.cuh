@@ -40,10 +40,13 @@ CUtensorMap tensor_map(const T* tensor, std::int64_t heads, std::int64_t rows, i
       &map, type, 3, const_cast<T*>(tensor), lengths, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) {
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor);
+    const std::string reason = address % 16 != 0
+                                   ? "the address must be a multiple of 16"
+                                   : "the driver refuses it with error " + std::to_string(int(status));
     throw std::invalid_argument("no tensor map for " + std::to_string(heads) + " x " + std::to_string(rows) +
                                 " x " + std::to_string(cols) + " elements at address " +
-                                std::to_string(reinterpret_cast<std::uintptr_t>(tensor)) +
-                                ": the address must be a multiple of 16");
+                                std::to_string(address) + ": " + reason);
   }
   return map;
 }
