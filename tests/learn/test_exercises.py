@@ -225,7 +225,7 @@ class SheetTest(InAChapter):
         wrong = f"{first}: wrong answer 1"
         keys = (
             "inputs, files, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, limit_wavefronts, exercise, open"
+            "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -296,6 +296,18 @@ class SheetTest(InAChapter):
         self.assertEqual(sheet.more_of(1), {"sectors": "Who reads x[0]?"})
         self.assertEqual(sheet.more_of(2), {})
         self.assertEqual(sheet.more_of(None), {})
+
+    def test_what_an_answer_must_not_have_less_of(self):
+        more = "number = 1\nmore = { named_barriers = 'Whose turn is it?' }"
+        text = SHEET.replace("number = 1", more)
+        self.write("exercises.toml", text)
+        message = (
+            "`more` has named_barriers, but there is no `least_named_barriers = true`"
+        )
+        with self.assertRaisesRegex(regions.RegionError, message):
+            _ = self.exercise.limits
+        self.write("exercises.toml", "least_named_barriers = true\n" + text)
+        self.assertEqual(self.exercise.limits, ["sectors", "named_barriers"])
 
     def test_a_function_that_is_watched(self):
         self.assertEqual(self.exercise.watches, {})
@@ -1525,6 +1537,21 @@ class DiagnosisTest(unittest.TestCase):
         start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers copies that "
         self.assertTrue(finding.details[0].startswith(start), finding.details)
         self.assertEqual(finding.lines, ["kernel.cuh:107", "cp_async.cuh:30"])
+
+    def test_less_than_the_solution(self):
+        for kind, says in {
+            "named_barriers": "fewer named barriers than the chapter's kernel",
+            "votes_beside_products": "computes less while a product is in flight",
+        }.items():
+            few, many = (attempt(ops={kind: n}) for n in (4, 5))
+            self.assertIsNone(diagnosis.explain([many], [kind], [few]))
+            self.assertIsNone(diagnosis.explain([many], [kind], [many]))
+            finding = diagnosis.explain([few], [kind], [many], {kind: "Why?"})
+            self.assertEqual(finding.kind, kind)
+            self.assertIn(says, finding.headline)
+            count, question = finding.details
+            self.assertIn("4, the chapter's kernel 5 (once for each warp)", count)
+            self.assertEqual(question, "Why?")
 
     def test_the_question_of_an_exercise_is_added_to_its_own_limit(self):
         few, many = (attempt(ops={"shuffles": n, "votes": n}) for n in (1, 2))
