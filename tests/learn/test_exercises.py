@@ -453,7 +453,7 @@ class SeveralFilesTest(InAChapter):
     def test_start_writes_all_and_overwrites_none(self):
         text = self.run_command(start, "01")
         self.assertIn("exercises/01_x/kernel.cuh: 2 exercises\n   1  line 4 ", text)
-        self.assertIn("exercises/01_x/more.cuh: 1 exercises\n   3  line 5 ", text)
+        self.assertIn("exercises/01_x/more.cuh: 1 exercise\n   3  line 5 ", text)
         first = (self.own / "more.cuh").read_text().splitlines()[0]
         self.assertIn("copy of chapters/01_x/more.cuh", first)
         (self.own / "kernel.cuh").unlink()
@@ -1401,6 +1401,15 @@ class DiagnosisTest(unittest.TestCase):
         )
         self.assertEqual(finding.details, message.splitlines())
         self.assertEqual(finding.lines, ["kernel.cuh:48", "kernel.cuh:61"])
+
+    def test_a_deadlock(self):
+        message = (
+            "Barrier error detected. Deadlock in block (0,0,0): no thread can go on"
+        )
+        defect = {"kind": "barrier_divergence", "message": message, "count": 1}
+        finding = diagnosis.explain([attempt(defects=[defect])])
+        self.assertEqual(finding.headline, "has a deadlock")
+        self.assertEqual(finding.kind, "barrier_divergence")
 
     def test_more_bytes_are_wrong_and_fewer_are_not(self):
         def counted(n: int) -> dict:

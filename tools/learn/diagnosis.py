@@ -512,13 +512,13 @@ def _lines_in(text: str) -> list[str]:
 def _defect(attempt: Attempt, kind: str) -> Finding:
     same = [d for d in attempt.result["defects"] if d["kind"] == kind]
     details = _race(same[0]) if kind == "race" else same[0]["message"].splitlines()
+    is_deadlock = kind == "barrier_divergence" and "Deadlock in" in details[0]
+    headline = "has a deadlock" if is_deadlock else DEFECTS[kind]
     own = [line for d in same for line in d.get("own", [])]
     lines = list(dict.fromkeys(own + _lines_in("\n".join(details))))
     if len(same) > 1:
         details.append(f"and {len(same) - 1} more like it, on other lines")
-    return Finding(
-        kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, lines
-    )
+    return Finding(kind, attempt.variant, attempt.arguments, headline, details, lines)
 
 
 def _wavefronts(attempt: Attempt) -> tuple[int, int]:

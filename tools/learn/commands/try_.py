@@ -116,11 +116,11 @@ def say_blanks(console: Console, exercise: exercises.Exercise) -> None:
         return
     if blank:
         what = "exercise" if len(blank) == 1 else "exercises"
-        verb = "is" if len(blank) == 1 else "are"
+        verb, them = ("is", "it") if len(blank) == 1 else ("are", "them")
         *others, last = blank
         numbers = f"{', '.join(others)} and {last}" if others else last
         console.wrap(
-            f"{what} {numbers} {verb} still blank: what needs them is wrong",
+            f"{what} {numbers} {verb} still blank: what needs {them} is wrong",
             "note:  ",
             style="yellow",
         )
