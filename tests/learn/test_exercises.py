@@ -224,7 +224,7 @@ class SheetTest(InAChapter):
         sheet, first = "exercises.toml: ", "exercises.toml: exercise 1"
         wrong = f"{first}: wrong answer 1"
         keys = (
-            "inputs, files, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
+            "inputs, files, try, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
             "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, exercise, open"
         )
         for message, text in {
@@ -1840,6 +1840,13 @@ echo '{report}' > "$2"
         self.assertEqual(self.status, 0)
         text = self.try_('echo "$words"', "--variant", "v")
         self.assertIn("\n--variant v --json", text)
+
+    def test_try_has_an_input_of_its_own_if_none_is_given(self):
+        with mock.patch.object(sheet.Sheet, "try_input", "--rows 7"):
+            text = self.try_('echo "$words"', "--variant", "v")
+            self.assertIn("\n--rows 7 --variant v --json", text)
+            text = self.try_('echo "$words"', "--rows=3")
+            self.assertIn("\n--variant all --rows=3 --json", text)
 
     def test_try_shows_more_lines_than_check_and_counts_the_rest(self):
         text = self.try_("seq 1 250")

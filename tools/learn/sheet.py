@@ -52,6 +52,7 @@ TEXTS = "a table of strings"
 OF_FILE = {
     "inputs": STRINGS,
     "files?": STRINGS,
+    "try?": STRING,
     **{f"limit_{name}?": SWITCH for name in LIMITS},
     **{f"least_{name}?": SWITCH for name in LEAST},
     "exercise": TABLES,
@@ -218,6 +219,11 @@ class Sheet:
         most = [name for name in LIMITS if self.table.get(f"limit_{name}", False)]
         least = [name for name in LEAST if self.table.get(f"least_{name}", False)]
         return most + least
+
+    @property
+    def try_input(self) -> str:
+        """What `try` runs if it is given no input; "" for the program's own."""
+        return self.table.get("try", "")
 
     @property
     def files(self) -> list[str]:
