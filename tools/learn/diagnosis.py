@@ -669,7 +669,7 @@ BEYOND = {
         partial(
             _fewer,
             name="votes_beside_products",
-            what="votes during a wgmma of the warp",
+            what="votes (__any_sync) during a wgmma of the warp",
         ),
     ),
 }
