@@ -653,6 +653,11 @@ class SeveralFilesTest(InAChapter):
         names = [regions.function_at(text, line) for line in (3, 7, 8)]
         self.assertEqual(names, ["twice", "run", "run"])
         self.assertIsNone(regions.function_at("#define A(x) x\n", 1))
+        member = (
+            "__device__ int once(int x) {\n  return x;\n}\nstruct Place {\n"
+            "  __device__ void wait(int n) {\n    use(n);\n  }\n};\n"
+        )
+        self.assertEqual(regions.function_at(member, 6), "wait")
 
     def check_one(self, number: int, wrong_numbers: bool) -> checking.Verdict:
         bad = wrong(ALL_ROWS, ALL_COLS) if wrong_numbers else {}
