@@ -271,6 +271,15 @@ class RunTest(LearnTest):
         [call] = self.tree.calls("ch08_backward")
         self.assertIn("--variant all --dtype fp16 --q ", call)
 
+    def test_what_comes_next(self):
+        name = "01_safe_softmax"
+        own = self.tree.root / "exercises" / name
+        self.assertIn("then ./learn test 01", self.tree.learn("run", "1").stdout)
+        (self.tree.root / "chapters" / name / "exercises.toml").touch()
+        self.assertIn("then ./learn start 01", self.tree.learn("run", "1").stdout)
+        own.mkdir(parents=True)
+        self.assertIn("then ./learn check 01", self.tree.learn("run", "1").stdout)
+
     def test_what_the_program_refuses_is_one_line(self):
         done = self.tree.learn("run", "1", "--rows", "x", FAKE_EXIT_01="2")
         self.assert_one_line(done, 2, "learn: --q q.npy: must be float16\n")
