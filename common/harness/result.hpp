@@ -42,6 +42,7 @@ struct Counters {
   /// named barrier.
   std::int64_t bulk_loads = 0, bulk_stores = 0;
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
+  std::int64_t votes_beside_products = 0;  ///< of the votes, those of warps with a wgmma in flight
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
   std::int64_t over_waited = 0;
