@@ -40,23 +40,23 @@ def errors_in(output: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def hazards(sanitizer: str, program: Path) -> list[dict]:
-    """What racecheck says about each kernel of hazards.cu."""
-    listed = subprocess.run(
+def listed(program: Path) -> list[dict]:
+    """The kernels of hazards.cu."""
+    done = subprocess.run(
         [program, "--list"], check=True, capture_output=True, text=True
     )
-    rows = []
-    for text in listed.stdout.splitlines():
-        name, verdict, what = text.split(" ", 2)
-        done = subprocess.run(
-            [sanitizer, "--tool", "racecheck", program, name],
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        row = {"kernel": name, "right": verdict == "right", "what": what}
-        rows.append(row | {"racecheck": errors_in(done.stdout)})
-    return rows
+    lines = [text.split(" ", 2) for text in done.stdout.splitlines()]
+    return [
+        {"kernel": name, "right": verdict == "right", "what": what}
+        for name, verdict, what in lines
+    ]
+
+
+def race_in(sanitizer: str, program: Path, kernel: dict) -> dict:
+    """A kernel of hazards.cu with what racecheck says about it."""
+    command = [sanitizer, "--tool", "racecheck", str(program), kernel["kernel"]]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return kernel | {"racecheck": errors_in(done.stdout)}
 
 
 def examine(sanitizer: str, program: Path, words: list[str], tool: str) -> dict:
@@ -75,13 +75,23 @@ def examine(sanitizer: str, program: Path, words: list[str], tool: str) -> dict:
     return run if run["clean"] else run | {"output": done.stdout + done.stderr}
 
 
+def told(errors: int | None) -> str:
+    return "did not run" if errors is None else f"{errors} errors"
+
+
+def line_of_kernel(kernel: dict) -> str:
+    """What racecheck says about a kernel of hazards.cu, for a terminal."""
+    verdict = "right" if kernel["right"] else "wrong"
+    return f"{kernel['kernel']:28} racecheck  {told(kernel['racecheck'])}, is {verdict}"
+
+
 def line(run: dict) -> str:
     """A run, for a terminal."""
     covered = (
         f"{run['tests']} tests" if "tests" in run else f"{run['problems']} problems"
     )
-    told = "did not run" if run["errors"] is None else f"{run['errors']} errors"
-    return f"{run['program']:28} {run['tool']:10} {told:9} {covered:12} {run['seconds']:5.0f} s"
+    errors = told(run["errors"])
+    return f"{run['program']:28} {run['tool']:10} {errors:9} {covered:12} {run['seconds']:5.0f} s"
 
 
 def main() -> int:
@@ -111,8 +121,10 @@ def main() -> int:
     programs += [
         (f"soak_ch{folder}", random) for folder in SOAKED if folder in chapters
     ]
-    small = ["hazards"] if HAZARDS_OF in chapters else []
-    for name in [*(name for name, _ in programs), *small]:
+    small = options.build / "bin" / "hazards"
+    names = [name for name, _ in programs]
+    names += [small.name] if HAZARDS_OF in chapters else []
+    for name in names:
         if not (options.build / "bin" / name).exists():
             print(
                 f"sanitize: there is no {name}: cmake --workflow --preset cuda",
@@ -127,6 +139,10 @@ def main() -> int:
     # The longest runs start first.
     every = [(*entry, tool) for entry in reversed(programs) for tool in TOOLS]
     with ThreadPoolExecutor(options.jobs) as pool:
+        kernels = listed(small) if small.name in names else []
+        kernels = list(pool.map(lambda k: race_in(sanitizer, small, k), kernels))
+        for kernel in kernels:
+            print(line_of_kernel(kernel), flush=True)
         results = []
         for result in pool.map(run, every):
             output = result.pop("output", "")
@@ -134,20 +150,9 @@ def main() -> int:
             results.append(result)
     clean = sum(result["clean"] for result in results)
     print(f"{clean} of {len(results)} runs are clean")
-    rows = [
-        row
-        for name in small
-        for row in hazards(sanitizer, options.build / "bin" / name)
-    ]
-    for row in rows:
-        told = (
-            "did not run" if row["racecheck"] is None else f"{row['racecheck']} errors"
-        )
-        verdict = "right" if row["right"] else "wrong"
-        print(f"{row['kernel']:24} {verdict:6} racecheck: {told}", flush=True)
     if options.json:
         data = {"device": machine.gpu().get("name"), "runs": results}
-        data |= {"hazards": rows} if rows else {}
+        data |= {"hazards": kernels} if kernels else {}
         partial = options.json.with_suffix(".partial")
         partial.write_text(json.dumps(data, indent=1) + "\n")
         partial.replace(options.json)
