@@ -13,4 +13,4 @@ export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
 exec "${PYTHON:-python3}" -m tools.profile.chapter 09_hopper \
   --usual '--variant all --dtype bf16 --heads 4 --seq-q 384 --head-dim 64' \
   --large '--variant all --dtype bf16 --batch 4 --heads 16 --seq-q 4096 --head-dim 128' \
-  --show shared,wgmma,occupancy,stalls -- "$@"
+  --show copies,shared,wgmma,occupancy,stalls,stalled_wgmma -- "$@"

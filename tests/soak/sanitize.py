@@ -3,7 +3,7 @@
     sanitize.py [--problems N] [--seed S] [--chapters NN,..] [--build DIR] [--jobs J] [--json FILE]
 
 Each chapter's whole GoogleTest program runs under each tool; chapters 05, 07, 08 and 09 also run problems of
-soak.cpp. With chapter 09, racecheck also examines the kernels of hazards.cu, which are right or wrong on purpose.
+soak.cpp. With chapter 09, the tools also examine the kernels of hazards.cu, which are right or wrong on purpose.
 Exit status: 1 a tool reports something in a chapter or a test fails, 2 something is not built, 3 there is no
 compute-sanitizer.
 """
@@ -52,11 +52,14 @@ def listed(program: Path) -> list[dict]:
     ]
 
 
-def race_in(sanitizer: str, program: Path, kernel: dict) -> dict:
-    """A kernel of hazards.cu with what racecheck says about it."""
-    command = [sanitizer, "--tool", "racecheck", str(program), kernel["kernel"]]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    return kernel | {"racecheck": errors_in(done.stdout)}
+def errors_of(sanitizer: str, program: Path, kernel: dict) -> dict:
+    """A kernel of hazards.cu with what each tool says about it."""
+    errors = {}
+    for tool in TOOLS:
+        command = [sanitizer, "--tool", tool, str(program), kernel["kernel"]]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        errors[tool] = errors_in(done.stdout)
+    return kernel | {"errors": errors}
 
 
 def examine(sanitizer: str, program: Path, words: list[str], tool: str) -> dict:
@@ -80,9 +83,10 @@ def told(errors: int | None) -> str:
 
 
 def line_of_kernel(kernel: dict) -> str:
-    """What racecheck says about a kernel of hazards.cu, for a terminal."""
+    """What the tools say about a kernel of hazards.cu, for a terminal."""
     verdict = "right" if kernel["right"] else "wrong"
-    return f"{kernel['kernel']:28} racecheck  {told(kernel['racecheck'])}, is {verdict}"
+    found = [f"{tool} {told(errors)}" for tool, errors in kernel["errors"].items()]
+    return f"{kernel['kernel']:24} {verdict}: {', '.join(found)}"
 
 
 def line(run: dict) -> str:
@@ -140,7 +144,7 @@ def main() -> int:
     every = [(*entry, tool) for entry in reversed(programs) for tool in TOOLS]
     with ThreadPoolExecutor(options.jobs) as pool:
         kernels = listed(small) if small.name in names else []
-        kernels = list(pool.map(lambda k: race_in(sanitizer, small, k), kernels))
+        kernels = list(pool.map(lambda k: errors_of(sanitizer, small, k), kernels))
         for kernel in kernels:
             print(line_of_kernel(kernel), flush=True)
         results = []

@@ -25,6 +25,7 @@ STALLS = (
     "mio_throttle",
     "lg_throttle",
     "wait",
+    "gmma",  # for a product of a warpgroup
 )
 
 # Our name of each metric, and Nsight Compute's. Counts are summed over the launches of a variant; all other metrics are
@@ -36,10 +37,15 @@ METRICS = {
     "write_sectors": _GLOBAL.format("sectors", "st"),
     "write_requests": _GLOBAL.format("requests", "st"),
     "atomic_sectors": _GLOBAL.format("sectors", "red"),
+    "atom_sectors": _GLOBAL.format("sectors", "atom"),  # whose result is used
+    # What the copy engine brings to shared memory and fetches from it. It does not use the pipe of loads and stores.
+    "landed_sectors": "l1tex__m_xbar2l1tex_read_sectors_pipe_tma.sum",
+    "copied_out_sectors": "l1tex__m_l1tex2xbar_write_sectors_pipe_tma.sum",
     # Between the L1 and the L2.
     "l2_read_sectors": _L2.format("read"),
     "l2_write_sectors": _L2.format("write"),
     "l2_atomic_sectors": _L2.format("red"),
+    "l2_atom_sectors": _L2.format("atom"),
     "dram_read_bytes": "dram__bytes_read.sum",
     "dram_write_bytes": "dram__bytes_write.sum",
     # The wavefronts of the instructions themselves. The metrics l1tex__data_pipe_lsu_wavefronts_.. also count what waits
@@ -64,10 +70,13 @@ JOINED = (
     ("shared_store_wavefronts", "shared_store_wavefronts", +1, "cp_async_wavefronts"),
     ("bank_conflicts", "shared_wavefronts", -1, "shared_wavefronts_ideal"),
     ("mma", "mma", -1, "hfma2"),
+    ("atomic_sectors", "atomic_sectors", +1, "atom_sectors"),
+    ("l2_atomic_sectors", "l2_atomic_sectors", +1, "l2_atom_sectors"),
 )
 
 COUNT_OF_SOURCE = "memory_"  # the prefix of counts over all instructions of a kernel
-NOT_EVERYWHERE = {METRICS["l2_atomic_sectors"], METRICS["wgmma"]}
+OF_SM_90 = ("landed_sectors", "copied_out_sectors", "wgmma", "stalled_gmma")
+NOT_EVERYWHERE = {METRICS[name] for name in ("l2_atomic_sectors", *OF_SM_90)}
 
 HOW_TO_PERMIT = "no permission to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
 
