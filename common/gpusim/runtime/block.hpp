@@ -148,6 +148,7 @@ class BlockRunner {
                   const void* pc);
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
+  void declare_members(const DeclaredObject& object);
   int cluster_rank(const void* pc);
   void cluster_arrive(const void* pc);
   void cluster_wait(const void* pc);
@@ -463,6 +464,7 @@ class BlockRunner {
   void found(const FindingKey& key, Complete&& complete);
   void fill(Example& example, int thread, Space space, std::uintptr_t address) const;
   std::string place_of(Space space, std::uintptr_t address) const;
+  SharedByte shared_byte(std::uintptr_t address) const;
   StaticVariable* variable_at(std::size_t offset);
 
   // block_calls.cpp
@@ -557,6 +559,7 @@ class BlockRunner {
   std::uintptr_t shared_base_ = 0;
   std::size_t shared_bytes_ = 0;
   std::vector<StaticVariable> variables_;        ///< [0] is "none"
+  std::vector<DeclaredObject> declared_;         ///< by this block
   std::vector<std::uint16_t> variable_of_word_;  ///< by word of the TLS block
   std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
   std::vector<CopyOrigin> copy_origins_;         ///< by word of the TLS block

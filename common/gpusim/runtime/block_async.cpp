@@ -360,7 +360,7 @@ void BlockRunner::add_event(const char* name, int thread, const void* pc, std::v
                             std::int64_t phase) {
   const bool is_copy =
       std::strcmp(name, "load") == 0 || std::strcmp(name, "land") == 0 || std::strcmp(name, "store") == 0;
-  const std::size_t place = barrier.empty() ? 0 : barrier[0].offset;
+  const std::size_t place = barrier.empty() ? 0 : barrier[0].place.offset;
   if (!is_copy && !told_.insert({name, pc, thread / kWarpSize, place}).second) return;
   event_trace_->add({linear_,
                      events_++,
@@ -388,14 +388,9 @@ void BlockRunner::complain(int thread, DefectKind kind, const void* pc, std::vec
 Piece BlockRunner::name_of(std::uintptr_t address, const void* pc) const {
   Piece piece(place_of(Space::kShared, address));
   piece.pc = reinterpret_cast<std::uintptr_t>(pc);
-  const std::size_t offset = address - shared_base_;
-  for (const StaticVariable& v : variables_) {
-    if (offset - v.offset >= v.bytes) continue;
-    piece.variable = v.name;
-    piece.offset = offset - v.offset;
-    piece.bytes = v.bytes;
-    if (piece.offset == 0 && v.bytes <= 8) piece.text = v.name;
-  }
+  piece.place = shared_byte(address);
+  const bool is_scalar = piece.place.offset == 0 && piece.place.bytes <= 8;
+  if (is_scalar && !piece.place.variable.empty()) piece.text = piece.place.variable;
   return piece;
 }
 

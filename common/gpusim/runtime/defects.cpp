@@ -136,8 +136,8 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
 
 std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames& names,
                     const ThreadNumbers& numbers) {
-  if (!piece.variable.empty()) {
-    const std::string name = names.element(piece.pc, piece.variable, piece.offset, piece.bytes, numbers);
+  if (!piece.place.variable.empty()) {
+    const std::string name = names.element(piece.pc, piece.place, numbers);
     return name.empty() ? piece.text : name;
   }
   if (piece.pc == 0) return piece.text;
@@ -224,8 +224,7 @@ std::vector<Defect> Findings::describe() const {
       Example example = entry.example;
       const ThreadNumbers numbers{example.block_dim.at(std::uint64_t(example.thread)), example.block_dim,
                                   example.parameters};
-      const std::string element =
-          names.element(key.pc, example.variable, example.offset, example.bytes, numbers);
+      const std::string element = names.element(key.pc, example.shared, numbers);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
       std::string extra;
       for (const auto* pieces : {&example.message, &example.reason}) {
