@@ -154,24 +154,18 @@ bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, co
                               (b.expected == 1 ? " arrival" : " arrivals") + " in a phase: ";
   if (b.missing == 0) {
     complain(thread, DefectKind::kMisuse, pc,
-             {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
-                                          ", is not complete until its bytes have landed"});
+             with_repeated_wait(
+                 thread, {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
+                                                      ", is not complete until its bytes have landed"}));
     if (!try_complete(b)) {
       trapped_ = true;
       return false;
     }
   } else if (b.phase != 0 && !clocks_.knows(thread, b.sequence, b.phase - 1)) {
-    std::vector<Piece> text{name_of(b.address, pc), expects + "this may be one more in " +
-                                                        phase_name(b.phase - 1) +
-                                                        ", because the thread has not waited for that phase"};
-    if (const IdleWait& idle = threads_[thread].idle_wait; idle.pc != nullptr) {
-      text.push_back("\n    its wait at ");
-      text.push_back(Piece::line(idle.pc));
-      text.push_back(" returned at once: it had waited for " + phase_name(idle.phase) + ", of ");
-      text.push_back(name_of(idle.barrier, idle.pc));
-      text.push_back(" before");
-    }
-    complain(thread, DefectKind::kMisuse, pc, std::move(text));
+    complain(thread, DefectKind::kMisuse, pc,
+             with_repeated_wait(thread, {name_of(b.address, pc),
+                                         expects + "this may be one more in " + phase_name(b.phase - 1) +
+                                             ", because the thread has not waited for that phase"}));
   }
   b.arrive_pc = pc;
   trace_event(operation.value != 0 ? "expect" : "arrive", thread, pc, b);
@@ -183,6 +177,15 @@ bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, co
     if (b.expected == 1) learn(thread, {b.sequence, b.phase - 1});
   }
   return true;
+}
+
+/// The message, and a wait that may have let the thread arrive too early.
+std::vector<Piece> BlockRunner::with_repeated_wait(int thread, std::vector<Piece>&& message) const {
+  const LastWait& wait = threads_[thread].repeated_wait;
+  if (wait.pc == nullptr) return std::move(message);
+  message.push_back("\n    ");
+  for (Piece& piece : returned_at_once(wait)) message.push_back(std::move(piece));
+  return std::move(message);
 }
 
 /// Completes the phase if nothing is missing but bytes in flight: they land now.
@@ -260,9 +263,10 @@ void BlockRunner::settle_mbarrier(Thread& t) {
   acquire(t.linear, b->complete);
   const auto number = std::size_t(b - mbarriers_.data());
   if (t.last_waits.size() <= number) t.last_waits.resize(mbarriers_.size());
-  if (b->phase != 0 && t.last_waits[number].phase == b->phase)
-    t.idle_wait = {t.barrier, b->phase - 1, t.sync_pc};
-  t.last_waits[number] = {b->phase, t.sync_pc};
+  LastWait& last = t.last_waits[number];
+  last = {t.barrier, b->phase, t.sync_pc, last.pc != nullptr && last.phase == b->phase};
+  t.last_wait = last;
+  if (last.repeats) t.repeated_wait = last;
   t.state = State::kReady;
   --waits_;
 }

@@ -102,6 +102,7 @@ void BlockRunner::add_divergence(Thread* at, const void* pc, Example found, std:
 void BlockRunner::add_finding(Thread* at, const FindingKey& key, Example found) {
   if (Example* e = tally.findings.add(key, linear_)) {
     found.block = linear_;
+    found.order = e->order;
     found.grid = grid_dim_;
     found.block_dim = block_dim_;
     found.parameters = launch_->parameters;

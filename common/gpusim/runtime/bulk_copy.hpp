@@ -93,15 +93,13 @@ struct Mbarrier {
 
 /// The latest wait of a thread for an mbarrier.
 struct LastWait {
+  std::uintptr_t barrier = 0;
   std::uint32_t phase = 0;  ///< how many phases were complete when it returned
   const void* pc = nullptr;
-};
+  bool repeats = false;  ///< the thread had waited for the same phase before
 
-/// The latest wait of a thread for a phase for which it had waited before.
-struct IdleWait {
-  std::uintptr_t barrier = 0;
-  std::uint32_t phase = 0;
-  const void* pc = nullptr;
+  /// It has returned at once, and what comes after it may be too early.
+  bool is_idle() const { return repeats || (phase == 0 && pc != nullptr); }
 };
 
 /// A barrier with a number: bar.sync, bar.arrive.

@@ -63,13 +63,16 @@ struct Piece {
   std::string text;  ///< of a place: if it has no better name
   std::uintptr_t pc = 0;
   bool is_call = false;
+  int argument =
+      -1;  ///< the text is what the call passes as this argument, or `text` if the source does not tell
   SharedByte place;  ///< which is to be named as the function with that pc does
 };
 
 /// One complete finding. The one with the lowest block number is kept, so that reports do not depend on
 /// which CPU thread was faster.
 struct Example {
-  std::uint64_t block = 0;  ///< linear index in the grid
+  std::uint64_t block = 0;                  ///< linear index in the grid
+  std::uint64_t order = ~std::uint64_t(0);  ///< among those of a block; the default comes last
   std::uint64_t rival_block = 0;
   int thread = 0;  ///< linear index in the block
   int rival_thread = 0;
@@ -109,6 +112,7 @@ class Findings {
     Example example;
   };
   std::map<FindingKey, Entry> entries_;
+  std::uint64_t added_ = 0;
 };
 
 }  // namespace gpusim
