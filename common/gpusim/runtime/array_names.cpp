@@ -105,7 +105,8 @@ std::string ArrayNames::element(std::uintptr_t return_address, const SharedByte&
   if (byte.object.member_at != nullptr) {
     const auto* const object = reinterpret_cast<const void*>(byte.object.begin);
     const std::string member = byte.object.member_at(object, byte.offset_in_object);
-    const std::string name = arrays == arrays_.end() ? "" : name_of_object(arrays->second, byte, numbers);
+    std::string name = arrays == arrays_.end() ? "" : name_of_object(arrays->second, byte, numbers);
+    if (name.empty() && byte.bytes == byte.object.bytes) name = byte.variable;  // __shared__ Struct s;
     if (!member.empty()) return name.empty() && member[0] == '.' ? member.substr(1) : name + member;
   }
   if (arrays == arrays_.end()) return "";
