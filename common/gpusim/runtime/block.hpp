@@ -383,6 +383,8 @@ class BlockRunner {
   bool arrive(Mbarrier& barrier, const Operation& operation, int thread, const void* pc);
   std::vector<Piece> with_repeated_wait(int thread, std::vector<Piece>&& message) const;
   bool try_complete(Mbarrier& barrier);
+  void check_bytes(Mbarrier& barrier, const BulkCopy* next = nullptr);
+  static std::string boxes_of(const BulkCopy& copy);
   void next_phase(Mbarrier& barrier);
   bool come_to(int id, int threads, int thread, const void* pc);
   void use_mbarrier(AccessKind kind, std::uintptr_t address, int thread, const void* pc);

@@ -188,25 +188,40 @@ std::vector<Piece> BlockRunner::with_repeated_wait(int thread, std::vector<Piece
   return std::move(message);
 }
 
+/// After all arrivals of a phase: no more bytes may be in flight than have been announced.
+/// @param next  a copy that begins
+void BlockRunner::check_bytes(Mbarrier& b, const BulkCopy* next) {
+  const std::int64_t in_flight = b.bytes_in_flight() + (next != nullptr ? std::int64_t(next->bytes) : 0);
+  if (b.missing != 0 || b.bytes >= in_flight || b.has_excess) return;
+  b.has_excess = true;
+  const BulkCopy& last = next != nullptr ? *next : *b.in_flight.back();
+  std::vector<Piece> text{name_of(b.address, last.pc), " expects too few bytes: " + std::to_string(b.bytes) +
+                                                           " are announced in " + phase_name(b.phase)};
+  if (b.expect_pc != nullptr && b.bytes != 0) {
+    text.push_back(" (");
+    text.push_back(Piece::line(b.expect_pc));
+    text.push_back(")");
+  }
+  text.push_back(", and copies deliver " + std::to_string(in_flight) + boxes_of(last) +
+                 ": it can be complete before all of them have landed");
+  complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
+}
+
+/// ", in boxes of 64 x 128 x 1 elements of 2 bytes"; empty if the copy is of no box.
+std::string BlockRunner::boxes_of(const BulkCopy& copy) {
+  if (!copy.is_tensor()) return "";
+  const TensorMap& map = copy.map;
+  std::string text = ", in boxes of ";
+  for (int d = 0; d < map.rank; ++d) text += (d == 0 ? "" : " x ") + std::to_string(map.count(d));
+  return text + " elements of " + std::to_string(map.element_bytes) +
+         (map.element_bytes == 1 ? " byte" : " bytes");
+}
+
 /// Completes the phase if nothing is missing but bytes in flight: they land now.
 bool BlockRunner::try_complete(Mbarrier& b) {
   if (b.missing != 0) return false;
-  const std::int64_t in_flight = b.bytes_in_flight();
-  if (b.bytes > in_flight) return false;
-  if (b.bytes < in_flight) {
-    const BulkCopy& last = *b.in_flight.back();
-    std::vector<Piece> text{
-        name_of(b.address, last.pc),
-        " expects too few bytes: " + std::to_string(b.bytes) + " are announced in " + phase_name(b.phase)};
-    if (b.expect_pc != nullptr && b.bytes != 0) {
-      text.push_back(" (");
-      text.push_back(Piece::line(b.expect_pc));
-      text.push_back(")");
-    }
-    text.push_back(", and copies deliver " + std::to_string(in_flight) +
-                   ": it can be complete before all of them have landed");
-    complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
-  }
+  if (b.bytes > b.bytes_in_flight()) return false;
+  check_bytes(b);
   for (const auto& copy : b.in_flight) {
     trace_event("land", copy->thread, copy->pc, b);
     land_load(*copy);
@@ -221,6 +236,7 @@ void BlockRunner::next_phase(Mbarrier& b) {
   ++b.phase;
   b.missing = b.expected;
   b.bytes = 0;
+  b.has_excess = false;
   b.gathered.resize(clocks_.stride());
   b.gathered[clocks_.component(b.sequence)] = b.phase;
   b.complete = b.gathered;

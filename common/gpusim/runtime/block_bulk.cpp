@@ -143,6 +143,7 @@ void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& ba
   }
   copy->completion = {barrier.sequence, barrier.phase};
   loading_ = &barrier;
+  check_bytes(barrier, copy.get());
   const int warp = thread / kWarpSize, lane = thread % kWarpSize;
   const InstructionKey from = InstructionKey::make(pc, 16, AccessKind::kRead, Space::kGlobal);
   const Actor reader = actor_of(from, warp);

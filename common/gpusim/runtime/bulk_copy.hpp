@@ -72,6 +72,7 @@ struct Mbarrier {
   std::uint32_t expected = 0;  ///< arrivals
   std::uint32_t missing = 0;   ///< arrivals, in this phase
   std::int64_t bytes = 0;      ///< announced in this phase
+  bool has_excess = false;     ///< more than that are in flight, which has been reported
   std::uint32_t phase = 0;
   std::uint16_t sequence = 0;
   bool fenced = false;  ///< the copy engine sees the initialisation
