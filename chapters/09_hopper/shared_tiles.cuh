@@ -86,7 +86,7 @@ __device__ __forceinline__ void init_ring(RingBarriers<kStages>& ring, int consu
 template <class Tile>
 __device__ __forceinline__ void init_barriers(SharedTiles<Tile>& s) {
   if (threadIdx.x == 0) {
-    declare_members(s);
+    declare_members(s);  // for reports of the simulator
     init_ring(s.q_ring, 4 * Tile::kConsumers);
     init_ring(s.k_ring, 4 * Tile::kConsumers);
     init_ring(s.v_ring, 4 * Tile::kConsumers);
