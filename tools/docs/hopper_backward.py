@@ -127,9 +127,7 @@ def operands() -> str:
     for name, count in stored(sizes):
         svg.text(left - 8, y + 15, name, 11, "end")
         svg.box(left, y + 2, count * scale, row - 8, PRODUCT, 0.28)
-        svg.text(
-            left + count * scale / 2, y + 15, f"{count // 1024} KiB", 10, "middle"
-        )
+        svg.text(left + count * scale / 2, y + 15, f"{count // 1024} KiB", 10, "middle")
         y += row
     svg.text(left - 8, y + 15, "only in wgmma: dQ is stored and read", 11, "end")
     extra = detour(sizes)
@@ -174,9 +172,7 @@ def ds_path() -> str:
     svg.text(0, 12, "registers of a warp", 12, bold=True)
     svg.text(0, 28, "16 keys, 16 queries; a number is a lane", 11)
     left = 46
-    svg.text(
-        left + 8 * cell, 48, f"queries {first} to {first + 15}", 10.5, "middle"
-    )
+    svg.text(left + 8 * cell, 48, f"queries {first} to {first + 15}", 10.5, "middle")
     for register in range(4):
         for each in range(32):
             key, query = element_of(each, register, 0)
@@ -336,23 +332,15 @@ def waits_for_other(jobs: list[Job], consumer: int) -> list[tuple[float, float]]
     return found
 
 
-def copies(jobs: list[Job], tiles: int) -> list[tuple[str, float]]:
-    """When the producer can copy Q and dO of a tile: when both consumers have left the tile two steps before."""
+def copies(jobs: list[Job], tiles: int) -> list[float]:
+    """When the producer can copy tiles 2, 3, ..: when both consumers have left the tile two steps before.
+
+    dO is free before Q is, but the producer waits for Q first. Q is left at the top of the next step.
+    """
     at = {(job.consumer, job.name): job for job in jobs}
-    decoupled = (0, "0") in at
-
-    def left(consumer: int, what: str, tile: int) -> float:
-        if what == "Q":  # at the top of the next step
-            return at[consumer, f"S {tile + 1}"].end
-        before_dq = max(
-            at[consumer, f"dV {tile}"].end, at[consumer, f"dS {tile}"].end
-        )
-        return before_dq if decoupled else at[consumer, f"dQ {tile}"].end
-
     return [
-        (f"{what} {tile}", max(left(c, what, tile - 2) for c in range(CONSUMERS)))
+        max(at[consumer, f"S {tile - 1}"].end for consumer in range(CONSUMERS))
         for tile in range(2, tiles)
-        for what in ("Q", "dO")
     ]
 
 
@@ -374,10 +362,10 @@ def consumers() -> str:
         svg.text(left, y + 13, words, 11)
         y += 20
         svg.text(left - 8, y + 12, "producer", 11, "end")
-        for words, time in copies(jobs, tiles):
+        for tile, time in enumerate(copies(jobs, tiles), 2):
             x = left + time * unit
             svg.segment(x, y + 1, x, y + row - 5, COPY, 2.4)
-            svg.text(x + 4, y + 12, words, 9.5)
+            svg.text(x + 4, y + 12, f"Q {tile}, dO {tile}", 9.5)
         y += row
         for consumer in range(CONSUMERS):
             for kind in ("products", "arithmetic"):
@@ -418,7 +406,7 @@ def consumers() -> str:
         svg.text(x + 16, y, words, 11)
         x += wide
     svg.segment(x + 220, y - 9, x + 220, y + 1, COPY, 2.4)
-    svg.text(x + 226, y, "a copy can start", 11)
+    svg.text(x + 226, y, "copies can start", 11)
     svg.width = max(svg.width, left + 830)
     return svg.render("Products and arithmetic of two consumers over time")
 
