@@ -138,12 +138,18 @@ def operands() -> str:
     more = sum(count for _, count in stored(sizes))
     total = len(listed) * time
     notes = (
-        f"Purple: A, blue: B. Frames: {room // 1024} KiB, what {BYTES_PER_CYCLE} bytes per cycle deliver in the {time}"
-        " cycles of a product.",
-        f"Five products take {total} cycles, in which {total * BYTES_PER_CYCLE // 1024} KiB can pass. Their operands are"
-        f" {read // 1024} KiB.",
-        f"With what lands and with dS it is {(read + more) // 1024} KiB, with dQ as well"
-        f" {(read + more + extra) // 1024} KiB.",
+        (
+            f"Purple: A, blue: B. Frames: {room // 1024} KiB, what {BYTES_PER_CYCLE} bytes per cycle deliver in the {time}"
+            " cycles of a product."
+        ),
+        (
+            f"Five products take {total} cycles, in which {total * BYTES_PER_CYCLE // 1024} KiB can pass. Their operands are"
+            f" {read // 1024} KiB."
+        ),
+        (
+            f"With what lands and with dS it is {(read + more) // 1024} KiB, with dQ as well"
+            f" {(read + more + extra) // 1024} KiB."
+        ),
     )
     for number, text in enumerate(notes):
         svg.text(0, y + 16 * number, text, 11)
@@ -229,10 +235,14 @@ def ds_path() -> str:
             svg.box(left + key * small, y, small, cell, WARPS[register], shade)
     y = top + 16 * cell + 44
     notes = (
-        f"Lane {lane} has two queries of a key in each register, and stores them with one instruction. Rows of the panel are"
-        " keys, so for dQ, whose rows are",
-        "queries, A is transposed: the tensor cores read across the rows. A step of 16 keys is 16 rows, 2048 bytes. K, too,"
-        " has keys as rows.",
+        (
+            f"Lane {lane} has two queries of a key in each register, and stores them with one instruction. Rows of the panel are"
+            " keys, so for dQ, whose rows are"
+        ),
+        (
+            "queries, A is transposed: the tensor cores read across the rows. A step of 16 keys is 16 rows, 2048 bytes. K, too,"
+            " has keys as rows."
+        ),
     )
     for number, text in enumerate(notes):
         svg.text(0, y + 16 * number, text, 11)
