@@ -42,14 +42,15 @@ template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     wgmma_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
   extern __shared__ __align__(1024) unsigned char smem[];
-  auto& s = *reinterpret_cast<KeyTileMemoryWithDq<Tile>*>(smem);
-  init_barriers(s);
+  auto& with_dq = *reinterpret_cast<KeyTileMemoryWithDq<Tile>*>(smem);
+  init_barriers(with_dq);
+  auto& s = with_dq.tiles;
   const KeyTile keys = KeyTile::of_block<Tile>(blockIdx.x, a);
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
     if (threadIdx.x / 32 == 0 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
-    if (threadIdx.x / 32 == 1 && ptx::elect_sync()) add_dq<Tile>(a, s, keys);
+    if (threadIdx.x / 32 == 1 && ptx::elect_sync()) add_dq<Tile>(a, with_dq, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     Consumer<Tile> w(a, s, keys, warpgroup - 1);
@@ -88,10 +89,10 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<1>(w.rdQ, w.rdV);
       w.at.leave(s.do_ring);
       ds.release(s.ds_ring);
-      dq.wait_empty(s.dq_ring);
-      store_part<Tile>(s.dq, w.rdQ, w.index);
+      dq.wait_empty(with_dq.dq_ring);
+      store_part<Tile>(with_dq.dq, w.rdQ, w.index);
       ptx::fence_proxy_async();
-      warp_arrives(s.dq_ring.full[0]);
+      warp_arrives(with_dq.dq_ring.full[0]);
       dq.advance();
       ptx::wgmma_wait<0>(w.rdK);
       w.at.release(s.q_ring);

@@ -29,6 +29,7 @@ struct OwnerTiles {
   static constexpr int Bc = 64;
   static constexpr int kStages = 2;
   static constexpr int kDsStages = 2;
+  static constexpr int kDsWarps = 4;  ///< only one consumer stores dS
   static constexpr int kConsumers = 2;
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
@@ -39,7 +40,8 @@ struct OwnerTiles {
 /// The same with room for P on its way from one consumer to the other: the bits of four registers at a time, thread by
 /// thread.
 template <class Tile>
-struct __align__(1024) OwnersMemory : KeyTileMemory<Tile> {
+struct __align__(1024) OwnersMemory {
+  KeyTileMemory<Tile> tiles;
   alignas(128) float p[Tile::kDsStages][Tile::Br / 16][4 * 128];
   RingBarriers<Tile::kDsStages> p_ring;
 };
@@ -47,14 +49,11 @@ struct __align__(1024) OwnersMemory : KeyTileMemory<Tile> {
 template <class Tile>
 __device__ __forceinline__ void init_barriers(OwnersMemory<Tile>& s) {
   if (threadIdx.x == 0) {
-    init_ring(s.q_ring, 8);
-    init_ring(s.do_ring, 8);
-    ptx::mbarrier_init(&s.kv_full, 1);
+    declare_members(s);
+    init_tiles(s.tiles);
     for (int stage = 0; stage < Tile::kDsStages; ++stage) {
       ptx::mbarrier_init(&s.p_ring.full[stage], 4);
       ptx::mbarrier_init(&s.p_ring.empty[stage], 4);
-      ptx::mbarrier_init(&s.ds_ring.full[stage], 4);
-      ptx::mbarrier_init(&s.ds_ring.empty[stage], 8);
     }
     ptx::fence_mbarrier_init();
   }
@@ -66,7 +65,8 @@ template <class Tile>
 struct Owner {
   using T = typename Tile::T;
   const Backward<T>& a;
-  OwnersMemory<Tile>& s;
+  OwnersMemory<Tile>& with_p;
+  KeyTileMemory<Tile>& s;
   const int index, warp_key;
   const std::uint64_t first_ds, k_of_dq;
   Place<Tile::kStages> at{};
@@ -76,11 +76,12 @@ struct Owner {
 
   __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared, int consumer)
       : a(backward),
-        s(shared),
+        with_p(shared),
+        s(shared.tiles),
         index(consumer),
         warp_key(__shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
-        first_ds(descriptor(shared.ds[0], 16)),
-        k_of_dq(descriptor(shared.k + consumer * Tile::kDqCols / 64 * Tile::Bc * 64, Tile::Bc * 128)) {
+        first_ds(descriptor(s.ds[0], 16)),
+        k_of_dq(descriptor(s.k + consumer * Tile::kDqCols / 64 * Tile::Bc * 64, Tile::Bc * 128)) {
 #pragma unroll
     for (float& x : rSum) x = 0.0f;
     ptx::keep_in_place(rSum);
@@ -115,14 +116,14 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
     if (walk.masked(w.a, keys)) mask<Tile>(rS, w.a, walk.first_query(), keys.first_key + w.warp_key);
     probabilities<Tile>(rS, s.log2_sum[w.at.stage], factor);
     pack_operand<Tile>(rP, rS);
-    w.at.leave(s.q_ring);
-    w.p.wait_empty(s.p_ring);
+    w.p.wait_empty(w.with_p.p_ring);
 #pragma unroll
     for (int step = 0; step < Tile::Br / 16; ++step)
-      store_float4(s.p[w.p.stage][step] + 4 * (threadIdx.x % 128),
+      store_float4(w.with_p.p[w.p.stage][step] + 4 * (threadIdx.x % 128),
                    {__uint_as_float(rP[step][0]), __uint_as_float(rP[step][1]), __uint_as_float(rP[step][2]),
                     __uint_as_float(rP[step][3])});
-    warp_arrives(s.p_ring.full[w.p.stage]);
+    warp_arrives(w.with_p.p_ring.full[w.p.stage]);
+    w.at.leave(s.q_ring);
     w.p.advance();
     w.at.wait_full(s.do_ring);
     ptx::wgmma_fence();
@@ -165,12 +166,12 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, c
     ptx::wgmma_fence();
     issue_scores<Tile>(rdP, v, w.in_stage(d_o));
     ptx::wgmma_commit();
-    w.p.wait_full(s.p_ring);
+    w.p.wait_full(w.with_p.p_ring);
     ptx::wgmma_wait<0>(rdP);
     const float* delta = s.delta[w.at.stage] + threadIdx.x % 4 * 2;
 #pragma unroll
     for (int step = 0; step < Tile::Br / 16; ++step) {
-      const float4 p = load_float4(s.p[w.p.stage][step] + 4 * (threadIdx.x % 128));
+      const float4 p = load_float4(w.with_p.p[w.p.stage][step] + 4 * (threadIdx.x % 128));
       const std::uint32_t pairs[4] = {__float_as_uint(p.x), __float_as_uint(p.y), __float_as_uint(p.z),
                                       __float_as_uint(p.w)};
 #pragma unroll
@@ -181,7 +182,7 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, c
             pack<T>(of_pair.x * (rdP[8 * step + 2 * i] - d.x), of_pair.y * (rdP[8 * step + 2 * i + 1] - d.y));
       }
     }
-    w.p.release(s.p_ring);
+    w.p.release(w.with_p.p_ring);
     w.at.leave(s.do_ring);
     w.ds.wait_empty(s.ds_ring);
     store_ds<Tile>(s.ds[w.ds.stage], rdS, w.warp_key);
@@ -209,8 +210,9 @@ template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     two_owners_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
   extern __shared__ __align__(1024) unsigned char smem[];
-  auto& s = *reinterpret_cast<OwnersMemory<Tile>*>(smem);
-  init_barriers(s);
+  auto& with_p = *reinterpret_cast<OwnersMemory<Tile>*>(smem);
+  init_barriers(with_p);
+  auto& s = with_p.tiles;
   const KeyTile keys = KeyTile::of_block<Tile>(blockIdx.x, a);
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
@@ -219,7 +221,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     ptx::mbarrier_wait(&s.kv_full, 0);
-    Owner<Tile> w(a, s, warpgroup - 1);
+    Owner<Tile> w(a, with_p, warpgroup - 1);
     if (warpgroup == 1) {
       own_dv<Tile>(w, maps, keys);
     } else {

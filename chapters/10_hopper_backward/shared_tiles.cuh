@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backward.cuh"
+#include "device/declare_members.cuh"
 #include "device/hopper.cuh"
 
 namespace fa::ch10 {
@@ -25,25 +26,26 @@ struct __align__(1024) KeyTileMemory {
   float delta[Tile::kStages][Tile::Br];     ///< lands with d_o
   std::uint64_t kv_full;
   RingBarriers<Tile::kStages> q_ring, do_ring;
-  RingBarriers<Tile::kDsStages> ds_ring;  ///< both consumers fill it, and both empty it
+  RingBarriers<Tile::kDsStages> ds_ring;  ///< the consumers fill it, and empty it
 };
 
 /// The same with room for dQ on its way to HBM.
 template <class Tile>
-struct __align__(1024) KeyTileMemoryWithDq : KeyTileMemory<Tile> {
+struct __align__(1024) KeyTileMemoryWithDq {
+  KeyTileMemory<Tile> tiles;
   alignas(128) float dq[Tile::kQueryTile];
   RingBarriers<1> dq_ring;
 };
 
-/// Initialises the barriers of the block, except those of dq_ring. One thread calls it.
+/// Initialises the barriers of the tiles. One thread calls it.
 template <class Tile>
-__device__ __forceinline__ void init_key_tile_barriers(KeyTileMemory<Tile>& s) {
+__device__ __forceinline__ void init_tiles(KeyTileMemory<Tile>& s) {
   constexpr int kWarps = 4 * Tile::kConsumers;
   init_ring(s.q_ring, kWarps);
   init_ring(s.do_ring, kWarps);
   ptx::mbarrier_init(&s.kv_full, 1);
   for (int stage = 0; stage < Tile::kDsStages; ++stage) {
-    ptx::mbarrier_init(&s.ds_ring.full[stage], kWarps);
+    ptx::mbarrier_init(&s.ds_ring.full[stage], Tile::kDsWarps);
     ptx::mbarrier_init(&s.ds_ring.empty[stage], kWarps);
   }
 }
@@ -52,7 +54,8 @@ __device__ __forceinline__ void init_key_tile_barriers(KeyTileMemory<Tile>& s) {
 template <class Tile>
 __device__ __forceinline__ void init_barriers(KeyTileMemory<Tile>& s) {
   if (threadIdx.x == 0) {
-    init_key_tile_barriers(s);
+    declare_members(s);  // for reports of the simulator
+    init_tiles(s);
     ptx::fence_mbarrier_init();
   }
   __syncthreads();
@@ -60,7 +63,8 @@ __device__ __forceinline__ void init_barriers(KeyTileMemory<Tile>& s) {
 template <class Tile>
 __device__ __forceinline__ void init_barriers(KeyTileMemoryWithDq<Tile>& s) {
   if (threadIdx.x == 0) {
-    init_key_tile_barriers<Tile>(s);
+    declare_members(s);
+    init_tiles(s.tiles);
     ptx::mbarrier_init(&s.dq_ring.full[0], 4 * Tile::kConsumers);
     ptx::mbarrier_init(&s.dq_ring.empty[0], 1);
     ptx::fence_mbarrier_init();
