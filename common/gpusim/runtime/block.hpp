@@ -483,6 +483,8 @@ class BlockRunner {
   // block_products.cpp
   void note_register(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
   void found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc);
+  void found_first_use(std::uintptr_t address);
+  void use_finished(FinishedTile& tile);
   InFlight product_of(int thread, std::uintptr_t address) const;
   std::string why_in_flight(const InFlight& product, int thread) const;
   /// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
@@ -499,12 +501,18 @@ class BlockRunner {
   void complete_ops(int warpgroup);
   void find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn, std::vector<std::uintptr_t>& chunks);
   void begin_reads(int warp, PendingOp& pending);
-  void check_tile(int thread, const WarpgroupOp& op, bool is_a, const std::vector<std::uintptr_t>& chunks);
   void compute_product(const PendingOp& pending);
   void finish_products(int warp, std::uint32_t covered, const void* pc);
   void end_products(int warp);
   bool report_missing_warps();
   void reset_products();
+
+  // block_tiles.cpp
+  std::optional<BoxChunk> landed_chunk(std::uintptr_t address) const;
+  void check_tile(int thread, const WarpgroupOp& op, bool is_a, const std::vector<std::uintptr_t>& chunks);
+  void check_columns(int thread, const WarpgroupOp& op, bool is_a, const std::vector<std::uintptr_t>& chunks);
+  OperandPlace place_of_operand(const std::vector<std::uintptr_t>& chunks, bool mn_major) const;
+  void check_factors(int thread, const PendingOp& pending, AccumulatorTile& tile);
 
   // block_registers.cpp
   void reset_registers();

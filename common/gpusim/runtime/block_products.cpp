@@ -95,7 +95,7 @@ void BlockRunner::wgmma_finished(const float* registers, int count, bool by_wait
     if (!register_uses_.contains(registers + i)) return;
     RegisterUse& use = register_uses_.at(registers + i);
     if (use.time() == RegisterUse::kUnnamed) {
-      use = {};
+      use = RegisterUse::make(RegisterUse::kFresh, false, pc);
     } else if (use.time() == RegisterUse::kInFlight && !std::exchange(told, true)) {
       const OutsideKernel outside;
       const InFlight product = product_of(current_->linear, address_of(registers + i));
@@ -118,6 +118,9 @@ void BlockRunner::note_register(std::uintptr_t address, std::size_t size, Access
     RegisterUse& use = register_uses_.at(address);
     if (use.time() >= RegisterUse::kUnnamed) [[unlikely]] {
       found_early_use(address, use, kind, pc);
+    } else if (use.time() == RegisterUse::kFresh) [[unlikely]] {
+      found_first_use(address);
+      use = now;
     } else if (use.time() != register_time_ || !use.is_write()) {
       use = now;
     }
@@ -147,6 +150,28 @@ void BlockRunner::found_early_use(std::uintptr_t address, RegisterUse use, Acces
            (is_a ? " of A" : "") + verb + " at {0} before the wait, by thread " + triple(current_->index) +
            " in " + block_name() + "\n    the product was issued at {1}" + why_in_flight(product, thread);
   });
+}
+
+/// The first access of a thread to accumulators since they have been waited for.
+void BlockRunner::found_first_use(std::uintptr_t address) {
+  const OutsideKernel outside;
+  const auto lane = std::size_t(current_->linear % kWarpSize);
+  for (FinishedTile& tile : warps_[current_->linear / kWarpSize].products.finished) {
+    float* const d = tile.arrays[lane];
+    if (address - address_of(d) >= std::size_t(tile.count) * sizeof(float)) continue;
+    for (int i = 0; i < tile.count; ++i) {
+      RegisterUse& use = register_uses_.at(d + i);
+      if (use.time() == RegisterUse::kFresh) use = {};
+    }
+    return use_finished(tile);
+  }
+}
+
+/// A thread or another product uses what a wait has finished.
+void BlockRunner::use_finished(FinishedTile& tile) {
+  if (std::exchange(tile.used, true) || !tile.waited_twice) return;
+  ++tally.ops.over_waited;
+  ++tally.early_waits[address_of(tile.wait_pc)];
 }
 
 // --- for a warp, when its lanes have come
@@ -216,8 +241,7 @@ void BlockRunner::process_warpgroup_op(int warp) {
       finish_products(warp, covered, op.pc);
       if (covered != 0) trace_event("products are done", warp * kWarpSize, op.pc, covered - 1);
       if (covered == 0 || products.commits[covered - 1] == 0) break;
-      const Completion last{warpgroups_[std::size_t(warp / kWarpgroupWarps)].sequence,
-                            products.commits[covered - 1] - 1};
+      const Completion last{products.sequence, products.commits[covered - 1] - 1};
       for (int lane = 0; lane < kWarpSize; ++lane) learn(warp * kWarpSize + lane, last);
       break;
     }
@@ -278,7 +302,9 @@ void BlockRunner::issue_product(int warp, PendingOp& pending) {
   }
   begin_reads(warp, pending);
   if (op.a_in_registers) take_operand_registers(warp, pending);
-  pending.tiles[std::size_t(warp % kWarpgroupWarps)] = take_accumulators(warp, op);
+  std::shared_ptr<AccumulatorTile> tile = take_accumulators(warp, op);
+  if (warp % kWarpgroupWarps == 0) check_factors(warp * kWarpSize, pending, *tile);
+  pending.tiles[std::size_t(warp % kWarpgroupWarps)] = std::move(tile);
   ++products.issued;
 }
 
@@ -311,6 +337,11 @@ std::shared_ptr<AccumulatorTile> BlockRunner::take_accumulators(int warp, const 
     (*known)->left_by = nullptr;
     return *known;
   }
+  std::erase_if(products.finished, [&](FinishedTile& tile) {
+    if (tile.arrays[0] != first) return false;
+    if (op.add) use_finished(tile);
+    return true;
+  });
   register_uses_.cover(stacks_, kMaxThreads * kStackStride);
   auto tile = std::make_shared<AccumulatorTile>();
   tile->count = op.count;
@@ -436,29 +467,26 @@ void BlockRunner::find_chunks(int thread, const WarpgroupOp& op, bool is_a, int 
 /// From here on, a warp's part of a product reads shared memory.
 void BlockRunner::begin_reads(int warp, PendingOp& pending) {
   const WarpgroupOp& op = pending.op;
-  Warpgroup& group = warpgroups_[std::size_t(warp / kWarpgroupWarps)];
+  WarpProducts& products = warps_[warp].products;
   const int thread = warp * kWarpSize;
-  if (group.sequence == 0) group.sequence = new_sequence({Sequence::Kind::kProduct, warp});
+  if (products.sequence == 0) products.sequence = new_sequence({Sequence::Kind::kProduct, warp});
   if (pending.b_chunks.empty()) {
     find_chunks(thread, op, false, 2 * op.count, pending.b_chunks);
     if (!op.a_in_registers) find_chunks(thread, op, true, kWarpgroupWarps * kWgmmaRows, pending.a_chunks);
     check_tile(thread, op, false, pending.b_chunks);
     if (!op.a_in_registers) check_tile(thread, op, true, pending.a_chunks);
   }
-  const Completion product{group.sequence, warps_[warp].products.issued};
-  const auto read = [&](const std::vector<std::uintptr_t>& chunks, std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count;) {  // neighbours together
+  const Completion product{products.sequence, products.issued};
+  const auto read = [&](const std::vector<std::uintptr_t>& chunks) {
+    for (std::size_t i = 0; i < chunks.size();) {  // neighbours together
       std::size_t next = i + 1;
-      while (next < first + count && chunks[next] == chunks[next - 1] + kChunkBytes) ++next;
+      while (next < chunks.size() && chunks[next] == chunks[next - 1] + kChunkBytes) ++next;
       async_read(thread, product, chunks[i], (next - i) * kChunkBytes, op.pc);
       i = next;
     }
   };
-  read(pending.b_chunks, 0, pending.b_chunks.size());
-  if (op.a_in_registers) return;
-  if (op.shape.transposed_a) return read(pending.a_chunks, 0, pending.a_chunks.size());
-  const std::size_t share = pending.a_chunks.size() / kWarpgroupWarps;  // of the warp's rows
-  read(pending.a_chunks, std::size_t(warp % kWarpgroupWarps) * share, share);
+  read(pending.b_chunks);
+  read(pending.a_chunks);  // of all four warps: PTX does not say who reads which rows
 }
 
 void BlockRunner::compute_product(const PendingOp& pending) {
@@ -496,6 +524,7 @@ void BlockRunner::compute_product(const PendingOp& pending) {
 /// A wait: the accumulators that no later group uses get their values.
 void BlockRunner::finish_products(int warp, std::uint32_t covered, const void* pc) {
   WarpProducts& products = warps_[warp].products;
+  for (FinishedTile& tile : products.finished) tile.waited_twice |= tile.group < covered;
   const auto landed = [&](AccumulatorTile& tile) {
     if (tile.group >= covered) {
       tile.left_by = pc;
@@ -509,9 +538,12 @@ void BlockRunner::finish_products(int warp, std::uint32_t covered, const void* p
         register_uses_.at(d + i) = unnamed;
       }
     }
+    if (tile.group > products.covered_groups)
+      products.finished.push_back({tile.arrays, tile.count, tile.group, pc});
     return true;
   };
   std::erase_if(products.tiles, [&](const auto& tile) { return landed(*tile); });
+  products.covered_groups = std::max(products.covered_groups, covered);
   std::erase_if(products.a, [&](OperandRegisters& a) {
     if (a.group >= covered) {
       a.left_by = pc;
