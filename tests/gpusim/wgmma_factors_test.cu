@@ -26,7 +26,7 @@ constexpr int kRows = 72, kPanel = kRows * 128, kTile = 2 * kPanel, kBytes = 2 *
 struct Step {
   int a, b;
 };
-using Steps = std::array<Step, 3>;
+using Steps = std::array<Step, 4>;
 
 __device__ std::uint64_t descriptor(int start, int leading = 16) {
   return (ptx::shared_address(smem) + std::uint32_t(start)) / 16 | std::uint64_t(leading / 16) << 16 |
@@ -55,7 +55,7 @@ __global__ void from_shared(const __grid_constant__ CUtensorMap a, const __grid_
   load(a, b);
   float d[32];
   ptx::wgmma_fence();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const std::uint64_t a_now = descriptor(steps[std::size_t(i)].a);
     const std::uint64_t b_now = descriptor(kTile + steps[std::size_t(i)].b);
     if (i == 0) {
@@ -73,10 +73,10 @@ __global__ void from_shared(const __grid_constant__ CUtensorMap a, const __grid_
 __global__ void from_registers(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
                                Steps steps, bool same, float* out) {
   load(a, b);
-  const std::uint32_t registers[3][4] = {};
+  const std::uint32_t registers[4][4] = {};
   float d[64];
   ptx::wgmma_fence();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const std::uint64_t b_now = descriptor(kTile + steps[std::size_t(i)].b, kPanel);
     if (i == 0) {
       ptx::wgmma<__nv_bfloat16, false, true>(d, registers[0], b_now);  // P first
@@ -101,8 +101,10 @@ gpusim::Report report_of(Kernel kernel, const Steps& steps, Args... args) {
              map_of(b.get(), layout), steps, args..., out.get());
 }
 
-/// The same step of both operands.
-Steps both(int second, int third) { return {{{0, 0}, {second, second}, {third, third}}}; }
+/// The same step of both operands, and at last one in the second panel.
+Steps both(int second, int third, int fourth = kPanel + 96) {
+  return {{{0, 0}, {second, second}, {third, third}, {fourth, fourth}}};
+}
 
 std::string at(const std::string& tag) { return "wgmma_factors_test.cu:" + std::to_string(line_of(tag)); }
 
@@ -121,9 +123,10 @@ testing::AssertionResult tells(const gpusim::Report& report, const std::string& 
 TEST(WgmmaFactors, EachKOnce) {
   EXPECT_TRUE(is_clean(report_of(from_shared, both(32, 64))));
   EXPECT_TRUE(is_clean(report_of(from_shared, both(kPanel, kPanel + 32))));
-  EXPECT_TRUE(is_clean(report_of(from_shared, {{{32, 64}, {64, 96}, {kPanel, kPanel + 32}}})))
+  EXPECT_TRUE(is_clean(
+      report_of(from_shared, {{{32, 64}, {64, 96}, {kPanel, kPanel + 32}, {kPanel + 32, kPanel + 64}}})))
       << "always 16 columns apart";
-  EXPECT_TRUE(is_clean(report_of(from_registers, both(16 * 128, 32 * 128), false)));
+  EXPECT_TRUE(is_clean(report_of(from_registers, both(16 * 128, 32 * 128, 48 * 128), false)));
 }
 
 TEST(WgmmaFactors, AStepThatIsTooShort) {
@@ -131,14 +134,21 @@ TEST(WgmmaFactors, AStepThatIsTooShort) {
                     "k is from 0 to 15 in the tensor of B, then 8 to 23: both have the elements from 8 on"));
   EXPECT_TRUE(tells(report_of(from_shared, both(0, 32)), "first", "others",
                     "k is from 0 to 15 in the tensor of B, then 0 to 15: both have the elements from 0 on"));
-  EXPECT_TRUE(tells(report_of(from_registers, both(8 * 128, 16 * 128), false), "P first", "P others",
+  EXPECT_TRUE(tells(report_of(from_registers, both(8 * 128, 16 * 128, 48 * 128), false), "P first",
+                    "P others",
                     "k of B is from 0 to 15 in its tensor, then 8 to 23: both have the elements from 8 on"));
 }
 
 TEST(WgmmaFactors, TheSameBForOtherRegisters) {
-  EXPECT_TRUE(is_clean(report_of(from_registers, both(0, 16 * 128), false))) << "A as a sum of two";
-  EXPECT_TRUE(tells(report_of(from_registers, both(0, 16 * 128), true), "P first", "P others",
+  EXPECT_TRUE(is_clean(report_of(from_registers, both(0, 16 * 128, 48 * 128), false))) << "A as a sum of two";
+  EXPECT_TRUE(tells(report_of(from_registers, both(0, 16 * 128, 48 * 128), true), "P first", "P others",
                     "k of B is from 0 to 15 in its tensor, then 0 to 15: both have the elements from 0 on"));
+}
+
+TEST(WgmmaFactors, TheSameBMoreOftenThanAFloatHasParts) {
+  EXPECT_TRUE(is_clean(report_of(from_registers, both(0, 0, 16 * 128), false)));
+  EXPECT_TRUE(tells(report_of(from_registers, both(0, 0, 0), false), "P others", "P others",
+                    "k of B is from 0 to 15 in its tensor in 4 products"));
 }
 
 TEST(WgmmaFactors, OperandsThatAreApart) {

@@ -59,10 +59,11 @@ SERIAL = {
 FIRST = {"overlapped": ("overlapped",), "ping_pong": ("ping_pong",)}
 GAPLESS = ("final", "no_maximum")
 
-RAGGED = "--dtype bf16 --heads 2 --kv-heads 1 --seq-q 260 --seq-k 300 --head-dim 128 --causal"
-# The producer runs ahead by two stages, three in `final`.
-LONG = "--dtype bf16 --heads 1 --seq-q 600 --seq-k 700 --head-dim 64"
-SQUARE = "--dtype bf16 --heads 3 --seq-q 384 --head-dim 64 --causal"
+# Two blocks take more than two query tiles, and more key tiles than there are stages. In the second, the first consumer has
+# two masked tiles, and the last query tile is ragged.
+LONG = "--dtype bf16 --heads 1 --seq-q 600 --seq-k 520 --head-dim 64"
+RAGGED = "--dtype bf16 --heads 2 --kv-heads 1 --seq-q 260 --seq-k 360 --head-dim 128 --causal"
+SQUARE = "--dtype bf16 --heads 2 --seq-q 384 --head-dim 64 --causal"
 INPUTS = {"all": (LONG, RAGGED, SQUARE), "wide": (RAGGED,)}
 
 
@@ -72,7 +73,10 @@ class Plant:
     before: str
     after: str
     variants: tuple[str, ...]
-    also: tuple[str, str] | None = None  # a second text of the region, and what it becomes
+    also: tuple[str, str] | None = (
+        None  # a second text of the region, and what it becomes
+    )
+    harmless: str = ""  # why nothing is to be reported
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,9 @@ class Mistake:
     name: str
     plants: tuple[Plant, ...]
     inputs: str = "all"
+    only_numbers: bool = (
+        False  # every instruction is right, and only the result is wrong
+    )
 
 
 def ring(text: str, region: str) -> str:
@@ -91,18 +98,25 @@ def ring(text: str, region: str) -> str:
 IN_KERNEL = ("wgmma", "specialised", "overlapped", "ping_pong", "gapless")
 
 
-def at(places: dict, before: str, after: str) -> tuple[Plant, ...]:
+def at(places: dict, before: str, after: str, harmless: str = "") -> tuple[Plant, ...]:
     return tuple(
-        Plant(region, ring(before, region), ring(after, region), variants)
+        Plant(
+            region,
+            ring(before, region),
+            ring(after, region),
+            variants,
+            harmless=harmless,
+        )
         for region, variants in places.items()
     )
 
 
-def one(region: str, before: str, after: str, variants=ALL) -> tuple[Plant, ...]:
-    return (Plant(region, before, after, variants),)
+def one(
+    region: str, before: str, after: str, variants=ALL, harmless: str = ""
+) -> tuple[Plant, ...]:
+    return (Plant(region, before, after, variants, harmless=harmless),)
 
 
-FIRST_S = "ptx::wgmma_wait<0>(w.rS);\n"
 RELEASE_K = "w.k.release(RINGk_ring);"
 GAPLESS_TOP = "ptx::wgmma_wait<0>(w.rS);\n      w.reset();"
 TOUCHED = "registers before the wait"
@@ -116,6 +130,11 @@ PROGRESS = "no progress"
 DESCRIPTOR = "descriptor"
 MAP = "tensor map"
 OTHER = "other"
+# The kinds of reports that name the mistake itself, for those mistakes that cause others as well.
+REPORTS = {
+    TOUCHED: ("wgmma", "over_waited"),
+    DESCRIPTOR: ("wgmma",),
+}
 
 
 WAIT_S = "ptx::wgmma_wait<0>(w.rS);"
@@ -165,9 +184,7 @@ MISTAKES = (
             "ptx::wgmma_wait<1>(w.rS);",
             "ptx::wgmma_wait<1>();",
         )
-        + one(
-            "gapless", "ptx::wgmma_wait<1>(w.rO);", "ptx::wgmma_wait<1>();", GAPLESS
-        ),
+        + one("gapless", "ptx::wgmma_wait<1>(w.rO);", "ptx::wgmma_wait<1>();", GAPLESS),
     ),
     Mistake(
         TOUCHED,
@@ -342,11 +359,15 @@ MISTAKES = (
             {
                 "specialised": ("specialised",),
                 "consume": ("persistent",),
-                "overlapped": ("overlapped",),
-                "ping_pong": ("ping_pong",),
             },
             WAIT_O + "\n      w.v.release(RINGv_ring);",
             "w.v.release(RINGv_ring);" + WAIT_O,
+        )
+        + at(
+            {"overlapped": ("overlapped",), "ping_pong": ("ping_pong",)},
+            WAIT_O + "\n      w.v.release(RINGv_ring);",
+            "w.v.release(RINGv_ring);" + WAIT_O,
+            "the next copy to this stage is for another query tile, and the one buffer of Q is released after the wait",
         )
         + at(
             {"step": ("overlapped",), "step in turn": STEPS["step in turn"]},
@@ -392,7 +413,14 @@ MISTAKES = (
     Mistake(
         OVERWRITTEN,
         "O overwrites Q before all warps have multiplied it",
-        one("consumer", "ptx::barrier_sync(8 + index, 128);", ";", WGMMA),
+        one("consumer", "ptx::barrier_sync(8 + index, 128);", ";", ALL[1:5])
+        + one(
+            "consumer",
+            "ptx::barrier_sync(8 + index, 128);",
+            ";",
+            ALL[5:],
+            "all warps have waited for the last product with Q before they meet to take their last turn",
+        ),
     ),
     Mistake(
         OVERWRITTEN,
@@ -652,7 +680,12 @@ MISTAKES = (
             "w.k.advance();",
         )
         + one("tma", "at.leave(s.k_ring);", ";", ("tma",))
-        + one("no maximum", ring(RELEASE_K, "no maximum"), "w.k.advance();", ("no_maximum",)),
+        + one(
+            "no maximum",
+            ring(RELEASE_K, "no maximum"),
+            "w.k.advance();",
+            ("no_maximum",),
+        ),
     ),
     Mistake(
         PROGRESS,
@@ -732,7 +765,12 @@ MISTAKES = (
     Mistake(
         PROGRESS,
         "nobody takes the last turn",
-        at({"ping_pong": ("ping_pong",), "gapless": GAPLESS}, "turn.end();", ";"),
+        at(
+            {"ping_pong": ("ping_pong",), "gapless": GAPLESS},
+            "turn.end();",
+            ";",
+            "a block may end with arrivals at a barrier where nobody waits",
+        ),
     ),
     Mistake(
         PROGRESS,
@@ -747,8 +785,18 @@ MISTAKES = (
     Mistake(
         PROGRESS,
         "one warp leaves before the product",
-        one("wgmma", "w.q.wait_full(s.q_ring);", "if (threadIdx.x >= 96) return; w.q.wait_full(s.q_ring);", ("wgmma",))
-        + one("specialised", "w.q.wait_full(s.q_ring);", "if (threadIdx.x % 128 >= 96) return; w.q.wait_full(s.q_ring);", ("specialised",)),
+        one(
+            "wgmma",
+            "w.q.wait_full(s.q_ring);",
+            "if (threadIdx.x >= 96) return; w.q.wait_full(s.q_ring);",
+            ("wgmma",),
+        )
+        + one(
+            "specialised",
+            "w.q.wait_full(s.q_ring);",
+            "if (threadIdx.x % 128 >= 96) return; w.q.wait_full(s.q_ring);",
+            ("specialised",),
+        ),
     ),
     # --- descriptors
     Mistake(
@@ -804,7 +852,7 @@ MISTAKES = (
     ),
     Mistake(
         DESCRIPTOR,
-        "Q's offset in elements, not bytes: a step of 16 columns is 16 bytes",
+        "a step of 16 columns is 16 bytes",
         one("products", "step % 4 * 32", "step % 4 * 16", WGMMA),
     ),
     Mistake(
@@ -884,7 +932,12 @@ MISTAKES = (
     Mistake(
         DESCRIPTOR,
         "stages are counted in elements",
-        one("consumer", "k.stage * int(sizeof s.k[0])", "k.stage * int(sizeof s.k[0]) / 2", WGMMA),
+        one(
+            "consumer",
+            "k.stage * int(sizeof s.k[0])",
+            "k.stage * int(sizeof s.k[0]) / 2",
+            WGMMA,
+        ),
     ),
     Mistake(
         DESCRIPTOR,
@@ -895,8 +948,13 @@ MISTAKES = (
     Mistake(
         DESCRIPTOR,
         "the columns of a panel are counted in bytes",
-        one("load_tile", "ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);", "ptx::tma_load(s + panel * kRows * 64, &map, &full, 128 * panel, first_row, head);"),
+        one(
+            "load_tile",
+            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);",
+            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 128 * panel, first_row, head);",
+        ),
         "wide",
+        only_numbers=True,
     ),
     # --- tensor maps
     Mistake(
@@ -948,21 +1006,38 @@ MISTAKES = (
             "if (j >= keys.first_masked) mask<Tile>(w.rS, a, first_query, j * Tile::Bc);",
             ";",
         )
-        + one("tma", "if (j >= first_masked) ch07::mask<Tile>(rS, a, first_query, j * Bc);", ";", ("tma",)),
+        + one(
+            "consume",
+            "if (j >= keys.first_masked) mask<Tile>(w.rS, w.a, tile.first_query + w.warp_row, j * Tile::Bc);",
+            ";",
+            ("persistent",),
+        )
+        + one(
+            "tma",
+            "if (j >= first_masked) ch07::mask<Tile>(rS, a, first_query, j * Bc);",
+            ";",
+            ("tma",),
+        ),
+        only_numbers=True,
     ),
     Mistake(
         OTHER,
         "O is not rescaled",
         at(
-            {"step": ("overlapped",), "step in turn": ("ping_pong", "final", "no_maximum")},
+            {
+                "step": ("overlapped",),
+                "step in turn": ("ping_pong", "final", "no_maximum"),
+            },
             "if (grew) scale_rows(w.rO, correction);",
             ";",
         ),
+        only_numbers=True,
     ),
     Mistake(
         OTHER,
         "O is stored without the swizzle",
         one("consumer", "n % 8 ^ lane / 4", "n % 8", WGMMA),
+        only_numbers=True,
     ),
     Mistake(
         OTHER,
@@ -980,6 +1055,7 @@ MISTAKES = (
                 ";",
                 ("ping_pong", "final", "no_maximum"),
                 ("ptx::barrier_arrive(1 + (index + 1) % kConsumers, 256);", ";"),
+                "turns change only the speed",
             ),
         ),
     ),

@@ -14,6 +14,8 @@
 namespace gpusim {
 namespace {
 
+constexpr int kMostParts = 3;  // a float is the sum of so many numbers of 16 bits
+
 std::string swizzle_name(int bytes) {
   return bytes == 0 ? "no swizzle" : std::to_string(bytes) + "-byte swizzle";
 }
@@ -156,18 +158,20 @@ void BlockRunner::check_factors(int thread, const PendingOp& pending, Accumulato
   const auto range = [](int first) {
     return std::to_string(first) + " to " + std::to_string(first + kWgmmaK - 1);
   };
+  int same_b = 0;
   for (const Factors& other : tile.factors) {
     if (now.b.tensor == 0 || other.b.tensor != now.b.tensor || other.b.plane != now.b.plane) continue;
     const int apart = std::abs(now.b.k - other.b.k);
     const bool overlap = apart < kWgmmaK;
     if (op.a_in_registers) {
-      if (!now.b.has_same_rows(other.b) || other.a_registers == nullptr) continue;
-      if (apart == 0 ? other.a_registers == now.a_registers : overlap) {
-        return report(other, "k of B is from " + range(other.b.k) + " in its tensor, then " + range(now.b.k) +
-                                 ": both have the elements from " +
-                                 std::to_string(std::max(now.b.k, other.b.k)) + " on");
-      }
-      continue;
+      if (!now.b.has_same_rows(other.b) || other.a_registers == nullptr || !overlap) continue;
+      same_b += apart == 0;
+      if (apart == 0 && other.a_registers != now.a_registers && same_b < kMostParts) continue;
+      const std::string first = "k of B is from " + range(other.b.k) + " in its tensor";
+      if (same_b == kMostParts)
+        return report(other, first + " in " + std::to_string(same_b + 1) + " products");
+      return report(other, first + ", then " + range(now.b.k) + ": both have the elements from " +
+                               std::to_string(std::max(now.b.k, other.b.k)) + " on");
     }
     if (now.a.tensor == 0 || other.a.tensor != now.a.tensor || other.a.plane != now.a.plane) continue;
     const bool same_rows = now.a.mn == other.a.mn && now.b.mn == other.b.mn;
