@@ -94,6 +94,8 @@ enum ProductRule : std::uint8_t {
   kOtherFactors,
 };
 
+inline std::uintptr_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
 /// Return addresses that a report names; null where there are fewer.
 using Places = std::array<const void*, 3>;
 /// The text with source lines instead of {0}, {1} and {2}.
