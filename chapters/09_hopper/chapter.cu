@@ -13,6 +13,7 @@
 #include "sizes.cuh"
 #include "tensor_maps.cuh"
 #include "tma.cuh"
+#include "traffic.cuh"
 
 namespace fa {
 using namespace ch09;
@@ -159,24 +160,7 @@ struct WithoutMaximum {
   }
 };
 
-// --- HBM traffic --------------------------------------------------------------------------------------------
-
-/// Q once; for each query tile the whole key tiles that its last query sees, or one; O and LSE once.
-template <class Tile>
-Traffic traffic_of(const Shape& shape) {
-  const std::int64_t heads = shape.batch * shape.heads;
-  const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
-  std::int64_t keys = 0;
-  for (std::int64_t first = 0; first < shape.seq_q; first += Tile::Br) {
-    const std::int64_t seen = shape.visible_keys(std::min(first + Tile::Br, shape.seq_q) - 1);
-    keys += std::min(shape.seq_k, std::max<std::int64_t>(1, (seen + Tile::Bc - 1) / Tile::Bc) * Tile::Bc);
-  }
-  return {.tensors = {{"q", {.read_bytes = row * shape.seq_q}},
-                      {"k", {.read_bytes = row * keys}},
-                      {"v", {.read_bytes = row * keys}},
-                      {"o", {.write_bytes = row * shape.seq_q}},
-                      {"lse", {.write_bytes = heads * shape.seq_q * std::int64_t(sizeof(float))}}}};
-}
+// --- the variants -------------------------------------------------------------------------------------------
 
 template <class Method, class F>
 auto with_tile(const Shape& shape, F f) {
@@ -190,8 +174,6 @@ auto with_tile(const Shape& shape, F f) {
     }
   });
 }
-
-// --- the variants -------------------------------------------------------------------------------------------
 
 template <class Method, class Sizes = LessonSizes>
 Step step(const char* name, const char* summary) {

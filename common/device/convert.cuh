@@ -1,5 +1,5 @@
 /// @file
-/// Packing two floats as 16-bit numbers into one register. Taught by chapter 06.
+/// Two floats as 16-bit numbers in one register. Taught by chapter 06.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,6 +26,21 @@ __device__ __forceinline__ std::uint32_t pack(float low, float high) {
     memcpy(&bits, &pair, sizeof bits);
   }
   return bits;
+}
+
+/// The two numbers that pack() has put into a register.
+template <class T>
+__device__ __forceinline__ float2 unpack(std::uint32_t bits) {
+  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
+  if constexpr (std::is_same_v<T, __half>) {
+    __half2 pair;
+    memcpy(&pair, &bits, sizeof bits);
+    return __half22float2(pair);
+  } else {
+    __nv_bfloat162 pair;
+    memcpy(&pair, &bits, sizeof bits);
+    return __bfloat1622float2(pair);
+  }
 }
 
 }  // namespace fa

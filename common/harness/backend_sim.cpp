@@ -68,9 +68,11 @@ Observation take_observation() {
                     .votes = report.ops.votes,
                     .bulk_loads = report.ops.bulk_loads,
                     .bulk_stores = report.ops.bulk_stores,
+                    .bulk_load_bytes = report.ops.bulk_load_bytes,
                     .mbarrier_waits = report.ops.mbarrier_waits,
                     .mbarrier_arrivals = report.ops.mbarrier_arrivals,
                     .named_barriers = report.ops.named_barriers,
+                    .votes_beside_products = report.ops.votes_beside_products,
                     .over_waited = report.ops.over_waited,
                     .early_waits = report.early_waits,
                     .blocks_of_function = report.blocks_of_function};

@@ -338,9 +338,11 @@ Json to_json(const VariantResult& result) {
                    {"votes", counted.votes},
                    {"bulk_loads", counted.bulk_loads},
                    {"bulk_stores", counted.bulk_stores},
+                   {"bulk_load_bytes", counted.bulk_load_bytes},
                    {"mbarrier_waits", counted.mbarrier_waits},
                    {"mbarrier_arrivals", counted.mbarrier_arrivals},
                    {"named_barriers", counted.named_barriers},
+                   {"votes_beside_products", counted.votes_beside_products},
                    {"over_waited", counted.over_waited}};
     if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;
     if (!counted.blocks_of_function.empty()) json["blocks_of_function"] = counted.blocks_of_function;

@@ -224,7 +224,15 @@ std::int64_t all_products(const Shape& shape, const Tiles& tile) {
   return sum;
 }
 
-TEST_F(Hopper, CountsTheProductsOfItsTiles) {
+/// The copy engine brings whole tiles: rows past the end are zeros.
+std::int64_t landed_bytes(const Shape& shape, const Tiles& tile) {
+  std::int64_t rows = 0;
+  for (std::int64_t first = 0; first < shape.seq_q; first += tile.Br)
+    rows += tile.Br + 2 * key_tiles(shape, tile, first, tile.Br) * tile.Bc;
+  return shape.batch * shape.heads * rows * tile.head_dim * 2;
+}
+
+TEST_F(Hopper, CountsTheProductsAndCopiesOfItsTiles) {
   for (const Tiles& tile : kTiles) {
     for (const auto& [queries, keys, causal] :
          {std::tuple{130, 200, false}, {70, 333, true}, {200, 200, true}}) {
@@ -238,10 +246,34 @@ TEST_F(Hopper, CountsTheProductsOfItsTiles) {
                         .dtype = DType::kBFloat16};
       const VariantResult result = run_on(tile.variant, shape);
       ASSERT_EQ(result.complaint(), "") << tile.variant << tile.head_dim;
-      if (!result.counted) GTEST_SKIP() << "products are counted on the simulator";
+      if (!result.counted) GTEST_SKIP() << "products and copies are counted on the simulator";
       EXPECT_EQ(result.counted->mma_units, all_products(shape, tile))
           << tile.variant << tile.head_dim << causal;
+      EXPECT_EQ(result.counted->bulk_load_bytes, landed_bytes(shape, tile))
+          << tile.variant << tile.head_dim << causal;
     }
+  }
+}
+
+// A warp votes once for each key tile, in raise_maximum() or bound_sum(). From `overlapped` on, it does so beside P V, but for
+// the first tile. From `ping_pong` on, it takes a turn for each key tile and one more, and passes each one on; in each
+// block, a consumer begins and another one ends.
+TEST_F(Hopper, OverlapsItsSoftmaxWithProductsAndTakesTurns) {
+  constexpr std::int64_t kWarps = 16, kKeyTiles = 4, kBlocks = 2, kWarpsOfConsumer = 4;
+  for (const Tiles& tile : kTiles) {
+    if (tile.head_dim != 128 || tile.Bc != 128) continue;
+    const Shape shape{
+        .seq_q = 16 * kWarps, .seq_k = 128 * kKeyTiles, .head_dim = 128, .dtype = DType::kBFloat16};
+    const VariantResult result = run_on(tile.variant, shape);
+    ASSERT_EQ(result.complaint(), "") << tile.variant;
+    if (!result.counted) GTEST_SKIP() << "votes are counted on the simulator";
+    const bool takes_turns =
+        tile.variant == "ping_pong" || tile.variant == "final" || tile.variant == "no_maximum";
+    const bool overlaps = takes_turns || tile.variant == "overlapped";
+    const std::int64_t turns = 2 * (kWarps * (kKeyTiles + 1) + kBlocks * kWarpsOfConsumer);
+    EXPECT_EQ(result.counted->votes, kWarps * kKeyTiles) << tile.variant;
+    EXPECT_EQ(result.counted->votes_beside_products, overlaps ? kWarps * (kKeyTiles - 1) : 0) << tile.variant;
+    EXPECT_EQ(result.counted->named_barriers, kWarps + (takes_turns ? turns : 0)) << tile.variant;
   }
 }
 

@@ -311,6 +311,10 @@ __global__ void atomic_add(float* x, int* y, double* z) {
   atomicAdd(y, 1);
   atomicAdd(z, 1.0);
 }
+__global__ void atomic_add_vectors(float2* x, float4* y) {
+  atomicAdd(&x[1], float2{1.0f, 2.0f});
+  atomicAdd(&y[1], float4{1.0f, 2.0f, 3.0f, 4.0f});
+}
 __global__ void atomic_others(unsigned* x, unsigned long long* y, int* z) {
   atomicAdd(y, 1ull);
   atomicCAS(x, 0u, 1u);
@@ -323,6 +327,7 @@ __global__ void atomic_others(unsigned* x, unsigned long long* y, int* z) {
 TEST(Accesses, AtomicsAreNeitherReadsNorWrites) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_EQ(accesses_of(atomic_add), (Accesses{"atomic 4 x+0", "atomic 4 y+0", "atomic 8 z+0"}));
+  EXPECT_EQ(accesses_of(atomic_add_vectors), (Accesses{"atomic 8 x+8", "atomic 16 y+16"}));
   EXPECT_EQ(accesses_of(atomic_others), (Accesses{"atomic 8 y+0", "atomic 4 x+0", "atomic 4 z+0",
                                                   "atomic 4 z+4", "atomic 4 z+8", "atomic 4 z+12"}));
 }

@@ -288,6 +288,17 @@ std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
                             std::uint64_t (*op)(std::uint64_t, std::uint64_t)) {
   return update(address, operand, op, GPUSIM_CALLER);
 }
+void atomic_add_vector(float* address, float* values, int count) {
+  current_runner->require(90, "atomicAdd of a vector", GPUSIM_CALLER);
+  if (count == 2) {
+    current_runner->access<AccessKind::kAtomic, 8>(address, GPUSIM_CALLER);
+  } else {
+    current_runner->access<AccessKind::kAtomic, 16>(address, GPUSIM_CALLER);
+  }
+  for (int i = 0; i < count; ++i) {
+    values[i] = std::atomic_ref(address[i]).fetch_add(values[i], std::memory_order_relaxed);
+  }
+}
 std::uint32_t atomic_cas(std::uint32_t* address, std::uint32_t expected, std::uint32_t desired) {
   return compare_and_swap(address, expected, desired, GPUSIM_CALLER);
 }

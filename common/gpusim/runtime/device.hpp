@@ -54,6 +54,9 @@ std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
                             std::uint32_t (*op)(std::uint32_t old, std::uint32_t operand));
 std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
                             std::uint64_t (*op)(std::uint64_t old, std::uint64_t operand));
+/// Adds `count` floats, 2 or 4, to adjacent ones in global memory, each atomically: one access, of sm_90.
+/// @param values  in: what to add; out: the previous values
+void atomic_add_vector(float* address, float* values, int count);
 /// Writes `desired` if *address is `expected`. @return the previous value
 std::uint32_t atomic_cas(std::uint32_t* address, std::uint32_t expected, std::uint32_t desired);
 std::uint64_t atomic_cas(std::uint64_t* address, std::uint64_t expected, std::uint64_t desired);

@@ -143,6 +143,15 @@ GPUSIM_ATOMIC(Exch, float, ((void)old, value))
 #undef GPUSIM_ATOMIC_INTEGERS
 #undef GPUSIM_ATOMIC
 
+GPUSIM_INLINE float2 atomicAdd(float2* address, float2 operand) {
+  gpusim::device::atomic_add_vector(&address->x, &operand.x, 2);
+  return operand;
+}
+GPUSIM_INLINE float4 atomicAdd(float4* address, float4 operand) {
+  gpusim::device::atomic_add_vector(&address->x, &operand.x, 4);
+  return operand;
+}
+
 template <class T>
 GPUSIM_INLINE T atomicCAS(T* address, T expected, T desired) {
   using B = gpusim::device::Bits<sizeof(T)>;

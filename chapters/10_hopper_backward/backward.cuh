@@ -1,0 +1,40 @@
+/// @file
+/// The arguments of the kernels of chapter 10.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "09_hopper/products.cuh"
+#include "09_hopper/shared_tiles.cuh"
+#include "device/attention.cuh"
+
+namespace fa::ch10 {
+
+// From chapter 09: rings of tiles, and how wgmma finds a tile.
+using ch09::descriptor;
+using ch09::init_ring;
+using ch09::moved;
+using ch09::Place;
+using ch09::RingBarriers;
+using ch09::warpgroup_index;
+
+/// The arguments of the backward pass, passed to a kernel by value. O and LSE come from the forward pass.
+///
+/// What belongs to queries alone is padded: each head has a whole number of tiles of Br rows.
+template <class T>
+struct Backward : Attention<T> {
+  const T* d_o;        ///< [batch, heads, seq_q, head_dim]
+  int padded_queries;  ///< of a head: a multiple of Br
+  float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
+  float* delta;        ///< [batch, heads, padded_queries]: rowsum(dO * O), the papers' D
+  float* dq_sum;  ///< [batch, heads, padded_queries, head_dim]: where dQ accumulates, tiles in fragment order
+  T* dq;          ///< [batch, heads, seq_q, head_dim]
+
+  /// The first query that sees a key; all later queries see it too.
+  __host__ __device__ int first_query(int key) const {
+    const int query = this->causal ? key - this->seq_k + this->seq_q : 0;
+    return query > 0 ? query : 0;
+  }
+};
+
+}  // namespace fa::ch10

@@ -1,0 +1,315 @@
+/// @file
+/// Chapter 10 as the harness sees it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "attention/dispatch.cuh"
+#include "choices.cuh"
+#include "deterministic.cuh"
+#include "device/launch.cuh"
+#include "forward.cuh"
+#include "harness/chapter.hpp"
+#include "kernel.cuh"
+#include "owners.cuh"
+#include "prepare.cuh"
+#include "sizes.cuh"
+#include "tensor_maps.cuh"
+
+namespace fa {
+using namespace ch10;
+namespace {
+
+using Shape = AttentionBackward::Shape;
+using Args = AttentionBackward::Args;
+using Step =
+    Variant<AttentionBackward>;  // named with each variant below, because g++ 12 fails on bare braces
+
+constexpr int kCapability = 90;
+constexpr std::int64_t kFloat = sizeof(float);
+
+std::int64_t tiles(std::int64_t length, std::int64_t rows) { return (length + rows - 1) / rows; }
+
+template <class T>
+Backward<T> backward_of(const Args& a, int rows_of_tile) {
+  Backward<T> b;
+  static_cast<Attention<T>&>(b) = a.as<T>();
+  b.d_o = a.buffer<T>("do");
+  b.padded_queries = int(tiles(a.seq_q, rows_of_tile)) * rows_of_tile;
+  b.log2_sum = a.buffer<float>("log2_sum");
+  b.delta = a.buffer<float>("delta");
+  b.dq_sum = nullptr;
+  b.dq = a.buffer<T>("dq");
+  return b;
+}
+
+template <class T, int d>
+void launch_prepare(const Backward<T>& b, cudaStream_t stream) {
+  using P = Prepare<T, d>;
+  const std::int64_t rows = std::int64_t(b.batch) * b.heads * b.padded_queries;
+  launch(prepare_rows<T, d>, unsigned(tiles(rows, P::kRowsOfBlock)), P::kThreads, 0, stream, b);
+}
+
+// --- the methods: kernels with their tiles -----------------------------------------------------------------
+
+/// A block per key tile computes all gradients.
+template <class KernelOf>
+struct Fused {
+  template <class T, int d>
+  using Tile = typename KernelOf::template Tile<T, d>;
+  template <class Tile>
+  static constexpr int kRowsOfTile = Tile::Br;  ///< padded_queries is a multiple
+  template <class Tile>
+  static constexpr std::size_t kSharedBytes = sizeof(typename KernelOf::template Memory<Tile>);
+  static constexpr bool kRepeatable = false, kHasSums = true;
+
+  template <class Tile>
+  static void launch(const Args& args, cudaStream_t stream) {
+    using T = typename Tile::T;
+    Backward<T> b = backward_of<T>(args, Tile::Br);
+    b.dq_sum = args.buffer<float>("dq_sum");
+    const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
+    launch_prepare<T, Tile::kHeadDim>(b, stream);
+    fa::launch(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
+               Tile::kThreads, kSharedBytes<Tile>, stream, b, maps);
+    fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)), 256, 0, stream,
+               b);
+  }
+};
+
+struct Wgmma {
+  template <class T, int d>
+  using Tile = KeyTiles<T, d>;
+  template <class Tile>
+  using Memory = KeyTileMemoryWithDq<Tile>;
+  template <class Tile>
+  static auto get() {
+    return wgmma_gradients<Tile>;
+  }
+};
+struct RegisterSums {
+  template <class T, int d>
+  using Tile = KeyTiles<T, d>;
+  template <class Tile>
+  using Memory = KeyTileMemory<Tile>;
+  template <class Tile>
+  static auto get() {
+    return register_sums_gradients<Tile>;
+  }
+};
+struct Overlapped : RegisterSums {
+  template <class Tile>
+  static auto get() {
+    return overlapped_gradients<Tile>;
+  }
+};
+struct Decoupled : RegisterSums {
+  template <class Tile>
+  static auto get() {
+    return decoupled_gradients<Tile>;
+  }
+};
+
+/// `final`: for head_dim 256, one owner for each gradient.
+template <class Tile>
+struct FinalOf {
+  using Memory = KeyTileMemory<Tile>;
+  static auto get() { return decoupled_gradients<Tile>; }
+};
+template <class T>
+struct FinalOf<OwnerTiles<T, 256>> {
+  using Memory = OwnersMemory<OwnerTiles<T, 256>>;
+  static auto get() { return two_owners_gradients<OwnerTiles<T, 256>>; }
+};
+struct Final {
+  template <class T, int d>
+  using Tile = std::conditional_t<d == 256, OwnerTiles<T, d>, KeyTiles<T, d>>;
+  template <class Tile>
+  using Memory = typename FinalOf<Tile>::Memory;
+  template <class Tile>
+  static auto get() {
+    return FinalOf<Tile>::get();
+  }
+};
+
+/// dK and dV with a block per key tile, dQ with a block per query tile.
+struct Deterministic {
+  template <class T, int d>
+  using Tile = KeyTiles<T, d>;
+  template <class Tile>
+  using Queries = QueryTiles<typename Tile::T, Tile::kHeadDim>;
+  template <class Tile>
+  static constexpr int kRowsOfTile = std::max(Tile::Br, Queries<Tile>::Br);
+  template <class Tile>
+  static constexpr std::size_t kSharedBytes = std::max(sizeof(KeyTileMemory<Tile>),
+                                                       sizeof(QueryTileMemory<Queries<Tile>>));
+  static constexpr bool kRepeatable = true, kHasSums = false;
+
+  template <class Tile>
+  static void launch(const Args& args, cudaStream_t stream) {
+    using T = typename Tile::T;
+    using Q = Queries<Tile>;
+    const Backward<T> b = backward_of<T>(args, kRowsOfTile<Tile>);
+    launch_prepare<T, Tile::kHeadDim>(b, stream);
+    fa::launch(key_gradients<Tile>, unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads), Tile::kThreads,
+               sizeof(KeyTileMemory<Tile>), stream, b,
+               key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv")));
+    fa::launch(query_gradients<Q>, unsigned(tiles(b.seq_q, Q::Br) * b.batch * b.heads), Q::kThreads,
+               sizeof(QueryTileMemory<Q>), stream, b, query_tile_maps<Q>(b));
+  }
+};
+
+// --- HBM traffic ----------------------------------------------------------------------------------------------
+
+void add(Traffic& to, const std::string& name, TensorTraffic more) {
+  to.tensors[name].read_bytes += more.read_bytes;
+  to.tensors[name].write_bytes += more.write_bytes;
+}
+
+/// Query tiles that the key tiles of a head visit.
+template <class Tile>
+std::int64_t visits(const Shape& shape) {
+  std::int64_t count = 0;
+  for (std::int64_t key = 0; key < shape.seq_k; key += Tile::Bc) {
+    const std::int64_t first = shape.causal ? std::max<std::int64_t>(0, key - shape.seq_k + shape.seq_q) : 0;
+    count += tiles(shape.seq_q, Tile::Br) - first / Tile::Br;
+  }
+  return count;
+}
+
+/// The forward pass, what precedes the products, and dK and dV with one block per key tile.
+template <class Tile>
+Traffic shared_traffic(const Shape& shape, std::int64_t padded) {
+  const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
+  const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
+  const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k * row;
+  const std::int64_t visited = heads * visits<Tile>(shape) * Tile::Br;  // with rows past the last query
+  const std::int64_t rows_read = heads * shape.queries_of_key_tiles(Tile::Br, Tile::Bc);
+  Traffic traffic = forward::traffic(shape);
+  add(traffic, "o", {.read_bytes = q * row});
+  add(traffic, "lse", {.read_bytes = q * kFloat});
+  for (const char* name : {"log2_sum", "delta"})
+    add(traffic, name, {.read_bytes = visited * kFloat, .write_bytes = heads * padded * kFloat});
+  add(traffic, "q", {.read_bytes = rows_read * row});
+  add(traffic, "do", {.read_bytes = (q + rows_read) * row});
+  for (const char* name : {"k", "v"}) add(traffic, name, {.read_bytes = kv});
+  for (const char* name : {"dk", "dv"}) add(traffic, name, {.write_bytes = kv});
+  add(traffic, "dq", {.write_bytes = q * row});
+  return traffic;
+}
+
+template <class Tile>
+Traffic fused_traffic(const Shape& shape) {
+  const std::int64_t heads = shape.batch * shape.heads, row = shape.head_dim * kFloat;
+  const std::int64_t padded = tiles(shape.seq_q, Tile::Br) * Tile::Br;
+  Traffic traffic = shared_traffic<Tile>(shape, padded);
+  const std::int64_t added = heads * visits<Tile>(shape) * Tile::Br * row;
+  // convert_dq reads two rows at a time: r and r + 8 of 16.
+  const std::int64_t converted =
+      heads * (shape.seq_q / 16 * 16 + 2 * std::min<std::int64_t>(8, shape.seq_q % 16)) * row;
+  add(traffic, "dq_sum", {.read_bytes = added + converted, .write_bytes = heads * padded * row + added});
+  return traffic;
+}
+
+template <class Tile>
+Traffic deterministic_traffic(const Shape& shape) {
+  using Q = Deterministic::Queries<Tile>;
+  const std::int64_t heads = shape.batch * shape.heads;
+  const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
+  const std::int64_t padded =
+      tiles(shape.seq_q, Deterministic::kRowsOfTile<Tile>) * Deterministic::kRowsOfTile<Tile>;
+  Traffic traffic = shared_traffic<Tile>(shape, padded);
+  std::int64_t keys = 0;
+  for (std::int64_t first = 0; first < shape.seq_q; first += Q::Br) {
+    const std::int64_t seen = shape.visible_keys(std::min<std::int64_t>(first + Q::Br, shape.seq_q) - 1);
+    keys += std::min(shape.seq_k, tiles(seen, Q::Bc) * Q::Bc);
+  }
+  for (const char* name : {"q", "do"}) add(traffic, name, {.read_bytes = row * shape.seq_q});
+  for (const char* name : {"k", "v"}) add(traffic, name, {.read_bytes = row * keys});
+  for (const char* name : {"log2_sum", "delta"}) add(traffic, name, {.read_bytes = heads * padded * kFloat});
+  return traffic;
+}
+
+// --- the variants ------------------------------------------------------------------------------------------------
+
+/// Calls f(std::type_identity<Tile>()): sizes on the host do not depend on which 16 bits.
+template <class Method, class Sizes, class F>
+auto with_tile(const Shape& shape, F f) {
+  return with_head_dim(shape.head_dim, [&](auto d) {
+    using Result = decltype(f(std::type_identity<typename Method::template Tile<__nv_bfloat16, 64>>()));
+    if constexpr (is_one_of(Sizes::kHeadDims, int(d))) {
+      return f(std::type_identity<typename Method::template Tile<__nv_bfloat16, d>>());
+    } else {
+      throw std::invalid_argument("no tiles for head_dim " + std::to_string(int(d)));
+      return Result();
+    }
+  });
+}
+
+template <class Method, class Sizes = LessonSizes>
+Step step(const char* name, const char* summary) {
+  return {.name = name,
+          .summary = summary,
+          .launch =
+              [](const Args& a, cudaStream_t stream) {
+                with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+                  Method::template launch<typename Method::template Tile<T, d>>(a, stream);
+                });
+              },
+          .traffic =
+              [](const Shape& shape) {
+                return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+                  if constexpr (Method::kHasSums) return fused_traffic<Tile>(shape);
+                  return deterministic_traffic<Tile>(shape);
+                });
+              },
+          .refuse = refuse_unless_compiled<Sizes>,
+          .needs =
+              [](const Shape& shape) {
+                return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+                  return DeviceNeeds{.shared_bytes = std::max(forward::shared_bytes(shape),
+                                                              Method::template kSharedBytes<Tile>),
+                                     .compute_capability = kCapability,
+                                     .exactly = true};
+                });
+              },
+          .before = forward::launch,
+          .repeatable = Method::kRepeatable,
+          .workspace =
+              [](const Shape& shape) {
+                return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+                  constexpr std::int64_t kRows = Method::template kRowsOfTile<Tile>;
+                  const std::int64_t padded = tiles(shape.seq_q, kRows) * kRows;
+                  std::vector<TensorSpec> specs = forward::workspace(shape);
+                  for (const char* of_rows : {"log2_sum", "delta"})
+                    specs.push_back({.name = of_rows, .shape = {shape.batch, shape.heads, padded}});
+                  if constexpr (Method::kHasSums)
+                    specs.push_back(
+                        {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
+                  return specs;
+                });
+              }};
+}
+
+}  // namespace
+
+AnyChapter describe_chapter() {
+  return Chapter<AttentionBackward>{
+      .name = "10_hopper_backward",
+      .title = "The backward pass on Hopper: five products, none of which waits",
+      .variants = {
+          step<Fused<Wgmma>>("wgmma", "S and dP transposed by wgmma; dQ through shared memory to its sums"),
+          step<Fused<RegisterSums>>("register_sums", "dQ from registers to its sums"),
+          step<Fused<Overlapped>>("overlapped",
+                                  "every product is in flight while something else is computed"),
+          step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
+          step<Fused<Final>, AllSizes>("final", "for head_dim 256, one consumer owns dV and the other dK"),
+          step<Deterministic, DeterministicSizes>("deterministic",
+                                                  "seven products in two kernels, no atomic additions"),
+      }};
+}
+
+}  // namespace fa

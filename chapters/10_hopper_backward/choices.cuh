@@ -1,0 +1,29 @@
+/// @file
+/// What each variant of chapter 10 chooses: its sizes.
+#pragma once
+
+namespace fa::ch10 {
+
+/// A block owns a key tile: two consumer warpgroups with 64 keys each. Their registers hold dK and dV, and S and dP of a
+/// query tile: at head_dim 64 there is room for twice as many queries.
+template <class Element, int kHeadDimension>
+struct KeyTiles {
+  using T = Element;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kPanels = kHeadDim / 64;         ///< a row of a swizzled box has 128 bytes
+  static constexpr int Br = kHeadDim <= 64 ? 128 : 64;  ///< queries of a step
+  static constexpr int Bc = 128;                        ///< keys of a block
+  static constexpr int kStages = 2;                     ///< tiles of Q and of dO in shared memory
+  static constexpr int kDsStages = 2;                   ///< tiles of dS
+  static constexpr int kConsumers = 2;
+  static constexpr int kThreads = 128 * (1 + kConsumers);
+  static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
+  /// dQ of a query tile is divided into one part of 64 rows for each consumer.
+  static constexpr int kDqCols = Br * kHeadDim / 64 / kConsumers;
+  static constexpr int kQueryTile = Br * kHeadDim;  ///< elements
+  // Where the operands of the second part begin: 64 queries further on, or kDqCols columns.
+  static constexpr int kDsOfPart1 = Br == 128 ? Bc * 64 : 0;
+  static constexpr int kKeysOfPart1 = Br == 128 ? 0 : kDqCols / 64 * Bc * 64;
+};
+
+}  // namespace fa::ch10

@@ -1,0 +1,150 @@
+/// @file
+/// A consumer warpgroup: its descriptors, its registers, and how it stores dK and dV.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "backward.cuh"
+#include "copies.cuh"
+#include "device/convert.cuh"
+#include "device/hopper.cuh"
+#include "device/math.cuh"
+#include "device/reduce.cuh"
+#include "dq_sums.cuh"
+#include "gradients.cuh"
+#include "products.cuh"
+#include "shared_tiles.cuh"
+#include "work.cuh"
+
+namespace fa::ch10 {
+
+/// Stores a warp's 16 keys of dK or dV where K or V was, in 16 bits, and from there to HBM by TMA, which drops rows past the
+/// end. @param tile  of Bc rows    @param warp_key  the warp's first row in it
+template <class Tile>
+__device__ __forceinline__ void store_rows(const CUtensorMap& map, typename Tile::T* tile,
+                                           const KeyGradient<Tile>& r, float scale, int warp_key,
+                                           const KeyTile& keys) {
+  const int lane = threadIdx.x % 32;
+  auto* rows = tile + warp_key * 64;
+#pragma unroll
+  for (int n = 0; n < Tile::kHeadDim / 8; ++n) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const int panel = n / 8 * Tile::Bc * 64, chunk = n % 8 ^ lane / 4;  // swizzled by the row, modulo 8
+      *reinterpret_cast<std::uint32_t*>(rows + panel + (8 * row + lane / 4) * 64 + 8 * chunk + lane % 4 * 2) =
+          pack<typename Tile::T>(scale * r[4 * n + 2 * row], scale * r[4 * n + 2 * row + 1]);
+    }
+  }
+  ptx::fence_proxy_async();
+  __syncwarp();
+  if (lane == 0) {
+    for (int panel = 0; panel < Tile::kPanels; ++panel)
+      ptx::tma_store(&map, rows + panel * Tile::Bc * 64, 64 * panel, keys.first_key + warp_key, keys.kv_head);
+    ptx::bulk_commit();
+    ptx::bulk_wait_read<0>();
+  }
+}
+
+/// What the threads of a consumer warpgroup hold. Its 64 keys are rows of everything except dQ.
+template <class Tile>
+struct Consumer {
+  using T = typename Tile::T;
+
+  const Backward<T>& a;
+  KeyTileMemory<Tile>& s;
+  const KeyTile keys;
+  const int index;     ///< of this warpgroup among the consumers
+  const int warp_key;  ///< the first of this warp's 16 keys in the tile
+  const float factor;  ///< turns q.k into an exponent of 2: scale * log2 e
+
+  // Descriptors. Q and dO have two: their rows are what S^T and dP^T are columns of, and what dK and dV sum over.
+  const std::uint64_t k_rows, v_rows;  ///< this warpgroup's keys
+  const std::uint64_t first_q, first_do, first_q_summed, first_do_summed;
+  const std::uint64_t first_ds, k_of_dq;  ///< this warpgroup's part of dQ = dS K
+
+  Place<Tile::kStages> at{};  ///< in the rings of Q and dO
+
+  Scores<Tile> rS, rdP;  ///< P replaces S, dS replaces dP
+  Operand<Tile> rP, rdS;
+  KeyGradient<Tile> rdK, rdV;
+  DqPart<Tile> rdQ;
+
+  __device__ __forceinline__ Consumer(const Backward<T>& backward, KeyTileMemory<Tile>& shared,
+                                      const KeyTile& of_block, int consumer)
+      : a(backward),
+        s(shared),
+        keys(of_block),
+        index(consumer),
+        warp_key(64 * consumer + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
+        factor(backward.scale * kLog2e),
+        k_rows(descriptor(shared.k + 64 * 64 * consumer, 16)),
+        v_rows(descriptor(shared.v + 64 * 64 * consumer, 16)),
+        first_q(descriptor(shared.q[0], 16)),
+        first_do(descriptor(shared.d_o[0], 16)),
+        first_q_summed(descriptor(shared.q[0], Tile::Br * 128)),
+        first_do_summed(descriptor(shared.d_o[0], Tile::Br * 128)),
+        first_ds(descriptor(shared.ds[0] + query_panel() * Tile::Bc * 64, 16)),
+        k_of_dq(descriptor(shared.k + first_dq_panel() * Tile::Bc * 64, Tile::Bc * 128)) {
+#pragma unroll
+    for (float& x : rdK) x = 0.0f;
+#pragma unroll
+    for (float& x : rdV) x = 0.0f;
+    ptx::keep_in_place(rdK);  // here, not between two products
+    ptx::keep_in_place(rdV);
+  }
+
+  // With 128 queries each consumer has 64 rows of dQ; with 64, half of the columns.
+  __device__ __forceinline__ int query_panel() const { return Tile::Br == 128 ? index : 0; }
+  __device__ __forceinline__ int first_dq_panel() const {
+    return Tile::Br == 128 ? 0 : index * Tile::kDqCols / 64;
+  }
+
+  __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {
+    return moved(first, at.stage * int(sizeof s.q[0]));
+  }
+  __device__ __forceinline__ std::uint64_t ds(int stage) const {
+    return moved(first_ds, stage * int(sizeof s.ds[0]));
+  }
+  __device__ __forceinline__ float* sums(const QueryWalk<Tile>& walk) const {
+    return a.dq_sum + walk.padded_row() * Tile::kHeadDim;
+  }
+
+  /// At the top of a step: dK of the step before is complete, and Q of that step is needed no longer.
+  __device__ __forceinline__ void release_q_before(const QueryWalk<Tile>& walk) {
+    if (walk.at_first() || threadIdx.x % 32 != 0) return;
+    ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
+  }
+  /// At the bottom of a step: issues S^T of the next one. After the last step it multiplies keys by keys, and nobody uses the
+  /// result: a branch here would make the compiler wait for every product.
+  __device__ __forceinline__ void issue_next_scores(const QueryWalk<Tile>& walk) {
+    const bool more = !walk.done();
+    at.advance();
+    if (more) at.wait_full(s.q_ring);
+    ptx::wgmma_fence();
+    issue_scores<Tile>(rS, k_rows, more ? in_stage(first_q) : descriptor(s.k, 16));
+    ptx::wgmma_commit();
+  }
+  /// Stores a tile of zeros for dS.
+  __device__ __forceinline__ void store_zeros(Place<Tile::kDsStages>& place) {
+#pragma unroll
+    for (auto& step : rdS) {
+#pragma unroll
+      for (std::uint32_t& pair : step) pair = 0;
+    }
+    store_ds<Tile>(s.ds[place.stage], rdS, warp_key);
+    ptx::fence_proxy_async();
+    warp_arrives(s.ds_ring.full[place.stage]);
+    place.advance();
+  }
+
+  /// Both gradients, when no warp of the block multiplies K or V any more.
+  __device__ __forceinline__ void store_gradients(const TensorMaps& maps) {
+    ptx::barrier_sync(1, 128 * Tile::kConsumers);
+    store_rows<Tile>(maps.dk, s.k, rdK, a.scale, warp_key, keys);
+    store_rows<Tile>(maps.dv, s.v, rdV, 1.0f, warp_key, keys);
+  }
+};
+
+}  // namespace fa::ch10

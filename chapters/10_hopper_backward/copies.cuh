@@ -1,0 +1,75 @@
+/// @file
+/// The producer warpgroup: copies by TMA, started by one thread.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backward.cuh"
+#include "device/hopper.cuh"
+#include "shared_tiles.cuh"
+#include "work.cuh"
+
+namespace fa::ch10 {
+
+/// How the tensors lie in global memory, as in chapter 09.
+struct TensorMaps {
+  CUtensorMap q, d_o;  ///< boxes of 64 columns and Br rows
+  CUtensorMap k, v;    ///< boxes of 64 columns and Bc rows
+  CUtensorMap dk, dv;  ///< boxes of 64 columns and a warp's 16 rows
+};
+
+/// Starts the copies of a tile's panels.
+template <int kRows, int kHeadDim, class T>
+__device__ __forceinline__ void load_panels(T* s, const CUtensorMap& map, std::uint64_t& full, int first_row,
+                                            int head) {
+  for (int panel = 0; panel < kHeadDim / 64; ++panel)
+    ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);
+}
+
+/// A tile of queries or of their dO, with one float per row that belongs to it.
+template <class Tile>
+__device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows, const CUtensorMap& map,
+                                             const float* of_padded_rows, std::uint64_t& full,
+                                             const QueryWalk<Tile>& at) {
+  // EXERCISE 1: Announce the bytes, and start the copies of the tile and of its rows' floats.
+  ptx::mbarrier_arrive_expect_tx(&full, Tile::kQueryTile * int(sizeof *s) + Tile::Br * int(sizeof(float)));
+  load_panels<Tile::Br, Tile::kHeadDim>(s, map, full, at.first_query(), at.head);
+  ptx::bulk_load(of_rows, of_padded_rows + at.padded_row(), Tile::Br * int(sizeof(float)), &full);
+  // END 1
+}
+
+/// K and V, once.
+template <class Tile>
+__device__ __forceinline__ void load_keys(const TensorMaps& maps, KeyTileMemory<Tile>& s, const KeyTile& keys) {
+  ptx::mbarrier_arrive_expect_tx(&s.kv_full, sizeof s.k + sizeof s.v);
+  load_panels<Tile::Bc, Tile::kHeadDim>(s.k, maps.k, s.kv_full, keys.first_key, keys.kv_head);
+  load_panels<Tile::Bc, Tile::kHeadDim>(s.v, maps.v, s.kv_full, keys.first_key, keys.kv_head);
+}
+
+/// Q and dO of a query tile, as soon as there is room for them.
+template <class Tile>
+__device__ __forceinline__ void load_query_tile(const Backward<typename Tile::T>& a, const TensorMaps& maps,
+                                                KeyTileMemory<Tile>& s, const Place<Tile::kStages>& at,
+                                                const QueryWalk<Tile>& walk) {
+  at.wait_empty(s.q_ring);
+  load_queries<Tile>(s.q[at.stage], s.log2_sum[at.stage], maps.q, a.log2_sum, s.q_ring.full[at.stage], walk);
+  at.wait_empty(s.do_ring);
+  load_queries<Tile>(s.d_o[at.stage], s.delta[at.stage], maps.d_o, a.delta, s.do_ring.full[at.stage], walk);
+}
+
+/// The producer: one thread.
+template <class Tile>
+__device__ __forceinline__ void produce(const Backward<typename Tile::T>& a, const TensorMaps& maps,
+                                        KeyTileMemory<Tile>& s, const KeyTile& keys) {
+  load_keys<Tile>(maps, s, keys);
+  Place<Tile::kStages> at{};
+  for (QueryWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
+    load_query_tile<Tile>(a, maps, s, at, walk);
+    at.advance();
+  }
+}
+
+}  // namespace fa::ch10

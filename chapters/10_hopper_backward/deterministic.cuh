@@ -1,0 +1,301 @@
+/// @file
+/// Gradients without atomic additions, and so bitwise repeatable: dK and dV in one kernel, dQ in another. Seven products
+/// instead of five: both compute S and dP.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backward.cuh"
+#include "choices.cuh"
+#include "consumer.cuh"
+#include "copies.cuh"
+#include "device/hopper.cuh"
+#include "shared_tiles.cuh"
+#include "work.cuh"
+
+namespace fa::ch10 {
+
+// --- dK and dV, one block per key tile --------------------------------------------------------------------------
+
+/// `overlapped` without dQ, so without dS in shared memory: the consumers have nothing to wait for together.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    key_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<KeyTileMemory<Tile>*>(smem);
+  init_barriers(s);
+  const KeyTile keys = KeyTile::of_block<Tile>(blockIdx.x, a);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    Consumer<Tile> w(a, s, keys, warpgroup - 1);
+    ptx::mbarrier_wait(&s.kv_full, 0);
+    w.at.wait_full(s.q_ring);
+    ptx::wgmma_fence();
+    issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
+    ptx::wgmma_commit();
+    for (QueryWalk<Tile> walk(a, keys); !walk.done();) {
+      ptx::wgmma_wait<0>(w.rS, w.rdK);
+      w.release_q_before(walk);
+      if (walk.masked(a, keys)) mask<Tile>(w.rS, a, walk.first_query(), keys.first_key + w.warp_key);
+      w.at.wait_full(s.do_ring);
+      ptx::wgmma_fence();
+      issue_scores<Tile>(w.rdP, w.v_rows, w.in_stage(w.first_do));
+      ptx::wgmma_commit();
+      probabilities<Tile>(w.rS, s.log2_sum[w.at.stage], w.factor);
+      pack_operand<Tile>(w.rP, w.rS);
+      ptx::wgmma_fence();
+      issue_key_gradient<Tile>(w.rdV, w.rP, w.in_stage(w.first_do_summed));
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<1>(w.rdP);
+      score_gradients<Tile>(w.rdP, w.rS, s.delta[w.at.stage]);
+      pack_operand<Tile>(w.rdS, w.rdP);
+      ptx::wgmma_wait<0>(w.rdV);
+      __syncwarp();  // all lanes have read log2_sum and delta
+      w.at.leave(s.do_ring);
+      ptx::wgmma_fence();
+      issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));
+      ptx::wgmma_commit();
+      walk.next();
+      w.issue_next_scores(walk);
+    }
+    ptx::wgmma_wait<0>(w.rS, w.rdK);
+    w.store_gradients(maps);
+  }
+}
+
+// --- dQ, one block per query tile ---------------------------------------------------------------------------------
+
+/// A block owns 128 queries, 64 per consumer, and loops over key tiles, as in the forward pass.
+template <class Element, int kHeadDimension>
+struct QueryTiles {
+  using T = Element;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kPanels = kHeadDim / 64;
+  static constexpr int Br = 128;                        ///< queries of a block
+  static constexpr int Bc = kHeadDim <= 64 ? 128 : 64;  ///< keys of a step
+  static constexpr int kStages = 2;                     ///< tiles of K and of V in shared memory
+  static constexpr int kConsumers = 2;
+  static constexpr int kThreads = 128 * (1 + kConsumers);
+  static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
+};
+
+template <class Tile>
+struct __align__(1024) QueryTileMemory {
+  using T = typename Tile::T;
+  T q[Tile::Br * Tile::kHeadDim];  ///< queries, in the end dQ
+  T d_o[Tile::Br * Tile::kHeadDim];
+  T k[Tile::kStages][Tile::Bc * Tile::kHeadDim];
+  T v[Tile::kStages][Tile::Bc * Tile::kHeadDim];
+  std::uint64_t q_full;
+  RingBarriers<Tile::kStages> k_ring, v_ring;
+};
+
+/// How the tensors lie in global memory.
+struct QueryMaps {
+  CUtensorMap q, d_o;  ///< boxes of 64 columns and Br rows
+  CUtensorMap k, v;    ///< boxes of 64 columns and Bc rows
+  CUtensorMap dq;      ///< boxes of 64 columns and a warp's 16 rows
+};
+
+/// S or dP of a key tile, for a warpgroup's 64 queries, and dS in 16 bits.
+template <class Tile>
+using QueryScores = float[Tile::Bc / 2];
+template <class Tile>
+using QueryOperand = std::uint32_t[Tile::Bc / 16][4];
+
+/// What the threads of a consumer hold: 64 queries, which are rows of everything.
+template <class Tile>
+struct QueryConsumer {
+  using T = typename Tile::T;
+
+  const Backward<T>& a;
+  QueryTileMemory<Tile>& s;
+  const int head, row;  ///< the warp's first row in the tile
+  const int query;      ///< this lane's first query; the other one is 8 further on
+  const float factor;   ///< scale * log2 e
+  const std::uint64_t q_rows, do_rows, first_k, first_v, first_k_summed;
+  float log2_sum[2], delta[2];  ///< of the two queries
+
+  Place<Tile::kStages> at{};
+  QueryScores<Tile> rS, rdP;
+  QueryOperand<Tile> rdS;
+  float rdQ[Tile::kHeadDim / 2];
+
+  __device__ __forceinline__ QueryConsumer(const Backward<T>& backward, QueryTileMemory<Tile>& shared,
+                                           int of_head, int first_query, int index)
+      : a(backward),
+        s(shared),
+        head(of_head),
+        row(64 * index + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
+        query(first_query + row + threadIdx.x % 32 / 4),
+        factor(backward.scale * kLog2e),
+        q_rows(descriptor(shared.q + 64 * 64 * index, 16)),
+        do_rows(descriptor(shared.d_o + 64 * 64 * index, 16)),
+        first_k(descriptor(shared.k[0], 16)),
+        first_v(descriptor(shared.v[0], 16)),
+        first_k_summed(descriptor(shared.k[0], Tile::Bc * 128)) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const size_t at_row = size_t(head) * a.padded_queries + query + 8 * i;
+      log2_sum[i] = a.log2_sum[at_row];
+      delta[i] = a.delta[at_row];
+    }
+#pragma unroll
+    for (float& x : rdQ) x = 0.0f;
+    ptx::keep_in_place(rdQ);
+  }
+  __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {
+    return moved(first, at.stage * int(sizeof s.k[0]));
+  }
+  __device__ __forceinline__ std::uint64_t k_tile() const { return in_stage(first_k); }
+  __device__ __forceinline__ std::uint64_t v_tile() const { return in_stage(first_v); }
+
+  /// Issues S = Q K^T or dP = dO V^T.
+  __device__ __forceinline__ void issue_scores(QueryScores<Tile>& r, std::uint64_t queries,
+                                               std::uint64_t keys) {
+    ptx::wgmma<T, false, false, false>(r, queries, keys);
+#pragma unroll
+    for (int step = 1; step < Tile::kHeadDim / 16; ++step) {
+      const int panel = step / 4, in_panel = step % 4 * 32;
+      ptx::wgmma<T, true, false, false>(r, moved(queries, panel * Tile::Br * 128 + in_panel),
+                                        moved(keys, panel * Tile::Bc * 128 + in_panel));
+    }
+  }
+  /// Issues dQ += dS K.
+  __device__ __forceinline__ void issue_dq() {
+#pragma unroll
+    for (int step = 0; step < Tile::Bc / 16; ++step)
+      ptx::wgmma<T, true, true>(rdQ, rdS[step], moved(in_stage(first_k_summed), step * 16 * 128));
+  }
+  /// The product of the step before no longer reads K.
+  __device__ __forceinline__ void release_k_before(int first_key) {
+    if (first_key == 0 || threadIdx.x % 32 != 0) return;
+    ptx::mbarrier_arrive(&s.k_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
+  }
+  __device__ __forceinline__ void probabilities(int first_key) {
+    const bool masked = a.visible_keys(query - threadIdx.x % 32 / 4) < first_key + Tile::Bc;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int seen = masked ? a.visible_keys(query + 8 * i) - first_key - threadIdx.x % 4 * 2 : Tile::Bc;
+#pragma unroll
+      for (int n = 0; n < Tile::Bc / 8; ++n) {
+#pragma unroll
+        for (int odd = 0; odd < 2; ++odd) {
+          float& x = rS[4 * n + 2 * i + odd];
+          x = 8 * n + odd < seen ? ptx::exp2_approx(x * factor - log2_sum[i]) : 0.0f;
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ void score_gradients() {
+#pragma unroll
+    for (int i = 0; i < Tile::Bc / 2; i += 2) {
+      const float d = delta[i / 2 % 2];
+      rdS[i / 8][i / 2 % 4] = pack<T>(rS[i] * (rdP[i] - d), rS[i + 1] * (rdP[i + 1] - d));
+    }
+  }
+  /// Stores dQ where this warpgroup's queries were, and from there to HBM.
+  __device__ __forceinline__ void store(const CUtensorMap& map) {
+    const int lane = threadIdx.x % 32;
+    ptx::barrier_sync(1 + row / 64, 128);  // no warp of this warpgroup multiplies Q any more
+    T* rows = s.q + row * 64;
+#pragma unroll
+    for (int n = 0; n < Tile::kHeadDim / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int panel = n / 8 * Tile::Br * 64, chunk = n % 8 ^ lane / 4;
+        *reinterpret_cast<std::uint32_t*>(rows + panel + (8 * i + lane / 4) * 64 + 8 * chunk + lane % 4 * 2) =
+            pack<T>(a.scale * rdQ[4 * n + 2 * i], a.scale * rdQ[4 * n + 2 * i + 1]);
+      }
+    }
+    ptx::fence_proxy_async();
+    __syncwarp();
+    if (lane == 0) {
+      for (int panel = 0; panel < Tile::kPanels; ++panel)
+        ptx::tma_store(&map, rows + panel * Tile::Br * 64, 64 * panel, query, head);
+      ptx::bulk_commit();
+      ptx::bulk_wait_read<0>();
+    }
+  }
+};
+
+/// dQ = scale * dS K.
+///
+///   grid    batch * heads * ceil(seq_q / Br)
+///   block   Tile::kThreads
+///   smem    sizeof(QueryTileMemory<Tile>)
+///   HBM     reads Q, dO, log2_sum and D once, and K and V once for each query tile that sees them; writes dQ
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    query_gradients(Backward<typename Tile::T> a, const __grid_constant__ QueryMaps maps) {
+  using T = typename Tile::T;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<QueryTileMemory<Tile>*>(smem);
+  if (threadIdx.x == 0) {
+    init_ring(s.k_ring, 4 * Tile::kConsumers);
+    init_ring(s.v_ring, 4 * Tile::kConsumers);
+    ptx::mbarrier_init(&s.q_full, 1);
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+  // Under a causal mask the last query tiles have the most keys, and come first.
+  const int tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
+  const int head = blockIdx.x / tiles, first_query = (tiles - 1 - blockIdx.x % tiles) * Tile::Br;
+  const int end_key = a.visible_keys(min(first_query + Tile::Br, a.seq_q) - 1);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) {
+      constexpr int kTile = Tile::Bc * Tile::kHeadDim * int(sizeof(T));
+      const int kv_head = a.kv_head(head);
+      ptx::mbarrier_arrive_expect_tx(&s.q_full, sizeof s.q + sizeof s.d_o);
+      load_panels<Tile::Br, Tile::kHeadDim>(s.q, maps.q, s.q_full, first_query, head);
+      load_panels<Tile::Br, Tile::kHeadDim>(s.d_o, maps.d_o, s.q_full, first_query, head);
+      Place<Tile::kStages> at{};
+      for (int key = 0; key < end_key; key += Tile::Bc) {
+        at.wait_empty(s.k_ring);
+        ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);
+        load_panels<Tile::Bc, Tile::kHeadDim>(s.k[at.stage], maps.k, s.k_ring.full[at.stage], key, kv_head);
+        at.wait_empty(s.v_ring);
+        ptx::mbarrier_arrive_expect_tx(&s.v_ring.full[at.stage], kTile);
+        load_panels<Tile::Bc, Tile::kHeadDim>(s.v[at.stage], maps.v, s.v_ring.full[at.stage], key, kv_head);
+        at.advance();
+      }
+    }
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    QueryConsumer<Tile> w(a, s, head, first_query, warpgroup - 1);
+    ptx::mbarrier_wait(&s.q_full, 0);
+    for (int key = 0; key < end_key; key += Tile::Bc) {
+      w.at.wait_full(s.k_ring);
+      ptx::wgmma_fence();
+      w.issue_scores(w.rS, w.q_rows, w.k_tile());
+      ptx::wgmma_commit();
+      w.at.wait_full(s.v_ring);
+      ptx::wgmma_fence();
+      w.issue_scores(w.rdP, w.do_rows, w.v_tile());
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<1>(w.rS, w.rdQ);  // the dQ of the step before, too
+      w.release_k_before(key);
+      w.probabilities(key);
+      ptx::wgmma_wait<0>(w.rdP);
+      w.at.leave(s.v_ring);
+      w.score_gradients();
+      ptx::wgmma_fence();
+      w.issue_dq();
+      ptx::wgmma_commit();
+      w.at.advance();
+    }
+    ptx::wgmma_wait<0>(w.rdQ);
+    w.store(maps.dq);
+  }
+}
+
+}  // namespace fa::ch10

@@ -1,0 +1,231 @@
+/// @file
+/// head_dim 256: dK and dV of 64 keys take 128 registers per thread each. So one consumer owns dV and the other one dK. The
+/// first computes S and P, the second dP and dS. P passes from one to the other through shared memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "backward.cuh"
+#include "consumer.cuh"
+#include "copies.cuh"
+#include "device/hopper.cuh"
+#include "device/tile.cuh"
+#include "dq_sums.cuh"
+#include "gradients.cuh"
+#include "products.cuh"
+#include "shared_tiles.cuh"
+#include "work.cuh"
+
+namespace fa::ch10 {
+
+template <class Element, int kHeadDimension>
+struct OwnerTiles {
+  using T = Element;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kPanels = kHeadDim / 64;
+  static constexpr int Br = 64;
+  static constexpr int Bc = 64;
+  static constexpr int kStages = 2;
+  static constexpr int kDsStages = 2;
+  static constexpr int kConsumers = 2;
+  static constexpr int kThreads = 128 * (1 + kConsumers);
+  static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
+  static constexpr int kDqCols = kHeadDim / kConsumers;  ///< each has half of the columns of dQ
+  static constexpr int kQueryTile = Br * kHeadDim;
+};
+
+/// The same with room for P on its way from one consumer to the other: the bits of four registers at a time, thread by
+/// thread.
+template <class Tile>
+struct __align__(1024) OwnersMemory : KeyTileMemory<Tile> {
+  alignas(128) float p[Tile::kDsStages][Tile::Br / 16][4 * 128];
+  RingBarriers<Tile::kDsStages> p_ring;
+};
+
+template <class Tile>
+__device__ __forceinline__ void init_barriers(OwnersMemory<Tile>& s) {
+  if (threadIdx.x == 0) {
+    init_ring(s.q_ring, 8);
+    init_ring(s.do_ring, 8);
+    ptx::mbarrier_init(&s.kv_full, 1);
+    for (int stage = 0; stage < Tile::kDsStages; ++stage) {
+      ptx::mbarrier_init(&s.p_ring.full[stage], 4);
+      ptx::mbarrier_init(&s.p_ring.empty[stage], 4);
+      ptx::mbarrier_init(&s.ds_ring.full[stage], 4);
+      ptx::mbarrier_init(&s.ds_ring.empty[stage], 8);
+    }
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+}
+
+/// What both owners have.
+template <class Tile>
+struct Owner {
+  using T = typename Tile::T;
+  const Backward<T>& a;
+  OwnersMemory<Tile>& s;
+  const int index, warp_key;
+  const std::uint64_t first_ds, k_of_dq;
+  Place<Tile::kStages> at{};
+  Place<Tile::kDsStages> p{}, ds{};
+  KeyGradient<Tile> rSum;  ///< dV or dK
+  DqPart<Tile> rdQ;
+
+  __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared, int consumer)
+      : a(backward),
+        s(shared),
+        index(consumer),
+        warp_key(__shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
+        first_ds(descriptor(shared.ds[0], 16)),
+        k_of_dq(descriptor(shared.k + consumer * Tile::kDqCols / 64 * Tile::Bc * 64, Tile::Bc * 128)) {
+#pragma unroll
+    for (float& x : rSum) x = 0.0f;
+    ptx::keep_in_place(rSum);
+  }
+  __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {
+    return moved(first, at.stage * int(sizeof s.q[0]));
+  }
+  __device__ __forceinline__ std::uint64_t ds_tile() const {
+    return moved(first_ds, ds.stage * int(sizeof s.ds[0]));
+  }
+  __device__ __forceinline__ float* sums(const QueryWalk<Tile>& walk) const {
+    return a.dq_sum + walk.padded_row() * Tile::kHeadDim;
+  }
+};
+
+/// Computes P and dV.
+template <class Tile>
+__device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, const KeyTile& keys) {
+  auto& s = w.s;
+  const std::uint64_t k = descriptor(s.k, 16), q = descriptor(s.q[0], 16),
+                      d_o = descriptor(s.d_o[0], Tile::Br * 128);
+  const float factor = w.a.scale * kLog2e;
+  Scores<Tile> rS;
+  Operand<Tile> rP;
+  float* sums = nullptr;  // dQ one step later, as in `decoupled`
+  for (QueryWalk<Tile> walk(w.a, keys); !walk.done(); walk.next()) {
+    w.at.wait_full(s.q_ring);
+    ptx::wgmma_fence();
+    issue_scores<Tile>(rS, k, w.in_stage(q));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>(rS);
+    if (walk.masked(w.a, keys)) mask<Tile>(rS, w.a, walk.first_query(), keys.first_key + w.warp_key);
+    probabilities<Tile>(rS, s.log2_sum[w.at.stage], factor);
+    pack_operand<Tile>(rP, rS);
+    w.at.leave(s.q_ring);
+    w.p.wait_empty(s.p_ring);
+#pragma unroll
+    for (int step = 0; step < Tile::Br / 16; ++step)
+      store_float4(s.p[w.p.stage][step] + 4 * (threadIdx.x % 128),
+                   {__uint_as_float(rP[step][0]), __uint_as_float(rP[step][1]), __uint_as_float(rP[step][2]),
+                    __uint_as_float(rP[step][3])});
+    warp_arrives(s.p_ring.full[w.p.stage]);
+    w.p.advance();
+    w.at.wait_full(s.do_ring);
+    ptx::wgmma_fence();
+    issue_key_gradient<Tile>(w.rSum, rP, w.in_stage(d_o));
+    ptx::wgmma_commit();
+    if (sums != nullptr) {
+      w.ds.wait_full(s.ds_ring);
+      ptx::wgmma_fence();
+      issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(w.rdQ, w.rSum);
+      w.ds.release(s.ds_ring);
+      add_to_sums<Tile>(sums, w.rdQ, 0);
+    }
+    ptx::wgmma_wait<0>(w.rSum);
+    w.at.release(s.do_ring);
+    sums = w.sums(walk);
+  }
+  w.ds.wait_full(s.ds_ring);
+  ptx::wgmma_fence();
+  issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
+  ptx::wgmma_commit();
+  ptx::wgmma_wait<0>(w.rdQ);
+  add_to_sums<Tile>(sums, w.rdQ, 0);
+  ptx::barrier_sync(1, 256);
+  store_rows<Tile>(maps.dv, s.v, w.rSum, 1.0f, w.warp_key, keys);
+}
+
+/// Computes dS and dK.
+template <class Tile>
+__device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, const KeyTile& keys) {
+  using T = typename Tile::T;
+  auto& s = w.s;
+  const std::uint64_t v = descriptor(s.v, 16), d_o = descriptor(s.d_o[0], 16),
+                      q = descriptor(s.q[0], Tile::Br * 128);
+  Scores<Tile> rdP;
+  Operand<Tile> rdS;
+  for (QueryWalk<Tile> walk(w.a, keys); !walk.done(); walk.next()) {
+    w.at.wait_full(s.do_ring);
+    ptx::wgmma_fence();
+    issue_scores<Tile>(rdP, v, w.in_stage(d_o));
+    ptx::wgmma_commit();
+    w.p.wait_full(s.p_ring);
+    ptx::wgmma_wait<0>(rdP);
+    const float* delta = s.delta[w.at.stage] + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int step = 0; step < Tile::Br / 16; ++step) {
+      const float4 p = load_float4(s.p[w.p.stage][step] + 4 * (threadIdx.x % 128));
+      const std::uint32_t pairs[4] = {__float_as_uint(p.x), __float_as_uint(p.y), __float_as_uint(p.z),
+                                      __float_as_uint(p.w)};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 d = *reinterpret_cast<const float2*>(delta + 16 * step + i / 2 * 8);
+        const float2 of_pair = unpack<T>(pairs[i]);
+        rdS[step][i] =
+            pack<T>(of_pair.x * (rdP[8 * step + 2 * i] - d.x), of_pair.y * (rdP[8 * step + 2 * i + 1] - d.y));
+      }
+    }
+    w.p.release(s.p_ring);
+    w.at.leave(s.do_ring);
+    w.ds.wait_empty(s.ds_ring);
+    store_ds<Tile>(s.ds[w.ds.stage], rdS, w.warp_key);
+    ptx::fence_proxy_async();
+    warp_arrives(s.ds_ring.full[w.ds.stage]);
+    w.at.wait_full(s.q_ring);
+    w.ds.wait_full(s.ds_ring);
+    ptx::wgmma_fence();
+    issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
+    ptx::wgmma_commit();
+    issue_key_gradient<Tile>(w.rSum, rdS, w.in_stage(q));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<1>(w.rdQ);
+    w.ds.release(s.ds_ring);
+    add_to_sums<Tile>(w.sums(walk), w.rdQ, 1);
+    ptx::wgmma_wait<0>(w.rSum);
+    w.at.release(s.q_ring);
+  }
+  ptx::barrier_sync(1, 256);
+  store_rows<Tile>(maps.dk, s.k, w.rSum, w.a.scale, w.warp_key, keys);
+}
+
+/// As the kernels of kernel.cuh, with P exchanged between the consumers.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    two_owners_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<OwnersMemory<Tile>*>(smem);
+  init_barriers(s);
+  const KeyTile keys = KeyTile::of_block<Tile>(blockIdx.x, a);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    ptx::mbarrier_wait(&s.kv_full, 0);
+    Owner<Tile> w(a, s, warpgroup - 1);
+    if (warpgroup == 1) {
+      own_dv<Tile>(w, maps, keys);
+    } else {
+      own_dk<Tile>(w, maps, keys);
+    }
+  }
+}
+
+}  // namespace fa::ch10

@@ -1,0 +1,39 @@
+/// @file
+/// Makes the tensor maps of chapter 10, on the host.
+#pragma once
+
+#include <cstdint>
+
+#include "09_hopper/tensor_maps.cuh"
+#include "copies.cuh"
+#include "deterministic.cuh"
+
+namespace fa::ch10 {
+
+using ch09::tensor_map;
+
+/// The maps of a kernel with one block per key tile.
+/// @param dk, dv  [batch, kv_heads, seq_k, head_dim]
+template <class Tile>
+TensorMaps key_tile_maps(const Backward<typename Tile::T>& a, typename Tile::T* dk, typename Tile::T* dv) {
+  const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
+  return {.q = tensor_map(a.q, heads, a.seq_q, Tile::kHeadDim, Tile::Br),
+          .d_o = tensor_map(a.d_o, heads, a.seq_q, Tile::kHeadDim, Tile::Br),
+          .k = tensor_map(a.k, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
+          .v = tensor_map(a.v, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
+          .dk = tensor_map(dk, kv_heads, a.seq_k, Tile::kHeadDim, 16),
+          .dv = tensor_map(dv, kv_heads, a.seq_k, Tile::kHeadDim, 16)};
+}
+
+/// The maps of a kernel with one block per query tile.
+template <class Tile>
+QueryMaps query_tile_maps(const Backward<typename Tile::T>& a) {
+  const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
+  return {.q = tensor_map(a.q, heads, a.seq_q, Tile::kHeadDim, Tile::Br),
+          .d_o = tensor_map(a.d_o, heads, a.seq_q, Tile::kHeadDim, Tile::Br),
+          .k = tensor_map(a.k, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
+          .v = tensor_map(a.v, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
+          .dq = tensor_map(a.dq, heads, a.seq_q, Tile::kHeadDim, 16)};
+}
+
+}  // namespace fa::ch10
