@@ -50,6 +50,7 @@ STEPS = {  # the steps that overlap, and the variants that reach them
     "step in turn": ("ping_pong", "final", "no_maximum"),
     "no maximum": ("no_maximum",),
 }
+SEARCHING_STEPS = {k: v for k, v in STEPS.items() if k != "no maximum"}
 # The loops that wait for each product at once, and the first and last products of the others.
 SERIAL = {
     "wgmma": ("wgmma",),
@@ -130,7 +131,7 @@ PROGRESS = "no progress"
 DESCRIPTOR = "descriptor"
 MAP = "tensor map"
 OTHER = "other"
-# The kinds of reports that name the mistake itself, for those mistakes that cause others as well.
+# The kinds of reports that name the mistake itself, for mistakes that cause others as well.
 REPORTS = {
     TOUCHED: ("wgmma", "over_waited"),
     DESCRIPTOR: ("wgmma",),
@@ -178,19 +179,23 @@ MISTAKES = (
     Mistake(
         TOUCHED,
         "the wait names other registers",
-        at(SERIAL | FIRST | STEPS, WAIT_O, "ptx::wgmma_wait<0>(w.rS);")
-        + at(
-            STEPS,
-            "ptx::wgmma_wait<1>(w.rS);",
-            "ptx::wgmma_wait<1>();",
+        at(SERIAL | FIRST, WAIT_O, "ptx::wgmma_wait<0>(w.rS);")
+        + at(SEARCHING_STEPS, WAIT_O, "ptx::wgmma_wait<0>(w.rS);")
+        + one(
+            "no maximum",
+            WAIT_O,
+            "ptx::wgmma_wait<0>(w.rS);",
+            ("no_maximum",),
+            "only products touch O before the next wait that names it, unless a row is scaled down",
         )
+        + at(STEPS, "ptx::wgmma_wait<1>(w.rS);", "ptx::wgmma_wait<1>();")
         + one("gapless", "ptx::wgmma_wait<1>(w.rO);", "ptx::wgmma_wait<1>();", GAPLESS),
     ),
     Mistake(
         TOUCHED,
         "O is rescaled before its wait",
         at(
-            {k: v for k, v in STEPS.items() if k != "no maximum"},
+            SEARCHING_STEPS,
             WAIT_O
             + "\n  w.v.release(RINGv_ring);\n  if (grew) scale_rows(w.rO, correction);",
             "if (grew) scale_rows(w.rO, correction);"
@@ -202,7 +207,7 @@ MISTAKES = (
         TOUCHED,
         "P is packed before the products that read it are done",
         at(
-            {k: v for k, v in STEPS.items() if k != "no maximum"},
+            SEARCHING_STEPS,
             "exponentials<Tile>(w.rS, w.state, w.factor);",
             "exponentials<Tile>(w.rS, w.state, w.factor); pack_p<Tile>(w.rP, w.rS);",
         )
