@@ -92,7 +92,7 @@ struct Consumer {
         a.lse[size_t(tile.head) * a.seq_q + query] = l == 0.0f ? -INFINITY : state.m[row] * kLn2 + logf(l);
     }
     scale_rows(rO, inv_l);
-    ptx::barrier_sync(8 + index, 128);  // no warp of this warpgroup multiplies Q any more
+    ptx::barrier_sync(8 + index, 128);  // no warp multiplies Q any more: a wait speaks only for its own
     T* sO = s.q[q.stage] + warp_row * 64;
 #pragma unroll
     for (int n = 0; n < kHeadDim / 8; ++n) {

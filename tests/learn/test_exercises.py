@@ -1551,18 +1551,18 @@ class DiagnosisTest(unittest.TestCase):
         early, solution = attempt(ops={"over_waited": 40}), attempt(ops={})
         finding = diagnosis.explain([early], ["over_waited"], [solution])
         self.assertEqual(finding.kind, "over_waited")
-        headline = "is right, but waits for copies earlier than necessary"
+        headline = "is right, but waits earlier than necessary"
         self.assertEqual(finding.headline, headline)
         text = (
-            "the wait covers copies that nobody needs yet: another one, before their "
+            "the wait covers a group that nobody needs yet: another one, before its "
             "first use, would be enough"
         )
-        count = "over-waited groups of copies: 40, the chapter's kernel 0 (once for each warp)"
+        count = "over-waited groups of copies or products: 40, the chapter's kernel 0 (once for each warp)"
         self.assertEqual(finding.details, [text, count])
         waits = {"more.cuh:3": 8, "kernel.cuh:107 (calls cp_async.cuh:30)": 32}
         early = attempt(ops={"over_waited": 40}, early_waits=waits)
         finding = diagnosis.explain([early], ["over_waited"], [solution])
-        start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers copies that "
+        start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers a group that "
         self.assertTrue(finding.details[0].startswith(start), finding.details)
         self.assertEqual(finding.lines, ["kernel.cuh:107", "cp_async.cuh:30"])
 

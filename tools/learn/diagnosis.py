@@ -628,8 +628,8 @@ def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
     waits = attempt.result.get("early_waits", {})
     where = f" at {max(waits, key=waits.get)}" if waits else ""
     return [
-        f"the wait{where} covers copies that nobody needs yet: another one, before their first use, would be enough",
-        f"over-waited groups of copies: {own}, the chapter's kernel {most} (once for each warp)",
+        f"the wait{where} covers a group that nobody needs yet: another one, before its first use, would be enough",
+        f"over-waited groups of copies or products: {own}, the chapter's kernel {most} (once for each warp)",
     ]
 
 
@@ -660,7 +660,7 @@ BEYOND = {
     },
     "over_waited": (
         partial(_operations, name="over_waited"),
-        "is right, but waits for copies earlier than necessary",
+        "is right, but waits earlier than necessary",
         _more_waits,
     ),
     "named_barriers": (

@@ -492,10 +492,6 @@ class BlockRunner {
   void found_ended(const RemoteUse& use, const BlockRunner& owner);
   std::uintptr_t in_own_memory(std::uintptr_t address, const BlockRunner& owner) const;
   // block_products.cpp
-  void note_register(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
-  void found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc);
-  InFlight product_of(int thread, std::uintptr_t address) const;
-  std::string why_in_flight(const InFlight& product, int thread) const;
   /// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
   template <class Words>
   void product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words);
@@ -504,18 +500,32 @@ class BlockRunner {
   void compare_operands(const WarpgroupOp& one, int thread, const WarpgroupOp& other, int other_thread);
   PendingOp& reach(int warp, const WarpgroupOp& op);
   void issue_product(int warp, PendingOp& pending);
-  void check_fence(int thread, const void* registers, int index, bool of_a, const WarpgroupOp& op);
-  std::shared_ptr<AccumulatorTile> take_accumulators(int warp, const WarpgroupOp& op);
-  void take_operand_registers(int warp, PendingOp& pending);
   void complete_ops(int warpgroup);
   void find_chunks(int thread, const WarpgroupOp& op, bool is_a, int mn, std::vector<std::uintptr_t>& chunks);
   void begin_reads(int warp, PendingOp& pending);
-  void check_tile(int thread, const WarpgroupOp& op, bool is_a, const std::vector<std::uintptr_t>& chunks);
   void compute_product(const PendingOp& pending);
-  void finish_products(int warp, std::uint32_t covered, const void* pc);
-  void end_products(int warp);
   bool report_missing_warps();
   void reset_products();
+
+  // block_accumulators.cpp
+  void note_register(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
+  void found_early_use(std::uintptr_t address, RegisterUse use, AccessKind kind, const void* pc);
+  void found_first_use(std::uintptr_t address);
+  void use_finished(FinishedTile& tile);
+  InFlight product_of(int thread, std::uintptr_t address) const;
+  std::string why_in_flight(const InFlight& product, int thread) const;
+  void check_fence(int thread, const void* registers, int index, bool of_a, const WarpgroupOp& op);
+  std::shared_ptr<AccumulatorTile> take_accumulators(int warp, const WarpgroupOp& op);
+  void take_operand_registers(int warp, PendingOp& pending);
+  void finish_products(int warp, std::uint32_t covered, const void* pc);
+  void end_products(int warp);
+
+  // block_tiles.cpp
+  std::optional<BoxChunk> landed_chunk(std::uintptr_t address) const;
+  void check_tile(int thread, const WarpgroupOp& op, bool is_a, const std::vector<std::uintptr_t>& chunks);
+  void check_columns(int thread, const WarpgroupOp& op, bool is_a, const std::vector<std::uintptr_t>& chunks);
+  OperandPlace place_of_operand(const std::vector<std::uintptr_t>& chunks, bool mn_major) const;
+  void check_factors(int thread, const PendingOp& pending, AccumulatorTile& tile);
 
   // block_registers.cpp
   void reset_registers();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,6 +20,18 @@ struct LandedBox {
   std::uint32_t row_bytes = 0;
   std::uint32_t rows = 0;  ///< along the second dimension
   const void* pc = nullptr;
+  // For boxes of consecutive elements of a tensor of up to three dimensions:
+  std::uintptr_t tensor = 0;  ///< its address; 0: another box
+  int element_bytes = 0;
+  std::array<int, 3> at{};  ///< the coordinates of the first element
+};
+
+/// The coordinates of an element of a tensor.
+struct Element {
+  std::uintptr_t tensor = 0;  ///< 0: unknown
+  int x = 0, y = 0, z = 0;
+
+  bool operator==(const Element&) const = default;
 };
 
 /// 16 bytes of a box, whatever the swizzle.
@@ -26,6 +39,12 @@ struct BoxChunk {
   const LandedBox* box = nullptr;
   std::uint32_t row = 0;     ///< in the box
   std::uint32_t column = 0;  ///< in the row: 16 bytes each
+
+  Element first_element() const {
+    if (box->tensor == 0) return {};
+    return {box->tensor, box->at[0] + int(column) * 16 / box->element_bytes,
+            box->at[1] + int(row % box->rows), box->at[2] + int(row / box->rows)};
+  }
 };
 
 class LandedBoxes {
@@ -43,8 +62,17 @@ class LandedBoxes {
     if (!known && boxes_.empty()) return;
     const auto serial = first_ + std::uint32_t(boxes_.size());
     if (known) {
-      boxes_.push_back(
-          {kSwizzles[copy.map.swizzle], std::uint32_t(copy.map.row_bytes()), copy.map.count(1), copy.pc});
+      LandedBox& box = boxes_.emplace_back();
+      box.swizzle_bytes = kSwizzles[copy.map.swizzle];
+      box.row_bytes = std::uint32_t(copy.map.row_bytes());
+      box.rows = copy.map.count(1);
+      box.pc = copy.pc;
+      const auto& steps = copy.map.steps;
+      if (copy.map.rank <= 3 && std::all_of(&steps[0], &steps[copy.map.rank], [](int s) { return s == 1; })) {
+        box.tensor = copy.map.address;
+        box.element_bytes = copy.map.element_bytes;
+        std::copy_n(copy.at.begin(), 3, box.at.begin());
+      }
     }
     copy.for_each_chunk([&](std::uintptr_t address, std::size_t offset) {
       origins_[(address - shared_base) / kChunk] =

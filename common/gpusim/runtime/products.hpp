@@ -30,6 +30,8 @@ struct RegisterUse {
   static constexpr std::uint32_t kInFlight = 0x7fffffff;  ///< a time: a product reads or writes the register
   static constexpr std::uint32_t kUnnamed =
       0x7ffffffe;  ///< it has finished, but no wait has named the register
+  static constexpr std::uint32_t kFresh =
+      0x7ffffffd;  ///< it has finished, and nothing has used the register yet
 
   /// @param time  see RegisterUses::time
   static RegisterUse make(std::uint32_t time, bool write, const void* pc) {
@@ -89,7 +91,10 @@ enum ProductRule : std::uint8_t {
   kOtherShape,
   kBadDescriptor,
   kOtherLayout,
+  kOtherFactors,
 };
+
+inline std::uintptr_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 /// Return addresses that a report names; null where there are fewer.
 using Places = std::array<const void*, 3>;
@@ -116,6 +121,23 @@ struct WarpgroupOperand {
   const std::uint32_t* a = nullptr;
 };
 
+/// What of a tensor is an operand's first element, if the copy engine has brought it.
+struct OperandPlace {
+  std::uintptr_t tensor = 0;  ///< its address; 0: unknown
+  int k = 0, mn = 0, plane = 0;
+
+  bool has_same_rows(const OperandPlace& other) const {
+    return tensor == other.tensor && mn == other.mn && plane == other.plane;
+  }
+};
+
+/// The operands of a product.
+struct Factors {
+  OperandPlace a, b;
+  const void* a_registers = nullptr;  ///< instead of `a`
+  const void* pc = nullptr;
+};
+
 /// The accumulators of a warp while products are in flight that add to them.
 struct AccumulatorTile {
   std::array<float*, kWarpSize> arrays{};
@@ -124,8 +146,18 @@ struct AccumulatorTile {
   std::uint32_t group = 0;        ///< of the latest product
   const void* pc = nullptr;       ///< of the latest product
   const void* left_by = nullptr;  ///< the latest wait that has left it in flight
+  std::vector<Factors> factors;   ///< of the products, in the first warp of a warpgroup
 
   int n() const { return 2 * count; }
+};
+
+/// Accumulators that a wait has finished together with those of an older group.
+struct FinishedTile {
+  std::array<float*, kWarpSize> arrays{};
+  int count = 0;
+  std::uint32_t group = 0;
+  const void* wait_pc = nullptr;
+  bool waited_twice = false, used = false;
 };
 
 /// Registers of A that products in flight read.
@@ -149,6 +181,9 @@ struct WarpProducts {
   std::vector<std::uint32_t> commits;  ///< of each group: products issued up to its end
   std::vector<std::shared_ptr<AccumulatorTile>> tiles;
   std::vector<OperandRegisters> a;
+  std::vector<FinishedTile> finished;
+  std::uint32_t covered_groups = 0;                    ///< by the waits so far
+  std::uint16_t sequence = 0;                          ///< of the products: see async_shared.hpp
   std::array<WarpgroupOperand*, kWarpSize> arrived{};  ///< to be processed by the first lane that continues
   bool has_arrived = false;
 
@@ -170,7 +205,6 @@ struct Warpgroup {
   std::deque<PendingOp> pending;
   std::uint32_t done = 0;      ///< operations that all warps have executed
   std::uint32_t products = 0;  ///< of these
-  std::uint16_t sequence = 0;  ///< of the products: see async_shared.hpp
 };
 
 }  // namespace gpusim

@@ -1,0 +1,117 @@
+/// @file
+/// wgmma: for whom a wait speaks, and waits for products that nobody needs yet.
+#include <gpusim_hopper.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "simulator.hpp"
+
+namespace gpusim_test {
+
+extern __shared__ __align__(1024) unsigned char smem[];
+
+namespace {
+
+using gpusim::DefectKind;
+namespace ptx = gpusim::ptx;
+
+// A is 64 x 16 and B is 16 x 16, both K-major without swizzle, 2 KiB and 512 bytes.
+constexpr int kB = 2048, kBytes = 4096;
+
+__device__ std::uint64_t descriptor(int start) {
+  return (ptx::shared_address(smem) + std::uint32_t(start)) >> 4 | std::uint64_t(128 / 16) << 16 |
+         std::uint64_t(256 / 16) << 32;
+}
+
+__device__ void fill() {
+  for (int i = threadIdx.x; i < kBytes / 4; i += blockDim.x)
+    reinterpret_cast<std::uint32_t*>(smem)[i] = 0x3c003c00u;
+  ptx::fence_proxy_async();
+  __syncthreads();
+}
+
+template <bool kAdd = false>
+__device__ __forceinline__ void multiply(float (&d)[8]) {
+  ptx::wgmma<__half, kAdd, false, false>(d, descriptor(0), descriptor(kB));
+  ptx::wgmma_commit();
+}
+
+template <class... Args>
+gpusim::Report report_of(void (*kernel)(float*, Args...), Args... args) {
+  const Buffer<float> out("out", 128);
+  return run({.block = 128, .dynamic_shared_bytes = kBytes}, kernel, out.get(), args...);
+}
+
+// ---- the other warps -----------------------------------------------------------------------------------------
+
+/// Each warp overwrites 16 rows of A.
+__global__ void overwrite_a(float* out, bool barrier) {
+  fill();
+  float d[8];
+  ptx::wgmma_fence();
+  multiply(d);
+  ptx::wgmma_wait<0>(d);
+  if (barrier) ptx::barrier_sync(1, 128);
+  for (int i = 0; i < 4; ++i) reinterpret_cast<std::uint32_t*>(smem)[4 * threadIdx.x + i] = 0;  // overwrite
+  out[threadIdx.x] = d[0];
+}
+
+TEST(WgmmaWaits, AWaitSpeaksForItsOwnWarp) {
+  EXPECT_TRUE(is_clean(report_of(overwrite_a, true)));
+  const gpusim::Report report = report_of(overwrite_a, false);
+  ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
+  EXPECT_EQ(report.defects[0].kind, DefectKind::kRace);
+  EXPECT_TRUE(says(report, "wgmma_waits_test.cu:" + std::to_string(line_of("overwrite"))));
+  EXPECT_TRUE(says(report, "the product may still be reading: no "));
+}
+
+// ---- waits that come too early -------------------------------------------------------------------------------
+
+enum class Wait { kRight, kStrict, kStrictAndUsed, kStrictBeforeProduct, kOneByOne };
+
+__global__ void two_groups(float* out, Wait how) {
+  fill();
+  float d[8], e[8];
+  ptx::wgmma_fence();
+  multiply(d);
+  if (how == Wait::kOneByOne) ptx::wgmma_wait<0>(d);
+  multiply(e);
+  if (how == Wait::kRight) {
+    ptx::wgmma_wait<1>(d);
+  } else {
+    ptx::wgmma_wait<0>(d, e);  // strict
+  }
+  out[threadIdx.x] = d[0];
+  if (how == Wait::kStrictAndUsed) out[threadIdx.x] += e[0];
+  if (how == Wait::kStrictBeforeProduct) {
+    multiply(d);
+    ptx::wgmma_wait<0>(d);
+    ptx::wgmma_fence();
+    multiply<true>(e);
+  }
+  ptx::wgmma_wait<0>(e);
+  if (how != Wait::kStrictBeforeProduct) out[threadIdx.x] += e[0];
+}
+
+TEST(WgmmaWaits, GroupsThatALaterWaitWouldHaveCovered) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const auto over_waited = [](Wait how) {
+    const gpusim::Report report = report_of(two_groups, how);
+    EXPECT_TRUE(is_clean(report));
+    std::map<std::string, std::int64_t> waits;
+    if (report.ops.over_waited != 0)
+      waits["wgmma_waits_test.cu:" + std::to_string(line_of("strict"))] = report.ops.over_waited;
+    EXPECT_EQ(report.early_waits, waits);
+    return report.ops.over_waited;
+  };
+  EXPECT_EQ(over_waited(Wait::kRight), 0);
+  EXPECT_EQ(over_waited(Wait::kStrict), 4) << "once for each warp";
+  EXPECT_EQ(over_waited(Wait::kStrictAndUsed), 0) << "the second group is used before the next wait";
+  EXPECT_EQ(over_waited(Wait::kStrictBeforeProduct), 4) << "a product uses the second group";
+  EXPECT_EQ(over_waited(Wait::kOneByOne), 0) << "each wait finishes one group";
+}
+
+}  // namespace
+}  // namespace gpusim_test
