@@ -149,7 +149,7 @@ class BlockRunner {
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
   int cluster_rank(const void* pc);
-  void cluster_arrive(const void* pc);
+  void cluster_arrive(bool relaxed, const void* pc);
   void cluster_wait(const void* pc);
   void* map_shared_rank(const void* shared, int rank, const void* pc);
 

@@ -157,6 +157,7 @@ void BlockRunner::resolve_warp(int warp) {
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote: ++tally.ops.votes; break;
       case device::WarpOp::kClusterArrive:
+      case device::WarpOp::kClusterArriveRelaxed:
       case device::WarpOp::kClusterWait: note_cluster(op, needed, warp); break;
       case device::WarpOp::kMatrixLoad: break;  // counted as a read of shared memory
       case device::WarpOp::kMma:
