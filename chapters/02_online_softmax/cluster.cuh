@@ -30,12 +30,12 @@ struct Clustered {
 
 /// Softmax of a row that stays on the chip, on up to 8 multiprocessors.
 ///
-/// One change: the threads that share a row are those of a cluster. Each block merges the pairs of its threads; then every
-/// warp reads the pairs of all blocks, from their shared memory.
+/// One change: the threads that share a row are those of a cluster. Each block merges the pairs of its threads and sends
+/// the result to all blocks, into their shared memory; there every warp merges the pairs of all blocks.
 ///
 ///   grid    rows * Row::kBlocks      one cluster per row
 ///   block   Row::kBlockThreads
-///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp, and 8 for the block's pair
+///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp, and 8 per block of the cluster
 ///   HBM     reads x once, writes y once: 2 * rows * cols * 4 bytes
 ///
 /// @param x  [rows, cols] logits, with (row * cols % 4) + cols <= 4 * Row::kThreads * (Row::kFloat4s + shared_float4s)
@@ -54,6 +54,9 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   x += row * cols;
   y += row * cols;
 
+  __shared__ MaxSum sBlocks[Row::kBlocks];  // the pairs of all blocks of the cluster, by rank
+  ptx::barrier_cluster_arrive_relaxed();    // this block has started, and has nothing to publish yet
+
   extern __shared__ float4 smem[];
   float4* sX = smem + threadIdx.x;  // as in on_chip: this thread alone uses every kBlockThreads-th float4
   float4 rX[Row::kFloat4s];
@@ -63,33 +66,36 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   // Pass 1: the batch that is loaded last stays in the registers.
   MaxSum part = {-FLT_MAX, 0.0f};
   for (int s = 0; s < shared_float4s; s += Row::kFloat4s) {
-    load_batch<Read::kLast, kStep>(rX, x, in_shared + s * kStep, cols);
+    load_batch<Read::kAgain, kStep>(rX, x, in_shared + s * kStep, cols);
     part = merge(part, max_sum(rX));
     for (int k = 0; k < Row::kFloat4s && s + k < shared_float4s; ++k)
       sX[(s + k) * Row::kBlockThreads] = rX[k];
   }
-  load_batch<Read::kLast, kStep>(rX, x, in_registers, cols);
+  load_batch<Read::kAgain, kStep>(rX, x, in_registers, cols);
   part = merge(part, max_sum(rX));
 
   __shared__ MaxSum sPartial[Row::kBlockThreads / 32];
-  __shared__ MaxSum sBlock;
   const MaxSum of_block = block_reduce(part, merge, sPartial);  // in every thread
-  // EXERCISE 6: Merge the pairs of all blocks of the cluster into `all`, in every thread. sBlock is for the block's pair.
-  if (threadIdx.x == 0) sBlock = of_block;
-  ptx::barrier_cluster_arrive();
-  ptx::barrier_cluster_wait();  // every block has written its pair
-  const MaxSum of_another = *ptx::mapa(&sBlock, threadIdx.x % Row::kBlocks);
-  const MaxSum all = warp_reduce<Row::kBlocks>(of_another, merge);
-  ptx::barrier_cluster_arrive();  // this thread has read the pairs of the others
+  ptx::barrier_cluster_wait();                                  // all blocks of the cluster have started
+  // EXERCISE 6: Send of_block to all blocks of the cluster, and merge the pairs of all into `all`, in every thread.
+  if (threadIdx.x < 32) {
+    if (threadIdx.x < Row::kBlocks) ptx::mapa(sBlocks, threadIdx.x)[rank] = of_block;
+    ptx::barrier_cluster_arrive();  // publishes what this warp has written
+  } else {
+    ptx::barrier_cluster_arrive_relaxed();  // nothing to publish: need not wait until others would see it
+  }
+  ptx::barrier_cluster_wait();  // the pairs of all blocks are here
+  const MaxSum all = warp_reduce<Row::kBlocks>(sBlocks[threadIdx.x % Row::kBlocks], merge);
   // END 6
 
   // Pass 2.
   const float inv_l = inverse_or_zero(all.l);
-  store_batch<kStep>(y, in_registers, cols, rX, all.m, inv_l);
-  for (int s = 0; s < shared_float4s; ++s) {
-    store_columns(y, in_shared + s * kStep, cols, probabilities(sX[s * Row::kBlockThreads], all.m, inv_l));
+  store_batch<kStep, Write::kUsual>(y, in_registers, cols, rX, all.m, inv_l);
+  for (int s = 0; s < shared_float4s; s += Row::kFloat4s) {
+    for (int k = 0; k < Row::kFloat4s && s + k < shared_float4s; ++k)
+      rX[k] = sX[(s + k) * Row::kBlockThreads];
+    store_batch<kStep, Write::kUsual>(y, in_shared + s * kStep, cols, rX, all.m, inv_l);
   }
-  ptx::barrier_cluster_wait();  // a block that ends takes its shared memory with it
 }
 
 }  // namespace fa::ch02

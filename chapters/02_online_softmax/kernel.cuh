@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 /// ragged edges asks this function.
 __device__ __forceinline__ bool inside(int col, int count, int end) { return col >= 0 && col + count <= end; }
 
-/// Whether these bytes of x will be read again. If not, the L2 may evict them before others.
+/// Whether these bytes of x will be read again. If not, the L2 may evict them before others. Where no bytes are read twice,
+/// nothing needs that room, and an ordinary load (kAgain) is faster.
 enum class Read { kAgain, kLast };
 
 /// Four neighbouring floats, in one load of 16 bytes. @param address  a multiple of 16 bytes
@@ -89,9 +90,18 @@ __device__ __forceinline__ float4 load_float4(const float* address) {
   return kRead == Read::kLast ? __ldcs(x) : *x;
 }
 
-/// Stores four neighbouring floats, 16 bytes at once. No kernel here reads y, so the L2 may evict it before x.
+/// Whether the L2 may evict these bytes of y before others: no kernel here reads y, but most read x twice.
+enum class Write { kEvictFirst, kUsual };
+
+/// Stores four neighbouring floats, 16 bytes at once.
+template <Write kWrite>
 __device__ __forceinline__ void store_float4(float* address, float4 x) {
-  __stcs(reinterpret_cast<float4*>(address), x);
+  float4* y = reinterpret_cast<float4*>(address);
+  if constexpr (kWrite == Write::kEvictFirst) {
+    __stcs(y, x);
+  } else {
+    *y = x;
+  }
 }
 
 /// The columns col .. col + 3 of a row. Columns outside 0 .. end - 1 are not read; they count as -inf, which adds
@@ -112,9 +122,10 @@ __device__ __forceinline__ float4 load_columns(const float* x, int col, int end)
 }
 
 /// Stores the columns col .. col + 3 of a row, except those outside 0 .. end - 1.
+template <Write kWrite = Write::kEvictFirst>
 __device__ __forceinline__ void store_columns(float* y, int col, int end, float4 x) {
   if (inside(col, 4, end)) {
-    store_float4(y + col, x);
+    store_float4<kWrite>(y + col, x);
   } else {
     if (inside(col, 1, end)) y[col] = x.x;
     if (inside(col + 1, 1, end)) y[col + 1] = x.y;

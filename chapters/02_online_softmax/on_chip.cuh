@@ -25,6 +25,8 @@ struct OnChip {
   static constexpr int kBlockThreads = kThreads * kRowsPerBlock;  ///< 64 to 1024
   static constexpr int kBlocksPerSm = 1024 / kBlockThreads;       ///< leaves 64 registers per thread
   static constexpr bool kUsesShared = kThreads >= 512;            ///< for what the registers cannot hold
+  static constexpr Read kRead =
+      kThreads == 1024 ? Read::kLast : Read::kAgain;  ///< the longest rows need room in the L2
 };
 
 /// Loads a batch: kFloat4s float4s per thread. The first starts at column `col`, and they are kStride columns apart. If
@@ -40,14 +42,15 @@ __device__ __forceinline__ void load_batch(float4 (&rX)[kFloat4s], const float* 
 }
 
 /// Stores the probabilities of a batch, which load_batch() loaded from the same columns.
-template <int kStride, int kFloat4s>
+template <int kStride, Write kWrite = Write::kEvictFirst, int kFloat4s>
 __device__ __forceinline__ void store_batch(float* y, int col, int end, const float4 (&rX)[kFloat4s], float m,
                                             float inv_l) {
   if (inside(col, (kFloat4s - 1) * kStride + 4, end)) {
-    for (int k = 0; k < kFloat4s; ++k) store_float4(y + col + k * kStride, probabilities(rX[k], m, inv_l));
+    for (int k = 0; k < kFloat4s; ++k)
+      store_float4<kWrite>(y + col + k * kStride, probabilities(rX[k], m, inv_l));
   } else {
     for (int k = 0; k < kFloat4s; ++k)
-      store_columns(y, col + k * kStride, end, probabilities(rX[k], m, inv_l));
+      store_columns<kWrite>(y, col + k * kStride, end, probabilities(rX[k], m, inv_l));
   }
 }
 
@@ -113,12 +116,12 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
     }
     const int end = min(in_rest - 4 * thread, cols);
     for (int s = 0; s < shared_float4s; s += Row::kFloat4s) {
-      load_batch<Read::kLast, kStep>(rX, x, in_shared + s * kStep, end);
+      load_batch<Row::kRead, kStep>(rX, x, in_shared + s * kStep, end);
       part = merge(part, max_sum(rX));
       for (int k = 0; k < Row::kFloat4s && s + k < shared_float4s; ++k) sX[(s + k) * Row::kThreads] = rX[k];
     }
   }
-  load_batch<Read::kLast, kStep>(rX, x, in_registers, cols);
+  load_batch<Row::kRead, kStep>(rX, x, in_registers, cols);
   part = merge(part, max_sum(rX));
 
   MaxSum all;

@@ -78,6 +78,11 @@ template <class T, int d>
 using SmallKeys = std::conditional_t<(d > 64), SmallKeyGradientTiles<T, d>, LargeKeys<T, d>>;
 
 template <class T, int d>
+using LargeQueries = MmaQueryTiles<T, d>;
+template <class T, int d>
+using SmallQueries = std::conditional_t<(d > 128), MmaQueryTiles<T, d, 64>, LargeQueries<T, d>>;
+
+template <class T, int d>
 using LargeFused = FusedTiles<T, d, 1, ElementSums>;
 template <class T, int d>
 using SmallFused = std::conditional_t<(d > 64), SmallFusedTiles<T, d, 1, ElementSums>, LargeFused<T, d>>;
@@ -111,7 +116,7 @@ TileSizes tiles_for(const Shape& shape) {
 }
 TileSizes fp32_tiles(const Shape& shape) { return tiles_for<Fp32Sizes, LargeFp32, SmallFp32>(shape); }
 TileSizes key_tiles(const Shape& shape) { return tiles_for<MmaSizes, LargeKeys, SmallKeys>(shape); }
-TileSizes query_tiles(const Shape& shape) { return tiles_for<MmaSizes, MmaQueryTiles, MmaQueryTiles>(shape); }
+TileSizes query_tiles(const Shape& shape) { return tiles_for<MmaSizes, LargeQueries, SmallQueries>(shape); }
 TileSizes fused_tiles(const Shape& shape) { return tiles_for<MmaSizes, LargeFused, SmallFused>(shape); }
 TileSizes pipelined_tiles(const Shape& shape) {
   return tiles_for<MmaSizes, LargePipelined, SmallPipelined>(shape);
@@ -146,13 +151,15 @@ void launch_fp32_fused(const Args& a, cudaStream_t stream) {
 void launch_mma_deterministic(const Args& a, cudaStream_t stream) {
   with_tiles<MmaSizes, LargeKeys, SmallKeys>(a.dtype, a.head_dim, [&]<class Keys>(std::type_identity<Keys>) {
     using T = typename Keys::T;
-    using Queries = MmaQueryTiles<T, Keys::kHeadDim>;
     const Backward<T> b = backward_of<T>(a);
     launch_delta<T, Keys::kHeadDim>(b, stream);
     launch(mma_key_gradients<Keys>, tiles_of(a.seq_k, Keys::Bc, a.batch * a.kv_heads), Keys::kThreads,
            Keys::kSharedBytes, stream, b);
-    launch(mma_query_gradients<Queries>, tiles_of(a.seq_q, Queries::Br, a.batch * a.heads), Queries::kThreads,
-           Queries::kSharedBytes, stream, b);
+    with_tiles_that_fit<LargeQueries<T, Keys::kHeadDim>, SmallQueries<T, Keys::kHeadDim>>(
+        [&]<class Queries>(std::type_identity<Queries>) {
+          launch(mma_query_gradients<Queries>, tiles_of(a.seq_q, Queries::Br, a.batch * a.heads),
+                 Queries::kThreads, Queries::kSharedBytes, stream, b);
+        });
   });
 }
 

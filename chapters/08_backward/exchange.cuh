@@ -1,7 +1,7 @@
 /// @file
 /// How two warps with the same keys exchange P and dS.
 ///
-/// At head_dim 128 each of the two computes P^T and dS^T for half of the queries of a step, and owns half of the
+/// From head_dim 128 on each of the two computes P^T and dS^T for half of the queries of a step, and owns half of the
 /// columns of dK and dV. dK and dV are sums over all queries, so each warp needs the P^T and dS^T of the other. Up to
 /// head_dim 64 a warp has its keys to itself and exchanges nothing.
 #pragma once

@@ -1,4 +1,3 @@
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -8,6 +7,7 @@
 #include "attention/dispatch.cuh"
 #include "device/launch.cuh"
 #include "forward.cuh"
+#include "sizes.cuh"
 
 namespace fa::ch08 {
 namespace {
@@ -20,22 +20,18 @@ using Fp32Tiles = RegisterTiles<LargeTiles<d>, 2>;
 template <int d>
 using SmallFp32Tiles = RegisterTiles<SmallTiles<d>, 2>;
 
-struct ForwardSizes {
-  static constexpr std::array kHeadDims = {32, 64, 128};
-  static constexpr std::array kTypes = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
-};
-
 /// Calls f(Tile()) with the tiles for an element type and a head dimension.
 template <class F>
 void with_tiles(DType dtype, std::int64_t head_dim, F f) {
-  with_compiled<ForwardSizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    if constexpr (std::is_same_v<T, float>) {
+  if (dtype == DType::kFloat32) {
+    with_compiled<Fp32Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
       with_tiles_that_fit<Fp32Tiles<d>, SmallFp32Tiles<d>>(
           [&]<class Tile>(std::type_identity<Tile>) { f(Tile()); });
-    } else {
-      f(MultiStageTiles<T, d>());
-    }
-  });
+    });
+  } else {
+    with_compiled<MmaSizes>(dtype, head_dim,
+                            [&]<class T>(std::type_identity<T>, auto d) { f(MultiStageTiles<T, d>()); });
+  }
 }
 
 template <class Tiles, int kSliceBuffers>

@@ -18,18 +18,19 @@ namespace fa::ch08 {
 /// A warp has 32 keys, which halves its loads from shared memory: each fragment of Q or dO feeds two rows of fragments.
 /// At head_dim 128 its part of dK and dV would take 256 registers per thread, more than there are. So two warps share the
 /// same keys: each computes S and dP for half of the queries, owns half of the columns of dK and dV, and needs the P and
-/// dS of the other (exchange.cuh).
+/// dS of the other (exchange.cuh). At head_dim 256 the two share 16 keys, and a block has 64.
 ///
 /// @tparam kStagesOfQueries  tiles of Q and dO in shared memory
 /// @tparam kQueries, kKeys   Br and Bc
-template <class Element, int kHeadDimension, int kStagesOfQueries, int kQueries = 64, int kKeys = 128>
+template <class Element, int kHeadDimension, int kStagesOfQueries, int kQueries = 64,
+          int kKeys = kHeadDimension <= 128 ? 128 : 64>
 struct MmaKeyTiles {
   using T = Element;
   using Rows = Swizzled<kHeadDimension>;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int Br = kQueries;                           ///< queries of a step
   static constexpr int Bc = kKeys;                              ///< keys of a block
-  static constexpr int kWarpRows = 32;                          ///< keys of a warp
+  static constexpr int kWarpRows = kHeadDim <= 128 ? 32 : 16;   ///< keys of a warp
   static constexpr int kWarpsPerKeys = kHeadDim <= 64 ? 1 : 2;  ///< warps that share their keys
   static constexpr int kWarps = Bc / kWarpRows * kWarpsPerKeys;
   static constexpr int kThreads = 32 * kWarps;
@@ -73,7 +74,7 @@ struct WithDsForDq : Base {
 template <class T, int d, int kStagesOfQueries, class SumsOfDq>
 struct FusedTiles : WithDsForDq<MmaKeyTiles<T, d, kStagesOfQueries>, SumsOfDq> {};
 
-// For devices on which a block has 99 KiB of shared memory: half of the queries and half of the keys.
+// For devices on which a block has 99 KiB of shared memory, or 163 KiB at head_dim 256: half of the queries, and 64 keys.
 template <class T, int d>
 struct SmallKeyGradientTiles : WithDsForPartner<MmaKeyTiles<T, d, 2, 32, 64>> {};
 template <class T, int d, int kStagesOfQueries, class SumsOfDq>

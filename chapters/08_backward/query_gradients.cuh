@@ -19,18 +19,18 @@
 
 namespace fa::ch08 {
 
-/// Tile sizes of `mma_query_gradients`.
-template <class Element, int kHeadDimension>
+/// Tile sizes of `mma_query_gradients`. @tparam kQueries  Br
+template <class Element, int kHeadDimension, int kQueries = 128>
 struct MmaQueryTiles {
   using T = Element;
   using Rows = Swizzled<kHeadDimension>;
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int Br = 128;                       ///< queries of a block
-  static constexpr int Bc = kHeadDim <= 64 ? 64 : 32;  ///< keys of a step
-  static constexpr int kWarps = 4;
+  static constexpr int Br = kQueries;                          ///< queries of a block
+  static constexpr int Bc = kHeadDim <= 64 ? 64 : 32;          ///< keys of a step
+  static constexpr int kWarpRows = kHeadDim <= 128 ? 32 : 16;  ///< queries of a warp
+  static constexpr int kWarps = Br / kWarpRows;
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kBlocksPerSm = 2;
-  static constexpr int kWarpRows = Br / kWarps;         ///< queries of a warp
+  static constexpr int kBlocksPerSm = kHeadDim <= 128 ? 2 : 1;
   static constexpr int kRowFragments = kWarpRows / 16;  ///< rows of fragments of a warp
   static constexpr int kScoreCols = 32;                 ///< keys whose S and dP are in registers
   static constexpr int kCols = kHeadDim;                ///< columns of dQ of a warp

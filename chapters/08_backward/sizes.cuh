@@ -14,7 +14,7 @@ struct Fp32Sizes {
 };
 
 struct MmaSizes {
-  static constexpr std::array kHeadDims = {32, 64, 128};
+  static constexpr std::array kHeadDims = {32, 64, 128, 256};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
 };
 

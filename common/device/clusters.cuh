@@ -40,8 +40,18 @@ __device__ __forceinline__ void barrier_cluster_arrive() {
 #endif
 }
 
+/// The same for a thread that has nothing to publish: what it did before may become visible later. The other one first waits
+/// until all of this thread's writes have reached the L2.
+__device__ __forceinline__ void barrier_cluster_arrive_relaxed() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#else
+  __trap();
+#endif
+}
+
 /// The other half: waits until every thread of the cluster has arrived. What they did before they arrived is done, and
-/// visible. Between the two halves a thread executes no other barrier_cluster_arrive().
+/// visible, unless the arrival was relaxed. Between the two halves a thread does not arrive again.
 __device__ __forceinline__ void barrier_cluster_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");

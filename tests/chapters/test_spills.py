@@ -55,6 +55,17 @@ class Spills(unittest.TestCase):
         self.assertNotIn("fast<64> for", said)
         self.assertIn("2 kernels, 1 spill", said)
 
+    def test_what_is_tolerated_is_so_for_one_kernel_on_one_architecture(self):
+        arch, name, size = check_spills.TOLERATED[-1]
+
+        def spills(arch: str, name: str, size: int) -> bool:
+            return check_spills.Kernel(name, arch, size, size, size, 255).spills
+
+        self.assertFalse(spills(arch, f"fa::{name}, 1>", size))
+        self.assertTrue(spills(arch, f"fa::{name}, 1>", size + 4))
+        self.assertTrue(spills(arch, "fa::another<256>", size))
+        self.assertTrue(spills("sm_90", f"fa::{name}, 1>", size))
+
     def test_kernels_are_chosen_by_their_names(self):
         status, said = self.check(REPORT, "09_x:fast")
         self.assertEqual(status, 0, said)

@@ -321,6 +321,48 @@ TEST(Clusters, WhatIsWrittenAfterTheArrivalIsNotReleased) {
       (Defects{{DefectKind::kRace, {line_of("halves: write"), line_of("halves: read")}, 2 * kThreads}}));
 }
 
+/// The first warp has something to publish, the other has not. @param published  the threads that publish: 32, or 0
+__global__ void one_warp_publishes(float* out, int published) {
+  __shared__ float sMine;
+  if (threadIdx.x == 0) sMine = 1.0f;  // relaxed: write
+  if (int(threadIdx.x) < published) {
+    barrier_cluster_arrive();
+  } else {
+    barrier_cluster_arrive_relaxed();
+  }
+  barrier_cluster_wait();
+  const float other = *mapa(&sMine, 1 - cluster_ctarank());  // relaxed: read
+  cluster_sync();
+  out[kThreads * blockIdx.x + threadIdx.x] = other;
+}
+
+TEST(Clusters, ARelaxedArrivalReleasesNothing) {
+  const Buffer<float> out("out", 2 * kThreads);
+  EXPECT_TRUE(is_clean(run_clusters(2, {2, kThreads}, one_warp_publishes, out.get(), 32)));
+  EXPECT_EQ(out.host(), std::vector<float>(2 * kThreads, 1.0f));
+  const gpusim::Report report = run_clusters(2, {2, kThreads}, one_warp_publishes, out.get(), 0);
+  EXPECT_EQ(
+      told(report),
+      (Defects{{DefectKind::kRace, {line_of("relaxed: write"), line_of("relaxed: read")}, 2 * kThreads}}));
+  EXPECT_EQ(report.ops.cluster_barriers, 2 * 2 * 2) << "relaxed arrivals count";
+}
+
+/// What a thread has not published in one phase, it publishes when it arrives in the next one.
+__global__ void published_later(float* out) {
+  __shared__ float sMine;
+  if (threadIdx.x == 0) sMine = 1.0f;
+  barrier_cluster_arrive_relaxed();
+  barrier_cluster_wait();
+  cluster_sync();
+  if (threadIdx.x == 0) out[blockIdx.x] = *mapa(&sMine, 1 - cluster_ctarank());
+  cluster_sync();
+}
+
+TEST(Clusters, TheNextArrivalReleasesWhatARelaxedOneDidNot) {
+  const Buffer<float> out("out", 2);
+  EXPECT_TRUE(is_clean(run_clusters(2, {2, kThreads}, published_later, out.get())));
+}
+
 __global__ void reused_too_early(float* out) {
   __shared__ float sMine;
   if (threadIdx.x == 0) sMine = 1.0f;

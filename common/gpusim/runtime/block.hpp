@@ -150,7 +150,7 @@ class BlockRunner {
   void copy_wait(int pending, const void* pc);
   void declare_members(const DeclaredObject& object);
   int cluster_rank(const void* pc);
-  void cluster_arrive(const void* pc);
+  void cluster_arrive(bool relaxed, const void* pc);
   void cluster_wait(const void* pc);
   void* map_shared_rank(const void* shared, int rank, const void* pc);
 

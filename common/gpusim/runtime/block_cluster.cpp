@@ -43,12 +43,13 @@ int BlockRunner::cluster_rank(const void* pc) {
   return cluster_ != nullptr ? rank_ : 0;
 }
 
-void BlockRunner::cluster_arrive(const void* pc) {
+void BlockRunner::cluster_arrive(bool relaxed, const void* pc) {
   require_cluster("barrier.cluster", pc);
   const ClusterClock& clock = current_->cluster;
   if (clock.arrived != clock.waited)
     misuse_cluster("arrives at the cluster's barrier a second time without a wait in between", pc);
-  warp_rendezvous(~0u, device::WarpOp::kClusterArrive, nullptr, nullptr, pc);
+  warp_rendezvous(~0u, relaxed ? device::WarpOp::kClusterArriveRelaxed : device::WarpOp::kClusterArrive,
+                  nullptr, nullptr, pc);
 }
 
 void BlockRunner::cluster_wait(const void* pc) {
@@ -102,7 +103,7 @@ void BlockRunner::misuse_cluster(const std::string& how, const void* pc) {
 // --- when all lanes of a warp are there
 
 void BlockRunner::note_cluster(device::WarpOp op, std::uint32_t lanes, int warp) {
-  if (op == device::WarpOp::kClusterArrive) ++tally.ops.cluster_barriers;
+  if (op != device::WarpOp::kClusterWait) ++tally.ops.cluster_barriers;
   for (; lanes != 0; lanes &= lanes - 1) {
     Thread& t = threads_[warp * kWarpSize + std::countr_zero(lanes)];
     if (op == device::WarpOp::kClusterWait) {
@@ -112,7 +113,11 @@ void BlockRunner::note_cluster(device::WarpOp op, std::uint32_t lanes, int warp)
     }
     const std::uint32_t phase = ++t.cluster.arrived;
     if (released_.size() <= phase) released_.resize(phase + 1, released_.back());
-    released_[phase] = std::max(released_[phase], epoch_);
+    if (op == device::WarpOp::kClusterArriveRelaxed) {
+      t.cluster.relaxed.push_back(phase);
+    } else {
+      released_[phase] = std::max(released_[phase], epoch_);
+    }
   }
 }
 

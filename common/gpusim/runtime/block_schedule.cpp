@@ -160,6 +160,7 @@ void BlockRunner::resolve_warp(int warp) {
         if (!w.products.tiles.empty()) ++tally.ops.votes_beside_products;
         break;
       case device::WarpOp::kClusterArrive:
+      case device::WarpOp::kClusterArriveRelaxed:
       case device::WarpOp::kClusterWait: note_cluster(op, needed, warp); break;
       case device::WarpOp::kMatrixLoad: break;  // counted as a read of shared memory
       case device::WarpOp::kMma:

@@ -105,10 +105,12 @@ BlockRunner* Cluster::owner_of(std::uintptr_t address) const {
 }
 
 /// Whether a use comes before the end of a phase: its thread has arrived after it, or another thread of its block has
-/// arrived after a __syncthreads() that came after it.
+/// arrived after a __syncthreads() that came after it. A relaxed arrival does not count.
 bool Cluster::released(const ClusterUse& use, std::uint32_t phase) const {
-  if (use.arrived < phase) return true;
-  const std::vector<std::uint32_t>& epochs = blocks_[use.rank()]->released_;
+  const BlockRunner& block = *blocks_[use.rank()];
+  for (std::uint32_t p = use.arrived + 1; p <= phase; ++p)
+    if (block.threads_[use.thread % kMaxThreads].cluster.releases_in(p)) return true;
+  const std::vector<std::uint32_t>& epochs = block.released_;
   return use.epoch < epochs[std::min<std::size_t>(phase, epochs.size() - 1)];
 }
 

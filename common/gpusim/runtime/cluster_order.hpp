@@ -2,7 +2,8 @@
 /// Accesses of several blocks of a cluster to the same shared memory. Only the cluster's barrier orders them.
 ///
 /// The barrier has phases 1, 2, 3, .. A thread arrives in a phase, and later waits for it. What a thread has done before
-/// it arrives in a phase comes before what any thread of the cluster does after it has waited for that phase.
+/// it arrives in a phase comes before what any thread of the cluster does after it has waited for that phase, unless the
+/// arrival is relaxed.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,12 @@ inline constexpr int kMaxClusterBlocks = 8;
 struct ClusterClock {
   std::uint32_t arrived = 0;
   std::uint32_t waited = 0;
+  std::vector<std::uint32_t>
+      relaxed;  ///< phases in which it has arrived without releasing anything, in order
+
+  bool releases_in(std::uint32_t phase) const {
+    return !std::binary_search(relaxed.begin(), relaxed.end(), phase);
+  }
 };
 
 /// A use of some bytes of a word of shared memory by a block of the cluster.

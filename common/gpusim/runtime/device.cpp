@@ -319,7 +319,7 @@ void copy_commit() { current_runner->copy_commit(GPUSIM_CALLER); }
 void copy_wait(int pending) { current_runner->copy_wait(pending, GPUSIM_CALLER); }
 
 int cluster_rank() { return current_runner->cluster_rank(GPUSIM_CALLER); }
-void cluster_arrive() { current_runner->cluster_arrive(GPUSIM_CALLER); }
+void cluster_arrive(bool relaxed) { current_runner->cluster_arrive(relaxed, GPUSIM_CALLER); }
 void cluster_wait() {
   if (!is_skipped(GPUSIM_CALLER)) current_runner->cluster_wait(GPUSIM_CALLER);
 }

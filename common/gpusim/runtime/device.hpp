@@ -16,14 +16,15 @@ struct Index {
 /// __syncthreads(). @return the sum of all threads' `value`
 int sync_threads(int value = 0);
 
-/// kClusterArrive and kClusterWait are instructions that all lanes must execute that have not returned. From kMatrixLoad on:
-/// those that all lanes must execute at the same place in the program. Those of a warpgroup are issued warp by warp; a
-/// kWarpgroupWait may have to wait for the other warps.
+/// Those of a cluster are instructions that all lanes must execute that have not returned. From kMatrixLoad on: those that
+/// all lanes must execute at the same place in the program. Those of a warpgroup are issued warp by warp; a kWarpgroupWait
+/// may have to wait for the other warps.
 enum class WarpOp : std::uint8_t {
   kSync,
   kShuffle,
   kVote,
   kClusterArrive,
+  kClusterArriveRelaxed,
   kClusterWait,
   kMatrixLoad,
   kMma,
@@ -88,7 +89,8 @@ void copy_wait(int pending);
 /// The number of this block in its cluster.
 int cluster_rank();
 /// The two halves of the cluster's barrier. All lanes of the warp that have not returned execute them together.
-void cluster_arrive();
+/// @param relaxed  releases nothing
+void cluster_arrive(bool relaxed);
 void cluster_wait();
 /// The address that a variable of shared memory has in the block with this rank.
 void* map_shared_rank(const void* shared, int rank);

@@ -11,7 +11,10 @@ namespace gpusim::ptx {
 GPUSIM_INLINE int cluster_ctarank() { return device::cluster_rank(); }
 
 /// barrier.cluster.arrive.release.aligned
-GPUSIM_INLINE void barrier_cluster_arrive() { device::cluster_arrive(); }
+GPUSIM_INLINE void barrier_cluster_arrive() { device::cluster_arrive(false); }
+
+/// barrier.cluster.arrive.relaxed.aligned
+GPUSIM_INLINE void barrier_cluster_arrive_relaxed() { device::cluster_arrive(true); }
 
 /// barrier.cluster.wait.acquire.aligned
 GPUSIM_INLINE void barrier_cluster_wait() { device::cluster_wait(); }
