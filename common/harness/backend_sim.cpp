@@ -68,6 +68,7 @@ Observation take_observation() {
                     .votes = report.ops.votes,
                     .bulk_loads = report.ops.bulk_loads,
                     .bulk_stores = report.ops.bulk_stores,
+                    .bulk_load_bytes = report.ops.bulk_load_bytes,
                     .mbarrier_waits = report.ops.mbarrier_waits,
                     .mbarrier_arrivals = report.ops.mbarrier_arrivals,
                     .named_barriers = report.ops.named_barriers,

@@ -338,6 +338,7 @@ Json to_json(const VariantResult& result) {
                    {"votes", counted.votes},
                    {"bulk_loads", counted.bulk_loads},
                    {"bulk_stores", counted.bulk_stores},
+                   {"bulk_load_bytes", counted.bulk_load_bytes},
                    {"mbarrier_waits", counted.mbarrier_waits},
                    {"mbarrier_arrivals", counted.mbarrier_arrivals},
                    {"named_barriers", counted.named_barriers},

@@ -38,9 +38,9 @@ struct Counters {
   /// of 16 x 8 x 16.
   std::int64_t mma = 0, wgmma = 0, mma_units = 0;
   std::int64_t barriers = 0, shuffles = 0, votes = 0;
-  /// Copies by the copy engine; instructions of warps that wait for an mbarrier, that arrive at one, and that come to a
+  /// Copies by the copy engine, and the bytes that land in shared memory, zeros included; instructions of warps that wait for an mbarrier, that arrive at one, and that come to a
   /// named barrier.
-  std::int64_t bulk_loads = 0, bulk_stores = 0;
+  std::int64_t bulk_loads = 0, bulk_stores = 0, bulk_load_bytes = 0;
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.

@@ -224,7 +224,15 @@ std::int64_t all_products(const Shape& shape, const Tiles& tile) {
   return sum;
 }
 
-TEST_F(Hopper, CountsTheProductsOfItsTiles) {
+/// The copy engine brings whole tiles: rows past the end are zeros.
+std::int64_t landed_bytes(const Shape& shape, const Tiles& tile) {
+  std::int64_t rows = 0;
+  for (std::int64_t first = 0; first < shape.seq_q; first += tile.Br)
+    rows += tile.Br + 2 * key_tiles(shape, tile, first, tile.Br) * tile.Bc;
+  return shape.batch * shape.heads * rows * tile.head_dim * 2;
+}
+
+TEST_F(Hopper, CountsTheProductsAndCopiesOfItsTiles) {
   for (const Tiles& tile : kTiles) {
     for (const auto& [queries, keys, causal] :
          {std::tuple{130, 200, false}, {70, 333, true}, {200, 200, true}}) {
@@ -238,8 +246,10 @@ TEST_F(Hopper, CountsTheProductsOfItsTiles) {
                         .dtype = DType::kBFloat16};
       const VariantResult result = run_on(tile.variant, shape);
       ASSERT_EQ(result.complaint(), "") << tile.variant << tile.head_dim;
-      if (!result.counted) GTEST_SKIP() << "products are counted on the simulator";
+      if (!result.counted) GTEST_SKIP() << "products and copies are counted on the simulator";
       EXPECT_EQ(result.counted->mma_units, all_products(shape, tile))
+          << tile.variant << tile.head_dim << causal;
+      EXPECT_EQ(result.counted->bulk_load_bytes, landed_bytes(shape, tile))
           << tile.variant << tile.head_dim << causal;
     }
   }

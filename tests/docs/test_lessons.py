@@ -631,6 +631,22 @@ class AttentionResults(InATree):
         self.assertIn("H, `--heads 2 --causal`:", text)
         self.assertIn("| `mine` | 4,000 | 4,001 | 20 | 20 | 10 | 10 |", text)
 
+    def test_copies(self):
+        run = {"chapter": "09_y", "variant": "mine", "heads": 2, "mma": 0}
+        run |= {"landed_sectors": 4000, "l2_read_sectors": 3500, "wgmma": 8}
+        run |= {"l2_write_sectors": 20, "l2_atomic_sectors": 4}
+        run["measured"] = run | {"l2_read_sectors": 2800}
+        self.write("docs/results/c.json", json.dumps({"device": "H", "sectors": [run]}))
+        text = self.fill("results: c.json copies 09_y 1")
+        self.assertIn("H, `--heads 2`:", text)
+        self.assertIn("| `mine` | 4,000 | 4,000 | 20 | 20 | 4 | 4 | 8 | 8 |", text)
+        self.refuse("results: c.json copies 09_y 2", "no problem 2 of 09_y")
+        text = self.fill("results: c.json agreement")
+        shown = (
+            "| 4,000 = | 3,500 / 2,800 (-20.0%) | 20 = | 4 = | 8 = | - | - | - | - |"
+        )
+        self.assertIn(f"| 09 `mine` {shown}", text)
+
     def test_what_it_refuses(self):
         self.refuse(
             "results: gpu.json tflops q", "no timings of a chapter in the plan q"
@@ -744,9 +760,38 @@ class Summaries(InATree):
         data = {"device": "H", "rows": rows, "fits": [fit]}
         self.write("docs/results/s.json", json.dumps(data))
         text = self.fill("results: s.json scaling")
+        self.assertIn("| $d$ = 64, $N$ | k, ms | MiB |\n", text)
         self.assertIn("| 512 | 0.0125 | 1.0 |\n", text)
         self.assertIn("| 1,024 | does not fit | does not fit |\n", text)
         self.assertIn("| exponent | 2.00 | 1.00 |", text)
+        rows.append(row | {"head_dim": 128, "kernel": "other"})
+        data |= {
+            "rows": rows,
+            "fits": [fit, fit | {"head_dim": 128, "kernel": "other"}],
+        }
+        self.write("docs/results/s.json", json.dumps(data))
+        text = self.fill("results: s.json scaling")
+        self.assertIn("\n\n| $d$ = 128, $N$ | other, ms | MiB |\n", text)
+
+    def test_profile(self):
+        seen = {"landed_sectors": 100, "l2_write_sectors": 10, "time_ns": 1234567}
+        seen |= {"dram_read_bytes": 2.5e6, "tensor_active_percent": 88.88}
+        variant = {"name": "mine", "predicted_bytes": 3528, "measured": seen}
+        data = {"device": "H", "options": ["--heads", "2"], "variants": [variant]}
+        self.write("docs/results/s.json", json.dumps(data))
+        text = self.fill("results: s.json profile")
+        self.assertIn("H, `--heads 2`:", text)
+        self.assertIn("| `mine` | 3,528 | 3,520 | 2.5 | 88.9 % | 1,235 |", text)
+
+    def test_hazards(self):
+        errors = {"memcheck": 0, "racecheck": 1234}
+        kernel = {"kernel": "a", "right": False, "what": "reads `x` early"}
+        late = kernel | {"right": True, "errors": errors | {"memcheck": None}}
+        data = {"device": "H", "hazards": [kernel | {"errors": errors}, late]}
+        self.write("docs/results/s.json", json.dumps(data))
+        text = self.fill("results: s.json hazards")
+        self.assertIn("| Reads `x` early | **wrong** | 0 | 1,234 |\n", text)
+        self.assertIn("| Reads `x` early | right | did not end | 1,234 |", text)
 
     def test_sanitizer(self):
         runs = [

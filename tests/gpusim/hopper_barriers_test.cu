@@ -108,6 +108,7 @@ TEST(Ring, Right) {
   EXPECT_TRUE(is_clean(report));
   EXPECT_EQ(report.tensors.at("in").read_bytes, kTiles * kTile * 4);
   EXPECT_EQ(report.ops.bulk_loads, kTiles);
+  EXPECT_EQ(report.ops.bulk_load_bytes, kTiles * kTile * 4);
   EXPECT_EQ(report.ops.mbarrier_waits, 3 * kTiles);
   EXPECT_EQ(report.ops.mbarrier_arrivals, 3 * kTiles);
 }

@@ -33,6 +33,7 @@ VariantResult counted(const std::string& name) {
   counters.mma_units = 259;
   counters.bulk_loads = 5;
   counters.bulk_stores = 6;
+  counters.bulk_load_bytes = 4096;
   counters.mbarrier_waits = 7;
   counters.mbarrier_arrivals = 8;
   counters.named_barriers = 9;
@@ -282,6 +283,7 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
       "shared": {"bytes_per_block": 1024, "load_wavefronts": 987654321, "load_wavefronts_ideal": 1,
                  "store_wavefronts": 5, "store_wavefronts_ideal": 2},
       "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "bulk_loads": 5, "bulk_stores": 6,
+        "bulk_load_bytes": 4096,
         "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));

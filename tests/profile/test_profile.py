@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from tools.profile import columns, ncu, sectors, softmax_results
+from tools.profile import columns, hopper_results, ncu, sectors, softmax_results
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 100
@@ -293,6 +293,28 @@ class TableTest(ProfileTest):
     def test_constants_moved_are_no_mma(self):
         self.assertEqual(self.combined({"mma": 70, "hfma2": 6}), {"mma": 64})
 
+    def test_products_of_warpgroups_are_no_mma(self):
+        seen = self.combined({"mma": 70, "hfma2": 6, "wgmma": 60})
+        self.assertEqual(seen, {"mma": 4, "wgmma": 60})
+
+    def test_atomics_with_and_without_a_result_count(self):
+        self.assertEqual(
+            self.combined({"atomic_sectors": 5, "atom_sectors": 2}),
+            {"atomic_sectors": 7},
+        )
+
+    def test_what_the_copy_engine_moves_is_at_the_l1_as_well(self):
+        self.fake["launches"]["online"] = [
+            launch(
+                read_sectors=30,
+                write_sectors=15,
+                landed_sectors=50,
+                copied_out_sectors=5,
+            )
+        ]
+        done = self.profile("--variant", "online")
+        self.assertEqual(self.row(done, "online")[1:3], ["3.20kB", "3.20kB"])
+
     def test_every_way_into_shared_memory_and_out_of_it_counts(self):
         one = {"shared_load_wavefronts": 5, "ldmatrix_wavefronts": 40}
         one |= {"shared_store_wavefronts": 3, "cp_async_wavefronts": 20}
@@ -533,6 +555,57 @@ class SoftmaxTest(unittest.TestCase):
         message = "02_online_softmax/online on 3 x 5: launch failed"
         with self.assertRaisesRegex(SystemExit, message):
             self.time(failure="launch failed")
+
+
+class HopperTest(unittest.TestCase):
+    """Chapter 09, whose copies are counted elsewhere."""
+
+    def rows(self, name: str, key: str) -> list[dict]:
+        return json.loads((sectors.RESULTS / name).read_text())[key]
+
+    def test_what_was_measured_is_what_the_simulator_counts(self):
+        compared = self.rows("hopper_h200.json", "sectors")
+        counted = self.rows("hopper_simulator.json", "runs")
+        for row, expected in zip(compared, counted, strict=True):
+            seen = row.pop("measured")
+            self.assertEqual(row, expected)
+            for name in hopper_results.EQUAL:
+                self.assertEqual(seen[name], row[name], (name, row))
+
+    def test_of_whole_tiles_all_bytes_land_that_the_formula_predicts(self):
+        whole = [
+            row
+            for row in self.rows("hopper_simulator.json", "runs")
+            if row["seq_q"] == row["seq_k"] == 256
+            and row["variant"] in ("tma", "wgmma")
+        ]
+        self.assertEqual([row["variant"] for row in whole], ["tma", "wgmma"])
+        for row in whole:
+            self.assertEqual(row["landed_sectors"], row["l2_read_sectors"])
+
+    def test_on_a_problem_that_fills_the_gpu_the_formula_is_what_was_measured(self):
+        variants = self.rows("hopper_profile_h200.json", "variants")
+        self.assertEqual(len(variants), 8)
+        for variant in variants:
+            seen = variant["measured"]
+            bytes_seen = ncu.SECTOR_BYTES * (
+                seen["landed_sectors"] + seen["l2_write_sectors"]
+            )
+            bytes_seen += 8 * seen["l2_atomic_sectors"]  # read, and written
+            bytes_seen += 4 * seen["read_requests"]  # of marks
+            self.assertEqual(bytes_seen, variant["predicted_bytes"], variant["name"])
+
+    def test_a_difference_is_found(self):
+        row = dict.fromkeys(hopper_results.EQUAL, 100)
+        row["measured"] = dict(row) | {"landed_sectors": 103}
+        found = hopper_results.differences([row])
+        self.assertAlmostEqual(found["landed_sectors"], 0.03)
+        self.assertEqual(found["wgmma"], 0)
+
+    def test_counts_of_the_l2_have_the_names_of_its_metrics(self):
+        renamed = hopper_results.of_l2({"read_sectors": 5, "mma": 3, "variant": "a"})
+        self.assertEqual(renamed, {"l2_read_sectors": 5, "mma": 3, "variant": "a"})
+        self.assertLessEqual(set(hopper_results.NAMES), ncu.METRICS.keys())
 
 
 class ChaptersTest(unittest.TestCase):

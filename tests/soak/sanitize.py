@@ -1,10 +1,11 @@
 """Runs the tests of every chapter and random problems under compute-sanitizer's four tools. Needs a GPU.
 
-    sanitize.py [--problems N] [--seed S] [--build DIR] [--jobs J] [--json FILE]
+    sanitize.py [--problems N] [--seed S] [--chapters NN,..] [--build DIR] [--jobs J] [--json FILE]
 
 Each chapter's whole GoogleTest program runs under each tool; chapters 05, 07, 08 and 09 also run problems of
-soak.cpp.
-Exit status: 1 a tool reports something or a test fails, 2 something is not built, 3 there is no compute-sanitizer.
+soak.cpp. With chapter 09, the tools also examine the kernels of hazards.cu, which are right or wrong on purpose.
+Exit status: 1 a tool reports something in a chapter or a test fails, 2 something is not built, 3 there is no
+compute-sanitizer.
 """
 
 from __future__ import annotations
@@ -22,12 +23,43 @@ from pathlib import Path
 
 from tools.bench import machine
 
+from .soak import CHAPTERS as SOAKED
+from .soak import chosen
+
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
 SUMMARY = re.compile(r"=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)")
 PASSED = re.compile(r"\[  PASSED  \] (\d+) tests?")
-SOAKED = ["05_loop_swapped_v2", "07_multi_stage", "08_backward", "09_hopper"]
+HAZARDS_OF = "09_hopper"  # the chapter whose means tests/soak/hazards.cu uses
 CHAPTERS = [folder.name for folder in sorted(ROOT.glob("chapters/[0-9][0-9]_*"))]
+
+
+def errors_in(output: str) -> int | None:
+    """What a tool counts at the end of its output. None: it did not finish."""
+    found = SUMMARY.search(output)
+    return int(found[1]) if found else None
+
+
+def listed(program: Path) -> list[dict]:
+    """The kernels of hazards.cu."""
+    done = subprocess.run(
+        [program, "--list"], check=True, capture_output=True, text=True
+    )
+    lines = [text.split(" ", 2) for text in done.stdout.splitlines()]
+    return [
+        {"kernel": name, "right": verdict == "right", "what": what}
+        for name, verdict, what in lines
+    ]
+
+
+def errors_of(sanitizer: str, program: Path, kernel: dict) -> dict:
+    """A kernel of hazards.cu with what each tool says about it."""
+    errors = {}
+    for tool in TOOLS:
+        command = [sanitizer, "--tool", tool, str(program), kernel["kernel"]]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        errors[tool] = errors_in(done.stdout)
+    return kernel | {"errors": errors}
 
 
 def examine(sanitizer: str, program: Path, words: list[str], tool: str) -> dict:
@@ -35,8 +67,7 @@ def examine(sanitizer: str, program: Path, words: list[str], tool: str) -> dict:
     begin = time.monotonic()
     command = [sanitizer, "--tool", tool, "--print-limit", "3", str(program), *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
-    found, passed = SUMMARY.search(done.stdout), PASSED.search(done.stdout)
-    errors = int(found[1]) if found else None  # None: the tool did not finish
+    passed, errors = PASSED.search(done.stdout), errors_in(done.stdout)
     run = {"program": program.name, "tool": tool, "errors": errors}
     if program.name.startswith("soak"):
         run["problems"] = int(words[1])
@@ -47,23 +78,40 @@ def examine(sanitizer: str, program: Path, words: list[str], tool: str) -> dict:
     return run if run["clean"] else run | {"output": done.stdout + done.stderr}
 
 
+def told(errors: int | None) -> str:
+    return "did not run" if errors is None else f"{errors} errors"
+
+
+def line_of_kernel(kernel: dict) -> str:
+    """What the tools say about a kernel of hazards.cu, for a terminal."""
+    verdict = "right" if kernel["right"] else "wrong"
+    found = [f"{tool} {told(errors)}" for tool, errors in kernel["errors"].items()]
+    return f"{kernel['kernel']:24} {verdict}: {', '.join(found)}"
+
+
 def line(run: dict) -> str:
     """A run, for a terminal."""
     covered = (
         f"{run['tests']} tests" if "tests" in run else f"{run['problems']} problems"
     )
-    told = "did not run" if run["errors"] is None else f"{run['errors']} errors"
-    return f"{run['program']:28} {run['tool']:10} {told:9} {covered:12} {run['seconds']:5.0f} s"
+    errors = told(run["errors"])
+    return f"{run['program']:28} {run['tool']:10} {errors:9} {covered:12} {run['seconds']:5.0f} s"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--problems", type=int, default=40, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
+    parser.add_argument("--chapters", metavar="NN,..", help="default: all of them")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "cuda")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
+    try:
+        chapters = chosen(options.chapters, CHAPTERS)
+    except ValueError as error:
+        print(f"sanitize: {error}", file=sys.stderr)
+        return 2
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         print(
@@ -73,9 +121,14 @@ def main() -> int:
         return 3
     random = ["--problems", str(options.problems), "--seed", str(options.seed)]
     random += ["--longest", "150"]
-    programs = [(f"test_ch{chapter}", ["--gtest_brief=1"]) for chapter in CHAPTERS]
-    programs += [(f"soak_ch{chapter}", random) for chapter in SOAKED]
-    for name, _ in programs:
+    programs = [(f"test_ch{chapter}", ["--gtest_brief=1"]) for chapter in chapters]
+    programs += [
+        (f"soak_ch{folder}", random) for folder in SOAKED if folder in chapters
+    ]
+    small = options.build / "bin" / "hazards"
+    names = [name for name, _ in programs]
+    names += [small.name] if HAZARDS_OF in chapters else []
+    for name in names:
         if not (options.build / "bin" / name).exists():
             print(
                 f"sanitize: there is no {name}: cmake --workflow --preset cuda",
@@ -90,6 +143,10 @@ def main() -> int:
     # The longest runs start first.
     every = [(*entry, tool) for entry in reversed(programs) for tool in TOOLS]
     with ThreadPoolExecutor(options.jobs) as pool:
+        kernels = listed(small) if small.name in names else []
+        kernels = list(pool.map(lambda k: errors_of(sanitizer, small, k), kernels))
+        for kernel in kernels:
+            print(line_of_kernel(kernel), flush=True)
         results = []
         for result in pool.map(run, every):
             output = result.pop("output", "")
@@ -99,6 +156,7 @@ def main() -> int:
     print(f"{clean} of {len(results)} runs are clean")
     if options.json:
         data = {"device": machine.gpu().get("name"), "runs": results}
+        data |= {"hazards": kernels} if kernels else {}
         partial = options.json.with_suffix(".partial")
         partial.write_text(json.dumps(data, indent=1) + "\n")
         partial.replace(options.json)

@@ -1,6 +1,6 @@
 """Runs random problems for chapters 05, 07, 08 and 09, as many for each, at the same time.
 
-    soak.py [--problems N] [--seed S] [--build DIR] [--json FILE]
+    soak.py [--problems N] [--seed S] [--chapters NN,..] [--build DIR] [--json FILE]
 
 Every problem is checked against float64; see soak.cpp. A chapter whose kernels need another GPU is left out, in one line.
 Exit status: that of the worst chapter.
@@ -20,6 +20,17 @@ CHAPTERS = ["05_loop_swapped_v2", "07_multi_stage", "08_backward", "09_hopper"]
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def chosen(numbers: str | None, folders: list[str]) -> list[str]:
+    """The folders of the chapters "05,09"; all of them without numbers. @throws ValueError"""
+    if numbers is None:
+        return folders
+    asked = numbers.split(",")
+    known = [folder[:2] for folder in folders]
+    if unknown := [number for number in asked if number not in known]:
+        raise ValueError(f"--chapters {unknown[0]}: must be of {','.join(known)}")
+    return [folder for folder in folders if folder[:2] in asked]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--problems", type=int, default=10_000, metavar="N")
@@ -27,15 +38,21 @@ def main() -> int:
     parser.add_argument(
         "--build", type=Path, default=ROOT / "build" / "cuda", metavar="DIR"
     )
+    parser.add_argument("--chapters", metavar="NN,..", help="default: all of them")
     parser.add_argument("--json", type=Path, metavar="FILE", help="what was covered")
     options = parser.parse_args()
-    if options.problems < len(CHAPTERS):
+    try:
+        chapters = chosen(options.chapters, CHAPTERS)
+    except ValueError as error:
+        print(f"soak: {error}", file=sys.stderr)
+        return 2
+    if options.problems < len(chapters):
         print(
-            f"soak: --problems {options.problems}: must be {len(CHAPTERS)} or more",
+            f"soak: --problems {options.problems}: must be {len(chapters)} or more",
             file=sys.stderr,
         )
         return 2
-    programs = [options.build / "bin" / f"soak_ch{chapter}" for chapter in CHAPTERS]
+    programs = [options.build / "bin" / f"soak_ch{chapter}" for chapter in chapters]
     if missing := [program for program in programs if not program.exists()]:
         preset = options.build.name
         print(
@@ -44,11 +61,11 @@ def main() -> int:
         )
         return 2
     shares = [
-        (options.problems + rest) // len(CHAPTERS) for rest in range(len(CHAPTERS))
+        (options.problems + rest) // len(chapters) for rest in range(len(chapters))
     ]
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / f"{chapter}.json" for chapter in CHAPTERS]
+        files = [Path(folder) / f"{chapter}.json" for chapter in chapters]
         words = ["--seed", str(options.seed)]
         runs = [
             subprocess.Popen(

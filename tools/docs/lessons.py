@@ -51,12 +51,14 @@ KIND and ARGUMENTS are one of
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
+    results: FILE copies CHAPTER N
     results: FILE agreement
     results: FILE standing [sustained]
     results: FILE[+FILE..] chapters
     results: FILE passes FORWARD BACKWARD PEER
         the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts of the
-        simulator and of Nsight Compute for a chapter's variants on the N-th of its problems, or for all variants on all
+        simulator and of Nsight Compute for a chapter's variants on the N-th of its problems (`copies`: of what the copy
+        engine brings, from a file of tools/profile/hopper_results.py), or for all variants on all
         problems; geometric means of the speed relative to each peer, for the last variants or for one per chapter; or
         both passes together
     results: FILE scaling
@@ -64,7 +66,10 @@ KIND and ARGUMENTS are one of
     results: FILE soak
         the coverage of the random problems of tests/soak/soak.py
     results: FILE sanitizer
-        the findings of tests/soak/sanitize.py
+    results: FILE profile
+        the profile of chapter 09 that `./learn profile 09 --large --json FILE` writes
+    results: FILE hazards
+        the findings of tests/soak/sanitize.py in the chapters, and in the kernels of hazards.cu
 
 It also checks the relative links and images of the files, and that a lesson prints no line of a solution outside of
 folds.
@@ -607,10 +612,15 @@ RESULTS = {
     r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"sanitizer": measured.sanitizer,
+    r"hazards": measured.hazards,
+    r"profile": measured.profile,
     r"passes (\w+) (\w+) (.+)": lambda data, forward, backward, peer: measured.passes(
         data, (forward, backward), peer
     ),
     r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
+        data, chapter, int(number)
+    ),
+    r"copies (\w+) (\d+)": lambda data, chapter, number: measured.copies(
         data, chapter, int(number)
     ),
 }
@@ -624,8 +634,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             break
     else:
         raise BlockError(
-            "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, scaling, agreement,"
-            " standing, chapters, passes, soak and sanitizer: see the top of tools/docs/lessons.py"
+            "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, scaling,"
+            " agreement, standing, chapters, passes, soak, sanitizer, hazards and profile: see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"
     try:

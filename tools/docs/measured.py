@@ -231,8 +231,8 @@ def choices(data: dict) -> str:
     return on_device(data, header, rows)
 
 
-def counters(data: dict, chapter: str, number: int) -> str:
-    """Counts of the simulator and of Nsight Compute for a chapter's variants, on one of its problems."""
+def _problem(data: dict, chapter: str, number: int) -> tuple[str, list[dict]]:
+    """The options of one of the problems that a chapter's variants were counted on, and their runs."""
     names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
     problems: dict[tuple, list[dict]] = {}
     for run in data["sectors"]:
@@ -247,26 +247,56 @@ def counters(data: dict, chapter: str, number: int) -> str:
         for name, value in problem
         if value is not False
     )
+    return options, runs
+
+
+def _pair(run: dict, *keys: str) -> list[str]:
+    """A count of the simulator and of Nsight Compute."""
+    return [
+        f"{sum(run[key] for key in keys):,}",
+        f"{sum(run['measured'].get(key, 0) for key in keys):,}",
+    ]
+
+
+def copies(data: dict, chapter: str, number: int) -> str:
+    """What the copy engine brings and what reaches the L2, as counters() for other chapters."""
+    columns = {
+        "sectors landed": "landed_sectors",
+        "stored": "l2_write_sectors",
+        "atomic": "l2_atomic_sectors",
+        "`wgmma` of warps": "wgmma",
+    }
+    options, runs = _problem(data, chapter, number)
+    header = [""]
+    for title in columns:
+        header += [f"{title}, simulator", "ncu"]
+    rows = [
+        [
+            f"`{run['variant']}`",
+            *(cell for key in columns.values() for cell in _pair(run, key)),
+        ]
+        for run in runs
+    ]
+    return f"{data['device']}, `{options}`:\n\n" + table(header, rows)
+
+
+def counters(data: dict, chapter: str, number: int) -> str:
+    """Counts of the simulator and of Nsight Compute for a chapter's variants, on one of its problems."""
+    options, runs = _problem(data, chapter, number)
     with_mma = any(run["mma"] for run in runs)
     with_shared = any(run["shared_load_wavefronts"] for run in runs)
     with_atomics = any(run.get("atomic_sectors") for run in runs)
 
-    def pair(run: dict, *keys: str) -> list[str]:
-        return [
-            f"{sum(run[key] for key in keys):,}",
-            f"{sum(run['measured'].get(key, 0) for key in keys):,}",
-        ]
-
     rows = []
     for run in runs:
         row = [f"`{run['variant']}`"]
-        row += pair(run, "read_sectors") + pair(run, "write_sectors")
+        row += _pair(run, "read_sectors") + _pair(run, "write_sectors")
         if with_atomics:
-            row += pair(run, "atomic_sectors")
+            row += _pair(run, "atomic_sectors")
         if with_shared:
-            row += pair(run, "shared_load_wavefronts", "shared_store_wavefronts")
+            row += _pair(run, "shared_load_wavefronts", "shared_store_wavefronts")
         if with_mma:
-            row += pair(run, "mma")
+            row += _pair(run, "mma")
         rows.append(row)
     header = ["", "load sectors, simulator", "ncu", "store sectors, simulator", "ncu"]
     if with_atomics:
@@ -279,41 +309,52 @@ def counters(data: dict, chapter: str, number: int) -> str:
 
 
 def scaling(data: dict) -> str:
-    """Time and memory against the length, with two columns for each kernel and head dimension."""
-    kernels = list(
-        dict.fromkeys((row["head_dim"], row["kernel"]) for row in data["rows"])
-    )
+    """Time and memory against the length: a table for each head dimension, with two columns for each kernel."""
     by_place = {
         (row["head_dim"], row["kernel"], row["seq"]): row for row in data["rows"]
     }
+    fits = {(fit["head_dim"], fit["kernel"]): fit for fit in data["fits"]}
 
     def cells(row: dict | None) -> list[str]:
         if row is None or not row["fits"]:
             return ["does not fit" if row else "-"] * 2
         return [f"{row['median_ms']:.3g}", f"{row['bytes'] / 2**20:,.1f}"]
 
-    rows = []
-    for seq in sorted({row["seq"] for row in data["rows"]}):
-        row = [f"{seq:,}"]
-        for head_dim, kernel in kernels:
-            row += cells(by_place.get((head_dim, kernel, seq)))
-        rows.append(row)
-    fits = {(fit["head_dim"], fit["kernel"]): fit for fit in data["fits"]}
-    last = ["exponent"]
-    for kernel in kernels:
-        last += [f"{fits[kernel][what]:.2f}" for what in ("time", "memory")]
-    header = ["$N$"]
-    for head_dim, kernel in kernels:
-        header += [f"{kernel}, $d$ = {head_dim}, ms", "MiB"]
-    return on_device(data, header, [*rows, last])
+    tables = []
+    for head_dim in dict.fromkeys(row["head_dim"] for row in data["rows"]):
+        own = [row for row in data["rows"] if row["head_dim"] == head_dim]
+        kernels = list(dict.fromkeys(row["kernel"] for row in own))
+        header, last = [f"$d$ = {head_dim}, $N$"], ["exponent"]
+        for kernel in kernels:
+            header += [f"{kernel}, ms", "MiB"]
+            fit = fits[head_dim, kernel]
+            last += [f"{fit[what]:.2f}" for what in ("time", "memory")]
+        rows = []
+        for seq in sorted({row["seq"] for row in own}):
+            row = [f"{seq:,}"]
+            for kernel in kernels:
+                row += cells(by_place.get((head_dim, kernel, seq)))
+            rows.append(row)
+        tables.append(table(header, [*rows, last]))
+    return f"{data['device']}:\n\n" + "\n\n".join(tables)
 
 
 def agreement(data: dict) -> str:
     """The counters of the simulator and of Nsight Compute for every variant, over all problems, and their difference."""
-    columns = {
+    at_l1 = {
         "load sectors": ("read_sectors",),
         "store sectors": ("write_sectors",),
         "atomic sectors": ("atomic_sectors",),
+    }
+    of_copies = {
+        "sectors landed": ("landed_sectors",),
+        "read at the L2": ("l2_read_sectors",),
+        "stored": ("l2_write_sectors",),
+        "atomic": ("l2_atomic_sectors",),
+        "`wgmma` of warps": ("wgmma",),
+    }
+    hopper = any("l2_read_sectors" in run for run in data["sectors"])
+    columns = (of_copies if hopper else at_l1) | {
         "shared load wavefronts": ("shared_load_wavefronts",),
         "shared store wavefronts": ("shared_store_wavefronts",),
         "bank conflicts": ("bank_conflicts",),
@@ -545,3 +586,38 @@ def sanitizer(data: dict) -> str:
     return on_device(
         data, ["chapter", "run under each tool", *tools], [row for _, row in rows]
     )
+
+
+def profile(data: dict) -> str:
+    """A profile of a chapter with a copy engine, as written by `./learn profile NN --json FILE`."""
+    rows = []
+    for variant in data["variants"]:
+        seen = variant["measured"]
+        copied = 32 * (seen["landed_sectors"] + seen["l2_write_sectors"])
+        rows.append(
+            [
+                f"`{variant['name']}`",
+                f"{variant['predicted_bytes']:,}",
+                f"{copied:,}",
+                f"{seen['dram_read_bytes'] / 1e6:.1f}",
+                f"{seen['tensor_active_percent']:.1f} %",
+                f"{seen['time_ns'] / 1e3:,.0f}",
+            ]
+        )
+    header = ["", "bytes predicted", "landed and stored", "MB read from DRAM"]
+    header += ["tensor pipe busy", "us, ncu"]
+    options = " ".join(data["options"])
+    return f"{data['device']}, `{options}`:\n\n" + table(header, rows)
+
+
+def hazards(data: dict) -> str:
+    """What compute-sanitizer's tools find in the kernels of tests/soak/hazards.cu."""
+    kernels = data["hazards"]
+    tools = list(kernels[0]["errors"])
+    rows = []
+    for kernel in kernels:
+        found = [kernel["errors"][tool] for tool in tools]
+        told = ["did not end" if errors is None else f"{errors:,}" for errors in found]
+        what = kernel["what"][0].upper() + kernel["what"][1:]
+        rows.append([what, "right" if kernel["right"] else "**wrong**", *told])
+    return on_device(data, ["kernel", "is", *tools], rows)

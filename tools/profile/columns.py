@@ -103,6 +103,7 @@ GROUPS: dict[str, tuple[Column, ...]] = {
         *pair("mma", lambda c: (c or {}).get("mma")),
         *only_ncu("tensor", "pipe", "tensor_active_percent", percent),
     ),
+    "copies": pair("sectors landed", lambda c: (c or {}).get("landed_sectors")),
     "wgmma": (
         *pair("wgmma of warps", lambda c: (c or {}).get("wgmma")),
         *only_ncu("tensor", "pipe", "tensor_active_percent", percent),
@@ -121,6 +122,7 @@ GROUPS: dict[str, tuple[Column, ...]] = {
         }.items()
         for column in only_ncu(title, below, f"stalled_{reason}", ratio)
     ),
+    "stalled_wgmma": only_ncu("stalled:", "wgmma", "stalled_gmma", ratio),
     "time": only_ncu("time", "us, ncu", "time_ns", lambda us: f"{us:,.1f}", 1000),
 }
 STALLED = (

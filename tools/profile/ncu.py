@@ -25,38 +25,47 @@ STALLS = (
     "mio_throttle",
     "lg_throttle",
     "wait",
+    "gmma",  # for a product of a warpgroup
 )
 
 # Our name of each metric, and Nsight Compute's. Counts are summed over the launches of a variant; all other metrics are
 # averages weighted by time.
-METRICS = {
-    # Between the multiprocessors and the L1. cp.async is a load; an atomic whose result is unused is a `red`.
-    "read_sectors": _GLOBAL.format("sectors", "ld"),
-    "read_requests": _GLOBAL.format("requests", "ld"),
-    "write_sectors": _GLOBAL.format("sectors", "st"),
-    "write_requests": _GLOBAL.format("requests", "st"),
-    "atomic_sectors": _GLOBAL.format("sectors", "red"),
-    # Between the L1 and the L2.
-    "l2_read_sectors": _L2.format("read"),
-    "l2_write_sectors": _L2.format("write"),
-    "l2_atomic_sectors": _L2.format("red"),
-    "dram_read_bytes": "dram__bytes_read.sum",
-    "dram_write_bytes": "dram__bytes_write.sum",
-    # The wavefronts of the instructions themselves. The metrics l1tex__data_pipe_lsu_wavefronts_.. also count what waits
-    # for others, a few percent that vary from run to run, and leave cp.async out.
-    "shared_load_wavefronts": _SHARED.format("ld"),
-    "ldmatrix_wavefronts": _SHARED.format("ldsm"),
-    "shared_store_wavefronts": _SHARED.format("st"),
-    "cp_async_wavefronts": _SHARED.format("ldgsts"),
-    "shared_wavefronts": "memory_l1_wavefronts_shared",
-    "shared_wavefronts_ideal": "memory_l1_wavefronts_shared_ideal",
-    "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and moves of constants: hfma2
-    "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
-    "wgmma": "sm__inst_executed_pipe_tensor_op_gmma.sum",  # of warps; sm_90 only
-    "tensor_active_percent": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
-    "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "time_ns": "gpu__time_duration.sum",
-} | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
+METRICS = (
+    {
+        # Between the multiprocessors and the L1. cp.async is a load; an atomic whose result is unused is a `red`.
+        "read_sectors": _GLOBAL.format("sectors", "ld"),
+        "read_requests": _GLOBAL.format("requests", "ld"),
+        "write_sectors": _GLOBAL.format("sectors", "st"),
+        "write_requests": _GLOBAL.format("requests", "st"),
+        "atomic_sectors": _GLOBAL.format("sectors", "red"),
+        "atom_sectors": _GLOBAL.format("sectors", "atom"),  # whose result is used
+        # What the copy engine brings to shared memory and fetches from it. It does not use the pipe of loads and stores.
+        "landed_sectors": "l1tex__m_xbar2l1tex_read_sectors_pipe_tma.sum",
+        "copied_out_sectors": "l1tex__m_l1tex2xbar_write_sectors_pipe_tma.sum",
+        # Between the L1 and the L2.
+        "l2_read_sectors": _L2.format("read"),
+        "l2_write_sectors": _L2.format("write"),
+        "l2_atomic_sectors": _L2.format("red"),
+        "l2_atom_sectors": _L2.format("atom"),
+        "dram_read_bytes": "dram__bytes_read.sum",
+        "dram_write_bytes": "dram__bytes_write.sum",
+        # The wavefronts of the instructions themselves. The metrics l1tex__data_pipe_lsu_wavefronts_.. also count what waits
+        # for others, a few percent that vary from run to run, and leave cp.async out.
+        "shared_load_wavefronts": _SHARED.format("ld"),
+        "ldmatrix_wavefronts": _SHARED.format("ldsm"),
+        "shared_store_wavefronts": _SHARED.format("st"),
+        "cp_async_wavefronts": _SHARED.format("ldgsts"),
+        "shared_wavefronts": "memory_l1_wavefronts_shared",
+        "shared_wavefronts_ideal": "memory_l1_wavefronts_shared_ideal",
+        "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and wgmma, and moves of constants: hfma2
+        "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
+        "wgmma": "sm__inst_executed_pipe_tensor_op_gmma.sum",  # of warps; sm_90 only
+        "tensor_active_percent": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+        "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+        "time_ns": "gpu__time_duration.sum",
+    }
+    | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
+)
 
 # Counts that combine() derives from two others: the new name, a count, and a second one to add or subtract.
 JOINED = (
@@ -64,10 +73,13 @@ JOINED = (
     ("shared_store_wavefronts", "shared_store_wavefronts", +1, "cp_async_wavefronts"),
     ("bank_conflicts", "shared_wavefronts", -1, "shared_wavefronts_ideal"),
     ("mma", "mma", -1, "hfma2"),
+    ("atomic_sectors", "atomic_sectors", +1, "atom_sectors"),
+    ("l2_atomic_sectors", "l2_atomic_sectors", +1, "l2_atom_sectors"),
 )
 
 COUNT_OF_SOURCE = "memory_"  # the prefix of counts over all instructions of a kernel
-NOT_EVERYWHERE = {METRICS["l2_atomic_sectors"], METRICS["wgmma"]}
+OF_SM_90 = ("landed_sectors", "copied_out_sectors", "wgmma", "stalled_gmma")
+NOT_EVERYWHERE = {METRICS[name] for name in ("l2_atomic_sectors", *OF_SM_90)}
 
 HOW_TO_PERMIT = "no permission to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
 
@@ -212,6 +224,8 @@ def combine(launches: list[Launch], names: Iterable[str] = METRICS) -> dict:
     for name, count, sign, other in JOINED:
         if count in result and other in result:
             result[name] = result.pop(count) + sign * result.pop(other)
+    if "mma" in result and "wgmma" in result:
+        result["mma"] -= result["wgmma"]
     return result
 
 

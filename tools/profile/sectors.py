@@ -1,12 +1,12 @@
 """Compares the simulator's counts with Nsight Compute's, for lists of chapters and problems.
 
-Used by softmax_results.py and attention_results.py.
+Used by softmax_results.py, attention_results.py and hopper_results.py.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from . import ncu
@@ -21,6 +21,7 @@ NAMES = [
     "write_sectors",
     "write_requests",
     "atomic_sectors",
+    "atom_sectors",
     "shared_load_wavefronts",
     "shared_store_wavefronts",
     "ldmatrix_wavefronts",
@@ -112,6 +113,7 @@ def simulated(variant: dict) -> dict:
         "shared_load_wavefronts": shared["load_wavefronts"],
         "shared_store_wavefronts": shared["store_wavefronts"],
         "mma": variant["ops"]["mma"],
+        "landed_sectors": variant["ops"].get("bulk_load_bytes", 0) // ncu.SECTOR_BYTES,
         "wgmma": 4 * variant["ops"].get("wgmma", 0),  # of warps, as ncu counts them
     }
 
@@ -128,12 +130,14 @@ def as_options(problem: dict) -> list[str]:
     return options
 
 
-def profile(chapter: str, variants: list[str], problem: dict) -> list[dict]:
+def profile(
+    chapter: str, variants: list[str], problem: dict, names: Sequence[str] = NAMES
+) -> list[dict]:
     """Nsight Compute's measurements of each variant, summed over its kernels."""
     program = ROOT / "build" / "cuda" / "bin" / f"ch{chapter}"
     options = ["--variant", ",".join(variants), "--no-check", *as_options(problem)]
     try:
-        launches = ncu.run(program, options, NAMES)
+        launches = ncu.run(program, options, names)
     except ncu.NcuError as error:
         print(error, file=sys.stderr)
         sys.exit(3)
@@ -145,16 +149,18 @@ def profile(chapter: str, variants: list[str], problem: dict) -> list[dict]:
             sys.exit(f"{chapter}: {error}")
         launches = []  # they take different types
     if len(variants) > 1 and (not launches or len(launches) > len(variants)):
-        return [profile(chapter, [variant], problem)[0] for variant in variants]
+        return [profile(chapter, [variant], problem, names)[0] for variant in variants]
     if len(launches) < len(variants):
         print(f"{chapter}: {len(launches)} launches of {variants}", file=sys.stderr)
         sys.exit(1)
     if len(variants) == 1:
-        return [ncu.combine(launches, NAMES)]
-    return [ncu.combine([launch], NAMES) for launch in launches]
+        return [ncu.combine(launches, names)]
+    return [ncu.combine([launch], names) for launch in launches]
 
 
-def compare(counted: list[dict], keys: tuple[str, ...]) -> list[dict]:
+def compare(
+    counted: list[dict], keys: tuple[str, ...], names: Sequence[str] = NAMES
+) -> list[dict]:
     """Each counted row with its measurements: {..., "measured": {...}}. `keys` identify the problem."""
     groups: dict[tuple, list[dict]] = {}
     for row in counted:
@@ -162,7 +168,8 @@ def compare(counted: list[dict], keys: tuple[str, ...]) -> list[dict]:
         groups.setdefault((row["chapter"], problem), []).append(row)
     compared = []
     for (chapter, problem), rows in groups.items():
-        measured = profile(chapter, [row["variant"] for row in rows], dict(problem))
+        variants = [row["variant"] for row in rows]
+        measured = profile(chapter, variants, dict(problem), names)
         for row, seen in zip(rows, measured, strict=True):
             compared.append({**row, "measured": seen})
     return compared

@@ -58,7 +58,12 @@ def no_atomics(variant: Variant) -> int | None:
 
 
 def l1_sectors(variant: Variant) -> int | None:
-    return total_sectors(variant.measured, "", no_atomics(variant))
+    """What loads, stores and atomics request, and what the copy engine brings and fetches."""
+    requested = total_sectors(variant.measured, "", no_atomics(variant))
+    if requested is None:
+        return None
+    copied = ("landed_sectors", "copied_out_sectors")
+    return requested + sum(variant.measured.get(name, 0) for name in copied)
 
 
 def l2_sectors(variant: Variant) -> int | None:

@@ -135,6 +135,7 @@ void BlockRunner::count_copy(const BulkCopy& copy) {
 void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread,
                              const void* pc) {
   count_copy(*copy);
+  tally.ops.bulk_load_bytes += std::int64_t(copy->bytes);
   if (!barrier.fenced) {
     complain(thread, DefectKind::kMisuse, pc,
              {"the copy engine may not see that ", name_of(barrier.address, pc), " is initialised: no ",

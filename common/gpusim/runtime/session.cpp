@@ -103,6 +103,7 @@ void Session::absorb(Tally& tally) {
   report_.ops.mma_units += tally.ops.mma_units;
   report_.ops.bulk_loads += tally.ops.bulk_loads;
   report_.ops.bulk_stores += tally.ops.bulk_stores;
+  report_.ops.bulk_load_bytes += tally.ops.bulk_load_bytes;
   report_.ops.mbarrier_waits += tally.ops.mbarrier_waits;
   report_.ops.mbarrier_arrivals += tally.ops.mbarrier_arrivals;
   report_.ops.named_barriers += tally.ops.named_barriers;
