@@ -21,6 +21,7 @@ DEFAULT = (
     "07_multi_stage",
     "08_backward",
     "09_hopper",
+    "10_hopper_backward",
 )
 # Bytes of stack per architecture that are no failure: mma_pipelined with its large tiles at d = 128, which need more shared
 # memory than a GPU with sm_89 has, so that it never runs there.

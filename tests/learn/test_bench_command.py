@@ -279,6 +279,20 @@ class GridTest(unittest.TestCase):
             self.assertEqual((chapter, variants[0]), ("09_hopper", "final"))
             self.assertEqual("no_maximum" in variants, name != "d256")
 
+    def test_chapter_10_is_compared_with_cudnn_and_fa2_on_the_papers_grid(self):
+        expected = {(seq, c) for seq in plans.HOPPER_LENGTHS for c in (False, True)}
+        for head_dim in (64, 128, 256):
+            plan = plans.PLANS[f"hopper_backward_d{head_dim}"]
+            self.assertEqual({(p.seq, p.causal) for p in plan.points}, expected)
+            self.assertTrue(all(p.backward for p in plan.points))
+            self.assertLessEqual({"flash (FA2)", "cuDNN"}, set(plan.peers))
+            variants = dict(plan.ours)["10_hopper_backward"]
+            self.assertEqual(variants, ["final"] if head_dim == 256 else None)
+        grid = bench_program.plans_of(["10"])
+        self.assertEqual(
+            set(grid), {"backward_d64", "backward_d128", "hopper_backward_d256"}
+        )
+
     def test_sustained_rows_are_compared_like_the_others(self):
         rows = [
             {"chapter": chapter, "variant": "v", "rows": 1, "cols": 2, "mean_ms": ms}

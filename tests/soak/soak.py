@@ -1,4 +1,4 @@
-"""Runs random problems for chapters 05, 07, 08 and 09, as many for each, at the same time.
+"""Runs random problems for chapters 05 and 07 to 10, as many for each, at the same time.
 
     soak.py [--problems N] [--seed S] [--chapters NN,..] [--build DIR] [--json FILE]
 
@@ -16,7 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-CHAPTERS = ["05_loop_swapped_v2", "07_multi_stage", "08_backward", "09_hopper"]
+CHAPTERS = [
+    "05_loop_swapped_v2",
+    "07_multi_stage",
+    "08_backward",
+    "09_hopper",
+    "10_hopper_backward",
+]
 ROOT = Path(__file__).resolve().parents[2]
 
 
