@@ -176,13 +176,13 @@ void add(Traffic& to, const std::string& name, TensorTraffic more) {
   to.tensors[name].write_bytes += more.write_bytes;
 }
 
-/// Query tiles that the key tiles of a head visit.
+/// Query tiles that the key tiles of a head visit. @param padded  queries of a head
 template <class Tile>
-std::int64_t visits(const Shape& shape) {
+std::int64_t visits(const Shape& shape, std::int64_t padded) {
   std::int64_t count = 0;
   for (std::int64_t key = 0; key < shape.seq_k; key += Tile::Bc) {
     const std::int64_t first = shape.causal ? std::max<std::int64_t>(0, key - shape.seq_k + shape.seq_q) : 0;
-    count += tiles(shape.seq_q, Tile::Br) - first / Tile::Br;
+    count += padded / Tile::Br - first / Tile::Br;
   }
   return count;
 }
@@ -193,7 +193,8 @@ Traffic shared_traffic(const Shape& shape, std::int64_t padded) {
   const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
   const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k * row;
-  const std::int64_t visited = heads * visits<Tile>(shape) * Tile::Br;  // with rows past the last query
+  const std::int64_t visited =
+      heads * visits<Tile>(shape, padded) * Tile::Br;  // with rows past the last query
   const std::int64_t rows_read = heads * shape.queries_of_key_tiles(Tile::Br, Tile::Bc);
   Traffic traffic = forward::traffic(shape);
   add(traffic, "o", {.read_bytes = q * row});
@@ -213,7 +214,7 @@ Traffic fused_traffic(const Shape& shape) {
   const std::int64_t heads = shape.batch * shape.heads, row = shape.head_dim * kFloat;
   const std::int64_t padded = tiles(shape.seq_q, Tile::Br) * Tile::Br;
   Traffic traffic = shared_traffic<Tile>(shape, padded);
-  const std::int64_t added = heads * visits<Tile>(shape) * Tile::Br * row;
+  const std::int64_t added = heads * visits<Tile>(shape, padded) * Tile::Br * row;
   // convert_dq reads two rows at a time: r and r + 8 of 16.
   const std::int64_t converted =
       heads * (shape.seq_q / 16 * 16 + 2 * std::min<std::int64_t>(8, shape.seq_q % 16)) * row;

@@ -116,6 +116,25 @@ struct Consumer {
     if (walk.at_first() || threadIdx.x % 32 != 0) return;
     ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
   }
+  /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV while dS is: it
+  /// still is at the end.
+  __device__ __forceinline__ void p_and_ds(const QueryWalk<Tile>& walk) {
+    // EXERCISE 6: Issue dP, compute P, issue dV, compute dS. Wait for dP alone.
+    if (walk.masked(a, keys)) mask<Tile>(rS, a, walk.first_query(), keys.first_key + warp_key);
+    at.wait_full(s.do_ring);
+    ptx::wgmma_fence();
+    issue_scores<Tile>(rdP, v_rows, in_stage(first_do));
+    ptx::wgmma_commit();
+    probabilities<Tile>(rS, s.log2_sum[at.stage], factor);
+    pack_operand<Tile>(rP, rS);
+    ptx::wgmma_fence();
+    issue_key_gradient<Tile>(rdV, rP, in_stage(first_do_summed));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<1>(rdP);
+    score_gradients<Tile>(rdP, rS, s.delta[at.stage]);
+    pack_operand<Tile>(rdS, rdP);
+    // END 6
+  }
   /// At the bottom of a step: issues S^T of the next one. After the last step it multiplies keys by keys, and nobody uses the
   /// result: a branch here would make the compiler wait for every product.
   __device__ __forceinline__ void issue_next_scores(const QueryWalk<Tile>& walk) {

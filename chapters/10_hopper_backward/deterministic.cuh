@@ -43,19 +43,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     for (QueryWalk<Tile> walk(a, keys); !walk.done();) {
       ptx::wgmma_wait<0>(w.rS, w.rdK);
       w.release_q_before(walk);
-      if (walk.masked(a, keys)) mask<Tile>(w.rS, a, walk.first_query(), keys.first_key + w.warp_key);
-      w.at.wait_full(s.do_ring);
-      ptx::wgmma_fence();
-      issue_scores<Tile>(w.rdP, w.v_rows, w.in_stage(w.first_do));
-      ptx::wgmma_commit();
-      probabilities<Tile>(w.rS, s.log2_sum[w.at.stage], w.factor);
-      pack_operand<Tile>(w.rP, w.rS);
-      ptx::wgmma_fence();
-      issue_key_gradient<Tile>(w.rdV, w.rP, w.in_stage(w.first_do_summed));
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rdP);
-      score_gradients<Tile>(w.rdP, w.rS, s.delta[w.at.stage]);
-      pack_operand<Tile>(w.rdS, w.rdP);
+      w.p_and_ds(walk);
       ptx::wgmma_wait<0>(w.rdV);
       __syncwarp();  // all lanes have read log2_sum and delta
       w.at.leave(s.do_ring);

@@ -20,6 +20,7 @@ template <class Tile>
 __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename Tile::T>& a, int first_query,
                                      int first_key) {
   const int lane = threadIdx.x % 32;
+  // EXERCISE 3: Query i sees the first a.visible_keys(i) keys. Set the other scores to -INFINITY. Keys are rows.
 #pragma unroll
   for (int n = 0; n < Tile::Br / 8; ++n) {
 #pragma unroll
@@ -29,6 +30,7 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
       if (seen <= 8) rS[4 * n + 2 + odd] = -INFINITY;
     }
   }
+  // END 3
 }
 
 /// Overwrites S with P = 2^(factor * s - log2_sum). @param log2_sum  of the query tile
@@ -73,6 +75,7 @@ __device__ __forceinline__ void pack_operand(Operand<Tile>& to, const Scores<Til
 template <class Tile>
 __device__ __forceinline__ void store_ds(typename Tile::T* ds, const Operand<Tile>& rdS, int warp_key) {
   const int lane = threadIdx.x % 32;
+  // EXERCISE 4: Store each register, which is two queries of a key, at its place in the swizzled row of the key.
 #pragma unroll
   for (int step = 0; step < Tile::Br / 16; ++step) {
 #pragma unroll
@@ -82,6 +85,7 @@ __device__ __forceinline__ void store_ds(typename Tile::T* ds, const Operand<Til
       *reinterpret_cast<std::uint32_t*>(row + 8 * (n % 8 ^ lane / 4) + lane % 4 * 2) = rdS[step][i];
     }
   }
+  // END 4
 }
 
 }  // namespace fa::ch10

@@ -186,19 +186,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     for (QueryWalk<Tile> walk(a, keys); !walk.done();) {
       ptx::wgmma_wait<0>(w.rS, w.rdK);
       w.release_q_before(walk);
-      if (walk.masked(a, keys)) mask<Tile>(w.rS, a, walk.first_query(), keys.first_key + w.warp_key);
-      w.at.wait_full(s.do_ring);
-      ptx::wgmma_fence();
-      issue_scores<Tile>(w.rdP, w.v_rows, w.in_stage(w.first_do));
-      ptx::wgmma_commit();
-      probabilities<Tile>(w.rS, s.log2_sum[w.at.stage], w.factor);
-      pack_operand<Tile>(w.rP, w.rS);
-      ptx::wgmma_fence();
-      issue_key_gradient<Tile>(w.rdV, w.rP, w.in_stage(w.first_do_summed));
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rdP);
-      score_gradients<Tile>(w.rdP, w.rS, s.delta[w.at.stage]);
-      pack_operand<Tile>(w.rdS, w.rdP);
+      w.p_and_ds(walk);
       ds.wait_empty(s.ds_ring);
       store_ds<Tile>(s.ds[ds.stage], w.rdS, w.warp_key);
       ptx::fence_proxy_async();
@@ -252,19 +240,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     for (QueryWalk<Tile> walk(a, keys); !walk.done();) {
       ptx::wgmma_wait<0>(w.rS, w.rdK);
       w.release_q_before(walk);
-      if (walk.masked(a, keys)) mask<Tile>(w.rS, a, walk.first_query(), keys.first_key + w.warp_key);
-      w.at.wait_full(s.do_ring);
-      ptx::wgmma_fence();
-      issue_scores<Tile>(w.rdP, w.v_rows, w.in_stage(w.first_do));
-      ptx::wgmma_commit();
-      probabilities<Tile>(w.rS, s.log2_sum[w.at.stage], w.factor);
-      pack_operand<Tile>(w.rP, w.rS);
-      ptx::wgmma_fence();
-      issue_key_gradient<Tile>(w.rdV, w.rP, w.in_stage(w.first_do_summed));
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rdP);
-      score_gradients<Tile>(w.rdP, w.rS, s.delta[w.at.stage]);
-      pack_operand<Tile>(w.rdS, w.rdP);
+      w.p_and_ds(walk);
+      // EXERCISE 7: Hand dS over. Add to dK, multiply the dS before this one, and wait for that dQ alone.
       stored.wait_empty(s.ds_ring);
       store_ds<Tile>(s.ds[stored.stage], w.rdS, w.warp_key);
       ptx::fence_proxy_async();
@@ -280,6 +257,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_commit();
       ptx::wgmma_wait<1>(w.rdQ);
       multiplied.release(s.ds_ring);
+      // END 7
       if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, w.index);
       sums = w.sums(walk);
       walk.next();

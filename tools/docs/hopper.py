@@ -282,7 +282,7 @@ class Job:
 
     consumer: int
     name: str
-    unit: str  # "products" or "softmax"
+    unit: str  # "products", "softmax"
     left: float
     begin: float = -1.0
     end: float = -1.0
@@ -290,19 +290,19 @@ class Job:
 
 @dataclass
 class Machine:
-    """Two units that divide their time equally among the consumers with work for them. A consumer's products run in
+    """Units that divide their time equally among the consumers with work for them. A consumer's products run in
     order."""
 
     jobs: list[Job] = field(default_factory=list)
     now: float = 0.0
 
     def running(self) -> dict[str, list[Job]]:
-        found: dict[str, list[Job]] = {"products": [], "softmax": []}
+        found: dict[str, list[Job]] = {}
         seen = set()
         for job in self.jobs:
             if job.end < 0 and (job.consumer, job.unit) not in seen:
                 seen.add((job.consumer, job.unit))
-                found[job.unit].append(job)
+                found.setdefault(job.unit, []).append(job)
         return found
 
     def run_until_something_ends(self) -> None:

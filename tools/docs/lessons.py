@@ -40,8 +40,8 @@ KIND and ARGUMENTS are one of
         the simulator's report on a planted mistake, or these lines of it, counted from 1. It comes from
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
-        a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py or hopper.py, written to NAME.svg
-        next to the lesson. TEXT describes it in words
+        a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py or
+        hopper_backward.py, written to NAME.svg next to the lesson. TEXT describes it in words
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the format that
@@ -100,6 +100,7 @@ from . import (
     fragment_maps,
     fragments,
     hopper,
+    hopper_backward,
     measured,
     plots,
     runs,
@@ -112,6 +113,7 @@ DRAWINGS = (
     | plots.DRAWINGS
     | backward.DRAWINGS
     | hopper.DRAWINGS
+    | hopper_backward.DRAWINGS
 )
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
