@@ -21,6 +21,9 @@ struct KeyTiles {
   /// dQ of a query tile is divided into one part of 64 rows for each consumer.
   static constexpr int kDqCols = Br * kHeadDim / 64 / kConsumers;
   static constexpr int kQueryTile = Br * kHeadDim;  ///< elements
+  // Where the operands of the second part begin: 64 queries further on, or kDqCols columns.
+  static constexpr int kDsOfPart1 = Br == 128 ? Bc * 64 : 0;
+  static constexpr int kKeysOfPart1 = Br == 128 ? 0 : kDqCols / 64 * Bc * 64;
 };
 
 }  // namespace fa::ch10

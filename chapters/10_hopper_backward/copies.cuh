@@ -41,20 +41,33 @@ __device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows
   // END 1
 }
 
-/// The producer: K and V once, then Q and dO of every query tile as soon as there is room for them.
+/// K and V, once.
 template <class Tile>
-__device__ __forceinline__ void produce(const Backward<typename Tile::T>& a, const TensorMaps& maps,
-                                        KeyTileMemory<Tile>& s, const KeyTile& keys) {
+__device__ __forceinline__ void load_keys(const TensorMaps& maps, KeyTileMemory<Tile>& s, const KeyTile& keys) {
   ptx::mbarrier_arrive_expect_tx(&s.kv_full, sizeof s.k + sizeof s.v);
   load_panels<Tile::Bc, Tile::kHeadDim>(s.k, maps.k, s.kv_full, keys.first_key, keys.kv_head);
   load_panels<Tile::Bc, Tile::kHeadDim>(s.v, maps.v, s.kv_full, keys.first_key, keys.kv_head);
+}
+
+/// Q and dO of a query tile, as soon as there is room for them.
+template <class Tile>
+__device__ __forceinline__ void load_query_tile(const Backward<typename Tile::T>& a, const TensorMaps& maps,
+                                                KeyTileMemory<Tile>& s, const Place<Tile::kStages>& at,
+                                                const QueryWalk<Tile>& walk) {
+  at.wait_empty(s.q_ring);
+  load_queries<Tile>(s.q[at.stage], s.log2_sum[at.stage], maps.q, a.log2_sum, s.q_ring.full[at.stage], walk);
+  at.wait_empty(s.do_ring);
+  load_queries<Tile>(s.d_o[at.stage], s.delta[at.stage], maps.d_o, a.delta, s.do_ring.full[at.stage], walk);
+}
+
+/// The producer: one thread.
+template <class Tile>
+__device__ __forceinline__ void produce(const Backward<typename Tile::T>& a, const TensorMaps& maps,
+                                        KeyTileMemory<Tile>& s, const KeyTile& keys) {
+  load_keys<Tile>(maps, s, keys);
   Place<Tile::kStages> at{};
   for (QueryWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
-    at.wait_empty(s.q_ring);
-    load_queries<Tile>(s.q[at.stage], s.log2_sum[at.stage], maps.q, a.log2_sum, s.q_ring.full[at.stage],
-                       walk);
-    at.wait_empty(s.do_ring);
-    load_queries<Tile>(s.d_o[at.stage], s.delta[at.stage], maps.d_o, a.delta, s.do_ring.full[at.stage], walk);
+    load_query_tile<Tile>(a, maps, s, at, walk);
     at.advance();
   }
 }

@@ -47,11 +47,11 @@ struct OpCounters {
   std::int64_t mma_units = 0;
   /// Copies that the copy engine makes: boxes of tensors, and runs of contiguous bytes.
   std::int64_t bulk_loads = 0, bulk_stores = 0;
-  std::int64_t bulk_load_bytes =
-      0;  ///< that land in shared memory: whole boxes, zeros outside the tensor included
+  std::int64_t bulk_load_bytes = 0;  ///< that land in shared memory: whole boxes, zeros included
   /// Instructions of warps, in the way of `barriers`. A named barrier counts for those that wait there and those that
   /// only arrive.
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
+  std::int64_t votes_beside_products = 0;  ///< of the votes, those of warps with a wgmma in flight
   /// Groups of asynchronous copies, once per warp, that have been waited for too early: their threads have executed another
   /// wait that covers them before anything of them was read for the first time.
   std::int64_t over_waited = 0;

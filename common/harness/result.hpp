@@ -38,10 +38,11 @@ struct Counters {
   /// of 16 x 8 x 16.
   std::int64_t mma = 0, wgmma = 0, mma_units = 0;
   std::int64_t barriers = 0, shuffles = 0, votes = 0;
-  /// Copies by the copy engine, and the bytes that land in shared memory, zeros included; instructions of warps that wait for an mbarrier, that arrive at one, and that come to a
-  /// named barrier.
+  /// Copies by the copy engine, and the bytes that land in shared memory, zeros included; instructions of warps that wait
+  /// for an mbarrier, that arrive at one, and that come to a named barrier.
   std::int64_t bulk_loads = 0, bulk_stores = 0, bulk_load_bytes = 0;
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
+  std::int64_t votes_beside_products = 0;  ///< of the votes, those of warps with a wgmma in flight
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
   std::int64_t over_waited = 0;

@@ -248,6 +248,28 @@ TEST_F(Hopper, CountsTheProductsAndCopiesOfItsTiles) {
   }
 }
 
+// A warp votes once for each key tile, in raise_maximum() or bound_sum(). From `overlapped` on, it does so beside P V, but for
+// the first tile. From `ping_pong` on, it takes a turn for each key tile and one more, and passes each one on; in each
+// block, a consumer begins and another one ends.
+TEST_F(Hopper, OverlapsItsSoftmaxWithProductsAndTakesTurns) {
+  constexpr std::int64_t kWarps = 16, kKeyTiles = 4, kBlocks = 2, kWarpsOfConsumer = 4;
+  for (const Tiles& tile : kTiles) {
+    if (tile.head_dim != 128 || tile.Bc != 128) continue;
+    const Shape shape{
+        .seq_q = 16 * kWarps, .seq_k = 128 * kKeyTiles, .head_dim = 128, .dtype = DType::kBFloat16};
+    const VariantResult result = run_on(tile.variant, shape);
+    ASSERT_EQ(result.complaint(), "") << tile.variant;
+    if (!result.counted) GTEST_SKIP() << "votes are counted on the simulator";
+    const bool takes_turns =
+        tile.variant == "ping_pong" || tile.variant == "final" || tile.variant == "no_maximum";
+    const bool overlaps = takes_turns || tile.variant == "overlapped";
+    const std::int64_t turns = 2 * (kWarps * (kKeyTiles + 1) + kBlocks * kWarpsOfConsumer);
+    EXPECT_EQ(result.counted->votes, kWarps * kKeyTiles) << tile.variant;
+    EXPECT_EQ(result.counted->votes_beside_products, overlaps ? kWarps * (kKeyTiles - 1) : 0) << tile.variant;
+    EXPECT_EQ(result.counted->named_barriers, kWarps + (takes_turns ? turns : 0)) << tile.variant;
+  }
+}
+
 // The only __syncthreads() is the one after the barriers have been initialised. Nothing else waits for the whole block.
 TEST_F(Hopper, UsesSharedMemoryWithoutConflictsAndOneBarrier) {
   for (const Tiles& tile : kTiles) {

@@ -224,8 +224,8 @@ class SheetTest(InAChapter):
         sheet, first = "exercises.toml: ", "exercises.toml: exercise 1"
         wrong = f"{first}: wrong answer 1"
         keys = (
-            "inputs, files, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, limit_wavefronts, exercise, open"
+            "inputs, files, try, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
+            "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -296,6 +296,18 @@ class SheetTest(InAChapter):
         self.assertEqual(sheet.more_of(1), {"sectors": "Who reads x[0]?"})
         self.assertEqual(sheet.more_of(2), {})
         self.assertEqual(sheet.more_of(None), {})
+
+    def test_what_an_answer_must_not_have_less_of(self):
+        more = "number = 1\nmore = { named_barriers = 'Whose turn is it?' }"
+        text = SHEET.replace("number = 1", more)
+        self.write("exercises.toml", text)
+        message = (
+            "`more` has named_barriers, but there is no `least_named_barriers = true`"
+        )
+        with self.assertRaisesRegex(regions.RegionError, message):
+            _ = self.exercise.limits
+        self.write("exercises.toml", "least_named_barriers = true\n" + text)
+        self.assertEqual(self.exercise.limits, ["sectors", "named_barriers"])
 
     def test_a_function_that_is_watched(self):
         self.assertEqual(self.exercise.watches, {})
@@ -441,7 +453,7 @@ class SeveralFilesTest(InAChapter):
     def test_start_writes_all_and_overwrites_none(self):
         text = self.run_command(start, "01")
         self.assertIn("exercises/01_x/kernel.cuh: 2 exercises\n   1  line 4 ", text)
-        self.assertIn("exercises/01_x/more.cuh: 1 exercises\n   3  line 5 ", text)
+        self.assertIn("exercises/01_x/more.cuh: 1 exercise\n   3  line 5 ", text)
         first = (self.own / "more.cuh").read_text().splitlines()[0]
         self.assertIn("copy of chapters/01_x/more.cuh", first)
         (self.own / "kernel.cuh").unlink()
@@ -641,6 +653,11 @@ class SeveralFilesTest(InAChapter):
         names = [regions.function_at(text, line) for line in (3, 7, 8)]
         self.assertEqual(names, ["twice", "run", "run"])
         self.assertIsNone(regions.function_at("#define A(x) x\n", 1))
+        member = (
+            "__device__ int once(int x) {\n  return x;\n}\nstruct Place {\n"
+            "  __device__ void wait(int n) {\n    use(n);\n  }\n};\n"
+        )
+        self.assertEqual(regions.function_at(member, 6), "wait")
 
     def check_one(self, number: int, wrong_numbers: bool) -> checking.Verdict:
         bad = wrong(ALL_ROWS, ALL_COLS) if wrong_numbers else {}
@@ -1390,6 +1407,15 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(finding.details, message.splitlines())
         self.assertEqual(finding.lines, ["kernel.cuh:48", "kernel.cuh:61"])
 
+    def test_a_deadlock(self):
+        message = (
+            "Barrier error detected. Deadlock in block (0,0,0): no thread can go on"
+        )
+        defect = {"kind": "barrier_divergence", "message": message, "count": 1}
+        finding = diagnosis.explain([attempt(defects=[defect])])
+        self.assertEqual(finding.headline, "has a deadlock")
+        self.assertEqual(finding.kind, "barrier_divergence")
+
     def test_more_bytes_are_wrong_and_fewer_are_not(self):
         def counted(n: int) -> dict:
             predicted = attempt().result["traffic"]["predicted"]
@@ -1525,6 +1551,21 @@ class DiagnosisTest(unittest.TestCase):
         start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers copies that "
         self.assertTrue(finding.details[0].startswith(start), finding.details)
         self.assertEqual(finding.lines, ["kernel.cuh:107", "cp_async.cuh:30"])
+
+    def test_less_than_the_solution(self):
+        for kind, says in {
+            "named_barriers": "fewer named barriers than the chapter's kernel",
+            "votes_beside_products": "computes less while a product is in flight",
+        }.items():
+            few, many = (attempt(ops={kind: n}) for n in (4, 5))
+            self.assertIsNone(diagnosis.explain([many], [kind], [few]))
+            self.assertIsNone(diagnosis.explain([many], [kind], [many]))
+            finding = diagnosis.explain([few], [kind], [many], {kind: "Why?"})
+            self.assertEqual(finding.kind, kind)
+            self.assertIn(says, finding.headline)
+            count, question = finding.details
+            self.assertIn("4, the chapter's kernel 5 (once for each warp)", count)
+            self.assertEqual(question, "Why?")
 
     def test_the_question_of_an_exercise_is_added_to_its_own_limit(self):
         few, many = (attempt(ops={"shuffles": n, "votes": n}) for n in (1, 2))
@@ -1804,6 +1845,13 @@ echo '{report}' > "$2"
         self.assertEqual(self.status, 0)
         text = self.try_('echo "$words"', "--variant", "v")
         self.assertIn("\n--variant v --json", text)
+
+    def test_try_has_an_input_of_its_own_if_none_is_given(self):
+        with mock.patch.object(sheet.Sheet, "try_input", "--rows 7"):
+            text = self.try_('echo "$words"', "--variant", "v")
+            self.assertIn("\n--rows 7 --variant v --json", text)
+            text = self.try_('echo "$words"', "--rows=3")
+            self.assertIn("\n--variant all --rows=3 --json", text)
 
     def test_try_shows_more_lines_than_check_and_counts_the_rest(self):
         text = self.try_("seq 1 250")

@@ -271,11 +271,24 @@ class RunTest(LearnTest):
         [call] = self.tree.calls("ch08_backward")
         self.assertIn("--variant all --dtype fp16 --q ", call)
 
+    def test_what_comes_next(self):
+        name = "01_safe_softmax"
+        own = self.tree.root / "exercises" / name
+        self.assertIn("then ./learn test 01", self.tree.learn("run", "1").stdout)
+        (self.tree.root / "chapters" / name / "exercises.toml").touch()
+        self.assertIn("then ./learn start 01", self.tree.learn("run", "1").stdout)
+        own.mkdir(parents=True)
+        self.assertIn("then ./learn check 01", self.tree.learn("run", "1").stdout)
+
     def test_what_the_program_refuses_is_one_line(self):
         done = self.tree.learn("run", "1", "--rows", "x", FAKE_EXIT_01="2")
         self.assert_one_line(done, 2, "learn: --q q.npy: must be float16\n")
         done = self.tree.learn("run", "--rows", "3", "01")
-        self.assert_one_line(done, 2, "unrecognized arguments come before NN: --rows")
+        self.assert_one_line(
+            done,
+            2,
+            "unrecognized arguments come before NN: --rows (see ./learn run --help)",
+        )
 
     def test_a_gpu_takes_the_time(self):
         self.assert_well(self.tree.learn("run", "1", "--preset", "cuda"))
@@ -685,7 +698,7 @@ class CommandLineTest(LearnTest):
             ("test", "1", "x"): ("no chapter x", "01, 02"),
             ("tset",): ("tset is not a command", "did you mean test?"),
             ("frobnicate",): ("run, test, start",),
-            ("look", "01"): ("chapter 01 have no maps", "06, 07 and 08 have some"),
+            ("look", "01"): ("chapter 01 have no maps", "07, 08 and 09 have some"),
             ("run", "--jsn", "f"): ("--jsn",),
             ("run", "--json"): ("--json", "expected one argument"),
             ("--version",): ("--version",),

@@ -349,7 +349,7 @@ class LookTest(unittest.TestCase):
     def test_a_chapter_without_maps(self):
         self.assertEqual(
             self.refused("01"),
-            "the exercises of chapter 01 have no maps to look at: 04, 06, 07 and 08 have some",
+            "the exercises of chapter 01 have no maps to look at: 04, 06, 07, 08 and 09 have some",
         )
 
     def test_a_chapter_that_is_not_started(self):
@@ -361,6 +361,7 @@ class LookTest(unittest.TestCase):
         for number, names in {
             "06": {1: "row_for_a", 2: "row_for_b", 3: "Swizzled"},
             "07": {1: "load_tile"},
+            "09": {1: "load_tile"},
         }.items():
             self.write(number, self.copy(number))
             lines = self.look(number)
@@ -468,6 +469,18 @@ class LookTest(unittest.TestCase):
         self.assertIn(" 8 8,0 8,8 8,16 8,24 8 0,0* 0,8* 0,16* 0,24* ", text)
         self.assertIn(" 13 zeros zeros zeros zeros 13 -* -* -* -* ", text)
 
+    def test_boxes_are_shown_by_chunk(self):
+        solution = "\n".join(self.exercise("09").region(1).solution)
+        own = solution.replace("s + panel * kRows * 64", "s + panel * 64")
+        self.write("09", self.copy("09", exercise_1=own))
+        lines = self.look("09")
+        self.assertEqual(
+            " ".join(" ".join(lines[:2]).split()),
+            "exercise 1, load_tile: (0, 64) of the tile gets zeros, should get (8, 64) of the matrix; "
+            "104 of 128 chunks differ",
+        )
+        self.assertEqual(lines[-1], "next:  ./learn hint 09 1")
+
     def test_elements_are_told_call_by_call(self):
         solution = "\n".join(self.exercise("04").region(3).solution)
         self.write("04", self.copy("04"))
@@ -557,7 +570,7 @@ class LookTest(unittest.TestCase):
     def test_a_program_of_a_chapter_has_no_warnings(self):
         strict = f"{machine.compiler_command()} -Wall -Wextra -Wpedantic -Wshadow -Wold-style-cast -Werror"
         run = maps.subprocess.run
-        for number in ("07", "08"):
+        for number in ("07", "08", "09"):
 
             def without_w(words, **settings):
                 return run([word for word in words if word != "-w"], **settings)
@@ -588,6 +601,7 @@ class MapsTest(unittest.TestCase):
             "06": "row_for_a: lane 8 gives (0, 8), should give (8, 0)",
             "07": "(13, 0) of the tile gets (13, 0) of the matrix, should get zeros",
             "08": "from_a: lane 8 gives (8, 0), should give (0, 8)",
+            "09": "(0, 0) of the tile gets (0, 8) of the matrix, should get (8, 0)",
         }.items():
             exercise = exercises.Exercise(project.select([number])[0])
             promised = [mutant.says for mutant in exercise.mutants()]

@@ -87,6 +87,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     add_own = getattr(COMMANDS.get(words[0]) if words else None, "add_own", None)
     if unknown:
         where = " come before NN" if add_own else ""
+        if words[0] in COMMANDS:
+            parser.prog += f" {words[0]}"
         parser.error(f"unrecognized arguments{where}: {' '.join(unknown)}")
     if args.map_json and args.main is not overview.main:
         raise LearnError("--json goes after the command, if that command takes it", 2)

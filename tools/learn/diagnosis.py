@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from .sheet import LEAST
 from .trials import HANGS, Attempt
 
 # The kinds of findings; if there are several, the first of them is reported. A kernel that writes to a wrong
@@ -42,6 +43,7 @@ KINDS = (
     "conflicts",
     *OPERATIONS,
     "wavefronts",
+    *LEAST,
 )
 
 MOST_SHARED_BYTES = 227 * 1024  # of a block on an H100
@@ -510,13 +512,13 @@ def _lines_in(text: str) -> list[str]:
 def _defect(attempt: Attempt, kind: str) -> Finding:
     same = [d for d in attempt.result["defects"] if d["kind"] == kind]
     details = _race(same[0]) if kind == "race" else same[0]["message"].splitlines()
+    is_deadlock = kind == "barrier_divergence" and "Deadlock in" in details[0]
+    headline = "has a deadlock" if is_deadlock else DEFECTS[kind]
     own = [line for d in same for line in d.get("own", [])]
     lines = list(dict.fromkeys(own + _lines_in("\n".join(details))))
     if len(same) > 1:
         details.append(f"and {len(same) - 1} more like it, on other lines")
-    return Finding(
-        kind, attempt.variant, attempt.arguments, DEFECTS[kind], details, lines
-    )
+    return Finding(kind, attempt.variant, attempt.arguments, headline, details, lines)
 
 
 def _wavefronts(attempt: Attempt) -> tuple[int, int]:
@@ -611,6 +613,11 @@ def _more_operations(attempt: Attempt, solution: Attempt, name: str) -> list[str
     return [f"{name}: {own}, the chapter's kernel {most} (once for each warp)"]
 
 
+def _fewer(attempt: Attempt, solution: Attempt, name: str, what: str) -> list[str]:
+    own, least = (_operations(each, name) for each in (attempt, solution))
+    return [f"{what}: {own}, the chapter's kernel {least} (once for each warp)"]
+
+
 def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
     own, most = (_operations(each, "over_waited") for each in (attempt, solution))
     waits = attempt.result.get("early_waits", {})
@@ -651,18 +658,33 @@ BEYOND = {
         "is right, but waits for copies earlier than necessary",
         _more_waits,
     ),
+    "named_barriers": (
+        partial(_operations, name="named_barriers"),
+        "is right, but comes to fewer named barriers than the chapter's kernel",
+        partial(_fewer, name="named_barriers", what="barrier_sync and barrier_arrive"),
+    ),
+    "votes_beside_products": (
+        partial(_operations, name="votes_beside_products"),
+        "is right, but computes less while a product is in flight than the chapter's kernel",
+        partial(
+            _fewer,
+            name="votes_beside_products",
+            what="votes (__any_sync) during a wgmma of the warp",
+        ),
+    ),
 }
 
 
 def _beyond(
     limit: str, attempts: list[Attempt], solution: Iterable[Attempt]
 ) -> Finding | None:
-    """The first attempt with more of something than the solution has on the same input."""
+    """The first attempt with more of something, or for LEAST less, than the solution has on the same input."""
     count, headline, details = BEYOND[limit]
     same = {(a.variant, a.arguments): a for a in solution}
     for attempt in attempts:
         allowed = same.get((attempt.variant, attempt.arguments))
-        if allowed and count(attempt) > count(allowed):
+        excess = count(attempt) - count(allowed) if allowed else 0
+        if excess < 0 if limit in LEAST else excess > 0:
             found = details(attempt, allowed)
             return Finding(
                 limit,
@@ -694,7 +716,7 @@ def explain(
 ) -> Finding | None:
     """The finding for the first variant, in the chapter's order, that fails; None if none does.
 
-    @param limits    some of sheet.LIMITS: having more of them than the solution is a finding
+    @param limits    some of sheet.LIMITS and LEAST: having more, or less, of them than the solution is a finding
     @param solution  the attempts of the chapter's own kernels, if there are limits
     @param more      what to add to a finding, by kind
     """

@@ -240,6 +240,7 @@ MAPS: dict[str, list[Map]] = {
     "06": [Rows(1, "row_for_a"), Rows(2, "row_for_b"), Layout(3, "Swizzled")],
     "07": [Copies(1, "load_tile")],
     "08": [Rows(9, "from_a", transposed=True), Rows(9, "from_b", transposed=True)],
+    "09": [Copies(1, "load_tile")],
 }
 # The programs that print them: {"own": {name: values}, "right": {name: values}}, or "chapter" and "device" instead.
 PROGRAMS = {
@@ -247,12 +248,13 @@ PROGRAMS = {
     "06": "tools/docs/fragment_maps.cu",
     "07": "chapters/07_multi_stage/maps.cpp",
     "08": "chapters/08_backward/maps.cpp",
+    "09": "chapters/09_hopper/maps.cpp",
 }
 # What a learner should know about errors where not the whole file is compiled.
 _ALONE = (
     "this compiles the answer by itself; ./learn check {} compiles it where it stands"
 )
-HOW_COMPILED = {number: _ALONE.format(number) for number in ("04", "07", "08")}
+HOW_COMPILED = {number: _ALONE.format(number) for number in ("04", "07", "08", "09")}
 
 
 def of(chapter: project.Chapter) -> list[Map]:

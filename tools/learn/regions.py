@@ -283,12 +283,14 @@ def for_debugger(
 
 NO_FUNCTION = re.compile(r"[\s#/}]|(namespace|template|struct|class|enum|using)\b|$")
 
+IN_CLASS = re.compile(r".*\b__(device|global)__\b")  # a member function is indented
+
 
 def function_at(text: str, line: int) -> str | None:
     """The function of a kernel file that a line, from 1, is in."""
     lines = text.splitlines()[:line]
     for begin in range(len(lines) - 1, -1, -1):
-        if not NO_FUNCTION.match(lines[begin]):
+        if IN_CLASS.match(lines[begin]) or not NO_FUNCTION.match(lines[begin]):
             declared = "\n".join(lines[begin:])
             names = re.findall(r"\b(?!__launch_bounds__)(\w+)\s*\(", declared)
             return names[0] if names else None

@@ -29,6 +29,8 @@ LIMITS = (
     "over_waited",
     "wavefronts",
 )
+# What an answer must not have less of than the solution.
+LEAST = ("named_barriers", "votes_beside_products")
 
 # The defects that `more` can have a question for: diagnosis.DEFECTS.
 DEFECTS = (
@@ -50,7 +52,9 @@ TEXTS = "a table of strings"
 OF_FILE = {
     "inputs": STRINGS,
     "files?": STRINGS,
+    "try?": STRING,
     **{f"limit_{name}?": SWITCH for name in LIMITS},
+    **{f"least_{name}?": SWITCH for name in LEAST},
     "exercise": TABLES,
     "open?": TABLES,
 }
@@ -159,11 +163,12 @@ class Sheet:
             if only and not any(only in line for line in table["inputs"]):
                 raise RegionError(f"{where}: no input has `only`: {only}")
             for kind in entry.get("more", {}):
-                if kind in LIMITS and not table.get(f"limit_{kind}"):
+                key = f"{'least' if kind in LEAST else 'limit'}_{kind}"
+                if kind in LIMITS + LEAST and not table.get(key):
                     raise RegionError(
-                        f"{where}: `more` has {kind}, but there is no `limit_{kind} = true`"
+                        f"{where}: `more` has {kind}, but there is no `{key} = true`"
                     )
-                if kind not in LIMITS + DEFECTS:
+                if kind not in LIMITS + LEAST + DEFECTS:
                     raise RegionError(
                         f"{where}: `more` has {kind}, which is no limit and no defect"
                     )
@@ -210,8 +215,15 @@ class Sheet:
 
     @property
     def limits(self) -> list[str]:
-        """What an answer must not have more of than the solution."""
-        return [name for name in LIMITS if self.table.get(f"limit_{name}", False)]
+        """What an answer must not have more of than the solution, or for LEAST, less of."""
+        most = [name for name in LIMITS if self.table.get(f"limit_{name}", False)]
+        least = [name for name in LEAST if self.table.get(f"least_{name}", False)]
+        return most + least
+
+    @property
+    def try_input(self) -> str:
+        """What `try` runs if it is given no input; "" for the program's own."""
+        return self.table.get("try", "")
 
     @property
     def files(self) -> list[str]:

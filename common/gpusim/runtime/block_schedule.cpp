@@ -155,7 +155,10 @@ void BlockRunner::resolve_warp(int warp) {
         if (has_clocks_) passed_warp_barrier(warp, needed, needed == w.live);
         break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
-      case device::WarpOp::kVote: ++tally.ops.votes; break;
+      case device::WarpOp::kVote:
+        ++tally.ops.votes;
+        if (!w.products.tiles.empty()) ++tally.ops.votes_beside_products;
+        break;
       case device::WarpOp::kClusterArrive:
       case device::WarpOp::kClusterWait: note_cluster(op, needed, warp); break;
       case device::WarpOp::kMatrixLoad: break;  // counted as a read of shared memory

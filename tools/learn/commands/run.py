@@ -291,7 +291,10 @@ def main(console: Console, args: argparse.Namespace) -> int:
         what = "a wrong result or a defect in" if wrong else "could not run"
         raise LearnError(f"{what} {names}: see above", 1 if wrong else bad[0][0])
     first = chapters[0]
-    step = "start" if Exercise(first).exists else "test"
+    exercise = Exercise(first)
+    step = (
+        "check" if exercise.folder.is_dir() else "start" if exercise.exists else "test"
+    )
     console.say(
         f"next:   read chapters/{first.name}, then ./learn {step} {first.number}"
     )

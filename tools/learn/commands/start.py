@@ -54,7 +54,8 @@ def write_blanks(console: Console, exercise: exercises.Exercise) -> None:
     places = exercise.own_places()
     for file in exercise.files:
         tasks = exercise.regions_of(file.name)
-        console.say(f"{project.shown(file)}: {len(tasks)} exercises", "bold")
+        what = "exercise" if len(tasks) == 1 else "exercises"
+        console.say(f"{project.shown(file)}: {len(tasks)} {what}", "bold")
         for region in tasks:
             line = places[region.number].begin
             console.wrap(region.task, f"   {region.number}  line {line:<4}")

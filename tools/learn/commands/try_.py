@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import signal
 import tempfile
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from .. import checking, diagnosis, exercises, phases, regions, setup, trials
 from ..console import Console, LearnError
 from . import check
-from .run import refusal, refuse_json, show_help, write_json
+from .run import INPUTS, refusal, refuse_json, show_help, write_json
 from .start import add_chapter
 
 HELP = "run your kernels on an input of your own, and see what they print"
@@ -116,11 +117,11 @@ def say_blanks(console: Console, exercise: exercises.Exercise) -> None:
         return
     if blank:
         what = "exercise" if len(blank) == 1 else "exercises"
-        verb = "is" if len(blank) == 1 else "are"
+        verb, them = ("is", "it") if len(blank) == 1 else ("are", "them")
         *others, last = blank
         numbers = f"{', '.join(others)} and {last}" if others else last
         console.wrap(
-            f"{what} {numbers} {verb} still blank: what needs them is wrong",
+            f"{what} {numbers} {verb} still blank: what needs {them} is wrong",
             "note:  ",
             style="yellow",
         )
@@ -141,7 +142,10 @@ def main(console: Console, args: argparse.Namespace) -> int:
         return show_help(program)
     check.show_warnings(console, warnings)
     say_blanks(console, exercise)
-    status, data = run(console, program, exercise.chapter.name, args.options)
+    has_input = any(word.split("=")[0] in INPUTS for word in args.options)
+    usual = [] if has_input else shlex.split(exercise.sheet.try_input)
+    options = [*usual, *args.options]
+    status, data = run(console, program, exercise.chapter.name, options)
     if args.json and data:
         write_json(args.json, data)
     return status
