@@ -469,8 +469,8 @@ CHAPTERS = (
     ),
     (
         "10_hopper_backward",
-        "its backward pass",
-        "five products in flight, none of which is waited for at once",
+        "Hopper, backward",
+        "five products, and no warpgroup waits for one at once",
         ("final", "cuDNN"),
     ),
 )
