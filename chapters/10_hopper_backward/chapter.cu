@@ -160,12 +160,13 @@ struct Deterministic {
     using T = typename Tile::T;
     using Q = Queries<Tile>;
     const Backward<T> b = backward_of<T>(args, rows_of_tile<Tile>());
+    const TensorMaps of_keys = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
+    const QueryMaps of_queries = query_tile_maps<Q>(b);
     launch_prepare<T, Tile::kHeadDim>(b, stream);
     fa::launch(key_gradients<Tile>, unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads), Tile::kThreads,
-               sizeof(KeyTileMemory<Tile>), stream, b,
-               key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv")));
+               sizeof(KeyTileMemory<Tile>), stream, b, of_keys);
     fa::launch(query_gradients<Q>, unsigned(tiles(b.seq_q, Q::Br) * b.batch * b.heads), Q::kThreads,
-               sizeof(QueryTileMemory<Q>), stream, b, query_tile_maps<Q>(b));
+               sizeof(QueryTileMemory<Q>), stream, b, of_queries);
   }
 };
 
