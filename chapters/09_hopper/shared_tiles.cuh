@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "device/declare_members.cuh"
 #include "device/hopper.cuh"
 #include "device/reduce.cuh"
 
@@ -85,6 +86,7 @@ __device__ __forceinline__ void init_ring(RingBarriers<kStages>& ring, int consu
 template <class Tile>
 __device__ __forceinline__ void init_barriers(SharedTiles<Tile>& s) {
   if (threadIdx.x == 0) {
+    declare_members(s);  // for reports of the simulator
     init_ring(s.q_ring, 4 * Tile::kConsumers);
     init_ring(s.k_ring, 4 * Tile::kConsumers);
     init_ring(s.v_ring, 4 * Tile::kConsumers);

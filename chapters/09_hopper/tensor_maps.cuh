@@ -14,13 +14,14 @@
 #include "copies.cuh"
 #include "device/attention.cuh"
 #include "device/launch.cuh"
+#include "device/tensor_map_rules.hpp"
 
 namespace fa::ch09 {
 
 /// The map of a tensor [heads][rows][cols] for boxes of 64 columns, swizzled over 128 bytes.
 ///
 /// @param tensor  at a multiple of 16 bytes    @param box_rows  at most 256
-/// @throws std::invalid_argument  if the driver refuses the map; CudaError  if there is no such driver
+/// @throws std::invalid_argument  if the driver would refuse the map; CudaError  if there is no such driver
 template <class T>
 CUtensorMap tensor_map(const T* tensor, std::int64_t heads, std::int64_t rows, int cols, int box_rows) {
   void* function = nullptr;
@@ -36,19 +37,20 @@ CUtensorMap tensor_map(const T* tensor, std::int64_t heads, std::int64_t rows, i
   const cuuint64_t strides[] = {cols * sizeof(T), rows * cols * sizeof(T)};
   const cuuint32_t box[] = {64, cuuint32_t(box_rows), 1}, steps[] = {1, 1, 1};
   CUtensorMap map;
-  const CUresult status = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function)(
-      &map, type, 3, const_cast<T*>(tensor), lengths, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (status != CUDA_SUCCESS) {
-    const auto address = reinterpret_cast<std::uintptr_t>(tensor);
-    const std::string reason = address % 16 != 0
-                                   ? "the address must be a multiple of 16"
-                                   : "the driver refuses it with error " + std::to_string(int(status));
-    throw std::invalid_argument("no tensor map for " + std::to_string(heads) + " x " + std::to_string(rows) +
-                                " x " + std::to_string(cols) + " elements at address " +
-                                std::to_string(address) + ": " + reason);
+  const auto encode = [&](auto encoder) {
+    return encoder(&map, type, 3, const_cast<T*>(tensor), lengths, strides, box, steps,
+                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  std::string reason = encode(broken_tensor_map_rule);
+  if (reason.empty()) {
+    const CUresult status = encode(reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function));
+    if (status == CUDA_SUCCESS) return map;
+    reason = "the driver refuses it with error " + std::to_string(int(status));
   }
-  return map;
+  throw std::invalid_argument("no tensor map for " + std::to_string(heads) + " x " + std::to_string(rows) +
+                              " x " + std::to_string(cols) + " elements in boxes of " +
+                              std::to_string(box[1]) + " x " + std::to_string(box[0]) + ": " + reason);
 }
 
 /// The maps of a kernel with these tiles. @param q_rows  of a box of Q

@@ -49,8 +49,8 @@ Backward<T> backward_of(const Args& a, int rows_of_tile) {
 template <class T, int d>
 void launch_prepare(const Backward<T>& b, cudaStream_t stream) {
   using P = Prepare<T, d>;
-  const std::int64_t rows = std::int64_t(b.batch) * b.heads * b.padded_queries;
-  launch(prepare_rows<T, d>, unsigned(tiles(rows, P::kRowsOfBlock)), P::kThreads, 0, stream, b);
+  launch(prepare_rows<T, d>, unsigned(tiles(b.padded_queries, P::kRowsOfBlock) * b.batch * b.heads),
+         P::kThreads, 0, stream, b);
 }
 
 // --- the methods: kernels with their tiles -----------------------------------------------------------------
@@ -79,8 +79,8 @@ struct Fused {
     launch_prepare<T, Tile::kHeadDim>(b, stream);
     fa::launch(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
                Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
-    fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)), 256, 0, stream,
-               b);
+    fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)),
+               128 * Tile::kConsumers, 0, stream, b);
   }
 };
 
@@ -216,10 +216,8 @@ Traffic fused_traffic(const Shape& shape) {
   const std::int64_t padded = tiles(shape.seq_q, Tile::Br) * Tile::Br;
   Traffic traffic = shared_traffic<Tile>(shape, padded);
   const std::int64_t added = heads * visits<Tile>(shape, padded) * Tile::Br * row;
-  // convert_dq reads two rows at a time: r and r + 8 of 16.
-  const std::int64_t converted =
-      heads * (shape.seq_q / 16 * 16 + 2 * std::min<std::int64_t>(8, shape.seq_q % 16)) * row;
-  add(traffic, "dq_sum", {.read_bytes = added + converted, .write_bytes = heads * padded * row + added});
+  const std::int64_t all = heads * padded * row;
+  add(traffic, "dq_sum", {.read_bytes = added + all, .write_bytes = all + added});
   return traffic;
 }
 

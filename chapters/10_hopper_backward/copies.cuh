@@ -43,7 +43,8 @@ __device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows
 
 /// K and V, once.
 template <class Tile>
-__device__ __forceinline__ void load_keys(const TensorMaps& maps, KeyTileMemory<Tile>& s, const KeyTile& keys) {
+__device__ __forceinline__ void load_keys(const TensorMaps& maps, KeyTileMemory<Tile>& s,
+                                          const KeyTile& keys) {
   ptx::mbarrier_arrive_expect_tx(&s.kv_full, sizeof s.k + sizeof s.v);
   load_panels<Tile::Bc, Tile::kHeadDim>(s.k, maps.k, s.kv_full, keys.first_key, keys.kv_head);
   load_panels<Tile::Bc, Tile::kHeadDim>(s.v, maps.v, s.kv_full, keys.first_key, keys.kv_head);

@@ -14,6 +14,7 @@
 #include "device/convert.cuh"
 #include "device/fragments.cuh"
 #include "device/hopper.cuh"
+#include "device/reduce.cuh"
 #include "device/tile.cuh"
 #include "products.cuh"
 
@@ -54,35 +55,46 @@ __device__ __forceinline__ Coord rows_of_dq(int w, int n, int r) {
   // END 5
 }
 
+/// Exchanges a register of this lane with one of the lane at this distance: the lower lane's `high` with the upper's `low`.
+__device__ __forceinline__ void exchange(std::uint32_t& low, std::uint32_t& high, int distance) {
+  const bool upper = threadIdx.x & distance;
+  const std::uint32_t received = __shfl_xor_sync(kAllLanes, upper ? low : high, distance);
+  if (upper) {
+    low = received;
+  } else {
+    high = received;
+  }
+}
+/// Transposes the registers of four neighbouring lanes: lane i gets register i of all four.
+__device__ __forceinline__ void transpose_in_quad(std::uint32_t (&x)[4]) {
+  exchange(x[0], x[1], 1), exchange(x[2], x[3], 1);
+  exchange(x[0], x[2], 2), exchange(x[1], x[3], 2);
+}
+
 /// dQ = scale * the sums, in 16 bits.
 ///
 ///   grid    batch * heads * padded_queries / Br; taken from the last to the first: what was added last is in the L2 cache
-///   block   256
+///   block   one warp for each of the consumers
 ///   HBM     reads the sums, writes dQ
 template <class Tile>
-__global__ void __launch_bounds__(256) convert_dq(Backward<typename Tile::T> a) {
-  constexpr int kFragments = Tile::kDqCols / 8, kWarps = 4 * Tile::kConsumers;
+__global__ void __launch_bounds__(128 * Tile::kConsumers) convert_dq(Backward<typename Tile::T> a) {
+  using T = typename Tile::T;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int tile = gridDim.x - 1 - blockIdx.x, tiles = a.padded_queries / Tile::Br;
   const int head = tile / tiles, first_query = tile % tiles * Tile::Br;
-  const float* sums = a.dq_sum + size_t(tile) * Tile::kQueryTile;
-  typename Tile::T* dq = a.dq + (size_t(head) * a.seq_q + first_query) * Tile::kHeadDim;
+  const float* sums = a.dq_sum + size_t(tile) * Tile::kQueryTile + offset_of_dq<Tile>(warp / 4);
 #pragma unroll
-  for (int i = threadIdx.x; i < kWarps * 8 * kFragments; i += 256) {
-    const int n = i % kFragments, r = i / kFragments % 8, w = i / kFragments / 8;
-    const Coord at = rows_of_dq<Tile>(w, n, r);
-    if (first_query + at.row >= a.seq_q) continue;
-    uint4 upper, lower;
-    std::uint32_t *pairs = &upper.x, *pairs_below = &lower.x;
-#pragma unroll
-    for (int lane = 0; lane < 4;
-         ++lane) {  // the four lanes that have this row and the one 8 rows further down
-      const float4 x = load_float4(sums + (w * kFragments + n) * 128 + 16 * r + 4 * lane);
-      pairs[lane] = pack<typename Tile::T>(a.scale * x.x, a.scale * x.y);
-      pairs_below[lane] = pack<typename Tile::T>(a.scale * x.z, a.scale * x.w);
-    }
-    *reinterpret_cast<uint4*>(dq + size_t(at.row) * Tile::kHeadDim + at.col) = upper;
-    if (first_query + at.row + 8 < a.seq_q)
-      *reinterpret_cast<uint4*>(dq + size_t(at.row + 8) * Tile::kHeadDim + at.col) = lower;
+  for (int n = 0; n < Tile::kDqCols / 8; n += 2) {
+    const float4 left = load_float4(sums + 128 * n), right = load_float4(sums + 128 * (n + 1));
+    std::uint32_t x[4] = {
+        pack<T>(a.scale * left.x, a.scale * left.y), pack<T>(a.scale * left.z, a.scale * left.w),
+        pack<T>(a.scale * right.x, a.scale * right.y), pack<T>(a.scale * right.z, a.scale * right.w)};
+    transpose_in_quad(x);  // now this lane has 8 columns of one row
+    const Coord at = rows_of_dq<Tile>(warp, n + lane % 4 / 2, lane / 4);
+    const int query = first_query + at.row + 8 * (lane % 2);
+    if (query < a.seq_q)
+      *reinterpret_cast<uint4*>(a.dq + (size_t(head) * a.seq_q + query) * Tile::kHeadDim + at.col) =
+          uint4{x[0], x[1], x[2], x[3]};
   }
 }
 

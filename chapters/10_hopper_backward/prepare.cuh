@@ -18,7 +18,7 @@ namespace fa::ch10 {
 ///
 /// Rows that see no key, and rows past the last query, get +inf instead of LSE: 2^(s - inf) = 0 for every score s.
 ///
-///   grid    enough for batch * heads * padded_queries rows; the first rows come last: the kernel that follows begins with
+///   grid    batch * heads * ceil(padded_queries / kRowsOfBlock); the first rows come last: the kernel that follows begins with
 ///           them, and finds them in the L2 cache
 ///   block   256; a warp has kRowsOfWarp rows
 ///   HBM     reads O, dO and LSE, writes D, log2_sum and the zeros
@@ -32,36 +32,36 @@ struct Prepare {
 template <class T, int d>
 __global__ void __launch_bounds__(Prepare<T, d>::kThreads) prepare_rows(Backward<T> a) {
   using P = Prepare<T, d>;
-  const size_t rows = size_t(a.batch) * a.heads * a.padded_queries;
-  const size_t first =
-      (size_t(gridDim.x - 1 - blockIdx.x) * (P::kThreads / 32) + threadIdx.x / 32) * P::kRowsOfWarp;
   const int lane = threadIdx.x % 32, col = lane % P::kLanes * 8;
+  const int block = gridDim.x - 1 - blockIdx.x, blocks = gridDim.x / (a.batch * a.heads);  // of a head
+  const int head = block / blocks,
+            first = (block % blocks * (P::kThreads / 32) + threadIdx.x / 32) * P::kRowsOfWarp;
+  const size_t first_row = size_t(head) * a.seq_q, first_padded_row = size_t(head) * a.padded_queries;
   uint4 o[P::kRounds] = {}, d_o[P::kRounds] = {};
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
-    const size_t row = first + n * P::kRowsAtOnce + lane / P::kLanes;
-    const size_t head = row / a.padded_queries, query = row % a.padded_queries;
-    if (row < rows && query < size_t(a.seq_q)) {
-      const size_t at = (head * a.seq_q + query) * d + col;
-      o[n] = *reinterpret_cast<const uint4*>(a.o + at);
-      d_o[n] = *reinterpret_cast<const uint4*>(a.d_o + at);
+    const int query = first + n * P::kRowsAtOnce + lane / P::kLanes;
+    if (query < a.seq_q) {
+      o[n] = *reinterpret_cast<const uint4*>(a.o + (first_row + query) * d + col);
+      d_o[n] = *reinterpret_cast<const uint4*>(a.d_o + (first_row + query) * d + col);
     }
-  }
-  if (a.dq_sum != nullptr) {
-    for (size_t at = first * d + 4 * lane; at < min(first + P::kRowsOfWarp, rows) * d; at += 128)
-      store_float4(a.dq_sum + at, {0.0f, 0.0f, 0.0f, 0.0f});
   }
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
-    const size_t row = first + n * P::kRowsAtOnce + lane / P::kLanes;
+    const int query = first + n * P::kRowsAtOnce + lane / P::kLanes;
     const T *x = reinterpret_cast<const T*>(&o[n]), *y = reinterpret_cast<const T*>(&d_o[n]);
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum += float(x[i]) * float(y[i]);
     sum = warp_reduce<P::kLanes>(sum, Sum());
-    if (lane % P::kLanes == 0 && row < rows) {
-      const size_t head = row / a.padded_queries, query = row % a.padded_queries;
-      const float lse = query < size_t(a.seq_q) ? a.lse[head * a.seq_q + query] : -INFINITY;
+    if (query >= a.padded_queries) continue;
+    const size_t row = first_padded_row + query;
+    if (a.dq_sum != nullptr) {  // each lane has the place of 8 elements
+      store_float4(a.dq_sum + row * d + col, {0.0f, 0.0f, 0.0f, 0.0f});
+      store_float4(a.dq_sum + row * d + col + 4, {0.0f, 0.0f, 0.0f, 0.0f});
+    }
+    if (lane % P::kLanes == 0) {
+      const float lse = query < a.seq_q ? a.lse[first_row + query] : -INFINITY;
       a.log2_sum[row] = lse == -INFINITY ? INFINITY : lse * kLog2e;
       a.delta[row] = sum;
     }

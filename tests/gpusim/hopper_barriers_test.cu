@@ -38,7 +38,8 @@ struct Right {
   static constexpr bool kSyncWarp = true;      ///< between reading and the arrival of one lane
   static constexpr int kFullParity = 0;        ///< of the first wait
   static constexpr int kEmptyParity = 1;
-  static constexpr bool kFlip = true;  ///< consumers flip the parity when the ring wraps
+  static constexpr bool kFlip = true;       ///< consumers flip the parity when the ring wraps
+  static constexpr bool kFlipEmpty = true;  ///< the producer does
   static constexpr int kEmptyArrivals = 2;
   static constexpr int kBytes = kTile * 4;
   static constexpr int kLoads = kTiles;
@@ -63,7 +64,8 @@ __global__ void ring(const float* in, float* out) {
       for (int tile = 0; tile < Plan::kLoads; ++tile) {
         const int s = tile % kStages;
         if (Plan::kWaitEmpty) {
-          ptx::mbarrier_wait(&empty[s], (tile / kStages + Plan::kEmptyParity) % 2);  // ring: wait empty
+          const int round = Plan::kFlipEmpty ? tile / kStages : 0;
+          ptx::mbarrier_wait(&empty[s], (round + Plan::kEmptyParity) % 2);  // ring: wait empty
         }
         ptx::mbarrier_arrive_expect_tx(&full[s], Plan::kBytes);                     // ring: expect
         ptx::bulk_load(tiles[s], in + tile % kTiles * kTile, kTile * 4, &full[s]);  // ring: load
@@ -132,6 +134,14 @@ void expect(const gpusim::Report& report, const std::vector<Expected>& expected)
     EXPECT_TRUE(found) << gpusim::name_of(e.kind) << ": " << e.words << "\n"
                        << gpusim::format_defects(report);
   }
+}
+
+/// Whether the first of the reports says this.
+testing::AssertionResult first_tells(const gpusim::Report& report, const std::string& words) {
+  if (!report.defects.empty() && report.defects[0].message.find(in_words(words)) != std::string::npos)
+    return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "not in the first: " << words << "\n"
+                                     << gpusim::format_defects(report);
 }
 
 testing::AssertionResult tells(const gpusim::Report& report, const std::string& words) {
@@ -233,11 +243,10 @@ struct FullParity : Right {
 };
 TEST(Ring, AWaitForTheWrongParity) {
   const gpusim::Report report = run_ring<FullParity>();
-  EXPECT_TRUE(
-      tells(report,
-            "data read while its load is in flight: no wait for full[0] between the two; the last wait for "
-            "it, at " +
-                at("ring: wait full") + ", is for parity 1: the load completes phase 0, of parity 0  ["));
+  EXPECT_TRUE(first_tells(
+      report, "data read before its load is complete: the wait for full[0] at " + at("ring: wait full") +
+                  ", with parity 1, returned at once: the phase before the first counts as "
+                  "complete; the load completes phase 0, of parity 0"));
 }
 
 struct EmptyParity : Right {
@@ -257,12 +266,68 @@ struct NoFlip : Right {
 TEST(Ring, AParityThatDoesNotChangeWhenTheRingWraps) {
   const gpusim::Report report = run_ring<NoFlip>();
   EXPECT_TRUE(
-      tells(report,
-            "empty[0] expects 2 arrivals in a phase: this may be one more in phase 0, of parity 0, because "
-            "the thread has not waited for that phase"
-            "\n=========     its wait at " +
-                at("ring: wait full") +
-                " returned at once: it had waited for phase 0, of parity 0, of full[0] before"));
+      first_tells(report,
+                  "empty[0] expects 2 arrivals in a phase: this may be one more in phase 0, of parity 0, "
+                  "because the thread has not waited for that phase\n    the wait for full[0] at " +
+                      at("ring: wait full") +
+                      ", with parity 0, returned at once: phase 0, of parity 0, was complete, and the "
+                      "thread had waited for it before"));
+}
+
+struct NoFlipOfProducer : Right {
+  static constexpr bool kFlipEmpty = false;
+};
+TEST(Ring, AProducerThatOverwritesTilesInUse) {
+  const gpusim::Report report = run_ring<NoFlipOfProducer>();
+  const std::string wait =
+      "the wait for empty[0] at " + at("ring: wait empty") +
+      ", with parity 1, returned at once: the phase before the first counts as complete, and "
+      "the thread had waited for it before";
+  EXPECT_TRUE(first_tells(report,
+                          "full[0] expects 1 arrival in a phase: this is one more, and phase 0, of parity 0, "
+                          "is not complete until its bytes have landed\n    " +
+                              wait));
+  EXPECT_TRUE(tells(
+      report,
+      "data written while a load to it is in flight: no wait for full[0] between the two; " + wait + "  ["));
+}
+
+/// A consumer that waits with the same parity in both rounds reads the tile of the first one again.
+__global__ void read_again(const float* in, float* out) {
+  __shared__ __align__(128) float tile[kTile];
+  __shared__ std::uint64_t full[2], empty[2];
+  const int i = int(threadIdx.x) - 32;
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&full[0], 1);
+    ptx::mbarrier_init(&empty[0], 1);
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int round = 0; round < 2; ++round) {
+      ptx::mbarrier_wait(&empty[0], (round + 1) % 2);
+      ptx::mbarrier_arrive_expect_tx(&full[0], kTile * 4);
+      ptx::bulk_load(tile, in, kTile * 4, &full[0]);  // again: load
+    }
+    ptx::mbarrier_wait(&full[0], 1);
+  } else if (i >= 0) {
+    ptx::mbarrier_wait(&full[0], 0);
+    out[i] = tile[i];
+    __syncwarp();
+    if (i == 0) ptx::mbarrier_arrive(&empty[0]);
+    ptx::mbarrier_wait(&full[0], 0);  // again: wait
+    out[i] += tile[i];                // again: read
+  }
+}
+
+TEST(Ring, AReadBeforeTheLoadBegins) {
+  const Buffer<float> in("in", numbers(kTile));
+  const Buffer<float> out("out", 32);
+  EXPECT_TRUE(
+      first_tells(run({1, 64}, read_again, in.get(), out.get()),
+                  "data read before its load is complete: the wait for full[0] at " + at("again: wait") +
+                      ", with parity 0, returned at once: phase 0, of parity 0, was complete, and the "
+                      "thread had waited for it before; the load completes phase 1, of parity 1"));
 }
 
 struct OneArrival : Right {

@@ -63,8 +63,9 @@ std::string broken(const std::function<void(Arguments&)>& change) {
 TEST(TensorMaps, AreRefusedWithTheRuleThatTheyBreak) {
   EXPECT_EQ(broken([](Arguments&) {}), "");
   EXPECT_EQ(broken([](Arguments& a) { a.address += 8; }),
-            "the global address must be a multiple of 16 bytes");
-  EXPECT_EQ(broken([](Arguments& a) { a.address = 0; }), "the global address must be a multiple of 16 bytes");
+            "the global address is 0x7f0000000008: must be a multiple of 16, and not 0");
+  EXPECT_EQ(broken([](Arguments& a) { a.address = 0; }),
+            "the global address is 0x0: must be a multiple of 16, and not 0");
   EXPECT_EQ(broken([](Arguments& a) { a.rank = 0; }), "the rank is 0: must be 1 to 5");
   EXPECT_EQ(broken([](Arguments& a) { a.rank = 6; }), "the rank is 6: must be 1 to 5");
   for (const cuuint32_t rank : {1u, 2u, 4u, 5u}) EXPECT_EQ(broken([&](Arguments& a) { a.rank = rank; }), "");

@@ -153,7 +153,7 @@ __global__ void name_too_early(float* out) {
 TEST(WgmmaChecks, AWaitThatNamesAccumulatorsInFlight) {
   EXPECT_TRUE(tells(report_of(name_too_early), DefectKind::kWgmma,
                     "Wgmma error detected. wgmma_wait() at " + at("names both") +
-                        " names d, which is still in flight after it, in thread (96,0,0) of block (0,0,0)\n"
+                        " names e, which is still in flight after it, in thread (96,0,0) of block (0,0,0)\n"
                         "    the product was issued at " +
                         issued("later product") + "; the wgmma_wait() at " + at("names both") +
                         " leaves its group in flight",

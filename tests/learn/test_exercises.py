@@ -1347,6 +1347,20 @@ class DiagnosisTest(unittest.TestCase):
         finding = diagnosis.explain([attempt(defects=bounds)], more=more)
         self.assertEqual(finding.details, ["Invalid"])
 
+    def test_a_wait_that_returned_at_once_is_the_first_cause(self):
+        race = {
+            "kind": "race",
+            "message": "Race: the wait returned at once",
+            "count": 1,
+        }
+        misuse = {"kind": "misuse", "message": "one arrival too many", "count": 1}
+        first = diagnosis.explain([attempt(defects=[race, misuse])])
+        self.assertEqual((first.kind, first.details), ("race", [race["message"]]))
+        race["message"] = "Race: no barrier"
+        self.assertEqual(
+            diagnosis.explain([attempt(defects=[race, misuse])]).kind, "misuse"
+        )
+
     def test_a_declared_failure_is_none(self):
         bad = wrong(ALL_ROWS, ALL_COLS)
         bad["check"]["known_failure"] = "exp() overflows"

@@ -127,9 +127,7 @@ def operands() -> str:
     for name, count in stored(sizes):
         svg.text(left - 8, y + 15, name, 11, "end")
         svg.box(left, y + 2, count * scale, row - 8, PRODUCT, 0.28)
-        svg.text(
-            left + count * scale / 2, y + 15, f"{count // 1024} KiB", 10, "middle"
-        )
+        svg.text(left + count * scale / 2, y + 15, f"{count // 1024} KiB", 10, "middle")
         y += row
     svg.text(left - 8, y + 15, "only in wgmma: dQ is stored and read", 11, "end")
     extra = detour(sizes)
@@ -140,12 +138,18 @@ def operands() -> str:
     more = sum(count for _, count in stored(sizes))
     total = len(listed) * time
     notes = (
-        f"Purple: A, blue: B. Frames: {room // 1024} KiB, what {BYTES_PER_CYCLE} bytes per cycle deliver in the {time}"
-        " cycles of a product.",
-        f"Five products take {total} cycles, in which {total * BYTES_PER_CYCLE // 1024} KiB can pass. Their operands are"
-        f" {read // 1024} KiB.",
-        f"With what lands and with dS it is {(read + more) // 1024} KiB, with dQ as well"
-        f" {(read + more + extra) // 1024} KiB.",
+        (
+            f"Purple: A, blue: B. Frames: {room // 1024} KiB, what {BYTES_PER_CYCLE} bytes per cycle deliver in the {time}"
+            " cycles of a product."
+        ),
+        (
+            f"Five products take {total} cycles, in which {total * BYTES_PER_CYCLE // 1024} KiB can pass. Their operands are"
+            f" {read // 1024} KiB."
+        ),
+        (
+            f"With what lands and with dS it is {(read + more) // 1024} KiB, with dQ as well"
+            f" {(read + more + extra) // 1024} KiB."
+        ),
     )
     for number, text in enumerate(notes):
         svg.text(0, y + 16 * number, text, 11)
@@ -167,36 +171,34 @@ def element_of(lane: int, register: int, half: int) -> tuple[int, int]:
 
 def ds_path() -> str:
     """The registers of a step of dS, their places in the panel, and operand A of dQ."""
-    svg, cell, top = Svg(), 17, 66
+    svg, cell, col, top = Svg(), 17, 14, 66
     lane = 9  # whose four registers the drawing marks
     chunks = {2 * STEP, 2 * STEP + 1}
     first = 16 * STEP
     svg.text(0, 12, "registers of a warp", 12, bold=True)
     svg.text(0, 28, "16 keys, 16 queries; a number is a lane", 11)
     left = 46
-    svg.text(
-        left + 8 * cell, 48, f"queries {first} to {first + 15}", 10.5, "middle"
-    )
+    svg.text(left + 8 * col, 48, f"queries {first} to {first + 15}", 10.5, "middle")
     for register in range(4):
         for each in range(32):
             key, query = element_of(each, register, 0)
-            x, y = left + query * cell, top + key * cell
+            x, y = left + query * col, top + key * cell
             own = each == lane
-            svg.box(x, y, 2 * cell, cell, WARPS[register], 0.9 if own else 0.16)
+            svg.box(x, y, 2 * col, cell, WARPS[register], 0.9 if own else 0.16)
             ink = ON_COLOUR * own
-            svg.text(x + cell, y + 12.5, str(each), 9, "middle", own, ink)
+            svg.text(x + col, y + 12.5, str(each), 9, "middle", own, ink)
     for key in (0, 7, 8, 15):
         svg.text(left - 5, top + key * cell + 12.5, f"key {key}", 9.5, "end")
     for register in range(4):
-        y = top + 16 * cell + 18
-        x = left + 68 * register
+        y = top + 16 * cell + 18 + 16 * (register // 2)
+        x = left + 90 * (register % 2)
         svg.box(x, y - 9, 10, 10, WARPS[register], 0.4)
         svg.text(x + 14, y, f"register {register}", 10)
 
-    wide = 40
-    left = 46 + 16 * cell + 84
+    wide = 30
+    left = 46 + 16 * col + 72
     svg.text(left - 40, 12, "the panel in shared memory", 12, bold=True)
-    svg.text(left - 40, 28, "rows are keys, 64 queries each; a number is a chunk", 11)
+    svg.text(left - 40, 28, "a row is a key; a number is a chunk: 8 queries", 11)
     svg.text(left, 48, "byte 0", 10)
     svg.text(left + 8 * wide, 48, "128", 10, "end")
     for key in range(16):
@@ -217,8 +219,8 @@ def ds_path() -> str:
     y = top + 16 * cell + 18
     svg.text(left, y, f"bold: chunks {min(chunks)} and {max(chunks)}", 10)
 
-    small = 12
-    left += 8 * wide + 70
+    small = 10
+    left += 8 * wide + 66
     svg.text(left - 30, 12, "operand A of dQ", 12, bold=True)
     svg.text(left - 30, 28, "rows are queries", 11)
     svg.text(left + 8 * small, 48, "keys 0 to 15", 10.5, "middle")
@@ -231,12 +233,16 @@ def ds_path() -> str:
             own = element_of(lane, register, query % 2) == (key, query)
             shade = 0.9 if own else 0.16
             svg.box(left + key * small, y, small, cell, WARPS[register], shade)
-    y = top + 16 * cell + 44
+    y = top + 16 * cell + 60
     notes = (
-        f"Lane {lane} has two queries of a key in each register, and stores them with one instruction. Rows of the panel are"
-        " keys, so for dQ, whose rows are",
-        "queries, A is transposed: the tensor cores read across the rows. A step of 16 keys is 16 rows, 2048 bytes. K, too,"
-        " has keys as rows.",
+        (
+            f"Lane {lane} has two queries of a key in each register, and stores them with one instruction. Rows of the panel are"
+            " keys, so for dQ, whose rows are"
+        ),
+        (
+            "queries, A is transposed: the tensor cores read across the rows. A step of 16 keys is 16 rows, 2048 bytes. K, too,"
+            " has keys as rows."
+        ),
     )
     for number, text in enumerate(notes):
         svg.text(0, y + 16 * number, text, 11)
@@ -336,23 +342,15 @@ def waits_for_other(jobs: list[Job], consumer: int) -> list[tuple[float, float]]
     return found
 
 
-def copies(jobs: list[Job], tiles: int) -> list[tuple[str, float]]:
-    """When the producer can copy Q and dO of a tile: when both consumers have left the tile two steps before."""
+def copies(jobs: list[Job], tiles: int) -> list[float]:
+    """When the producer can copy tiles 2, 3, ..: when both consumers have left the tile two steps before.
+
+    dO is free before Q is, but the producer waits for Q first. Q is left at the top of the next step.
+    """
     at = {(job.consumer, job.name): job for job in jobs}
-    decoupled = (0, "0") in at
-
-    def left(consumer: int, what: str, tile: int) -> float:
-        if what == "Q":  # at the top of the next step
-            return at[consumer, f"S {tile + 1}"].end
-        before_dq = max(
-            at[consumer, f"dV {tile}"].end, at[consumer, f"dS {tile}"].end
-        )
-        return before_dq if decoupled else at[consumer, f"dQ {tile}"].end
-
     return [
-        (f"{what} {tile}", max(left(c, what, tile - 2) for c in range(CONSUMERS)))
+        max(at[consumer, f"S {tile - 1}"].end for consumer in range(CONSUMERS))
         for tile in range(2, tiles)
-        for what in ("Q", "dO")
     ]
 
 
@@ -361,10 +359,10 @@ SHADES = {"S": 0.45, "dP": 0.45, "dV": 0.16, "dK": 0.16, "dQ": 0.3, "0": 0.3}
 
 def consumers() -> str:
     """Products and arithmetic of two consumers over time, in two variants."""
-    tiles, row, left = 4, 20, 110
+    tiles, row, left = 4, 20, 90
     played = schedules(tiles)
     longest = max(job.end for jobs in played.values() for job in jobs)
-    unit = 780 / longest
+    unit = 690 / longest
     svg, y = Svg(), 0
     for name, jobs in played.items():
         total = max(job.end for job in jobs)
@@ -374,10 +372,10 @@ def consumers() -> str:
         svg.text(left, y + 13, words, 11)
         y += 20
         svg.text(left - 8, y + 12, "producer", 11, "end")
-        for words, time in copies(jobs, tiles):
+        for tile, time in enumerate(copies(jobs, tiles), 2):
             x = left + time * unit
             svg.segment(x, y + 1, x, y + row - 5, COPY, 2.4)
-            svg.text(x + 4, y + 12, words, 9.5)
+            svg.text(x + 4, y + 12, f"Q {tile}, dO {tile}", 9.5)
         y += row
         for consumer in range(CONSUMERS):
             for kind in ("products", "arithmetic"):
@@ -407,19 +405,19 @@ def consumers() -> str:
                 x, width = left + job.begin * unit, (job.end - job.begin) * unit
                 svg.box(x, y, width, row - 6, PRODUCT, 1, line=PRODUCT, thick=0.2)
         y += row + 12
-    x = float(left)
-    for colour, shade, words, wide in (
-        (PRODUCT, 0.45, "a product of query tile n; 0: of zeros", 225),
-        (ARITHMETIC, 0.28, "P n, dS n; +n: dQ of tile n is added", 225),
-        ("none", 1, "a wait for the other consumer's dS", 0),
+    for number, (colour, shade, words) in enumerate(
+        (
+            (PRODUCT, 0.45, "a product of query tile n; 0: of zeros"),
+            (ARITHMETIC, 0.28, "P n, dS n; +n: dQ of tile n is added"),
+            ("none", 1, "a wait for the other consumer's dS"),
+        )
     ):
-        line = WARPS[1] if colour == "none" else GREY
-        svg.box(x, y - 9, 10, 10, colour, shade, line)
-        svg.text(x + 16, y, words, 11)
-        x += wide
-    svg.segment(x + 220, y - 9, x + 220, y + 1, COPY, 2.4)
-    svg.text(x + 226, y, "a copy can start", 11)
-    svg.width = max(svg.width, left + 830)
+        x, line = left + number % 2 * 250, WARPS[1] if colour == "none" else GREY
+        svg.box(x, y - 9 + number // 2 * 18, 10, 10, colour, shade, line)
+        svg.text(x + 16, y + number // 2 * 18, words, 11)
+    svg.segment(left + 254, y + 9, left + 254, y + 19, COPY, 2.4)
+    svg.text(left + 266, y + 18, "the producer can start copies", 11)
+    svg.width = max(svg.width, left + 700)
     return svg.render("Products and arithmetic of two consumers over time")
 
 

@@ -39,6 +39,7 @@ class Mistake:
 
 SHORT = "--dtype bf16 --heads 1 --seq-q 64 --seq-k 512 --head-dim 64"
 ONE_TILE = "--dtype bf16 --heads 1 --seq-q 192 --seq-k 128 --head-dim 64"
+KEY_TILE = "--dtype bf16 --heads 1 --seq-q 192 --seq-k 128 --head-dim 128"
 
 MISTAKES = {
     "09_unwritten": Mistake(
@@ -136,6 +137,38 @@ MISTAKES = {
         "        w.skip_tile();",
         "ping_pong",
         "--dtype bf16 --heads 1 --seq-q 384 --head-dim 64 --causal",
+    ),
+    "10_no_proxy_fence": Mistake(
+        "10",
+        "kernel.cuh",
+        "      ptx::fence_proxy_async();\n      warp_arrives(s.ds_ring.full[stored.stage]);",
+        "      warp_arrives(s.ds_ring.full[stored.stage]);",
+        "decoupled",
+        KEY_TILE,
+    ),
+    "10_four_arrivals": Mistake(
+        "10",
+        "shared_tiles.cuh",
+        "ptx::mbarrier_init(&s.ds_ring.full[stage], kWarps);",
+        "ptx::mbarrier_init(&s.ds_ring.full[stage], 4);",
+        "register_sums",
+        KEY_TILE,
+    ),
+    "10_one_stage": Mistake(
+        "10",
+        "choices.cuh",
+        "kDsStages = 2;",
+        "kDsStages = 1;",
+        "decoupled",
+        KEY_TILE,
+    ),
+    "10_early_release": Mistake(
+        "10",
+        "kernel.cuh",
+        "      ptx::wgmma_wait<1>(w.rdQ);\n      multiplied.release(s.ds_ring);",
+        "      multiplied.release(s.ds_ring);\n      ptx::wgmma_wait<1>(w.rdQ);",
+        "decoupled",
+        KEY_TILE,
     ),
 }
 

@@ -24,6 +24,8 @@ DEFECTS = {
     "race": "has a race",
     "uninitialized_read": "reads memory that nothing has written",
 }
+# In the first report: everything else follows from this wait for a barrier.
+PASSED_TOO_EARLY = "returned at once"
 OPERATIONS = (  # in `ops`
     "mma",
     "wgmma",
@@ -115,7 +117,10 @@ def kind_of(attempt: Attempt) -> str | None:
     """The first of KINDS that applies to this attempt; None if nothing is wrong with it."""
     if attempt.ended:
         return "hang" if attempt.ended == HANGS else "crash"
-    kinds = {defect["kind"] for defect in attempt.result.get("defects", [])}
+    defects = attempt.result.get("defects", [])
+    if defects and PASSED_TOO_EARLY in defects[0]["message"]:
+        return defects[0]["kind"]
+    kinds = {defect["kind"] for defect in defects}
     for kind in DEFECTS:
         if kind in kinds:
             return kind

@@ -86,9 +86,29 @@ ArrayNames::ArrayNames() {
   }
 }
 
-std::string ArrayNames::element(std::uintptr_t return_address, const std::string& variable,
-                                std::size_t offset, std::size_t bytes, const ThreadNumbers& numbers) const {
+/// What the kernel calls a struct: a pointer or reference to its first byte, whose elements have no known size.
+std::string ArrayNames::name_of_object(const std::vector<Array>& arrays, const SharedByte& byte,
+                                       const ThreadNumbers& numbers) {
+  const auto begin = std::int64_t(byte.offset - byte.offset_in_object);
+  const auto is_object = [&](const Array& a) {
+    return a.variable == byte.variable && a.bytes == 0 && a.dimensions.empty() &&
+           value_for(a.offset, numbers) == begin;
+  };
+  const auto found = std::find_if(arrays.begin(), arrays.end(), is_object);
+  return found == arrays.end() ? "" : found->name;
+}
+
+std::string ArrayNames::element(std::uintptr_t return_address, const SharedByte& byte,
+                                const ThreadNumbers& numbers) const {
+  if (byte.variable.empty()) return "";
   const auto arrays = arrays_.empty() ? arrays_.end() : arrays_.find(function_at(return_address));
+  if (byte.object.member_at != nullptr) {
+    const auto* const object = reinterpret_cast<const void*>(byte.object.begin);
+    const std::string member = byte.object.member_at(object, byte.offset_in_object);
+    std::string name = arrays == arrays_.end() ? "" : name_of_object(arrays->second, byte, numbers);
+    if (name.empty() && byte.bytes == byte.object.bytes) name = byte.variable;  // __shared__ Struct s;
+    if (!member.empty()) return name.empty() && member[0] == '.' ? member.substr(1) : name + member;
+  }
   if (arrays == arrays_.end()) return "";
   const ThreadNumbers of_first{{0, 0, 0}, numbers.block_dim, numbers.parameters};
   struct Candidate {
@@ -101,11 +121,11 @@ std::string ArrayNames::element(std::uintptr_t return_address, const std::string
   const auto rank = [](const Candidate& c) {
     return std::tuple(c.begin, !c.differs, c.array->name.find('.') == std::string::npos);
   };
-  const auto at = std::int64_t(offset);
+  const auto at = std::int64_t(byte.offset);
   std::vector<Candidate> best;
   for (const Array& a : arrays->second) {
     const auto begin = value_for(a.offset, of_first);
-    if (a.variable != variable || !begin || *begin > at) continue;
+    if (a.variable != byte.variable || !begin || *begin > at) continue;
     const Candidate candidate{&a, *begin, a.offset.contains("threadIdx")};
     if (!best.empty() && rank(candidate) > rank(best[0])) best.clear();
     const bool is_new =
@@ -127,7 +147,7 @@ std::string ArrayNames::element(std::uintptr_t return_address, const std::string
     const auto distance = std::size_t(at - begin);
     const std::size_t count =
         std::reduce(a.dimensions.begin(), a.dimensions.end(), std::size_t(1), std::multiplies());
-    const std::size_t size = a.dimensions.empty() ? a.bytes : bytes / count;
+    const std::size_t size = a.dimensions.empty() ? a.bytes : byte.bytes / count;
     if (size == 0) {
       text += (text.empty() ? "byte " : " or byte ") + std::to_string(distance) + " of " + name;
     } else if (const auto row = row_of(distance / size, a.layout)) {

@@ -10,6 +10,7 @@
 
 #include "gpusim/runtime/dim3.hpp"
 #include "gpusim/runtime/expression.hpp"
+#include "gpusim/runtime/shared_byte.hpp"
 
 namespace gpusim {
 
@@ -27,11 +28,9 @@ class ArrayNames {
   /// `sK, row 8, column 4`: a byte of a variable of shared memory, in the words of the kernel. Empty if they are not known.
   ///
   /// @param return_address  of the access
-  /// @param offset          of the byte in the variable
-  /// @param bytes           of the variable
   /// @param numbers         of the thread that makes the access
-  std::string element(std::uintptr_t return_address, const std::string& variable, std::size_t offset,
-                      std::size_t bytes, const ThreadNumbers& numbers) const;
+  std::string element(std::uintptr_t return_address, const SharedByte& byte,
+                      const ThreadNumbers& numbers) const;
 
  private:
   struct Array {
@@ -41,6 +40,9 @@ class ArrayNames {
     std::vector<std::size_t> dimensions;  ///< none: a pointer
     Expression layout;                    ///< where element (r, c) lies; empty: not declared
   };
+
+  static std::string name_of_object(const std::vector<Array>& arrays, const SharedByte& byte,
+                                    const ThreadNumbers& numbers);
 
   std::map<std::string, std::vector<Array>> arrays_;  ///< by kernel
 };

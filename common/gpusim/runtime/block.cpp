@@ -115,6 +115,7 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   idle_rounds_ = 0;
   waits_ = 0;
   operations_.clear();
+  declared_.clear();
   clear_shared();
   global_shadow_.next_block();
   start_threads();

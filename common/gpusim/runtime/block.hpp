@@ -148,6 +148,7 @@ class BlockRunner {
                   const void* pc);
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
+  void declare_members(const DeclaredObject& object);
   int cluster_rank(const void* pc);
   void cluster_arrive(const void* pc);
   void cluster_wait(const void* pc);
@@ -197,7 +198,8 @@ class BlockRunner {
   void complain(int thread, DefectKind kind, const void* pc, std::vector<Piece> message);
   /// An operation of a warpgroup: see WarpgroupOp.
   void warpgroup_op(WarpgroupOperand& operand);
-  void wgmma_finished(const float* registers, int count, bool by_wait, const void* pc);
+  /// @param argument  its number among those of the wait; -1: no wait names them
+  void wgmma_finished(const float* registers, int count, int argument, const void* pc);
   /// Ends the thread if the emulated device does not have an instruction.
   /// @param since  the first compute capability that has it: 80 for 8.0
   void require(int since, const char* instruction, const void* pc) {
@@ -256,8 +258,9 @@ class BlockRunner {
     CopyClock copies;  // as far as the log has been processed
     ClusterClock cluster;
     BulkGroups bulk;
-    std::vector<LastWait> last_waits;  ///< by mbarrier
-    IdleWait idle_wait;
+    std::vector<LastWait> last_waits;         ///< by mbarrier
+    LastWait last_wait;                       ///< of these
+    LastWait repeated_wait;                   ///< the latest that repeats another one
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
   };
 
@@ -275,8 +278,9 @@ class BlockRunner {
 
   /// A use of registers by a product in flight.
   struct InFlight {
-    const char* array = nullptr;  ///< what the report calls them; nullptr: no such product
-    std::size_t index = 0;        ///< of the register
+    const char* array =
+        nullptr;            ///< what the report calls them, as with_lines() has it; nullptr: no such product
+    std::size_t index = 0;  ///< of the register
     bool of_a = false;
     std::uint32_t group = 0;
     const void* pc = nullptr;       ///< of the product
@@ -361,6 +365,9 @@ class BlockRunner {
                            const AsyncShadow::Write& write);
   Piece name_of(std::uintptr_t address, const void* pc) const;
   static std::string phase_name(std::uint32_t phase);
+  LastWait last_wait_for(int thread, const Mbarrier& barrier) const;
+  std::vector<Piece> returned_at_once(const LastWait& wait) const;
+  std::vector<Piece> read_too_early(int thread, const Mbarrier& barrier, std::uint32_t phase) const;
 
   void add_event(const char* name, int thread, const void* pc, std::vector<Piece> barrier,
                  std::int64_t phase);
@@ -374,7 +381,10 @@ class BlockRunner {
   Mbarrier* find_mbarrier(std::uintptr_t address);
   void init_mbarrier(const Operation& operation, int thread, const void* pc);
   bool arrive(Mbarrier& barrier, const Operation& operation, int thread, const void* pc);
+  std::vector<Piece> with_repeated_wait(int thread, std::vector<Piece>&& message) const;
   bool try_complete(Mbarrier& barrier);
+  void check_bytes(Mbarrier& barrier, const BulkCopy* next = nullptr);
+  static std::string boxes_of(const BulkCopy& copy);
   void next_phase(Mbarrier& barrier);
   bool come_to(int id, int threads, int thread, const void* pc);
   void use_mbarrier(AccessKind kind, std::uintptr_t address, int thread, const void* pc);
@@ -463,6 +473,7 @@ class BlockRunner {
   void found(const FindingKey& key, Complete&& complete);
   void fill(Example& example, int thread, Space space, std::uintptr_t address) const;
   std::string place_of(Space space, std::uintptr_t address) const;
+  SharedByte shared_byte(std::uintptr_t address) const;
   StaticVariable* variable_at(std::size_t offset);
 
   // block_calls.cpp
@@ -557,6 +568,7 @@ class BlockRunner {
   std::uintptr_t shared_base_ = 0;
   std::size_t shared_bytes_ = 0;
   std::vector<StaticVariable> variables_;        ///< [0] is "none"
+  std::vector<DeclaredObject> declared_;         ///< by this block
   std::vector<std::uint16_t> variable_of_word_;  ///< by word of the TLS block
   std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
   std::vector<CopyOrigin> copy_origins_;         ///< by word of the TLS block
@@ -587,6 +599,7 @@ class BlockRunner {
   std::set<std::tuple<std::string_view, const void*, int, std::size_t>> told_;
   AsyncShadow async_shadow_;
   std::vector<Operation> operations_;  ///< in the log
+  const Mbarrier* loading_ = nullptr;  ///< of the load that begins
   std::vector<Mbarrier> mbarriers_;
   std::unordered_map<std::uintptr_t, std::size_t> mbarrier_at_;
   std::array<NamedBarrier, 16> named_barriers_;

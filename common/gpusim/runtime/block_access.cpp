@@ -181,16 +181,25 @@ void BlockRunner::fill(Example& e, int thread, Space space, std::uintptr_t addre
   }
   e.address = address;
   e.place = place_of(space, address);
-  e.variable.clear();
-  if (space == Space::kGlobal) return;
+  e.shared = space == Space::kGlobal ? SharedByte() : shared_byte(address);
+  e.parameters = launch_->parameters;
+}
+
+SharedByte BlockRunner::shared_byte(std::uintptr_t address) const {
+  SharedByte byte;
   const std::size_t offset = address - shared_base_;
   for (const StaticVariable& v : variables_) {
     if (offset - v.offset >= v.bytes) continue;
-    e.variable = v.name;
-    e.offset = offset - v.offset;
-    e.bytes = v.bytes;
+    byte.variable = v.name;
+    byte.offset = offset - v.offset;
+    byte.bytes = v.bytes;
   }
-  e.parameters = launch_->parameters;
+  for (const DeclaredObject& object : declared_) {
+    if (!object.contains(address)) continue;
+    byte.object = object;
+    byte.offset_in_object = address - object.begin;
+  }
+  return byte;
 }
 
 /// Reports an access that cannot be made, and ends the thread instead. The block is abandoned as soon as the

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,14 @@
 #include "gpusim/runtime/block.hpp"
 
 namespace gpusim {
+namespace {
+
+void append(std::vector<Piece>& text, const char* separator, std::vector<Piece>&& more) {
+  text.push_back(separator);
+  std::move(more.begin(), more.end(), std::back_inserter(text));
+}
+
+}  // namespace
 
 // --- inside a fiber
 
@@ -52,7 +61,7 @@ void BlockRunner::start_clocks() {
   for (int i = 0; i < thread_count_; ++i) {
     threads_[i].proxy_fences.clear();
     threads_[i].last_waits.clear();
-    threads_[i].idle_wait = {};
+    threads_[i].last_wait = threads_[i].repeated_wait = {};
   }
   if (!async_shadow_.is_ready()) async_shadow_.make(shared_bytes_ / 4 + 4);
   shared_shadow_.keep_readers();
@@ -290,12 +299,16 @@ void BlockRunner::found_async_race(InstructionKey instruction, std::uintptr_t ad
     e.rival_thread = read.thread;
     const Sequence& sequence = sequences_[read.sequence - ThreadClocks::kFirstSequence];
     const bool is_store = sequence.kind == Sequence::Kind::kStore;
+    if (loading_ != nullptr) e.reason = read_too_early(read.thread, *loading_, loading_->phase);
+    if (!e.reason.empty()) return;
     const std::string wait = is_store ? "bulk_wait_read()" : "wgmma_wait()";
     const bool has_waited = clocks_.knows(read.thread, read.sequence, read.number);
     e.reason = {std::string(is_store ? "the bulk store" : "the product") + " may still be reading: no " +
                 (has_waited              ? "barrier between the " + wait + " and the write"
                  : thread == read.thread ? wait + " between the two"
                                          : wait + " and barrier between the two")};
+    if (threads_[thread].last_wait.repeats)
+      append(e.reason, "; ", returned_at_once(threads_[thread].last_wait));
   });
 }
 
@@ -317,7 +330,11 @@ void BlockRunner::explain_async(Example& e, InstructionKey instruction, std::uin
     e.reason = {"the mbarrier may not be initialised yet: no barrier between the two"};
   } else if (instruction.kind() == AccessKind::kCopyIssue && instruction.space() == Space::kShared &&
              e.early_barrier == 0) {
+    if (loading_ != nullptr) e.reason = read_too_early(e.rival_thread, *loading_, loading_->phase);
+    if (!e.reason.empty()) return;
     e.reason = {"a load into memory that is still in use: no barrier between the two"};
+    if (threads_[e.thread].last_wait.repeats)
+      append(e.reason, "; ", returned_at_once(threads_[e.thread].last_wait));
   } else if (e.thread / kWarpSize != e.rival_thread / kWarpSize && rival.kind != AccessKind::kCopyIssue &&
              rival.kind != AccessKind::kCopyLand) {
     e.reason = {"no barrier between the two"};
@@ -336,19 +353,46 @@ void BlockRunner::explain_load(Example& e, InstructionKey instruction, std::uint
   const auto* const pc = reinterpret_cast<const void*>(instruction.pc());
   const bool reads = instruction.kind() == AccessKind::kRead || instruction.kind() == AccessKind::kAsyncRead;
   e.rival_thread = load != nullptr ? load->thread : barrier.initializer;
+  const std::uint32_t phase = load != nullptr ? load->completion.number : 0;
+  if (reads && load != nullptr) e.reason = read_too_early(e.thread, barrier, phase);
+  if (!e.reason.empty()) return;
   e.reason = {
       reads ? "data read while its load is in flight" : "data written while a load to it is in flight",
       ": no wait for ", name_of(barrier.address, pc), " between the two"};
-  const auto number = std::size_t(&barrier - mbarriers_.data());
-  const std::vector<LastWait>& waits = threads_[e.thread].last_waits;
-  if (load == nullptr || number >= waits.size() || waits[number].pc == nullptr) return;
-  const LastWait& last = waits[number];
-  const std::uint32_t phase = load->completion.number;
-  if (last.phase > phase) return;
+  if (!reads && threads_[e.thread].last_wait.repeats)
+    append(e.reason, "; ", returned_at_once(threads_[e.thread].last_wait));
+  const LastWait last = last_wait_for(e.thread, barrier);
+  if (load == nullptr || last.pc == nullptr || last.phase > phase) return;
   e.reason.push_back("; the last wait for it, at ");
   e.reason.push_back(Piece::line(last.pc));
   e.reason.push_back(", is for parity " + std::to_string((last.phase + 1) & 1) + ": the load completes " +
                      phase_name(phase));
+}
+
+LastWait BlockRunner::last_wait_for(int thread, const Mbarrier& barrier) const {
+  const auto number = std::size_t(&barrier - mbarriers_.data());
+  const std::vector<LastWait>& waits = threads_[thread].last_waits;
+  return number < waits.size() ? waits[number] : LastWait();
+}
+
+/// Why a thread has read what a load brings in a later phase: its wait was for an earlier one. Empty if it was not.
+std::vector<Piece> BlockRunner::read_too_early(int thread, const Mbarrier& barrier,
+                                               std::uint32_t phase) const {
+  const LastWait wait = last_wait_for(thread, barrier);
+  if (!wait.is_idle() || wait.phase > phase) return {};
+  std::vector<Piece> text{"data read before its load is complete: "};
+  append(text, "", returned_at_once(wait));
+  text.push_back("; the load completes " + phase_name(phase));
+  return text;
+}
+
+/// "the wait for full[0] at ring.cu:76, with parity 0, returned at once: phase 0, of parity 0, was complete"
+std::vector<Piece> BlockRunner::returned_at_once(const LastWait& wait) const {
+  return {"the wait for ", name_of(wait.barrier, wait.pc), " at ", Piece::line(wait.pc),
+          ", with parity " + std::to_string((wait.phase + 1) & 1) + ", returned at once: " +
+              (wait.phase == 0 ? "the phase before the first counts as complete"
+                               : phase_name(wait.phase - 1) + ", was complete") +
+              (wait.repeats ? ", and the thread had waited for it before" : "")};
 }
 
 /// "phase 3, of parity 1"
@@ -360,7 +404,7 @@ void BlockRunner::add_event(const char* name, int thread, const void* pc, std::v
                             std::int64_t phase) {
   const bool is_copy =
       std::strcmp(name, "load") == 0 || std::strcmp(name, "land") == 0 || std::strcmp(name, "store") == 0;
-  const std::size_t place = barrier.empty() ? 0 : barrier[0].offset;
+  const std::size_t place = barrier.empty() ? 0 : barrier[0].place.offset;
   if (!is_copy && !told_.insert({name, pc, thread / kWarpSize, place}).second) return;
   event_trace_->add({linear_,
                      events_++,
@@ -388,14 +432,9 @@ void BlockRunner::complain(int thread, DefectKind kind, const void* pc, std::vec
 Piece BlockRunner::name_of(std::uintptr_t address, const void* pc) const {
   Piece piece(place_of(Space::kShared, address));
   piece.pc = reinterpret_cast<std::uintptr_t>(pc);
-  const std::size_t offset = address - shared_base_;
-  for (const StaticVariable& v : variables_) {
-    if (offset - v.offset >= v.bytes) continue;
-    piece.variable = v.name;
-    piece.offset = offset - v.offset;
-    piece.bytes = v.bytes;
-    if (piece.offset == 0 && v.bytes <= 8) piece.text = v.name;
-  }
+  piece.place = shared_byte(address);
+  const bool is_scalar = piece.place.offset == 0 && piece.place.bytes <= 8;
+  if (is_scalar && !piece.place.variable.empty()) piece.text = piece.place.variable;
   return piece;
 }
 

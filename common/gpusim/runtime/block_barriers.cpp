@@ -154,24 +154,18 @@ bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, co
                               (b.expected == 1 ? " arrival" : " arrivals") + " in a phase: ";
   if (b.missing == 0) {
     complain(thread, DefectKind::kMisuse, pc,
-             {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
-                                          ", is not complete until its bytes have landed"});
+             with_repeated_wait(
+                 thread, {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
+                                                      ", is not complete until its bytes have landed"}));
     if (!try_complete(b)) {
       trapped_ = true;
       return false;
     }
   } else if (b.phase != 0 && !clocks_.knows(thread, b.sequence, b.phase - 1)) {
-    std::vector<Piece> text{name_of(b.address, pc), expects + "this may be one more in " +
-                                                        phase_name(b.phase - 1) +
-                                                        ", because the thread has not waited for that phase"};
-    if (const IdleWait& idle = threads_[thread].idle_wait; idle.pc != nullptr) {
-      text.push_back("\n    its wait at ");
-      text.push_back(Piece::line(idle.pc));
-      text.push_back(" returned at once: it had waited for " + phase_name(idle.phase) + ", of ");
-      text.push_back(name_of(idle.barrier, idle.pc));
-      text.push_back(" before");
-    }
-    complain(thread, DefectKind::kMisuse, pc, std::move(text));
+    complain(thread, DefectKind::kMisuse, pc,
+             with_repeated_wait(thread, {name_of(b.address, pc),
+                                         expects + "this may be one more in " + phase_name(b.phase - 1) +
+                                             ", because the thread has not waited for that phase"}));
   }
   b.arrive_pc = pc;
   trace_event(operation.value != 0 ? "expect" : "arrive", thread, pc, b);
@@ -185,25 +179,49 @@ bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, co
   return true;
 }
 
+/// The message, and a wait that may have let the thread arrive too early.
+std::vector<Piece> BlockRunner::with_repeated_wait(int thread, std::vector<Piece>&& message) const {
+  const LastWait& wait = threads_[thread].repeated_wait;
+  if (wait.pc == nullptr) return std::move(message);
+  message.push_back("\n    ");
+  for (Piece& piece : returned_at_once(wait)) message.push_back(std::move(piece));
+  return std::move(message);
+}
+
+/// After all arrivals of a phase: no more bytes may be in flight than have been announced.
+/// @param next  a copy that begins
+void BlockRunner::check_bytes(Mbarrier& b, const BulkCopy* next) {
+  const std::int64_t in_flight = b.bytes_in_flight() + (next != nullptr ? std::int64_t(next->bytes) : 0);
+  if (b.missing != 0 || b.bytes >= in_flight || b.has_excess) return;
+  b.has_excess = true;
+  const BulkCopy& last = next != nullptr ? *next : *b.in_flight.back();
+  std::vector<Piece> text{name_of(b.address, last.pc), " expects too few bytes: " + std::to_string(b.bytes) +
+                                                           " are announced in " + phase_name(b.phase)};
+  if (b.expect_pc != nullptr && b.bytes != 0) {
+    text.push_back(" (");
+    text.push_back(Piece::line(b.expect_pc));
+    text.push_back(")");
+  }
+  text.push_back(", and copies deliver " + std::to_string(in_flight) + boxes_of(last) +
+                 ": it can be complete before all of them have landed");
+  complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
+}
+
+/// ", in boxes of 64 x 128 x 1 elements of 2 bytes"; empty if the copy is of no box.
+std::string BlockRunner::boxes_of(const BulkCopy& copy) {
+  if (!copy.is_tensor()) return "";
+  const TensorMap& map = copy.map;
+  std::string text = ", in boxes of ";
+  for (int d = 0; d < map.rank; ++d) text += (d == 0 ? "" : " x ") + std::to_string(map.count(d));
+  return text + " elements of " + std::to_string(map.element_bytes) +
+         (map.element_bytes == 1 ? " byte" : " bytes");
+}
+
 /// Completes the phase if nothing is missing but bytes in flight: they land now.
 bool BlockRunner::try_complete(Mbarrier& b) {
   if (b.missing != 0) return false;
-  const std::int64_t in_flight = b.bytes_in_flight();
-  if (b.bytes > in_flight) return false;
-  if (b.bytes < in_flight) {
-    const BulkCopy& last = *b.in_flight.back();
-    std::vector<Piece> text{
-        name_of(b.address, last.pc),
-        " expects too few bytes: " + std::to_string(b.bytes) + " are announced in " + phase_name(b.phase)};
-    if (b.expect_pc != nullptr && b.bytes != 0) {
-      text.push_back(" (");
-      text.push_back(Piece::line(b.expect_pc));
-      text.push_back(")");
-    }
-    text.push_back(", and copies deliver " + std::to_string(in_flight) +
-                   ": it can be complete before all of them have landed");
-    complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
-  }
+  if (b.bytes > b.bytes_in_flight()) return false;
+  check_bytes(b);
   for (const auto& copy : b.in_flight) {
     trace_event("land", copy->thread, copy->pc, b);
     land_load(*copy);
@@ -218,6 +236,7 @@ void BlockRunner::next_phase(Mbarrier& b) {
   ++b.phase;
   b.missing = b.expected;
   b.bytes = 0;
+  b.has_excess = false;
   b.gathered.resize(clocks_.stride());
   b.gathered[clocks_.component(b.sequence)] = b.phase;
   b.complete = b.gathered;
@@ -260,9 +279,10 @@ void BlockRunner::settle_mbarrier(Thread& t) {
   acquire(t.linear, b->complete);
   const auto number = std::size_t(b - mbarriers_.data());
   if (t.last_waits.size() <= number) t.last_waits.resize(mbarriers_.size());
-  if (b->phase != 0 && t.last_waits[number].phase == b->phase)
-    t.idle_wait = {t.barrier, b->phase - 1, t.sync_pc};
-  t.last_waits[number] = {b->phase, t.sync_pc};
+  LastWait& last = t.last_waits[number];
+  last = {t.barrier, b->phase, t.sync_pc, last.pc != nullptr && last.phase == b->phase};
+  t.last_wait = last;
+  if (last.repeats) t.repeated_wait = last;
   t.state = State::kReady;
   --waits_;
 }

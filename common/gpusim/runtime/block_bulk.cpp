@@ -143,6 +143,8 @@ void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& ba
     barrier.fenced = true;
   }
   copy->completion = {barrier.sequence, barrier.phase};
+  loading_ = &barrier;
+  check_bytes(barrier, copy.get());
   const int warp = thread / kWarpSize, lane = thread % kWarpSize;
   const InstructionKey from = InstructionKey::make(pc, 16, AccessKind::kRead, Space::kGlobal);
   const Actor reader = actor_of(from, warp);
@@ -159,6 +161,7 @@ void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& ba
     shared_shadow_.begin_copy(offset, 4, lane, writer, copy->completion,
                               [&](int, const Rival& rival) { found_race(to, address, writer, lane, rival); });
   });
+  loading_ = nullptr;
   barrier.in_flight.push_back(copy);
   trace_event("load", thread, pc, barrier);
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "gpusim/runtime/block.hpp"
 
@@ -27,6 +28,13 @@ void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operan
   t.operand = operand;
   t.resolve = resolve;
   suspend();
+}
+
+void BlockRunner::declare_members(const DeclaredObject& object) {
+  if (object.begin - shared_base_ >= shared_bytes_) return;
+  const OutsideKernel outside;
+  std::erase_if(declared_, [&](const DeclaredObject& other) { return other.contains(object.begin); });
+  declared_.push_back(object);
 }
 
 void BlockRunner::read_matrix_row(const void* row, const void* pc) {

@@ -102,6 +102,7 @@ void BlockRunner::add_divergence(Thread* at, const void* pc, Example found, std:
 void BlockRunner::add_finding(Thread* at, const FindingKey& key, Example found) {
   if (Example* e = tally.findings.add(key, linear_)) {
     found.block = linear_;
+    found.order = e->order;
     found.grid = grid_dim_;
     found.block_dim = block_dim_;
     found.parameters = launch_->parameters;
@@ -213,6 +214,8 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
                    " bytes announced at ");
     text.push_back(Piece::line(b.expect_pc));
     text.push_back(" are missing");
+    const std::string boxes = b.in_flight.empty() ? "" : boxes_of(*b.in_flight.back());
+    if (!boxes.empty()) text.push_back(": copies deliver " + std::to_string(begun) + boxes);
   }
   if (b.phase == 0) text.push_back("; a wait for parity 1 would return");
   return text;

@@ -67,7 +67,11 @@ std::vector<Piece> with_lines(const std::string& text, const Places& places) {
   for (std::size_t mark = text.find('{'); mark != std::string::npos; mark = text.find('{', begin)) {
     result.emplace_back(text.substr(begin, mark - begin));
     result.push_back(Piece::line(places[std::size_t(text[mark + 1] - '0')]));
-    begin = mark + 3;
+    begin = text.find('}', mark) + 1;
+    if (text[mark + 2] != ':') continue;
+    const std::size_t otherwise = text.find('|', mark);
+    result.back().argument = std::stoi(text.substr(mark + 3));
+    result.back().text = text.substr(otherwise + 1, begin - otherwise - 2);
   }
   result.emplace_back(text.substr(begin));
   return result;
@@ -88,9 +92,9 @@ void BlockRunner::warpgroup_op(WarpgroupOperand& operand) {
 }
 
 /// A wait has named these registers: they may be used from here on.
-void BlockRunner::wgmma_finished(const float* registers, int count, bool by_wait, const void* pc) {
+void BlockRunner::wgmma_finished(const float* registers, int count, int argument, const void* pc) {
   if (register_time_ == 0) return;
-  bool told = !by_wait;
+  bool told = argument < 0;
   for (int i = 0; i < count; ++i) {
     if (!register_uses_.contains(registers + i)) return;
     RegisterUse& use = register_uses_.at(registers + i);
@@ -100,9 +104,9 @@ void BlockRunner::wgmma_finished(const float* registers, int count, bool by_wait
       const OutsideKernel outside;
       const InFlight product = product_of(current_->linear, address_of(registers + i));
       product_defect(kNamedInFlight, current_->linear, {pc, product.pc, product.left_by}, [&] {
-        return "wgmma_wait() at {0} names " + std::string(product.array) +
-               ", which is still in flight after it, in thread " + triple(current_->index) + " of " +
-               block_name() + "\n    the product was issued at {1}" +
+        return "wgmma_wait() at {0} names {0:" + std::to_string(argument) +
+               "|an array}, which is still in flight after it, in thread " + triple(current_->index) +
+               " of " + block_name() + "\n    the product was issued at {1}" +
                why_in_flight(product, current_->linear);
       });
     }
@@ -158,12 +162,12 @@ BlockRunner::InFlight BlockRunner::product_of(int thread, std::uintptr_t address
   for (const auto& tile : products.tiles) {
     const std::uintptr_t offset = address - address_of(tile->arrays[lane]);
     if (offset < std::size_t(tile->count) * sizeof(float))
-      return {"d", offset / sizeof(float), false, tile->group, tile->pc, tile->left_by};
+      return {"{1:0|d}", offset / sizeof(float), false, tile->group, tile->pc, tile->left_by};
   }
   for (const OperandRegisters& a : products.a) {
     const std::uintptr_t offset = address - address_of(a.arrays[lane]);
     if (offset < 4 * sizeof(std::uint32_t))
-      return {"a", offset / sizeof(std::uint32_t), true, a.group, a.pc, a.left_by};
+      return {"{1:1|a}", offset / sizeof(std::uint32_t), true, a.group, a.pc, a.left_by};
   }
   return {};
 }
@@ -290,8 +294,8 @@ void BlockRunner::check_fence(int thread, const void* registers, int index, bool
   if (of_a && !use.is_write()) return;
   const auto* const used = reinterpret_cast<const void*>(use.pc(address_of(op.pc)));
   product_defect(kNoFence, thread, {op.pc, used}, [&] {
-    const std::string what = of_a ? "register " + element("a", std::size_t(index)) + " of A"
-                                  : "accumulator " + element("d", std::size_t(index));
+    const std::string what = of_a ? "register " + element("{0:1|a}", std::size_t(index)) + " of A"
+                                  : "accumulator " + element("{0:0|d}", std::size_t(index));
     return "No wgmma_fence() between the " + std::string(use.is_write() ? "write" : "read") + " of " + what +
            " at {1} and the product at {0}, by thread " + triple(block_dim_.at(std::uint64_t(thread))) +
            " in " + block_name();

@@ -72,6 +72,7 @@ struct Mbarrier {
   std::uint32_t expected = 0;  ///< arrivals
   std::uint32_t missing = 0;   ///< arrivals, in this phase
   std::int64_t bytes = 0;      ///< announced in this phase
+  bool has_excess = false;     ///< more than that are in flight, which has been reported
   std::uint32_t phase = 0;
   std::uint16_t sequence = 0;
   bool fenced = false;  ///< the copy engine sees the initialisation
@@ -93,15 +94,13 @@ struct Mbarrier {
 
 /// The latest wait of a thread for an mbarrier.
 struct LastWait {
+  std::uintptr_t barrier = 0;
   std::uint32_t phase = 0;  ///< how many phases were complete when it returned
   const void* pc = nullptr;
-};
+  bool repeats = false;  ///< the thread had waited for the same phase before
 
-/// The latest wait of a thread for a phase for which it had waited before.
-struct IdleWait {
-  std::uintptr_t barrier = 0;
-  std::uint32_t phase = 0;
-  const void* pc = nullptr;
+  /// It has returned at once, and what comes after it may be too early.
+  bool is_idle() const { return repeats || (phase == 0 && pc != nullptr); }
 };
 
 /// A barrier with a number: bar.sync, bar.arrive.

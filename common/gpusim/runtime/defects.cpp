@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpusim/runtime/array_names.hpp"
+#include "gpusim/runtime/source_text.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -136,11 +137,16 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
 
 std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames& names,
                     const ThreadNumbers& numbers) {
-  if (!piece.variable.empty()) {
-    const std::string name = names.element(piece.pc, piece.variable, piece.offset, piece.bytes, numbers);
+  if (!piece.place.variable.empty()) {
+    const std::string name = names.element(piece.pc, piece.place, numbers);
     return name.empty() ? piece.text : name;
   }
   if (piece.pc == 0) return piece.text;
+  if (piece.argument >= 0) {
+    const SourceLine line = line_of(piece.pc);
+    const std::string name = argument_of_call(source_line(line.place), line.built_in, piece.argument);
+    return name.empty() ? piece.text : name;
+  }
   return piece.is_call ? call_at(line_of(piece.pc)) : line_of(piece.pc).text;
 }
 
@@ -180,7 +186,7 @@ Example* Findings::add(const FindingKey& key, std::uint64_t block, std::int64_t 
   auto [it, is_new] = entries_.try_emplace(key);
   it->second.count += count;
   if (!is_new && it->second.example.block <= block) return nullptr;
-  it->second.example.block = block;
+  it->second.example = {.block = block, .order = added_++};
   return &it->second.example;
 }
 
@@ -210,32 +216,41 @@ std::vector<Defect> Findings::describe() const {
     const auto it = lines.find(pc);
     return it == lines.end() ? SourceLine{"?", ""} : it->second;
   };
-  // A line may have several machine instructions, so report one defect per pair of lines, whichever came first.
+  // A line may have several machine instructions, so report one defect per pair of lines, whichever came first. What follows
+  // from a mistake comes after it: defects are reported block by block, in the order in which they were found. Reads of what
+  // nothing has written come last: races are found later, when a warp has made all its accesses, and may be the cause.
+  using Place = std::tuple<bool, std::uint64_t, std::uint64_t>;
   std::map<std::tuple<DefectKind, Space, std::uint8_t, std::string, std::string>, std::size_t> seen;
-  std::vector<Defect> defects;
+  std::vector<std::pair<Place, Defect>> placed;
   for (const auto& [key, entry] : entries_) {
     const std::string line = line_of(key.pc).text;
     const std::string rival_line = key.rival_pc != 0 ? line_of(key.rival_pc).text : "";
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const auto [it, is_new] =
-        seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, defects.size());
+        seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, placed.size());
+    Example example = entry.example;
+    const Place place{key.kind == DefectKind::kUninitializedRead, example.block, example.order};
     if (is_new) {
-      Example example = entry.example;
       const ThreadNumbers numbers{example.block_dim.at(std::uint64_t(example.thread)), example.block_dim,
                                   example.parameters};
-      const std::string element =
-          names.element(key.pc, example.variable, example.offset, example.bytes, numbers);
+      const std::string element = names.element(key.pc, example.shared, numbers);
       if (!element.empty()) example.place = element + " (" + example.place + ")";
       std::string extra;
       for (const auto* pieces : {&example.message, &example.reason}) {
         for (const Piece& piece : *pieces) extra += text_of(piece, line_of, names, numbers);
       }
-      defects.push_back({key.kind, describe_one(key, example, line_of, extra), entry.count});
+      placed.push_back({place, {key.kind, describe_one(key, example, line_of, extra), entry.count}});
     } else {
-      defects[it->second].count += entry.count;
+      auto& [first, defect] = placed[it->second];
+      first = std::min(first, place);
+      defect.count += entry.count;
     }
   }
+  std::stable_sort(placed.begin(), placed.end(),
+                   [](const auto& one, const auto& other) { return one.first < other.first; });
+  std::vector<Defect> defects;
+  for (auto& [place, defect] : placed) defects.push_back(std::move(defect));
   return defects;
 }
 

@@ -12,6 +12,7 @@
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/dim3.hpp"
+#include "gpusim/runtime/shared_byte.hpp"
 #include "gpusim/runtime/whereabouts.hpp"
 
 namespace gpusim {
@@ -62,15 +63,16 @@ struct Piece {
   std::string text;  ///< of a place: if it has no better name
   std::uintptr_t pc = 0;
   bool is_call = false;
-  // A place in shared memory, as the function with that pc names it:
-  std::string variable;
-  std::size_t offset = 0, bytes = 0;
+  int argument =
+      -1;  ///< the text is what the call passes as this argument, or `text` if the source does not tell
+  SharedByte place;  ///< which is to be named as the function with that pc does
 };
 
 /// One complete finding. The one with the lowest block number is kept, so that reports do not depend on
 /// which CPU thread was faster.
 struct Example {
-  std::uint64_t block = 0;  ///< linear index in the grid
+  std::uint64_t block = 0;                  ///< linear index in the grid
+  std::uint64_t order = ~std::uint64_t(0);  ///< among those of a block; the default comes last
   std::uint64_t rival_block = 0;
   int thread = 0;  ///< linear index in the block
   int rival_thread = 0;
@@ -78,8 +80,7 @@ struct Example {
   std::uintptr_t address = 0;            ///< global: the address
   std::string place;                     ///< its position in words: `byte 192 of "partials"`
   std::string note;                      ///< which follows it, where more is to be said
-  std::string variable;                  ///< of shared memory, if the address is in one
-  std::size_t offset = 0, bytes = 0;     ///< of the address in the variable, of the variable
+  SharedByte shared;                     ///< the address, if it is in shared memory
   std::vector<std::int64_t> parameters;  ///< of the kernel; 0 for those that are no integers
   std::string detail;                    ///< divergence: the beginning; unsupported, index: the second line
   std::int64_t index = 0;                ///< out of bounds of an array that has a detail
@@ -111,6 +112,7 @@ class Findings {
     Example example;
   };
   std::map<FindingKey, Entry> entries_;
+  std::uint64_t added_ = 0;
 };
 
 }  // namespace gpusim

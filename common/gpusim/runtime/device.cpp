@@ -19,6 +19,7 @@
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
+#include "gpusim/runtime/device_members.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
@@ -204,6 +205,10 @@ void resolve_reduce(void* const* lanes) {
 
 int lane() { return current_runner->lane(); }
 unsigned active_lanes() { return current_runner->active_lanes(); }
+
+void declare_members(const void* object, std::size_t bytes, MemberAt member_at) {
+  current_runner->declare_members({reinterpret_cast<std::uintptr_t>(object), bytes, member_at});
+}
 
 namespace {
 

@@ -28,11 +28,11 @@ void wgmma_commit() { execute_wgmma({.op = {.kind = Kind::kCommit, .pc = GPUSIM_
 void wgmma_wait(int pending) {
   execute_wgmma({.op = {.kind = Kind::kWait, .pc = GPUSIM_CALLER, .count = pending}});
 }
-void wgmma_finished(const float* registers, int count) {
-  current_runner->wgmma_finished(registers, count, true, GPUSIM_CALLER);
+void wgmma_finished(const float* registers, int count, int argument) {
+  current_runner->wgmma_finished(registers, count, argument, GPUSIM_CALLER);
 }
 void keep_in_place(const float* registers, int count) {
-  current_runner->wgmma_finished(registers, count, false, GPUSIM_CALLER);
+  current_runner->wgmma_finished(registers, count, -1, GPUSIM_CALLER);
 }
 
 void wgmma(ProductShape shape, float* d, int count, std::uint64_t a, std::uint64_t b, bool add) {

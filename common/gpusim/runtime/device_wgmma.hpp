@@ -21,7 +21,7 @@ void wgmma_commit();
 /// The first half of a wait: until at most `pending` groups are in flight.
 void wgmma_wait(int pending);
 /// The second half, for each array that the wait names.
-void wgmma_finished(const float* registers, int count);
+void wgmma_finished(const float* registers, int count, int argument);
 void keep_in_place(const float* registers, int count);
 
 /// d = a * b, plus d if `add`. @param d  `count` accumulators: the product has 2 * count columns

@@ -44,9 +44,7 @@ void EventTrace::write() {
                  lines.at(reinterpret_cast<std::uintptr_t>(e.pc)).text.c_str());
     std::string barrier;
     for (const Piece& piece : e.barrier) {
-      const std::string name = piece.variable.empty() ? ""
-                                                      : names.element(piece.pc, piece.variable, piece.offset,
-                                                                      piece.bytes, e.numbers);
+      const std::string name = names.element(piece.pc, piece.place, e.numbers);
       barrier += name.empty() ? piece.text : name;
     }
     std::erase(barrier, '"');

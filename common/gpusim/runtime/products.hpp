@@ -93,7 +93,8 @@ enum ProductRule : std::uint8_t {
 
 /// Return addresses that a report names; null where there are fewer.
 using Places = std::array<const void*, 3>;
-/// The text with source lines instead of {0}, {1} and {2}.
+/// The text with source lines instead of {0}, {1} and {2}, and with what the call at {1} passes as argument 0, as it is written
+/// there, instead of {1:0|d}; `d` if the source does not tell.
 std::vector<Piece> with_lines(const std::string& text, const Places& places);
 
 /// What all threads of a warpgroup have to say in the same way.

@@ -215,7 +215,8 @@ std::unordered_map<std::uintptr_t, SourceLine> source_lines(
       plain << "0x" << std::hex << pc - executable().base;
       lines[pc].text = plain.str();
     } else {
-      lines[pc] = {with_callers(place->second.lines), place->second.built_in};
+      const Calls& calls = place->second;
+      lines[pc] = {with_callers(calls.lines), calls.built_in, calls.lines.front()};
     }
   }
   return lines;

@@ -29,6 +29,7 @@ struct SourceLine {
   std::string
       text;  ///< "kernel.cuh:48", "tile.cuh:13 (from kernel.cuh:171)", "0x4012f3" without debug information
   std::string built_in;  ///< see Calls
+  std::string place;     ///< the first of Calls::lines
 };
 
 /// The place of each return address.

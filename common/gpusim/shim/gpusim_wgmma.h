@@ -43,7 +43,8 @@ template <int kPending, int... kSizes>
 GPUSIM_INLINE void wgmma_wait(float (&... finished)[kSizes]) {
   static_assert(kPending >= 0 && kPending <= 7, "at most 7 groups");
   device::wgmma_wait(kPending);
-  (device::wgmma_finished(finished, kSizes), ...);
+  int argument = 0;
+  (device::wgmma_finished(finished, kSizes, argument++), ...);
 }
 
 template <class T, bool kTransposedA, bool kTransposedB>
