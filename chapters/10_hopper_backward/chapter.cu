@@ -61,9 +61,13 @@ struct Fused {
   template <class T, int d>
   using Tile = typename KernelOf::template Tile<T, d>;
   template <class Tile>
-  static constexpr int kRowsOfTile = Tile::Br;  ///< padded_queries is a multiple
+  static constexpr int rows_of_tile() {  ///< padded_queries is a multiple
+    return Tile::Br;
+  }
   template <class Tile>
-  static constexpr std::size_t kSharedBytes = sizeof(typename KernelOf::template Memory<Tile>);
+  static constexpr std::size_t shared_bytes() {
+    return sizeof(typename KernelOf::template Memory<Tile>);
+  }
   static constexpr bool kRepeatable = false, kHasSums = true;
 
   template <class Tile>
@@ -74,7 +78,7 @@ struct Fused {
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
     launch_prepare<T, Tile::kHeadDim>(b, stream);
     fa::launch(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
-               Tile::kThreads, kSharedBytes<Tile>, stream, b, maps);
+               Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
     fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)),
                128 * Tile::kConsumers, 0, stream, b);
   }
@@ -142,23 +146,27 @@ struct Deterministic {
   template <class Tile>
   using Queries = QueryTiles<typename Tile::T, Tile::kHeadDim>;
   template <class Tile>
-  static constexpr int kRowsOfTile = std::max(Tile::Br, Queries<Tile>::Br);
+  static constexpr int rows_of_tile() {
+    return std::max(Tile::Br, Queries<Tile>::Br);
+  }
   template <class Tile>
-  static constexpr std::size_t kSharedBytes = std::max(sizeof(KeyTileMemory<Tile>),
-                                                       sizeof(QueryTileMemory<Queries<Tile>>));
+  static constexpr std::size_t shared_bytes() {
+    return std::max(sizeof(KeyTileMemory<Tile>), sizeof(QueryTileMemory<Queries<Tile>>));
+  }
   static constexpr bool kRepeatable = true, kHasSums = false;
 
   template <class Tile>
   static void launch(const Args& args, cudaStream_t stream) {
     using T = typename Tile::T;
     using Q = Queries<Tile>;
-    const Backward<T> b = backward_of<T>(args, kRowsOfTile<Tile>);
+    const Backward<T> b = backward_of<T>(args, rows_of_tile<Tile>());
+    const TensorMaps of_keys = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
+    const QueryMaps of_queries = query_tile_maps<Q>(b);
     launch_prepare<T, Tile::kHeadDim>(b, stream);
     fa::launch(key_gradients<Tile>, unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads), Tile::kThreads,
-               sizeof(KeyTileMemory<Tile>), stream, b,
-               key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv")));
+               sizeof(KeyTileMemory<Tile>), stream, b, of_keys);
     fa::launch(query_gradients<Q>, unsigned(tiles(b.seq_q, Q::Br) * b.batch * b.heads), Q::kThreads,
-               sizeof(QueryTileMemory<Q>), stream, b, query_tile_maps<Q>(b));
+               sizeof(QueryTileMemory<Q>), stream, b, of_queries);
   }
 };
 
@@ -219,7 +227,7 @@ Traffic deterministic_traffic(const Shape& shape) {
   const std::int64_t heads = shape.batch * shape.heads;
   const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
   const std::int64_t padded =
-      tiles(shape.seq_q, Deterministic::kRowsOfTile<Tile>) * Deterministic::kRowsOfTile<Tile>;
+      tiles(shape.seq_q, Deterministic::rows_of_tile<Tile>()) * Deterministic::rows_of_tile<Tile>();
   Traffic traffic = shared_traffic<Tile>(shape, padded);
   std::int64_t keys = 0;
   for (std::int64_t first = 0; first < shape.seq_q; first += Q::Br) {
@@ -270,7 +278,7 @@ Step step(const char* name, const char* summary) {
               [](const Shape& shape) {
                 return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
                   return DeviceNeeds{.shared_bytes = std::max(forward::shared_bytes(shape),
-                                                              Method::template kSharedBytes<Tile>),
+                                                              Method::template shared_bytes<Tile>()),
                                      .compute_capability = kCapability,
                                      .exactly = true};
                 });
@@ -280,7 +288,7 @@ Step step(const char* name, const char* summary) {
           .workspace =
               [](const Shape& shape) {
                 return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-                  constexpr std::int64_t kRows = Method::template kRowsOfTile<Tile>;
+                  constexpr std::int64_t kRows = Method::template rows_of_tile<Tile>();
                   const std::int64_t padded = tiles(shape.seq_q, kRows) * kRows;
                   std::vector<TensorSpec> specs = forward::workspace(shape);
                   for (const char* of_rows : {"log2_sum", "delta"})

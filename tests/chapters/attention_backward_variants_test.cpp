@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -18,6 +19,7 @@ namespace {
 using Shape = AttentionBackward::Shape;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
 const AnyChapter& chapter() {
   static const AnyChapter instance = describe_chapter();
@@ -34,15 +36,7 @@ std::string text(const Shape& shape) {
 class BackwardVariant : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (dtypes().empty()) GTEST_SKIP() << "this device lacks what the variant needs";
-  }
-  /// The element types that the variant supports.
-  static std::vector<DType> dtypes() {
-    std::vector<DType> accepted;
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-      if (takes({.head_dim = 64, .dtype = dtype})) accepted.push_back(dtype);
-    }
-    return accepted;
+    if (!takes(as_taken({.head_dim = 64}))) GTEST_SKIP() << "this device lacks what the variant needs";
   }
   static bool takes(const Shape& shape) {
     for (const auto& variant : chapter_of<AttentionBackward>(chapter()).variants) {
@@ -50,14 +44,26 @@ class BackwardVariant : public testing::TestWithParam<std::string> {
     }
     return false;
   }
+  /// The shape in the first element type that the variant supports, and with 64 columns if it has no kernel for fewer.
+  static Shape as_taken(Shape shape) {
+    for (const std::int64_t head_dim : {shape.head_dim, std::max<std::int64_t>(64, shape.head_dim)}) {
+      for (const DType dtype : kTypes) {
+        shape.head_dim = head_dim;
+        shape.dtype = dtype;
+        if (takes(shape)) return shape;
+      }
+    }
+    return shape;
+  }
   static VariantResult run_on(const Shape& shape, const TensorMap& inputs) {
     return run<AttentionBackward>(chapter(), GetParam(), shape, inputs);
   }
-  /// The same in the first of these element types.
-  static void expect_right(Shape shape, Init init = Init::kNormal, std::uint64_t seed = 1) {
-    shape.dtype = dtypes().front();
+  static void expect_right_as_given(const Shape& shape, Init init, std::uint64_t seed) {
     EXPECT_EQ(run_on(shape, random_inputs<AttentionBackward>(shape, init, seed)).complaint(), "")
         << text(shape);
+  }
+  static void expect_right(const Shape& shape, Init init = Init::kNormal, std::uint64_t seed = 1) {
+    expect_right_as_given(as_taken(shape), init, seed);
   }
 };
 
@@ -69,13 +75,11 @@ TEST_P(BackwardVariant, IsRightOnAlignedAndRaggedShapes) {
 }
 
 TEST_P(BackwardVariant, IsRightForEveryHeadDimensionAndElementType) {
-  for (const DType dtype : dtypes()) {
+  for (const DType dtype : kTypes) {
     for (const std::int64_t head_dim : {32, 64, 128, 256}) {
       for (const bool causal : {false, true}) {
         const Shape shape{.seq_q = 70, .seq_k = 134, .head_dim = head_dim, .causal = causal, .dtype = dtype};
-        if (!takes(shape)) continue;  // this device is too small, or fp32 with 256 columns
-        EXPECT_EQ(run_on(shape, random_inputs<AttentionBackward>(shape, Init::kNormal, 7)).complaint(), "")
-            << text(shape);
+        if (takes(shape)) expect_right_as_given(shape, Init::kNormal, 7);
       }
     }
   }
@@ -96,16 +100,11 @@ TEST_P(BackwardVariant, IsRightUnderACausalMaskOfUnequalLengths) {
 
 TEST_P(BackwardVariant, GivesZerosWhereAQuerySeesNoKey) {
   for (const auto& [queries, keys] : {std::pair{2, 1}, {100, 30}, {200, 65}, {64, 63}}) {
-    const Shape shape{.heads = 2,
-                      .kv_heads = 2,
-                      .seq_q = queries,
-                      .seq_k = keys,
-                      .head_dim = 32,
-                      .causal = true,
-                      .dtype = dtypes().front()};
+    const Shape shape = as_taken(
+        {.heads = 2, .kv_heads = 2, .seq_q = queries, .seq_k = keys, .head_dim = 32, .causal = true});
     const VariantResult result = run_on(shape, random_inputs<AttentionBackward>(shape, Init::kNormal, 2));
     ASSERT_EQ(result.complaint(), "") << text(shape);
-    for (int i = 0; i < (queries - keys) * 32; ++i) {
+    for (std::int64_t i = 0; i < (queries - keys) * shape.head_dim; ++i) {
       ASSERT_EQ(result.outputs.at("dq").data[std::size_t(i)], 0.0f) << i;
     }
   }
@@ -159,23 +158,20 @@ TEST_P(BackwardVariant, IsRightOnOffsets) {
 
 // The first tokens of the first heads of the bundled input.
 TEST_P(BackwardVariant, IsRightOnTheRealInput) {
-  Shape shape{.heads = 2,
-              .kv_heads = 2,
-              .seq_q = 70,
-              .seq_k = 70,
-              .head_dim = 32,
-              .causal = true,
-              .dtype = dtypes().front()};
+  const Shape shape =
+      as_taken({.heads = 2, .kv_heads = 2, .seq_q = 70, .seq_k = 70, .head_dim = 32, .causal = true});
+  if (shape.head_dim != 32) GTEST_SKIP() << "the bundled input has 32 columns";
   EXPECT_EQ(run_on(shape, real_inputs(shape, {"q", "k", "v", "do"})).complaint(), "") << text(shape);
 }
 
 TEST_P(BackwardVariant, PassesNaNOnToTheGradientOfItsQueryAndOfNoOther) {
-  const Shape shape{.seq_q = 40, .seq_k = 50, .head_dim = 32, .dtype = dtypes().front()};
+  const Shape shape = as_taken({.seq_q = 40, .seq_k = 50, .head_dim = 32});
+  const auto head_dim = std::size_t(shape.head_dim);
   TensorMap inputs = random_inputs<AttentionBackward>(shape, Init::kNormal, 5);
-  inputs.at("q").data[7 * 32 + 3] = kNaN;
+  inputs.at("q").data[7 * head_dim + 3] = kNaN;
   const VariantResult result = run_on(shape, inputs);
-  for (std::size_t i = 0; i < 40 * 32; ++i) {
-    ASSERT_EQ(std::isnan(result.outputs.at("dq").data[i]), i / 32 == 7) << i;
+  for (std::size_t i = 0; i < 40 * head_dim; ++i) {
+    ASSERT_EQ(std::isnan(result.outputs.at("dq").data[i]), i / head_dim == 7) << i;
   }
   for (const char* name : {"dk", "dv"}) {  // every key is seen by that query
     for (const float x : result.outputs.at(name).data) ASSERT_TRUE(std::isnan(x)) << name;
@@ -186,17 +182,17 @@ TEST_P(BackwardVariant, PassesNaNOnToTheGradientOfItsQueryAndOfNoOther) {
 TEST_P(BackwardVariant, IsRightOrRefuses) {
   const auto expect_right_or = [&](const std::string& refusal, const Shape& shape) {
     try {
-      EXPECT_EQ(run_on(shape, random_inputs<AttentionBackward>(shape, Init::kNormal, 6)).complaint(), "")
-          << text(shape);
+      expect_right_as_given(shape, Init::kNormal, 6);
     } catch (const UsageError& error) {
       EXPECT_EQ(std::string(error.what()).find(refusal), 0u) << error.what();
     }
   };
   for (const std::int64_t head_dim : {1, 40, 256}) {
-    expect_right_or("--head-dim is " + std::to_string(head_dim) + ": must be one of ",
-                    {.seq_q = 2, .seq_k = 2, .head_dim = head_dim, .dtype = dtypes().front()});
+    expect_right_or(
+        "--head-dim is " + std::to_string(head_dim) + ": must be one of ",
+        {.seq_q = 2, .seq_k = 2, .head_dim = head_dim, .dtype = as_taken({.head_dim = 64}).dtype});
   }
-  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+  for (const DType dtype : kTypes) {
     expect_right_or("--dtype is " + std::string(name_of(dtype)) + ": this variant takes ",
                     {.seq_q = 33, .seq_k = 70, .head_dim = 64, .causal = true, .dtype = dtype});
   }

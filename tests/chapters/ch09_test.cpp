@@ -17,6 +17,7 @@
 #include "attention_checks.hpp"
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
+#include "hopper_counts.hpp"
 
 namespace fa {
 namespace {
@@ -48,8 +49,6 @@ constexpr Tiles kTiles[] = {
     {"final", 256, 128, 64, 2, 1, 384},       {"no_maximum", 64, 192, 128, 3, 2, 512},
     {"no_maximum", 128, 128, 128, 2, 2, 384},
 };
-
-std::int64_t ceil_div(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
 
 VariantResult run_on(std::string_view variant, const Shape& shape, const TensorMap& inputs) {
   return run<AttentionForward>(describe_chapter(), variant, shape, inputs);
@@ -182,13 +181,6 @@ TEST_F(Hopper, RepeatsItsResultToTheBit) {
 
 // ---- counts --------------------------------------------------------------------------------------------------
 
-/// The key tiles that the queries [first, first + rows) need.
-std::int64_t key_tiles(const Shape& shape, const Tiles& tile, std::int64_t first, std::int64_t rows) {
-  if (first >= shape.seq_q) return 1;
-  const std::int64_t seen = shape.visible_keys(std::min(first + rows, shape.seq_q) - 1);
-  return std::max<std::int64_t>(1, ceil_div(seen, tile.Bc));
-}
-
 /// The products of a warpgroup for a key tile, Q K^T and P V, in units of 16 x 8 x 16.
 std::int64_t products_of_tile(const Tiles& tile) { return tile.Bc * tile.head_dim / 16; }
 
@@ -198,7 +190,7 @@ std::int64_t products(const Shape& shape, const Tiles& tile, std::int64_t first)
   for (std::int64_t own = first; own < first + tile.Br; own += 64) {
     const bool skips = tile.has_wgmma();
     const std::int64_t tiles =
-        skips ? key_tiles(shape, tile, own, 64) : key_tiles(shape, tile, first, tile.Br);
+        skips ? key_tiles(shape, tile.Bc, own, 64) : key_tiles(shape, tile.Bc, first, tile.Br);
     sum += tiles * products_of_tile(tile);
   }
   return sum;
@@ -212,7 +204,8 @@ std::int64_t unused_products(const Shape& shape, const Tiles& tile) {
   std::int64_t count = std::min(kMultiprocessors, heads * tiles) * (tile.Br / 64);
   for (std::int64_t first = 0; first < shape.seq_q; first += tile.Br) {
     for (std::int64_t own = first; own < first + tile.Br; own += 64)
-      count += heads * (key_tiles(shape, tile, own, 64) < key_tiles(shape, tile, first, tile.Br) ? 1 : 0);
+      count +=
+          heads * (key_tiles(shape, tile.Bc, own, 64) < key_tiles(shape, tile.Bc, first, tile.Br) ? 1 : 0);
   }
   return count * products_of_tile(tile) / 2;
 }
@@ -228,7 +221,7 @@ std::int64_t all_products(const Shape& shape, const Tiles& tile) {
 std::int64_t landed_bytes(const Shape& shape, const Tiles& tile) {
   std::int64_t rows = 0;
   for (std::int64_t first = 0; first < shape.seq_q; first += tile.Br)
-    rows += tile.Br + 2 * key_tiles(shape, tile, first, tile.Br) * tile.Bc;
+    rows += tile.Br + 2 * key_tiles(shape, tile.Bc, first, tile.Br) * tile.Bc;
   return shape.batch * shape.heads * rows * tile.head_dim * 2;
 }
 

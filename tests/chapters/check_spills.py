@@ -21,6 +21,7 @@ DEFAULT = (
     "07_multi_stage",
     "08_backward",
     "09_hopper",
+    "10_hopper_backward",
 )
 # What is no failure: an architecture, words of the kernel's name, and bytes of stack.
 PIPELINED = "mma_pipelined_gradients<fa::ch08::"

@@ -51,11 +51,8 @@ PROMISED = {
     "rtx3060": [("05", 128), ("06", 128), ("07", 128), ("07", 256), ("08", 128)],
 }
 PROMISED |= dict.fromkeys(("rtx4090", "rtx5090", "h100"), PROMISED["rtx3060"])
-ONLY_H100 = [
-    ("09", 64),
-    ("09", 128),
-    ("09", 256),
-]  # needs compute capability 9.0 exactly
+# Needs compute capability 9.0 exactly.
+ONLY_H100 = [(n, head_dim) for n in ("09", "10") for head_dim in (64, 128, 256)]
 PROMISED["h100"] = PROMISED["h100"] + ONLY_H100 + [("08", 256)]
 
 
@@ -129,7 +126,7 @@ class DeviceTest(unittest.TestCase):
         )
 
     def test_every_variant_is_right_or_says_what_is_lacking(self) -> None:
-        self.assertEqual(len(programs()), 9, programs())
+        self.assertEqual(len(programs()), 10, programs())
         ran = set()
         for program in programs():
             for options in problems(program):
@@ -166,12 +163,14 @@ class DeviceTest(unittest.TestCase):
             self.assert_refused(lacking, LACKS)
 
     def test_hopper_kernels_run_on_no_other_device(self) -> None:
-        done = run("ch09_hopper", "--variant", "final", "--head-dim", "64")
-        if DEVICE == "h100":
-            self.assertEqual(done.returncode, 0, done.stderr)
-        else:
-            exactly = r"needs compute capability 9\.0 exactly, this device has \d+\.\d"
-            self.assert_refused(done, re.compile(f"{exactly}$"))
+        exactly = r"needs compute capability 9\.0 exactly, this device has \d+\.\d"
+        for program in ("ch09_hopper", "ch10_hopper_backward"):
+            options = ["--variant", "final", "--dtype", "bf16", "--head-dim", "64"]
+            done = run(program, *options)
+            if DEVICE == "h100":
+                self.assertEqual(done.returncode, 0, done.stderr)
+            else:
+                self.assert_refused(done, re.compile(f"{exactly}$"))
 
     def test_reports_name_the_device(self) -> None:
         device = json.loads(

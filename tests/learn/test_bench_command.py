@@ -227,6 +227,30 @@ class ProtocolTest(unittest.TestCase):
         self.assertEqual(result["sustained"], [{"plan": "d64"} | found[1][0]])
         self.assertEqual(list(burst), ["timings"])
 
+    def test_other_plans_of_a_file_are_kept_with_their_machine(self):
+        def rows(plan, *names):
+            return [{"plan": plan, "variant": name} for name in names]
+
+        first = {
+            "device": "G",
+            "machine": 1,
+            "timings": rows("a", "x") + rows("b", "y"),
+        }
+        first["sustained"] = rows("b", "y")
+        second = {"device": "G", "machine": 2, "timings": rows("a", "z")}
+        kept = self.attention.with_other_plans(second, ["a"], first)
+        self.assertEqual(kept["timings"], rows("b", "y") + rows("a", "z"))
+        self.assertEqual(kept["sustained"], rows("b", "y"))
+        of_first = {"plans": ["b"], "device": "G", "machine": 1}
+        self.assertEqual((kept["machine"], kept["earlier"]), (2, [of_first]))
+        third = {"device": "G", "machine": 3, "timings": rows("c", "w")}
+        both = self.attention.with_other_plans(dict(third), ["c"], kept)
+        of_second = {"plans": ["a"], "device": "G", "machine": 2}
+        self.assertEqual(both["earlier"], [of_first, of_second])
+        only_new = self.attention.with_other_plans(dict(third), ["c", "a", "b"], kept)
+        self.assertEqual(only_new["timings"], rows("c", "w"))
+        self.assertEqual(only_new["earlier"], [])
+
 
 class SamplerTest(unittest.TestCase):
     """nvidia-smi, as a shell script."""
@@ -278,6 +302,20 @@ class GridTest(unittest.TestCase):
             [(chapter, variants)] = found[name].ours
             self.assertEqual((chapter, variants[0]), ("09_hopper", "final"))
             self.assertEqual("no_maximum" in variants, name != "d256")
+
+    def test_chapter_10_is_compared_with_cudnn_and_fa2_on_the_papers_grid(self):
+        expected = {(seq, c) for seq in plans.HOPPER_LENGTHS for c in (False, True)}
+        for head_dim in (64, 128, 256):
+            plan = plans.PLANS[f"hopper_backward_d{head_dim}"]
+            self.assertEqual({(p.seq, p.causal) for p in plan.points}, expected)
+            self.assertTrue(all(p.backward for p in plan.points))
+            self.assertLessEqual({"flash (FA2)", "cuDNN"}, set(plan.peers))
+            variants = dict(plan.ours)["10_hopper_backward"]
+            self.assertEqual(variants, ["final"] if head_dim == 256 else None)
+        grid = bench_program.plans_of(["10"])
+        self.assertEqual(
+            set(grid), {"backward_d64", "backward_d128", "hopper_backward_d256"}
+        )
 
     def test_sustained_rows_are_compared_like_the_others(self):
         rows = [

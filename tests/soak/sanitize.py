@@ -2,7 +2,7 @@
 
     sanitize.py [--problems N] [--seed S] [--chapters NN,..] [--build DIR] [--jobs J] [--json FILE]
 
-Each chapter's whole GoogleTest program runs under each tool; chapters 05, 07, 08 and 09 also run problems of
+Each chapter's whole GoogleTest program runs under each tool; chapters 05 and 07 to 10 also run problems of
 soak.cpp. With chapter 09, the tools also examine the kernels of hazards.cu, which are right or wrong on purpose.
 Exit status: 1 a tool reports something in a chapter or a test fails, 2 something is not built, 3 there is no
 compute-sanitizer.

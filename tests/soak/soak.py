@@ -1,6 +1,6 @@
-"""Runs random problems for chapters 05, 07, 08 and 09, as many for each, at the same time.
+"""Runs random problems for chapters 05 and 07 to 10, as many for each, at the same time.
 
-    soak.py [--problems N] [--seed S] [--chapters NN,..] [--build DIR] [--json FILE]
+    soak.py [--problems N] [--seed S] [--longest L] [--chapters NN,..] [--build DIR] [--json FILE]
 
 Every problem is checked against float64; see soak.cpp. A chapter whose kernels need another GPU is left out, in one line.
 Exit status: that of the worst chapter.
@@ -16,7 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-CHAPTERS = ["05_loop_swapped_v2", "07_multi_stage", "08_backward", "09_hopper"]
+CHAPTERS = [
+    "05_loop_swapped_v2",
+    "07_multi_stage",
+    "08_backward",
+    "09_hopper",
+    "10_hopper_backward",
+]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -35,6 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--problems", type=int, default=10_000, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
+    parser.add_argument("--longest", type=int, metavar="L", help="queries and keys")
     parser.add_argument(
         "--build", type=Path, default=ROOT / "build" / "cuda", metavar="DIR"
     )
@@ -67,6 +74,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{chapter}.json" for chapter in chapters]
         words = ["--seed", str(options.seed)]
+        if options.longest is not None:
+            words += ["--longest", str(options.longest)]
         runs = [
             subprocess.Popen(
                 [program, "--problems", str(share), *words, "--json", file],

@@ -1,6 +1,6 @@
 """Times the attention kernels and PyTorch's alternately, in one process, on the same tensors.
 
-    attention.py [--points fp32,bf16,...] [--repeat R] [--sustained] [--json FILE]
+    attention.py [--points fp32,bf16,...] [--repeat R] [--sustained] [--json FILE [--keep]]
 
 For each point of the grid, every round times each kernel once (a short one as several launches in a row), on other
 tensors than the launch before, so that no kernel finds its inputs in the L2 cache or a cooler GPU than the others. Before
@@ -9,6 +9,8 @@ head_dim operations, half of that if causal, 2.5 times that for a backward pass.
 
 --sustained then also runs each kernel by itself until it has heated the GPU, and times the next 0.3 s: many GPUs lower
 their clock once they draw as much power as they may. Clock and power are recorded with each time.
+
+--keep leaves the other plans of FILE as they are, with the machine that timed them under "earlier".
 
 The time of a backward pass excludes the forward pass before it: O and LSE are already there.
 
@@ -362,6 +364,26 @@ def add(
     torch.cuda.empty_cache()
 
 
+def with_other_plans(result: dict, names: list[str], before: dict) -> dict:
+    """The results of these plans, and those of all others from an earlier run."""
+    kept: set[str] = set()
+    for key in ("timings", "sustained"):
+        others = [row for row in before.get(key, []) if row["plan"] not in names]
+        kept.update(row["plan"] for row in others)
+        if others:
+            result[key] = others + result.get(key, [])
+    own = ("timings", "sustained", "earlier")
+    earlier = [
+        run | {"plans": [plan for plan in run["plans"] if plan in kept]}
+        for run in before.get("earlier", [])
+    ]
+    of_earlier = {plan for run in earlier for plan in run["plans"]}
+    last = {key: value for key, value in before.items() if key not in own}
+    earlier.append({"plans": sorted(kept - of_earlier)} | last)
+    result["earlier"] = [run for run in earlier if run["plans"]]
+    return result
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0],
@@ -373,6 +395,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=30, metavar="R", help="rounds")
     parser.add_argument("--sustained", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     names = options.points.split(",")
     if unknown := [name for name in names if name not in PLANS]:
@@ -381,11 +404,20 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
+    kept = {}
+    if options.keep:
+        if not options.json or not options.json.exists():
+            print("bench: --keep needs --json with a file that exists", file=sys.stderr)
+            return 2
+        kept = json.loads(options.json.read_text())
     if not torch.cuda.is_available():
         print("bench: PyTorch finds no GPU", file=sys.stderr)
         return 3
     torch.manual_seed(0)
     before = machine.gpu()
+    if kept and kept["device"] != before.get("name"):
+        print(f"bench: {options.json} is of {kept['device']}", file=sys.stderr)
+        return 2
     try:
         with enough_memory("cuBLAS 8192^3"):
             products = matrix_product(torch.float32), matrix_product(torch.bfloat16)
@@ -416,11 +448,14 @@ def main() -> int:
                     return 3
                 add(result, name, point, *found)
     result["machine_after"] = machine.gpu()
+    right = all(row["right"] for row in result["timings"])
+    if kept:
+        result = with_other_plans(result, names, kept)
     if options.json:
         partial = options.json.with_suffix(".partial")
         partial.write_text(json.dumps(result, indent=1) + "\n")
         partial.replace(options.json)
-    return 0 if all(row["right"] for row in result["timings"]) else 1
+    return 0 if right else 1
 
 
 if __name__ == "__main__":

@@ -44,14 +44,18 @@ FINALS_FP32 = [
     ("04_tiled_v1", ["warp_per_rows"]),
     ("05_loop_swapped_v2", ["register_tiled"]),
 ]
-# Chapter 09 runs on compute capability 9.0 alone.
+# Chapters 09 and 10 run on compute capability 9.0 alone.
 FINALS_16_BIT = [
     ("06_tensor_core_mma", ["exp2"]),
     ("07_multi_stage", ["final"]),
     ("09_hopper", ["final", "no_maximum"]),
 ]
 FINALS_ALL_SIZES = [("07_multi_stage", ["final"]), ("09_hopper", ["final"])]
-BACKWARD_16_BIT = [("08_backward", ["mma_fused", "mma_pipelined", "mma_deterministic"])]
+BACKWARD_16_BIT = [
+    ("08_backward", ["mma_fused", "mma_pipelined", "mma_deterministic"]),
+    ("10_hopper_backward", ["final", "deterministic"]),
+]
+BACKWARD_LADDER = [("08_backward", ["mma_pipelined"]), ("10_hopper_backward", None)]
 PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient"]
 
 
@@ -127,6 +131,21 @@ PLANS = {
     ),
     "backward_d128": Plan(
         constant_tokens(128, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT
+    ),
+    "hopper_backward_d64": Plan(
+        constant_tokens(64, HOPPER_LENGTHS, True),
+        BACKWARD_LADDER,
+        ["flash (FA2)", "cuDNN"],
+    ),
+    "hopper_backward_d128": Plan(
+        constant_tokens(128, HOPPER_LENGTHS, True),
+        BACKWARD_LADDER,
+        ["flash (FA2)", "cuDNN"],
+    ),
+    "hopper_backward_d256": Plan(
+        constant_tokens(256, HOPPER_LENGTHS, True),
+        [("10_hopper_backward", ["final"])],
+        ["flash (FA2)", "cuDNN"],
     ),
     "fp16": Plan(
         [Point("fp16", 32, 8, 1024, 128, False)],

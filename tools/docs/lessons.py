@@ -55,7 +55,7 @@ KIND and ARGUMENTS are one of
     results: FILE agreement
     results: FILE standing [sustained]
     results: FILE[+FILE..] chapters
-    results: FILE passes FORWARD BACKWARD PEER
+    results: FILE passes NN/FORWARD NN/BACKWARD PEER [sustained]
         the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts of the
         simulator and of Nsight Compute for a chapter's variants on the N-th of its problems (`copies`: of what the copy
         engine brings, from a file of tools/profile/hopper_results.py), or for all variants on all
@@ -616,8 +616,10 @@ RESULTS = {
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,
     r"profile": measured.profile,
-    r"passes (\w+) (\w+) (.+)": lambda data, forward, backward, peer: measured.passes(
-        data, (forward, backward), peer
+    r"passes (\d\d/\w+) (\d\d/\w+) (.+?)( sustained)?": (
+        lambda data, forward, backward, peer, sustained: measured.passes(
+            measured.sustained(data) if sustained else data, (forward, backward), peer
+        )
     ),
     r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
         data, chapter, int(number)

@@ -386,7 +386,7 @@ LADDERS = ("ladder", "fp32_ladder")  # their problems are in other plans as well
 def standing(data: dict) -> str:
     """How many times as fast the last variants are as each peer: geometric mean over all problems, and the worst."""
     final = {"register_tiled", "final", "fp32_fused", "mma_pipelined", "on_chip"}
-    final |= {"mma_deterministic", "no_maximum"}
+    final |= {"mma_deterministic", "no_maximum", "deterministic"}
     grid = [t for t in data["timings"] if t.get("plan") not in LADDERS]
     rows = []
     for found in summary.compare(grid):
@@ -467,6 +467,12 @@ CHAPTERS = (
         "an engine copies, warpgroups multiply and take turns",
         ("final", "cuDNN"),
     ),
+    (
+        "10_hopper_backward",
+        "Hopper, backward",
+        "five products, and no warpgroup waits for one at once",
+        ("final", "cuDNN"),
+    ),
 )
 PEERS = {
     "torch.softmax": "PyTorch",
@@ -475,7 +481,8 @@ PEERS = {
     "cuDNN": "cuDNN",
 }
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
-MAY_LACK_TIMES = ("09_hopper",)  # its GPU is not every machine's
+# Their GPU is not every machine's.
+MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward")
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
@@ -513,18 +520,16 @@ def chapters(*files: dict) -> str:
 
 
 def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
-    """Milliseconds of chapters 07 and 08, forward and then backward, of a peer's passes, and the ratio of the sums.
+    """Milliseconds of two variants, forward and then backward, of a peer's passes, and the ratio of the sums.
 
-    @param ours  the variants of the forward and of the backward pass
+    @param ours  NN/variant of the forward and of the backward pass
     """
     times: dict[tuple, dict[tuple[str, bool], float]] = {}
     for timing in data["timings"]:
-        of_chapter = (timing["chapter"] or "")[:2]  # 09 has a `final` of its own
-        if of_chapter not in ("", "07", "08") or "ladder" in timing.get("plan", ""):
-            continue
-        if timing.get("dtype") == "bf16":
+        if timing.get("plan") not in LADDERS and timing.get("dtype") == "bf16":
             shape = tuple(timing[n] for n in ("head_dim", "seq", "batch", "heads"))
-            kernel = (timing["variant"], bool(timing.get("backward")))
+            number = f"{timing['chapter'][:2]}/" if timing["chapter"] else ""
+            kernel = (number + timing["variant"], bool(timing.get("backward")))
             place = times.setdefault((*shape, timing["causal"]), {})
             place[kernel] = timing["median_ms"]
     rows = []
@@ -544,7 +549,8 @@ def passes(data: dict, ours: tuple[str, str], peer: str) -> str:
         )
     if not rows:
         raise NoSuchMeasurement(f"it has no problem with both passes of {peer}")
-    header = ["ms, forward + backward", f"`{ours[0]}`, `{ours[1]}`", peer, "speed"]
+    names = ", ".join("{} `{}`".format(*name.split("/")) for name in ours)
+    header = ["ms, forward + backward", names, peer, "speed"]
     return on_device(data, header, rows)
 
 

@@ -19,6 +19,7 @@ CHAPTER_COLOURS = {
     "07": "#e0435c",
     "08": "#b58900",
     "09": "#0e7490",
+    "10": "#9d174d",
 }
 # Rows and columns of the drawn problem in docs/results/softmax_h100.json.
 SOFTMAX = (32768, 4096)
@@ -38,7 +39,7 @@ class Panel:
     head_dim: int
     peer: str  # the kernel that the others are compared with
     backward: bool = False
-    hopper: bool = False  # of chapter 09, which another machine has timed
+    hopper: bool = False  # of chapters 09 and 10, which another machine has timed
 
 
 EVERY_PANEL = {
@@ -62,17 +63,24 @@ EVERY_PANEL = {
         *("bf16, N = 4096, d = 128", "attention_h200.json", "hopper_ladder"),
         *("bf16", 4096, 128, "cuDNN", False, True),
     ),
-}
-# Those that have been measured.
-PANELS = {
-    name: panel
-    for name, panel in EVERY_PANEL.items()
-    if (RESULTS / panel.file).exists()
+    "hopper backward": Panel(
+        *("backward, bf16, N = 4096, d = 128", "attention_h200.json"),
+        *("hopper_backward_d128", "bf16", 4096, 128, "cuDNN", True, True),
+    ),
 }
 
 
 def _load(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def _is_measured(panel: Panel) -> bool:
+    if not (RESULTS / panel.file).exists():
+        return False
+    return any(t.get("plan") == panel.plan for t in _load(panel.file)["timings"])
+
+
+PANELS = {name: panel for name, panel in EVERY_PANEL.items() if _is_measured(panel)}
 
 
 def timings(panel: Panel) -> list[dict]:
@@ -94,12 +102,12 @@ def softmax_timings() -> list[dict]:
 
 
 def bytes_of_head(panel: Panel) -> dict[tuple[str, str], int]:
-    """Bytes that a head of a panel requests from HBM, by chapter and variant. Chapter 08: in both passes."""
+    """Bytes that a head of a panel requests from HBM, by chapter and variant. Chapters 08 and 10: in both passes."""
     return {
         (run["chapter"], run["variant"]): run["bytes"]
         for run in _load("bytes.json")["runs"]
-        if (run["chapter"] == "08_backward") == panel.backward
-        and (run["chapter"] == "09_hopper") == panel.hopper
+        if (run["chapter"][:2] in ("08", "10")) == panel.backward
+        and (run["chapter"][:2] in ("09", "10")) == panel.hopper
         and (run.get("dtype"), run.get("seq_q"), run.get("head_dim"))
         == (panel.dtype, panel.seq, panel.head_dim)
     }
@@ -229,7 +237,7 @@ def roofline() -> str:
     for chapter, (_, variant) in fastest.items():
         y += 18
         svg.dot(x, y, 6, CHAPTER_COLOURS[chapter], f"chapter {chapter}")
-        elsewhere = " (H200)" if chapter == "09" else ""
+        elsewhere = " (H200)" if chapter in ("09", "10") else ""
         svg.text(x + 12, y + 4, f"{chapter} {variant}{elsewhere}", 11)
     svg.width = left + width + 8
     return svg.render("Roofline of an H100 with the kernels of all chapters")
@@ -277,12 +285,14 @@ def _panel(svg: Plot, top: float, panel: Panel) -> float:
 
 
 def climb() -> str:
-    """TFLOP/s of standard attention, of every variant of chapters 06, 07 and 09, and of PyTorch's kernels."""
+    """TFLOP/s of standard attention, of every variant of chapters 06, 07, 09 and 10, and of PyTorch's kernels."""
     svg = Plot()
     top, chapters = _panel(svg, 0, PANELS["bf16"]), "06 and 07"
     if "hopper" in PANELS:
-        _panel(svg, top, PANELS["hopper"])
-        chapters = "06, 07 and 09"
+        top, chapters = _panel(svg, top, PANELS["hopper"]), "06, 07 and 09"
+    if "hopper backward" in PANELS:
+        _panel(svg, top, PANELS["hopper backward"])
+        chapters = "06, 07, 09 and 10"
     return svg.render(
         f"TFLOP/s of standard attention, of every variant of chapters {chapters}, and of PyTorch's kernels"
     )

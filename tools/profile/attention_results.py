@@ -3,7 +3,7 @@
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
     attention_results.py bytes     on any machine, half an hour or more: the bytes that every variant of every chapter
                                    moves for one head of the timed problems (for softmax: some rows) -> bytes.json.
-                                   With chapter 09, for which hopper_results.py has the other steps
+                                   With chapters 09 and 10, for which hopper_results.py has the other steps
     attention_results.py measure   on a GPU: times of all variants and of PyTorch's kernels in one process (the ladders
                                    of tools/bench), and Nsight Compute's counts next to the simulator's
                                                                                -> attention_<gpu>.json
@@ -60,7 +60,7 @@ DRAWN = [
     (BF16, [CHAPTERS[0], *CHAPTERS[3:5]]),
     (FP32, CHAPTERS[5:]),
     (BF16, CHAPTERS[5:]),
-    (BF16, ["09_hopper"]),
+    (BF16, ["09_hopper", "10_hopper_backward"]),
 ]
 
 

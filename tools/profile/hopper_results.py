@@ -1,9 +1,10 @@
-"""Measures chapter 09 for docs/results/, in two steps. Its copy engine does not use the L1's pipe of loads and stores,
-so its sectors are compared where they leave the multiprocessor and at the L2.
+"""Measures chapter 09 or 10 for docs/results/, in two steps. Their copy engine does not use the L1's pipe of loads and
+stores, so their sectors are compared where they leave the multiprocessor and at the L2.
 
-    hopper_results.py count     on any machine: what the simulator counts             -> hopper_simulator.json
-    hopper_results.py measure   on an H100 or H200: Nsight Compute's counts next to the simulator's
-                                                                                       -> hopper_<gpu>.json
+    hopper_results.py count [NN]     on any machine: what the simulator counts        -> hopper_simulator.json
+    hopper_results.py measure [NN]   on an H100 or H200: Nsight Compute's counts next to the simulator's
+                                                                                      -> hopper_<gpu>.json
+NN is 09, unless given; the files of chapter 10 begin with hopper_backward_.
 
 `count` needs build/sim, `measure` needs build/cuda and ncu.
 Exit status: 1 the counts differ, 2 something is not built, 3 no GPU or no ncu.
@@ -16,12 +17,18 @@ import sys
 from ..bench import machine
 from . import attention_results, sectors
 
-CHAPTER = "09_hopper"
-# Whole tiles; ragged, causal and grouped; the largest head_dim; ragged, with one query tile for each head.
-COUNTED = [
-    *(p for p in attention_results.COUNTED if p["head_dim"] >= 64),
-    {"heads": 8, "seq_q": 60, "seq_k": 333, "head_dim": 128},
-]
+# Whole tiles; ragged, causal and grouped; the largest head_dim.
+OF_ATTENTION = [p for p in attention_results.COUNTED if p["head_dim"] >= 64]
+# Chapter, beginning of its files, problems.
+CHAPTERS = {
+    "09": (
+        "09_hopper",
+        "hopper",
+        # Ragged, with one query tile for each head.
+        [*OF_ATTENTION, {"heads": 8, "seq_q": 60, "seq_k": 333, "head_dim": 128}],
+    ),
+    "10": ("10_hopper_backward", "hopper_backward", OF_ATTENTION),
+}
 AT_L2 = ("l2_read_sectors", "l2_write_sectors", "l2_atomic_sectors")
 NAMES = [*sectors.NAMES, *AT_L2, "l2_atom_sectors"]
 NAMES += ["landed_sectors", "copied_out_sectors", "wgmma"]
@@ -41,22 +48,27 @@ def differences(compared: list[dict]) -> dict[str, float]:
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1] not in ("count", "measure"):
+    step, number = (*sys.argv[1:], "09")[:2]
+    if len(sys.argv) not in (2, 3) or step not in ("count", "measure"):
         print("hopper_results: must be followed by count or measure", file=sys.stderr)
         return 2
-    if sys.argv[1] == "count":
-        runs = [of_l2(row) for row in sectors.count([CHAPTER], COUNTED)]
-        sectors.write("hopper_simulator.json", {"runs": runs})
+    if number not in CHAPTERS:
+        print(f"hopper_results: {number}: must be 09 or 10", file=sys.stderr)
+        return 2
+    chapter, files, problems = CHAPTERS[number]
+    if step == "count":
+        runs = [of_l2(row) for row in sectors.count([chapter], problems)]
+        sectors.write(f"{files}_simulator.json", {"runs": runs})
         return 0
     device = machine.gpu().get("name", "")
-    counted = json.loads((sectors.RESULTS / "hopper_simulator.json").read_text())
+    counted = json.loads((sectors.RESULTS / f"{files}_simulator.json").read_text())
     compared = sectors.compare(counted["runs"], attention_results.PROBLEM, NAMES)
     found = differences(compared)
     for name, worst in found.items():
         print(f"{name}: at most {worst:.2%} apart")
     gpu = re.search(r"[A-Z]+\d+\w*", device)  # H200 of "NVIDIA H200"
     name = gpu[0].lower() if gpu else "gpu"
-    sectors.write(f"hopper_{name}.json", {"device": device, "sectors": compared})
+    sectors.write(f"{files}_{name}.json", {"device": device, "sectors": compared})
     return 0 if max(found.values()) <= 0.01 else 1
 
 

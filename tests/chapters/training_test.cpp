@@ -1,12 +1,13 @@
-// Trains a small attention layer with the gradients of chapter 08; each step must match the same training in float64.
+// Trains a small attention layer with the gradients of a chapter; each step must match the same training in float64.
 //
 //   FA_TRAINING_JSON=docs/results/attention_training.json build/sim/bin/test_ch08_backward --gtest_filter='Training.*'
 //
-// writes the losses, from which tools/docs/backward.py draws the curve of the lesson.
+// writes the losses, from which tools/docs/backward.py draws the curve of lesson 08.
 
 #include <gtest/gtest.h>
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -34,8 +35,28 @@ constexpr int kSteps = 200;
 constexpr double kRate = 0.05;
 constexpr std::int64_t kFeatures = 16;
 
-/// A multiple of no tile.
-const Shape kShape{.seq_q = 37, .seq_k = 37, .head_dim = 32, .causal = true};
+/// What is trained of a chapter, if it has it: one kernel for each element type.
+struct Trained {
+  const char* variant;
+  DType dtype;
+};
+constexpr Trained kTrained[] = {
+    {"fp32_fused", DType::kFloat32}, {"mma_pipelined", DType::kBFloat16}, {"final", DType::kBFloat16}};
+
+const std::vector<Variant<AttentionBackward>>& variants() {
+  static const AnyChapter chapter = describe_chapter();
+  return chapter_of<AttentionBackward>(chapter).variants;
+}
+
+/// A multiple of no tile; the fewest columns that the chapter has kernels for.
+const Shape& problem() {
+  static const Shape instance = [] {
+    Shape shape{.seq_q = 37, .seq_k = 37, .head_dim = 32, .causal = true, .dtype = DType::kBFloat16};
+    while (variants().back().refuse(shape)) shape.head_dim *= 2;
+    return shape;
+  }();
+  return instance;
+}
 
 /// O of q, k and v; then dq, dk and dv for a dO.
 struct Layer {
@@ -50,11 +71,11 @@ struct InFloat64 : Layer {
 
   std::vector<double> forward(const TensorMap& qkv) override {
     inputs = qkv;
-    return AttentionForward::reference(kShape, inputs).at("o");
+    return AttentionForward::reference(problem(), inputs).at("o");
   }
   Values backward(const std::vector<float>& d_o) override {
     inputs["do"] = {.shape = inputs.at("q").shape, .data = d_o};
-    const Reference gradients = AttentionBackward::reference(kShape, inputs);
+    const Reference gradients = AttentionBackward::reference(problem(), inputs);
     return {gradients.begin(), gradients.end()};
   }
 };
@@ -62,12 +83,8 @@ struct InFloat64 : Layer {
 /// By the kernels of a variant.
 class ByVariant : public Layer {
  public:
-  ByVariant(const std::string& name, DType dtype) {
-    shape_.dtype = dtype;
-    for (const Variant<AttentionBackward>& variant : chapter_of<AttentionBackward>(chapter_).variants) {
-      if (variant.name == name) variant_ = &variant;
-    }
-  }
+  ByVariant(const Variant<AttentionBackward>& variant, const Shape& shape)
+      : shape_(shape), variant_(&variant) {}
   std::vector<double> forward(const TensorMap& qkv) override {
     TensorMap inputs = qkv;
     inputs["do"] = {.shape = qkv.at("q").shape, .data = std::vector<float>(qkv.at("q").data.size())};
@@ -106,9 +123,8 @@ class ByVariant : public Layer {
         cudaMemcpy(args_.buffer<T>("do"), d_o.data(), d_o.size() * sizeof(T), cudaMemcpyHostToDevice));
   }
 
-  AnyChapter chapter_ = describe_chapter();
-  Shape shape_ = kShape;
-  const Variant<AttentionBackward>* variant_ = nullptr;
+  Shape shape_;
+  const Variant<AttentionBackward>* variant_;
   std::optional<DeviceTensors> tensors_;
   AttentionBackward::Args args_;
 };
@@ -126,10 +142,10 @@ using Weights = std::map<std::string, std::vector<Matrix>>;  ///< "q", "k", "v":
 
 Weights random_weights(std::uint64_t seed) {
   Weights weights;
-  for (const TensorSpec& spec : AttentionForward::inputs(kShape)) {
+  for (const TensorSpec& spec : AttentionForward::inputs(problem())) {
     for (std::int64_t head = 0; head < spec.shape[1]; ++head) {
       weights[spec.name].push_back(
-          random_matrix(kFeatures, kShape.head_dim, 1 / std::sqrt(double(kFeatures)), seed++));
+          random_matrix(kFeatures, problem().head_dim, 1 / std::sqrt(double(kFeatures)), seed++));
     }
   }
   return weights;
@@ -137,7 +153,7 @@ Weights random_weights(std::uint64_t seed) {
 
 TensorMap projected(const Matrix& features, const Weights& weights) {
   TensorMap tensors;
-  for (const TensorSpec& spec : AttentionForward::inputs(kShape)) {
+  for (const TensorSpec& spec : AttentionForward::inputs(problem())) {
     Tensor tensor{.shape = spec.shape, .data = {}};
     for (const Matrix& w : weights.at(spec.name)) {
       const Matrix head = features * w;
@@ -152,16 +168,17 @@ using Tamper = std::function<void(Values& gradients)>;
 
 /// The loss before each of kSteps steps: half of the mean square of O minus a random target.
 std::vector<double> train(Layer& layer, const Tamper& tamper = nullptr) {
-  const Matrix features = random_matrix(kShape.seq_q, kFeatures, 1, 100);
-  const Tensor target = random_tensor(
-      {.name = "target", .shape = {kShape.heads, kShape.seq_q, kShape.head_dim}}, Init::kNormal, 200);
+  const Matrix features = random_matrix(problem().seq_q, kFeatures, 1, 100);
+  const Tensor target =
+      random_tensor({.name = "target", .shape = {problem().heads, problem().seq_q, problem().head_dim}},
+                    Init::kNormal, 200);
   Weights weights = random_weights(300);
   std::vector<double> losses;
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<double> o = layer.forward(projected(features, weights));
     std::vector<float> d_o(o.size());
     double loss = 0;
-    const double tokens = double(kShape.heads * kShape.seq_q);
+    const double tokens = double(problem().heads * problem().seq_q);
     for (std::size_t i = 0; i < o.size(); ++i) {
       const double error = o[i] - double(target.data[i]);
       loss += 0.5 * error * error / double(o.size());
@@ -174,7 +191,7 @@ std::vector<double> train(Layer& layer, const Tamper& tamper = nullptr) {
     for (auto& [name, heads] : weights) {
       const double* gradient = gradients.at("d" + name).data();
       for (Matrix& w : heads) {
-        const Eigen::Map<const Matrix> of_head(gradient, kShape.seq_q, kShape.head_dim);
+        const Eigen::Map<const Matrix> of_head(gradient, problem().seq_q, problem().head_dim);
         w -= kRate * (features.transpose() * of_head);
         gradient += of_head.size();
       }
@@ -202,7 +219,7 @@ const std::vector<double>& in_float64() {
 }
 
 constexpr double kNear = 0.01;  ///< of the loss, at every step: what rounding may do
-constexpr double kFar = 0.05;
+constexpr double kFar = 0.035;
 
 Tamper times(const std::vector<std::string>& names, double factor) {
   return [=](Values& gradients) {
@@ -219,20 +236,26 @@ std::vector<double> rounded(std::vector<double> losses) {
 }
 
 TEST(Training, FollowsFloat64) {
-  if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   ASSERT_LT(in_float64().back(), 0.6 * in_float64().front());
   nlohmann::json json{{"reference", rounded(in_float64())}};
-  for (const auto& [variant, dtype] :
-       {std::pair{"fp32_fused", DType::kFloat32}, {"mma_pipelined", DType::kBFloat16}}) {
-    ByVariant layer(variant, dtype);
+  for (const auto& [name, dtype] : kTrained) {
+    const auto variant = std::find_if(variants().begin(), variants().end(),
+                                      [&, of = std::string(name)](const auto& v) { return v.name == of; });
+    if (variant == variants().end()) continue;
+    Shape shape = problem();
+    shape.dtype = dtype;
+    if (const auto lacks = what_device_lacks<AttentionBackward>(*variant, shape))
+      GTEST_SKIP() << lacks->reason;
+    ByVariant layer(*variant, shape);
     const std::vector<double> losses = train(layer);
-    RecordProperty(variant, std::to_string(distance(losses, in_float64())));
-    EXPECT_LT(distance(losses, in_float64()), kNear) << variant;
-    json["variants"][variant] = rounded(losses);
+    RecordProperty(name, std::to_string(distance(losses, in_float64())));
+    EXPECT_LT(distance(losses, in_float64()), kNear) << name;
+    json["variants"][name] = rounded(losses);
   }
+  ASSERT_TRUE(json.contains("variants")) << "nothing of this chapter is trained";
   if (const char* const file = std::getenv("FA_TRAINING_JSON")) {
     InFloat64 reference;
-    json["wrong"] = rounded(train(reference, times({"dq", "dk"}, kShape.logit_scale())));
+    json["wrong"] = rounded(train(reference, times({"dq", "dk"}, problem().logit_scale())));
     std::ofstream(file) << json << '\n';
   }
 }
@@ -240,15 +263,15 @@ TEST(Training, FollowsFloat64) {
 // The curves diverge if a gradient is wrong. In float64, so that nothing else is wrong.
 TEST(Training, DoesNotFollowIfAGradientIsWrong) {
   InFloat64 reference;
-  const double scale = kShape.logit_scale();
+  const double scale = problem().logit_scale();
   for (const char* name : {"dq", "dk"}) {
     EXPECT_GT(distance(train(reference, times({name}, scale)), in_float64()), kFar)
         << name << ": scale twice";
     EXPECT_GT(distance(train(reference, times({name}, 1 / scale)), in_float64()), kFar)
         << name << ": no scale";
     EXPECT_GT(distance(train(reference, times({name}, 0)), in_float64()), kFar) << name << ": none";
-    EXPECT_GT(distance(train(reference, times({name}, 0.8)), in_float64()), kNear)
-        << name << ": a fifth less";
+    EXPECT_GT(distance(train(reference, times({name}, 0.7)), in_float64()), kNear)
+        << name << ": three tenths less";
   }
   EXPECT_GT(distance(train(reference, times({"dv"}, 0.9)), in_float64()), kNear) << "dv: a tenth less";
 }
