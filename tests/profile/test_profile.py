@@ -558,19 +558,30 @@ class SoftmaxTest(unittest.TestCase):
 
 
 class HopperTest(unittest.TestCase):
-    """Chapter 09, whose copies are counted elsewhere."""
+    """Chapters 09 and 10, whose copies are counted elsewhere."""
 
     def rows(self, name: str, key: str) -> list[dict]:
         return json.loads((sectors.RESULTS / name).read_text())[key]
 
     def test_what_was_measured_is_what_the_simulator_counts(self):
-        compared = self.rows("hopper_h200.json", "sectors")
-        counted = self.rows("hopper_simulator.json", "runs")
-        for row, expected in zip(compared, counted, strict=True):
-            seen = row.pop("measured")
-            self.assertEqual(row, expected)
-            for name in hopper_results.EQUAL:
-                self.assertEqual(seen[name], row[name], (name, row))
+        for _, files, _ in hopper_results.CHAPTERS.values():
+            if not (sectors.RESULTS / f"{files}_h200.json").exists():
+                continue
+            compared = self.rows(f"{files}_h200.json", "sectors")
+            counted = self.rows(f"{files}_simulator.json", "runs")
+            for row, expected in zip(compared, counted, strict=True):
+                seen = row.pop("measured")
+                self.assertEqual(row, expected)
+                for name in hopper_results.EQUAL:
+                    self.assertEqual(seen[name], row[name], (name, row))
+
+    def test_each_step_of_chapter_10_brings_the_same_bytes(self):
+        rows = self.rows("hopper_backward_simulator.json", "runs")
+        for head_dim in (64, 128):
+            fused = [row for row in rows if row["head_dim"] == head_dim][:-1]
+            self.assertEqual(len(fused), 5)
+            for name in ("landed_sectors", "l2_write_sectors", "l2_atomic_sectors"):
+                self.assertEqual(len({row[name] for row in fused}), 1, name)
 
     def test_of_whole_tiles_all_bytes_land_that_the_formula_predicts(self):
         whole = [
