@@ -92,9 +92,11 @@ __global__ void __launch_bounds__(128 * Tile::kConsumers) convert_dq(Backward<ty
     transpose_in_quad(x);  // now this lane has 8 columns of one row
     const Coord at = rows_of_dq<Tile>(warp, n + lane % 4 / 2, lane / 4);
     const int query = first_query + at.row + 8 * (lane % 2);
-    if (query < a.seq_q)
-      *reinterpret_cast<uint4*>(a.dq + (size_t(head) * a.seq_q + query) * Tile::kHeadDim + at.col) =
-          uint4{x[0], x[1], x[2], x[3]};
+    if (query < a.seq_q) {
+      T* to = a.dq + (size_t(head) * a.seq_q + query) * Tile::kHeadDim + at.col;
+      store_float4(reinterpret_cast<float*>(to), {__uint_as_float(x[0]), __uint_as_float(x[1]),
+                                                  __uint_as_float(x[2]), __uint_as_float(x[3])});
+    }
   }
 }
 

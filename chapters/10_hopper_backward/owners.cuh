@@ -182,6 +182,7 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, c
             pack<T>(of_pair.x * (rdP[8 * step + 2 * i] - d.x), of_pair.y * (rdP[8 * step + 2 * i + 1] - d.y));
       }
     }
+    __syncwarp();  // all lanes have read P
     w.p.release(w.with_p.p_ring);
     w.at.leave(s.do_ring);
     w.ds.wait_empty(s.ds_ring);

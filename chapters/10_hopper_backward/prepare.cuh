@@ -46,6 +46,11 @@ __global__ void __launch_bounds__(Prepare<T, d>::kThreads) prepare_rows(Backward
       d_o[n] = *reinterpret_cast<const uint4*>(a.d_o + (first_row + query) * d + col);
     }
   }
+  if (a.dq_sum != nullptr) {
+    float* zeros = a.dq_sum + (first_padded_row + first) * d;
+    const int end = min(P::kRowsOfWarp, a.padded_queries - first) * d;
+    for (int at = 4 * lane; at < end; at += 4 * 32) store_float4(zeros + at, {0.0f, 0.0f, 0.0f, 0.0f});
+  }
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
     const int query = first + n * P::kRowsAtOnce + lane / P::kLanes;
@@ -56,10 +61,6 @@ __global__ void __launch_bounds__(Prepare<T, d>::kThreads) prepare_rows(Backward
     sum = warp_reduce<P::kLanes>(sum, Sum());
     if (query >= a.padded_queries) continue;
     const size_t row = first_padded_row + query;
-    if (a.dq_sum != nullptr) {  // each lane has the place of 8 elements
-      store_float4(a.dq_sum + row * d + col, {0.0f, 0.0f, 0.0f, 0.0f});
-      store_float4(a.dq_sum + row * d + col + 4, {0.0f, 0.0f, 0.0f, 0.0f});
-    }
     if (lane % P::kLanes == 0) {
       const float lse = query < a.seq_q ? a.lse[first_row + query] : -INFINITY;
       a.log2_sum[row] = lse == -INFINITY ? INFINITY : lse * kLog2e;
