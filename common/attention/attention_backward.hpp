@@ -1,5 +1,5 @@
 /// @file
-/// The problem of chapter 08: the backward pass of attention.
+/// The problem of chapters 08 and 10: the backward pass of attention.
 #pragma once
 
 #include <cstdint>

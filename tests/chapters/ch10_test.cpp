@@ -291,12 +291,14 @@ TEST_F(HopperBackward, AddsToDqOnceForEachKeyTile) {
   }
 }
 
-/// Shared memory of a block, in bytes: K, V, two stages of Q, dO and dS, and what some variants add.
+/// Shared memory of a block, in bytes: K, V, two stages of Q, dO and dS with D and LSE of the rows; then what some variants
+/// add. Each part has barriers at its end, and is a multiple of 1024.
 std::int64_t shared_bytes(const Tiles& tile) {
-  std::int64_t bytes = 2 * 2 * tile.head_dim * (tile.Bc + 2 * tile.Br) + 2 * 2 * tile.Bc * tile.Br;
-  bytes += 2 * 2 * tile.Br * 4;  // D and LSE of the rows
-  bytes += tile.stored_dq * tile.Br * tile.head_dim * 4 + tile.shared_p * 2 * 2 * tile.Br * tile.Bc;
-  return (bytes / 1024 + 1) * 1024;  // and the barriers
+  const auto with_barriers = [](std::int64_t bytes) { return (bytes / 1024 + 1) * 1024; };
+  const std::int64_t tiles = 4 * tile.head_dim * (tile.Bc + 2 * tile.Br) + 4 * tile.Bc * tile.Br;
+  const std::int64_t more =
+      tile.stored_dq * tile.Br * tile.head_dim * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
+  return with_barriers(tiles + 16 * tile.Br) + (more > 0 ? with_barriers(more) : 0);
 }
 
 // The only __syncthreads() is the one after the barriers have been initialised.
