@@ -149,7 +149,7 @@ MISTAKES = {
     "10_four_arrivals": Mistake(
         "10",
         "shared_tiles.cuh",
-        "ptx::mbarrier_init(&s.ds_ring.full[stage], kWarps);",
+        "ptx::mbarrier_init(&s.ds_ring.full[stage], Tile::kDsWarps);",
         "ptx::mbarrier_init(&s.ds_ring.full[stage], 4);",
         "register_sums",
         KEY_TILE,
