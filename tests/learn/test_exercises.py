@@ -1562,7 +1562,9 @@ class DiagnosisTest(unittest.TestCase):
         waits = {"more.cuh:3": 8, "kernel.cuh:107 (calls cp_async.cuh:30)": 32}
         early = attempt(ops={"over_waited": 40}, early_waits=waits)
         finding = diagnosis.explain([early], ["over_waited"], [solution])
-        start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers a group that "
+        start = (
+            "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers a group that "
+        )
         self.assertTrue(finding.details[0].startswith(start), finding.details)
         self.assertEqual(finding.lines, ["kernel.cuh:107", "cp_async.cuh:30"])
 
