@@ -20,11 +20,11 @@ using ch09::warpgroup_index;
 
 /// The arguments of the backward pass, passed to a kernel by value. O and LSE come from the forward pass.
 ///
-/// What belongs to queries alone is padded: each head has a whole number of tiles of Br rows.
+/// log2_sum, delta and dq_sum are padded: each head has a whole number of query tiles.
 template <class T>
 struct Backward : Attention<T> {
   const T* d_o;        ///< [batch, heads, seq_q, head_dim]
-  int padded_queries;  ///< of a head: a multiple of Br
+  int padded_queries;  ///< of a head: a multiple of each kernel's Br
   float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
   float* delta;        ///< [batch, heads, padded_queries]: rowsum(dO * O), the papers' D
   float* dq_sum;  ///< [batch, heads, padded_queries, head_dim]: where dQ accumulates, tiles in fragment order

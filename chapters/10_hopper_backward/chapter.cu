@@ -75,6 +75,7 @@ struct Fused {
     using T = typename Tile::T;
     Backward<T> b = backward_of<T>(args, Tile::Br);
     b.dq_sum = args.buffer<float>("dq_sum");
+    require_alignment("dq", b.dq);
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
     launch_prepare<T, Tile::kHeadDim>(b, stream);
     fa::launch(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
@@ -306,12 +307,12 @@ Step step(const char* name, const char* summary) {
 AnyChapter describe_chapter() {
   return Chapter<AttentionBackward>{
       .name = "10_hopper_backward",
-      .title = "The backward pass on Hopper: five products, none of which waits",
+      .title = "The backward pass on Hopper: five products and who waits for whom",
       .variants = {
           step<Fused<Wgmma>>("wgmma", "S and dP transposed by wgmma; dQ through shared memory to its sums"),
           step<Fused<RegisterSums>>("register_sums", "dQ from registers to its sums"),
           step<Fused<Overlapped>>("overlapped",
-                                  "every product is in flight while something else is computed"),
+                                  "dP, dV and dK are in flight while something else is computed"),
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
           step<Fused<Final>, AllSizes>("final", "for head_dim 256, one consumer owns dV and the other dK"),
           step<Deterministic, DeterministicSizes>("deterministic",

@@ -1,5 +1,5 @@
 /// @file
-/// What each variant of chapter 10 chooses: its sizes.
+/// The sizes of the kernels with one block per key tile, except those of owners.cuh.
 #pragma once
 
 namespace fa::ch10 {

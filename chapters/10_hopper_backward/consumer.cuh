@@ -59,7 +59,8 @@ struct Consumer {
   const int warp_key;  ///< the first of this warp's 16 keys in the tile
   const float factor;  ///< turns q.k into an exponent of 2: scale * log2 e
 
-  // Descriptors. Q and dO have two: their rows are what S^T and dP^T are columns of, and what dK and dV sum over.
+  // Descriptors. Q and dO have two: their rows are the columns of S^T and dP^T, and dK and dV sum over
+  // them.
   const std::uint64_t k_rows, v_rows;  ///< this warpgroup's keys
   const std::uint64_t first_q, first_do, first_q_summed, first_do_summed;
   const std::uint64_t first_ds, k_of_dq;  ///< this warpgroup's part of dQ = dS K
@@ -111,13 +112,13 @@ struct Consumer {
     return a.dq_sum + walk.padded_row() * Tile::kHeadDim;
   }
 
-  /// At the top of a step: dK of the step before is complete, and Q of that step is needed no longer.
+  /// At the top of a step: dK of the step before is complete, and Q of the step before is no longer needed.
   __device__ __forceinline__ void release_q_before(const QueryWalk<Tile>& walk) {
     if (walk.at_first() || threadIdx.x % 32 != 0) return;
     ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
   }
-  /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV while dS is: it
-  /// still is at the end.
+  /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV while dS is
+  /// computed: dV is still in flight on return.
   __device__ __forceinline__ void p_and_ds(const QueryWalk<Tile>& walk) {
     // EXERCISE 6: Issue dP, compute P, issue dV, compute dS. Wait for dP alone.
     if (walk.masked(a, keys)) mask<Tile>(rS, a, walk.first_query(), keys.first_key + warp_key);

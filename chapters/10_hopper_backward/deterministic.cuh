@@ -12,7 +12,12 @@
 #include "choices.cuh"
 #include "consumer.cuh"
 #include "copies.cuh"
+#include "device/convert.cuh"
+#include "device/declare_members.cuh"
 #include "device/hopper.cuh"
+#include "device/math.cuh"
+#include "device/ptx.cuh"
+#include "device/reduce.cuh"
 #include "shared_tiles.cuh"
 #include "work.cuh"
 
@@ -20,7 +25,10 @@ namespace fa::ch10 {
 
 // --- dK and dV, one block per key tile --------------------------------------------------------------------------
 
-/// `overlapped` without dQ, so without dS in shared memory: the consumers have nothing to wait for together.
+/// `overlapped` without dQ. The room for dS stays unused, and the consumers have nothing to wait for together.
+///
+///   grid, block, smem   as in kernel.cuh
+///   HBM                 the same, without dq_sum
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     key_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -122,7 +130,7 @@ struct QueryConsumer {
         s(shared),
         head(of_head),
         row(64 * index + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
-        query(first_query + row + threadIdx.x % 32 / 4),
+        query(first_query + row + int(threadIdx.x) % 32 / 4),
         factor(backward.scale * kLog2e),
         q_rows(descriptor(shared.q + 64 * 64 * index, 16)),
         do_rows(descriptor(shared.d_o + 64 * 64 * index, 16)),
@@ -168,10 +176,11 @@ struct QueryConsumer {
     ptx::mbarrier_arrive(&s.k_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
   }
   __device__ __forceinline__ void probabilities(int first_key) {
-    const bool masked = a.visible_keys(query - threadIdx.x % 32 / 4) < first_key + Tile::Bc;
+    const bool masked = a.visible_keys(query - int(threadIdx.x) % 32 / 4) < first_key + Tile::Bc;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int seen = masked ? a.visible_keys(query + 8 * i) - first_key - threadIdx.x % 4 * 2 : Tile::Bc;
+      const int seen =
+          masked ? a.visible_keys(query + 8 * i) - first_key - int(threadIdx.x) % 4 * 2 : Tile::Bc;
 #pragma unroll
       for (int n = 0; n < Tile::Bc / 8; ++n) {
 #pragma unroll
@@ -227,6 +236,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<QueryTileMemory<Tile>*>(smem);
   if (threadIdx.x == 0) {
+    declare_members(s);  // for reports of the simulator
     init_ring(s.k_ring, 4 * Tile::kConsumers);
     init_ring(s.v_ring, 4 * Tile::kConsumers);
     ptx::mbarrier_init(&s.q_full, 1);

@@ -37,7 +37,8 @@ __device__ __forceinline__ void add_dq(const Backward<typename Tile::T>& a, KeyT
   ptx::bulk_wait<0>();
 }
 
-/// The five products in the order in which chapter 08 has them. dQ goes to shared memory, and from there to the sums.
+/// The five products almost in chapter 08's order: dQ comes before dK, so that dK is in flight while dQ is stored. dQ goes to
+/// shared memory, and from there to the sums.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     wgmma_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -160,10 +161,10 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-// --- overlapped: no product is waited for at once ------------------------------------------------------------------
+// --- overlapped: dV and dK are in flight during arithmetic ------------------------------------------------------------------
 
-/// `register_sums` in another order: dV is in flight while dS is computed, dK and the next S^T while dQ is added. Those two
-/// are still in flight when the next step begins.
+/// `register_sums` in another order: dV is in flight while dS is computed, dK while dQ is added. Then the next S^T is issued;
+/// it and dK may still be in flight when the next step begins.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     overlapped_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -214,8 +215,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 
 // --- decoupled: dQ of a query tile one step later -----------------------------------------------------------------
 
-/// `overlapped`, but a consumer does not wait for the dS of the other: it multiplies the dS of the step before, which has long
-/// been there. So one consumer may be almost a step ahead, and computes exponentials while the other multiplies.
+/// `overlapped`, but a consumer does not wait for the dS of the other: it multiplies the dS of the step before, which is
+/// almost always there already. So one consumer may be more than a step ahead, and computes exponentials while the other
+/// multiplies.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     decoupled_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -242,7 +244,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<0>(w.rS, w.rdK);
       w.release_q_before(walk);
       w.p_and_ds(walk);
-      // EXERCISE 7: Hand dS over. Add to dK, multiply the dS before this one, and wait for that dQ alone.
+      // EXERCISE 7: Hand dS over. Leave dO when dV is complete. Multiply the dS before this one, add to dK, wait for that dQ alone.
       stored.wait_empty(s.ds_ring);
       store_ds<Tile>(s.ds[stored.stage], w.rdS, w.warp_key);
       ptx::fence_proxy_async();

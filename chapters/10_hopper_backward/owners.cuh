@@ -10,7 +10,10 @@
 #include "backward.cuh"
 #include "consumer.cuh"
 #include "copies.cuh"
+#include "device/convert.cuh"
 #include "device/hopper.cuh"
+#include "device/math.cuh"
+#include "device/reduce.cuh"
 #include "device/tile.cuh"
 #include "dq_sums.cuh"
 #include "gradients.cuh"
@@ -37,7 +40,7 @@ struct OwnerTiles {
   static constexpr int kQueryTile = Br * kHeadDim;
 };
 
-/// The same with room for P on its way from one consumer to the other: the bits of four registers at a time, thread by
+/// KeyTileMemory with room for P on its way from one consumer to the other: the bits of four registers at a time, thread by
 /// thread.
 template <class Tile>
 struct __align__(1024) OwnersMemory {
@@ -136,7 +139,7 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
       ptx::wgmma_commit();
       ptx::wgmma_wait<0>(w.rdQ, w.rSum);
       w.ds.release(s.ds_ring);
-      add_to_sums<Tile>(sums, w.rdQ, 0);
+      add_to_sums<Tile>(sums, w.rdQ, w.index);
     }
     ptx::wgmma_wait<0>(w.rSum);
     w.at.release(s.do_ring);
@@ -147,12 +150,12 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
   issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(w.rdQ);
-  add_to_sums<Tile>(sums, w.rdQ, 0);
-  ptx::barrier_sync(1, 256);
+  add_to_sums<Tile>(sums, w.rdQ, w.index);
+  ptx::barrier_sync(1, 128 * Tile::kConsumers);
   store_rows<Tile>(maps.dv, s.v, w.rSum, 1.0f, w.warp_key, keys);
 }
 
-/// Computes dS and dK.
+/// Computes dS, from P in 16 bits, and dK.
 template <class Tile>
 __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, const KeyTile& keys) {
   using T = typename Tile::T;
@@ -198,15 +201,17 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, c
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>(w.rdQ);
     w.ds.release(s.ds_ring);
-    add_to_sums<Tile>(w.sums(walk), w.rdQ, 1);
+    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index);
     ptx::wgmma_wait<0>(w.rSum);
     w.at.release(s.q_ring);
   }
-  ptx::barrier_sync(1, 256);
+  ptx::barrier_sync(1, 128 * Tile::kConsumers);
   store_rows<Tile>(maps.dk, s.k, w.rSum, w.a.scale, w.warp_key, keys);
 }
 
 /// As the kernels of kernel.cuh, with P exchanged between the consumers.
+///
+///   smem    sizeof(OwnersMemory<Tile>)
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     two_owners_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {

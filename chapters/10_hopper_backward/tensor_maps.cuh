@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 
 #include "09_hopper/tensor_maps.cuh"
 #include "copies.cuh"
@@ -11,6 +13,15 @@
 namespace fa::ch10 {
 
 using ch09::tensor_map;
+
+/// @throws std::invalid_argument  unless the tensor, to which threads store 16 bytes at a time, is at a multiple of 16
+template <class T>
+void require_alignment(const char* name, const T* tensor) {
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor);
+  if (address % 16 != 0)
+    throw std::invalid_argument(std::string(name) + " is at address " + std::to_string(address) +
+                                ": must be a multiple of 16");
+}
 
 /// The maps of a kernel with one block per key tile.
 /// @param dk, dv  [batch, kv_heads, seq_k, head_dim]

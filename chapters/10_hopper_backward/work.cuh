@@ -41,7 +41,7 @@ struct QueryWalk {
   __device__ __forceinline__ int first_query() const { return tile * Tile::Br; }
   /// The first row of the tile in tensors of padded_queries rows per head.
   __device__ __forceinline__ size_t padded_row() const { return (size_t(head) * end_tile + tile) * Tile::Br; }
-  /// Whether some query does not see some key.
+  /// Whether some query of the tile does not see some key of the block.
   __device__ __forceinline__ bool masked(const Backward<typename Tile::T>& a, const KeyTile& keys) const {
     return a.visible_keys(first_query()) < keys.first_key + Tile::Bc;
   }

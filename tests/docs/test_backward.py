@@ -53,7 +53,9 @@ class KeyTile(unittest.TestCase):
             ("kQueries", backward.QUERIES),
             ("kWarpRows", backward.WARP_KEYS),
         ):
-            self.assertRegex(sizes, rf"int {name} = {value}[;,>]")
+            self.assertRegex(
+                sizes, rf"int {name} = (kHeadDim(ension)? <= 128 \? )?{value}[;,> ]"
+            )
         for line in ("Bc = kKeys;", "Br = kQueries;", "kScoreCols = Br / 2;"):
             self.assertIn(f"int {line}", sizes)
         self.assertEqual(backward.SCORE_COLS, backward.QUERIES / 2)

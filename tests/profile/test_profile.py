@@ -573,7 +573,14 @@ class HopperTest(unittest.TestCase):
                 seen = row.pop("measured")
                 self.assertEqual(row, expected)
                 for name in hopper_results.EQUAL:
-                    self.assertEqual(seen[name], row[name], (name, row))
+                    # Two warps of chapter 10 may each write half of a sector: then the L2 counts it once or twice.
+                    halves = name == "l2_write_sectors" and files == "hopper_backward"
+                    self.assertAlmostEqual(
+                        seen[name],
+                        row[name],
+                        delta=0.01 * row[name] if halves else 0,
+                        msg=f"{name}: {row}",
+                    )
 
     def test_each_step_of_chapter_10_brings_the_same_bytes(self):
         rows = self.rows("hopper_backward_simulator.json", "runs")

@@ -470,7 +470,7 @@ CHAPTERS = (
     (
         "10_hopper_backward",
         "Hopper, backward",
-        "five products, and no warpgroup waits for one at once",
+        "five products, and who waits for whom",
         ("final", "cuDNN"),
     ),
 )

@@ -45,3 +45,6 @@ COUNTS = {
     "mma": Count("mma instructions", lambda r: r["ops"]["mma"]),
     "wgmma": Count("wgmma instructions", lambda r: r["ops"]["wgmma"]),
 }
+
+# What an answer must not have less of than the solution.
+LEAST = ("named_barriers", "votes_beside_products")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from .sheet import LEAST
+from .counts import LEAST
 from .trials import HANGS, Attempt
 
 # The kinds of findings; if there are several, the first of them is reported. A kernel that writes to a wrong
@@ -721,7 +721,7 @@ def explain(
 ) -> Finding | None:
     """The finding for the first variant, in the chapter's order, that fails; None if none does.
 
-    @param limits    some of sheet.LIMITS and LEAST: having more, or less, of them than the solution is a finding
+    @param limits    some of sheet.LIMITS and counts.LEAST: having more, or less, of them than the solution is a finding
     @param solution  the attempts of the chapter's own kernels, if there are limits
     @param more      what to add to a finding, by kind
     """

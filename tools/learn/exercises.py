@@ -165,7 +165,7 @@ class Exercise:
 
     @property
     def limits(self) -> list[str]:
-        """What an answer must not have more of than the solution, or less of: some of sheet.LIMITS and sheet.LEAST."""
+        """What an answer must not have more of than the solution, or less of: some of sheet.LIMITS and counts.LEAST."""
         return self.sheet.limits
 
     def mutants(self) -> list[Mutant]:

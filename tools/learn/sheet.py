@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import opens, regions
-from .counts import COUNTS
+from .counts import COUNTS, LEAST
 from .regions import Region, RegionError
 
 NAME = "exercises.toml"
@@ -29,8 +29,6 @@ LIMITS = (
     "over_waited",
     "wavefronts",
 )
-# What an answer must not have less of than the solution.
-LEAST = ("named_barriers", "votes_beside_products")
 
 # The defects that `more` can have a question for: diagnosis.DEFECTS.
 DEFECTS = (
