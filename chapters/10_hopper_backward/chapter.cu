@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "attention/dispatch.cuh"
 #include "choices.cuh"
 #include "deterministic.cuh"
 #include "device/launch.cuh"
@@ -146,6 +145,8 @@ struct Deterministic {
   using Tile = KeyTiles<T, d>;
   template <class Tile>
   using Queries = QueryTiles<typename Tile::T, Tile::kHeadDim>;
+  /// Both kernels read the same padded rows. So with Br = 64, up to 64 of a head's rows more than `final` has are padding: one
+  /// more step, whose P is 0.
   template <class Tile>
   static constexpr int rows_of_tile() {
     return std::max(Tile::Br, Queries<Tile>::Br);
@@ -178,15 +179,11 @@ void add(Traffic& to, const std::string& name, TensorTraffic more) {
   to.tensors[name].write_bytes += more.write_bytes;
 }
 
-/// Query tiles that the key tiles of a head visit. @param padded  queries of a head
+/// Rows of Q that the key tiles of a head visit, with padding. @param padded  queries of a head
 template <class Tile>
-std::int64_t visits(const Shape& shape, std::int64_t padded) {
-  std::int64_t count = 0;
-  for (std::int64_t key = 0; key < shape.seq_k; key += Tile::Bc) {
-    const std::int64_t first = shape.causal ? std::max<std::int64_t>(0, key - shape.seq_k + shape.seq_q) : 0;
-    count += padded / Tile::Br - first / Tile::Br;
-  }
-  return count;
+std::int64_t padded_rows_visited(const Shape& shape, std::int64_t padded) {
+  return shape.queries_of_key_tiles(Tile::Br, Tile::Bc) +
+         tiles(shape.seq_k, Tile::Bc) * (padded - shape.seq_q);
 }
 
 /// The forward pass, what precedes the products, and dK and dV with one block per key tile.
@@ -195,8 +192,7 @@ Traffic shared_traffic(const Shape& shape, std::int64_t padded) {
   const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
   const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k * row;
-  const std::int64_t visited =
-      heads * visits<Tile>(shape, padded) * Tile::Br;  // with rows past the last query
+  const std::int64_t visited = heads * padded_rows_visited<Tile>(shape, padded);
   const std::int64_t rows_read = heads * shape.queries_of_key_tiles(Tile::Br, Tile::Bc);
   Traffic traffic = forward::traffic(shape);
   add(traffic, "o", {.read_bytes = q * row});
@@ -216,7 +212,7 @@ Traffic fused_traffic(const Shape& shape) {
   const std::int64_t heads = shape.batch * shape.heads, row = shape.head_dim * kFloat;
   const std::int64_t padded = tiles(shape.seq_q, Tile::Br) * Tile::Br;
   Traffic traffic = shared_traffic<Tile>(shape, padded);
-  const std::int64_t added = heads * visits<Tile>(shape, padded) * Tile::Br * row;
+  const std::int64_t added = heads * padded_rows_visited<Tile>(shape, padded) * row;
   const std::int64_t all = heads * padded * row;
   add(traffic, "dq_sum", {.read_bytes = added + all, .write_bytes = all + added});
   return traffic;
@@ -243,63 +239,55 @@ Traffic deterministic_traffic(const Shape& shape) {
 
 // --- the variants ------------------------------------------------------------------------------------------------
 
-/// Calls f(std::type_identity<Tile>()): sizes on the host do not depend on which 16 bits.
-template <class Method, class Sizes, class F>
-auto with_tile(const Shape& shape, F f) {
-  return with_head_dim(shape.head_dim, [&](auto d) {
-    using Result = decltype(f(std::type_identity<typename Method::template Tile<__nv_bfloat16, 64>>()));
-    if constexpr (is_one_of(Sizes::kHeadDims, int(d))) {
-      return f(std::type_identity<typename Method::template Tile<__nv_bfloat16, d>>());
-    } else {
-      throw std::invalid_argument("no tiles for head_dim " + std::to_string(int(d)));
-      return Result();
-    }
-  });
-}
-
 template <class Method, class Sizes = LessonSizes>
 Step step(const char* name, const char* summary) {
-  return {.name = name,
-          .summary = summary,
-          .launch =
-              [](const Args& a, cudaStream_t stream) {
-                with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-                  Method::template launch<typename Method::template Tile<T, d>>(a, stream);
-                });
-              },
-          .traffic =
-              [](const Shape& shape) {
-                return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-                  if constexpr (Method::kHasSums) return fused_traffic<Tile>(shape);
-                  return deterministic_traffic<Tile>(shape);
-                });
-              },
-          .refuse = refuse_unless_compiled<Sizes>,
-          .needs =
-              [](const Shape& shape) {
-                return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-                  return DeviceNeeds{.shared_bytes = std::max(forward::shared_bytes(shape),
-                                                              Method::template shared_bytes<Tile>()),
-                                     .compute_capability = kCapability,
-                                     .exactly = true};
-                });
-              },
-          .before = forward::launch,
-          .repeatable = Method::kRepeatable,
-          .workspace =
-              [](const Shape& shape) {
-                return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-                  constexpr std::int64_t kRows = Method::template rows_of_tile<Tile>();
-                  const std::int64_t padded = tiles(shape.seq_q, kRows) * kRows;
-                  std::vector<TensorSpec> specs = forward::workspace(shape);
-                  for (const char* of_rows : {"log2_sum", "delta"})
-                    specs.push_back({.name = of_rows, .shape = {shape.batch, shape.heads, padded}});
-                  if constexpr (Method::kHasSums)
-                    specs.push_back(
-                        {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
-                  return specs;
-                });
-              }};
+  return {
+      .name = name,
+      .summary = summary,
+      .launch =
+          [](const Args& a, cudaStream_t stream) {
+            with_tile<Method, Sizes>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+              Method::template launch<Tile>(a, stream);
+            });
+          },
+      .traffic =
+          [](const Shape& shape) {
+            Traffic traffic;
+            with_tile<Method, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+              if constexpr (Method::kHasSums) {
+                traffic = fused_traffic<Tile>(shape);
+              } else {
+                traffic = deterministic_traffic<Tile>(shape);
+              }
+            });
+            return traffic;
+          },
+      .refuse = refuse_unless_compiled<Sizes>,
+      .needs =
+          [](const Shape& shape) {
+            DeviceNeeds needs{.compute_capability = kCapability, .exactly = true};
+            with_tile<Method, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+              needs.shared_bytes =
+                  std::max(forward::shared_bytes(shape), Method::template shared_bytes<Tile>());
+            });
+            return needs;
+          },
+      .before = forward::launch,
+      .repeatable = Method::kRepeatable,
+      .workspace =
+          [](const Shape& shape) {
+            std::vector<TensorSpec> specs = forward::workspace(shape);
+            with_tile<Method, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+              constexpr std::int64_t kRows = Method::template rows_of_tile<Tile>();
+              const std::int64_t padded = tiles(shape.seq_q, kRows) * kRows;
+              for (const char* of_rows : {"log2_sum", "delta"})
+                specs.push_back({.name = of_rows, .shape = {shape.batch, shape.heads, padded}});
+              if constexpr (Method::kHasSums)
+                specs.push_back(
+                    {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
+            });
+            return specs;
+          }};
 }
 
 }  // namespace

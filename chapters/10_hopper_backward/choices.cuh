@@ -10,7 +10,6 @@ template <class Element, int kHeadDimension>
 struct KeyTiles {
   using T = Element;
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int kPanels = kHeadDim / 64;         ///< a row of a swizzled box has 128 bytes
   static constexpr int Br = kHeadDim <= 64 ? 128 : 64;  ///< queries of a step
   static constexpr int Bc = 128;                        ///< keys of a block
   static constexpr int kStages = 2;                     ///< tiles of Q and of dO in shared memory

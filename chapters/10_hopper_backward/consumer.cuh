@@ -20,28 +20,26 @@
 
 namespace fa::ch10 {
 
-/// Stores a warp's 16 keys of dK or dV where K or V was, in 16 bits, and from there to HBM by TMA, which drops rows past the
-/// end. @param tile  of Bc rows    @param warp_key  the warp's first row in it
-template <class Tile>
-__device__ __forceinline__ void store_rows(const CUtensorMap& map, typename Tile::T* tile,
-                                           const KeyGradient<Tile>& r, float scale, int warp_key,
-                                           const KeyTile& keys) {
+/// Stores a warp's 16 rows of a gradient where an operand was, in 16 bits, and from there to HBM by TMA, which drops rows past
+/// the end.
+/// @param tile  of kRows rows    @param warp_row  the warp's first row in it    @param first_row  the tile's in the tensor
+template <int kRows, int kHeadDim, class T>
+__device__ __forceinline__ void store_rows(const CUtensorMap& map, T* tile, const float (&r)[kHeadDim / 2],
+                                           float scale, int warp_row, int first_row, int head) {
   const int lane = threadIdx.x % 32;
-  auto* rows = tile + warp_key * 64;
+  T* rows = tile + warp_row * 64;
 #pragma unroll
-  for (int n = 0; n < Tile::kHeadDim / 8; ++n) {
+  for (int n = 0; n < kHeadDim / 8; ++n) {
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      const int panel = n / 8 * Tile::Bc * 64, chunk = n % 8 ^ lane / 4;  // swizzled by the row, modulo 8
-      *reinterpret_cast<std::uint32_t*>(rows + panel + (8 * row + lane / 4) * 64 + 8 * chunk + lane % 4 * 2) =
-          pack<typename Tile::T>(scale * r[4 * n + 2 * row], scale * r[4 * n + 2 * row + 1]);
-    }
+    for (int half = 0; half < 2; ++half)  // of the 16 rows
+      store_pair<kRows>(rows, 8 * half, n,
+                        pack<T>(scale * r[4 * n + 2 * half], scale * r[4 * n + 2 * half + 1]));
   }
   ptx::fence_proxy_async();
   __syncwarp();
   if (lane == 0) {
-    for (int panel = 0; panel < Tile::kPanels; ++panel)
-      ptx::tma_store(&map, rows + panel * Tile::Bc * 64, 64 * panel, keys.first_key + warp_key, keys.kv_head);
+    for (int panel = 0; panel < kHeadDim / 64; ++panel)
+      ptx::tma_store(&map, rows + panel * kRows * 64, 64 * panel, first_row + warp_row, head);
     ptx::bulk_commit();
     ptx::bulk_wait_read<0>();
   }
@@ -162,8 +160,9 @@ struct Consumer {
   /// Both gradients, when no warp of the block multiplies K or V any more.
   __device__ __forceinline__ void store_gradients(const TensorMaps& maps) {
     ptx::barrier_sync(1, 128 * Tile::kConsumers);
-    store_rows<Tile>(maps.dk, s.k, rdK, a.scale, warp_key, keys);
-    store_rows<Tile>(maps.dv, s.v, rdV, 1.0f, warp_key, keys);
+    constexpr int d = Tile::kHeadDim;
+    store_rows<Tile::Bc, d>(maps.dk, s.k, rdK, a.scale, warp_key, keys.first_key, keys.kv_head);
+    store_rows<Tile::Bc, d>(maps.dv, s.v, rdV, 1.0f, warp_key, keys.first_key, keys.kv_head);
   }
 };
 

@@ -28,7 +28,7 @@ namespace fa::ch10 {
 /// `overlapped` without dQ. The room for dS stays unused, and the consumers have nothing to wait for together.
 ///
 ///   grid, block, smem   as in kernel.cuh
-///   HBM                 the same, without dq_sum
+///   HBM                 8 * batch * kv_heads * seq_k * d + batch * heads * (4 * d * R + 8 * P) bytes
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     key_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -73,7 +73,6 @@ template <class Element, int kHeadDimension>
 struct QueryTiles {
   using T = Element;
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int kPanels = kHeadDim / 64;
   static constexpr int Br = 128;                        ///< queries of a block
   static constexpr int Bc = kHeadDim <= 64 ? 128 : 64;  ///< keys of a step
   static constexpr int kStages = 2;                     ///< tiles of K and of V in shared memory
@@ -100,13 +99,8 @@ struct QueryMaps {
   CUtensorMap dq;      ///< boxes of 64 columns and a warp's 16 rows
 };
 
-/// S or dP of a key tile, for a warpgroup's 64 queries, and dS in 16 bits.
-template <class Tile>
-using QueryScores = float[Tile::Bc / 2];
-template <class Tile>
-using QueryOperand = std::uint32_t[Tile::Bc / 16][4];
-
-/// What the threads of a consumer hold: 64 queries, which are rows of everything.
+/// What the threads of a consumer hold: 64 queries, which are rows of everything. The registers are those of chapter 09, and
+/// so are the products: S = Q K^T and dP = dO V^T by issue_qk(), dQ += dS K by issue_pv().
 template <class Tile>
 struct QueryConsumer {
   using T = typename Tile::T;
@@ -120,9 +114,9 @@ struct QueryConsumer {
   float log2_sum[2], delta[2];  ///< of the two queries
 
   Place<Tile::kStages> at{};
-  QueryScores<Tile> rS, rdP;
-  QueryOperand<Tile> rdS;
-  float rdQ[Tile::kHeadDim / 2];
+  ch09::Scores<Tile> rS, rdP;
+  ch09::Probabilities<Tile> rdS;
+  ch09::Output<Tile> rdQ;
 
   __device__ __forceinline__ QueryConsumer(const Backward<T>& backward, QueryTileMemory<Tile>& shared,
                                            int of_head, int first_query, int index)
@@ -149,26 +143,6 @@ struct QueryConsumer {
   }
   __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {
     return moved(first, at.stage * int(sizeof s.k[0]));
-  }
-  __device__ __forceinline__ std::uint64_t k_tile() const { return in_stage(first_k); }
-  __device__ __forceinline__ std::uint64_t v_tile() const { return in_stage(first_v); }
-
-  /// Issues S = Q K^T or dP = dO V^T.
-  __device__ __forceinline__ void issue_scores(QueryScores<Tile>& r, std::uint64_t queries,
-                                               std::uint64_t keys) {
-    ptx::wgmma<T, false, false, false>(r, queries, keys);
-#pragma unroll
-    for (int step = 1; step < Tile::kHeadDim / 16; ++step) {
-      const int panel = step / 4, in_panel = step % 4 * 32;
-      ptx::wgmma<T, true, false, false>(r, moved(queries, panel * Tile::Br * 128 + in_panel),
-                                        moved(keys, panel * Tile::Bc * 128 + in_panel));
-    }
-  }
-  /// Issues dQ += dS K.
-  __device__ __forceinline__ void issue_dq() {
-#pragma unroll
-    for (int step = 0; step < Tile::Bc / 16; ++step)
-      ptx::wgmma<T, true, true>(rdQ, rdS[step], moved(in_stage(first_k_summed), step * 16 * 128));
   }
   /// The product of the step before no longer reads K.
   __device__ __forceinline__ void release_k_before(int first_key) {
@@ -200,26 +174,9 @@ struct QueryConsumer {
   }
   /// Stores dQ where this warpgroup's queries were, and from there to HBM.
   __device__ __forceinline__ void store(const CUtensorMap& map) {
-    const int lane = threadIdx.x % 32;
     ptx::barrier_sync(1 + row / 64, 128);  // no warp of this warpgroup multiplies Q any more
-    T* rows = s.q + row * 64;
-#pragma unroll
-    for (int n = 0; n < Tile::kHeadDim / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int panel = n / 8 * Tile::Br * 64, chunk = n % 8 ^ lane / 4;
-        *reinterpret_cast<std::uint32_t*>(rows + panel + (8 * i + lane / 4) * 64 + 8 * chunk + lane % 4 * 2) =
-            pack<T>(a.scale * rdQ[4 * n + 2 * i], a.scale * rdQ[4 * n + 2 * i + 1]);
-      }
-    }
-    ptx::fence_proxy_async();
-    __syncwarp();
-    if (lane == 0) {
-      for (int panel = 0; panel < Tile::kPanels; ++panel)
-        ptx::tma_store(&map, rows + panel * Tile::Br * 64, 64 * panel, query, head);
-      ptx::bulk_commit();
-      ptx::bulk_wait_read<0>();
-    }
+    const int first_query = query - row;   // in lane 0, which starts the copy
+    store_rows<Tile::Br, Tile::kHeadDim>(map, s.q, rdQ, a.scale, row, first_query, head);
   }
 };
 
@@ -228,7 +185,9 @@ struct QueryConsumer {
 ///   grid    batch * heads * ceil(seq_q / Br)
 ///   block   Tile::kThreads
 ///   smem    sizeof(QueryTileMemory<Tile>)
-///   HBM     reads Q, dO, log2_sum and D once, and K and V once for each query tile that sees them; writes dQ
+///   HBM     batch * heads * (6 * d * seq_q + 8 * padded_queries) bytes: reads Q and dO, log2_sum and D, writes dQ
+///           + batch * heads * 4 * d * C: reads K and V, where C is the sum over query tiles of
+///           min(seq_k, ceil(visible_keys(last query) / Bc) * Bc)
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     query_gradients(Backward<typename Tile::T> a, const __grid_constant__ QueryMaps maps) {
@@ -274,11 +233,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     for (int key = 0; key < end_key; key += Tile::Bc) {
       w.at.wait_full(s.k_ring);
       ptx::wgmma_fence();
-      w.issue_scores(w.rS, w.q_rows, w.k_tile());
+      ch09::issue_qk<Tile>(w.rS, w.q_rows, w.in_stage(w.first_k));
       ptx::wgmma_commit();
       w.at.wait_full(s.v_ring);
       ptx::wgmma_fence();
-      w.issue_scores(w.rdP, w.do_rows, w.v_tile());
+      ch09::issue_qk<Tile>(w.rdP, w.do_rows, w.in_stage(w.first_v));
       ptx::wgmma_commit();
       ptx::wgmma_wait<1>(w.rS, w.rdQ);  // the dQ of the step before, too
       w.release_k_before(key);
@@ -287,7 +246,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       w.at.leave(s.v_ring);
       w.score_gradients();
       ptx::wgmma_fence();
-      w.issue_dq();
+      ch09::issue_pv<Tile>(w.rdQ, w.rdS, w.in_stage(w.first_k_summed));
       ptx::wgmma_commit();
       w.at.advance();
     }

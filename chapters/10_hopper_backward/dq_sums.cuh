@@ -75,7 +75,7 @@ __device__ __forceinline__ void transpose_in_quad(std::uint32_t (&x)[4]) {
 ///
 ///   grid    batch * heads * padded_queries / Br; taken from the last to the first: what was added last is in the L2 cache
 ///   block   one warp for each warp of the consumers
-///   HBM     reads the sums, writes dQ
+///   HBM     batch * heads * d * (4 * padded_queries + 2 * seq_q) bytes: reads the sums, writes dQ
 template <class Tile>
 __global__ void __launch_bounds__(128 * Tile::kConsumers) convert_dq(Backward<typename Tile::T> a) {
   using T = typename Tile::T;

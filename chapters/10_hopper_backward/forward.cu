@@ -7,20 +7,16 @@
 #include "09_hopper/kernel.cuh"
 #include "09_hopper/tensor_maps.cuh"
 #include "09_hopper/traffic.cuh"
-#include "attention/dispatch.cuh"
 #include "device/launch.cuh"
 #include "sizes.cuh"
 
 namespace fa::ch10 {
 namespace {
 
-/// Calls f(std::type_identity<Tile>()) with the tiles for an element type and a head dimension.
-template <class F>
-void with_tile(DType dtype, std::int64_t head_dim, F f) {
-  with_compiled<AllSizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    f(std::type_identity<ch09::HopperTiles<T, d, ch09::Specialised<d>>>());
-  });
-}
+struct Specialised {
+  template <class T, int d>
+  using Tile = ch09::HopperTiles<T, d, ch09::Specialised<d>>;
+};
 
 }  // namespace
 
@@ -32,20 +28,22 @@ std::vector<TensorSpec> forward::workspace(const AttentionShape& shape) {
 
 Traffic forward::traffic(const AttentionShape& shape) {
   Traffic traffic;
-  with_tile(shape.dtype, shape.head_dim,
-            [&]<class Tile>(std::type_identity<Tile>) { traffic = ch09::traffic_of<Tile>(shape); });
+  with_tile<Specialised, AllSizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    traffic = ch09::traffic_of<Tile>(shape);
+  });
   return traffic;
 }
 
 std::size_t forward::shared_bytes(const AttentionShape& shape) {
   std::size_t bytes = 0;
-  with_tile(shape.dtype, shape.head_dim,
-            [&]<class Tile>(std::type_identity<Tile>) { bytes = sizeof(ch09::SharedTiles<Tile>); });
+  with_tile<Specialised, AllSizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    bytes = sizeof(ch09::SharedTiles<Tile>);
+  });
   return bytes;
 }
 
 void forward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {
-  with_tile(args.dtype, args.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+  with_tile<Specialised, AllSizes>(args.dtype, args.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
     const auto attention = args.as<typename Tile::T>();
     fa::launch(ch09::specialised_attention<Tile>, unsigned(ch09::query_tiles<Tile>(attention)),
                Tile::kThreads, sizeof(ch09::SharedTiles<Tile>), stream, attention,

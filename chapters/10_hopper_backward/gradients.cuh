@@ -70,22 +70,28 @@ __device__ __forceinline__ void pack_operand(Operand<Tile>& to, const Scores<Til
   }
 }
 
-/// Stores a warp's 16 keys of dS^T for dQ = dS K: panels of 64 queries, swizzled as TMA does it.
+/// Stores a register of a fragment of 8 rows and 8 columns, a pair of elements, into a tile: panels of kRows rows and 64
+/// columns, swizzled as TMA does it.
+/// @param first_row  of the fragment, a multiple of 8    @param n  the fragment begins at column 8 * n
+template <int kRows, class T>
+__device__ __forceinline__ void store_pair(T* tile, int first_row, int n, std::uint32_t pair) {
+  const int lane = threadIdx.x % 32;
+  // EXERCISE 4: Store the pair at its place in the swizzled row. Which row, and which of its columns, does this lane have?
+  T* row = tile + n / 8 * kRows * 64 + (first_row + lane / 4) * 64;
+  *reinterpret_cast<std::uint32_t*>(row + 8 * (n % 8 ^ lane / 4) + lane % 4 * 2) = pair;
+  // END 4
+}
+
+/// Stores a warp's 16 keys of dS^T for dQ = dS K, as panels of 64 queries.
 /// @param ds  a stage    @param warp_key  the warp's first key in the tile
 template <class Tile>
 __device__ __forceinline__ void store_ds(typename Tile::T* ds, const Operand<Tile>& rdS, int warp_key) {
-  const int lane = threadIdx.x % 32;
-  // EXERCISE 4: Store each register, which is two queries of a key, at its place in the swizzled row of the key.
 #pragma unroll
   for (int step = 0; step < Tile::Br / 16; ++step) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int n = 2 * step + i / 2, key = warp_key + 8 * (i % 2) + lane / 4;  // queries from 8 * n on
-      auto* row = ds + n / 8 * Tile::Bc * 64 + key * 64;
-      *reinterpret_cast<std::uint32_t*>(row + 8 * (n % 8 ^ lane / 4) + lane % 4 * 2) = rdS[step][i];
-    }
+    for (int i = 0; i < 4; ++i)  // registers 0 and 1 are 8 keys apart, 0 and 2 are 8 queries apart
+      store_pair<Tile::Bc>(ds, warp_key + 8 * (i % 2), 2 * step + i / 2, rdS[step][i]);
   }
-  // END 4
 }
 
 }  // namespace fa::ch10

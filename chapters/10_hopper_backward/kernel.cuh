@@ -4,8 +4,12 @@
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
 ///   block   Tile::kThreads: a producer warpgroup and two consumers
 ///   smem    sizeof(KeyTileMemory<Tile>), or KeyTileMemoryWithDq
-///   HBM     reads K and V once; Q, dO, log2_sum and D once for each key tile that their queries see; adds to dq_sum as often;
-///           writes dK and dV
+///   HBM     8 * batch * kv_heads * seq_k * d bytes: reads K and V, writes dK and dV
+///           + batch * heads * (4 * d * R + 8 * P): reads Q and dO, log2_sum and D
+///           + batch * heads * 8 * d * P: adds to dq_sum
+///
+/// R and P are the rows that the key tiles of a head visit, without and with padding: sums over key tiles of seq_q - first
+/// and of padded_queries - first, where first = first_query(first key) / Br * Br.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -27,7 +27,6 @@ template <class Element, int kHeadDimension>
 struct OwnerTiles {
   using T = Element;
   static constexpr int kHeadDim = kHeadDimension;
-  static constexpr int kPanels = kHeadDim / 64;
   static constexpr int Br = 64;
   static constexpr int Bc = 64;
   static constexpr int kStages = 2;
@@ -152,7 +151,7 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
   ptx::wgmma_wait<0>(w.rdQ);
   add_to_sums<Tile>(sums, w.rdQ, w.index);
   ptx::barrier_sync(1, 128 * Tile::kConsumers);
-  store_rows<Tile>(maps.dv, s.v, w.rSum, 1.0f, w.warp_key, keys);
+  store_rows<Tile::Bc, Tile::kHeadDim>(maps.dv, s.v, w.rSum, 1.0f, w.warp_key, keys.first_key, keys.kv_head);
 }
 
 /// Computes dS, from P in 16 bits, and dK.
@@ -206,7 +205,8 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, c
     w.at.release(s.q_ring);
   }
   ptx::barrier_sync(1, 128 * Tile::kConsumers);
-  store_rows<Tile>(maps.dk, s.k, w.rSum, w.a.scale, w.warp_key, keys);
+  store_rows<Tile::Bc, Tile::kHeadDim>(maps.dk, s.k, w.rSum, w.a.scale, w.warp_key, keys.first_key,
+                                       keys.kv_head);
 }
 
 /// As the kernels of kernel.cuh, with P exchanged between the consumers.

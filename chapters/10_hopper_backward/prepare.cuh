@@ -21,7 +21,8 @@ namespace fa::ch10 {
 ///   grid    batch * heads * ceil(padded_queries / kRowsOfBlock); the first rows come last: the kernel that follows begins with
 ///           them, and finds them in the L2 cache
 ///   block   256; a warp has kRowsOfWarp rows
-///   HBM     reads O, dO and LSE, writes D, log2_sum and the zeros
+///   HBM     batch * heads * ((4 * d + 4) * seq_q + 8 * padded_queries) bytes: reads O, dO and LSE, writes D and log2_sum
+///           + batch * heads * 4 * d * padded_queries, if there are sums: writes the zeros
 template <class T, int d>
 struct Prepare {
   static constexpr int kLanes = d / 8;  ///< of a row: 16 bytes each

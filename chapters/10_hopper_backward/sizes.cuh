@@ -3,7 +3,10 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <type_traits>
 
+#include "attention/dispatch.cuh"
 #include "attention/tensor.hpp"
 
 namespace fa::ch10 {
@@ -25,5 +28,14 @@ struct DeterministicSizes {
   static constexpr std::array kHeadDims = {64, 128};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
 };
+
+/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for an element type and a head dimension.
+/// @throws std::invalid_argument  if no kernel is compiled for them
+template <class Method, class Sizes, class F>
+void with_tile(DType dtype, std::int64_t head_dim, F f) {
+  with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    f(std::type_identity<typename Method::template Tile<T, d>>());
+  });
+}
 
 }  // namespace fa::ch10

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <stdexcept>
 #include <utility>
 
@@ -19,6 +20,11 @@ namespace {
 
 template <class T>
 using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Kernels use the scale in fp32, alone or times log2 e. Both must be normal numbers.
+constexpr double kLeastScale = 1.2e-38, kMostScale = 2.3e38;
+static_assert(kLeastScale >= std::numeric_limits<float>::min());
+static_assert(kMostScale * std::numbers::log2e <= std::numeric_limits<float>::max());
 
 void require_shape(const char* name, const Tensor& tensor, const std::vector<std::int64_t>& shape) {
   if (tensor.shape != shape) {
@@ -86,8 +92,9 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
     return fmt::format("--heads is {}: must be a multiple of --kv-heads, which is {}", shape.heads,
                        shape.kv_heads);
   }
-  if (!std::isfinite(shape.logit_scale()) || shape.logit_scale() <= 0) {
-    return fmt::format("--scale is {}: must be a finite number above 0", shape.logit_scale());
+  const double scale = shape.logit_scale();
+  if (!(scale >= kLeastScale && scale <= kMostScale)) {  // NaN is not in the range
+    return fmt::format("--scale is {}: must be from {} to {}", scale, kLeastScale, kMostScale);
   }
   // The elements of Q and K in float64 must fit into the address space.
   const std::int64_t longest = std::max(shape.heads * shape.seq_q, shape.kv_heads * shape.seq_k);

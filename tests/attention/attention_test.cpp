@@ -92,9 +92,16 @@ TEST(AttentionShape, RefusesWhatCannotBeComputed) {
   EXPECT_EQ(refuse({.batch = 0}), "--batch is 0: must be from 1 to 2147483647");
   EXPECT_EQ(refuse({.kv_heads = 0}), "--kv-heads is 0: must be from 1 to 2147483647");
   EXPECT_EQ(refuse({.head_dim = -1}), "--head-dim is -1: must be from 1 to 2147483647");
-  EXPECT_EQ(refuse({.scale = 0.0}), "--scale is 0: must be a finite number above 0");
+  EXPECT_EQ(refuse({.scale = 0.0}), "--scale is 0: must be from 1.2e-38 to 2.3e+38");
   EXPECT_NE(refuse({.scale = std::nan("")}), std::nullopt);
   EXPECT_NE(refuse({.scale = HUGE_VAL}), std::nullopt);
+}
+
+TEST(AttentionShape, RefusesScalesThatFp32CannotHold) {
+  for (const double scale : {1.2e-38, 2.3e38}) EXPECT_EQ(refuse({.scale = scale}), std::nullopt) << scale;
+  EXPECT_EQ(refuse({.scale = 1e-46}), "--scale is 1e-46: must be from 1.2e-38 to 2.3e+38");
+  EXPECT_EQ(refuse({.scale = 2.4e38}),  // times log2 e, it is infinite
+            "--scale is 2.4e+38: must be from 1.2e-38 to 2.3e+38");
 }
 
 /// Which query tiles and key tiles meet, by the definition of the mask.

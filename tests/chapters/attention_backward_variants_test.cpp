@@ -12,6 +12,7 @@
 
 #include "attention_checks.hpp"
 #include "harness/runner.hpp"
+#include "scales.hpp"
 
 namespace fa {
 namespace {
@@ -127,6 +128,15 @@ TEST_P(BackwardVariant, TakesAGivenScale) {
   expect_right({.seq_q = 20, .seq_k = 65, .head_dim = 64, .scale = 1e-3});
 }
 
+TEST_P(BackwardVariant, TakesTheLargestScale) {
+  const Shape shape = as_taken({.seq_q = 33, .seq_k = 65, .head_dim = 32, .scale = kMostScale});
+  TensorMap inputs = random_inputs<AttentionBackward>(shape, Init::kNormal, 1);
+  for (const char* name : {"q", "k"}) {
+    for (float& x : inputs.at(name).data) x *= 2.5e-20f;  // logits are near 1
+  }
+  EXPECT_EQ(run_on(shape, inputs).complaint(), "");
+}
+
 TEST_P(BackwardVariant, IsRightOnRandomShapes) {
   std::mt19937 random(31);
   const auto up_to = [&](std::uint32_t most) { return std::int64_t(1 + random() % most); };
@@ -197,6 +207,8 @@ TEST_P(BackwardVariant, IsRightOrRefuses) {
                     {.seq_q = 33, .seq_k = 70, .head_dim = 64, .causal = true, .dtype = dtype});
   }
 }
+
+TEST(BackwardProgram, RefusesScalesThatFp32CannotHold) { expect_bad_scales_refused(chapter()); }
 
 INSTANTIATE_TEST_SUITE_P(Every, BackwardVariant, testing::ValuesIn(variant_names(chapter())),
                          [](const auto& variant) { return variant.param; });

@@ -12,6 +12,7 @@
 
 #include "attention_checks.hpp"
 #include "harness/runner.hpp"
+#include "scales.hpp"
 
 namespace fa {
 namespace {
@@ -138,6 +139,16 @@ TEST_P(AttentionVariant, IsRightForGroupedQueries) {
 TEST_P(AttentionVariant, TakesAGivenScale) {
   expect_right({.seq_q = 33, .seq_k = 65, .head_dim = 32, .scale = 0.7});
   expect_right({.seq_q = 20, .seq_k = 65, .head_dim = 64, .scale = 1e-3});
+  expect_right({.seq_q = 20, .seq_k = 65, .head_dim = 64, .scale = kLeastScale});
+}
+
+TEST_P(AttentionVariant, TakesTheLargestScale) {
+  const Shape shape = as_taken({.seq_q = 33, .seq_k = 65, .head_dim = 32, .scale = kMostScale});
+  TensorMap inputs = random_inputs<AttentionForward>(shape, Init::kNormal, 1);
+  for (const char* name : {"q", "k"}) {
+    for (float& x : inputs.at(name).data) x *= 2.5e-20f;  // logits are near 1
+  }
+  EXPECT_EQ(run_on(shape, inputs).complaint(), "");
 }
 
 TEST_P(AttentionVariant, IsRightOnRandomShapes) {
@@ -206,6 +217,8 @@ TEST_P(AttentionVariant, IsRightOrRefuses) {
                     {.seq_q = 33, .seq_k = 70, .head_dim = 64, .causal = true, .dtype = dtype});
   }
 }
+
+TEST(AttentionProgram, RefusesScalesThatFp32CannotHold) { expect_bad_scales_refused(chapter()); }
 
 INSTANTIATE_TEST_SUITE_P(Every, AttentionVariant, testing::ValuesIn(variant_names(chapter())),
                          [](const auto& variant) { return variant.param; });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/runner.hpp"
+#include "scales.hpp"
 
 namespace fa {
 namespace {
@@ -124,6 +125,11 @@ TEST_P(SoftmaxVariant, RowsSumToOne) {
       sum += result.outputs.at("y").data[std::size_t(r * shape.cols + c)];
     EXPECT_NEAR(sum, 1.0, 1e-5) << "row " << r;
   }
+}
+
+TEST(SoftmaxProgram, RefusesScalesThatFp32CannotHold) {
+  const std::string data = FA_SOURCE_DIR "/data/";
+  expect_bad_scales_refused(chapter(), {"--q", data + "q.npy", "--k", data + "k.npy"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, SoftmaxVariant, testing::ValuesIn(variant_names(chapter())),

@@ -55,14 +55,25 @@ class Operands(unittest.TestCase):
         sizes = drawn.SIZES[128]
         can_pass = 5 * sizes.cycles * drawn.BYTES_PER_CYCLE
         read = sum(p.a_bytes + p.b_bytes for p in drawn.products(sizes))
+        for words in (
+            f"the {can_pass // 1024} KiB that can pass",
+            f"their operands take {read // 1024}.",
+        ):
+            self.assertTrue(words in lesson, words)
+
+    def test_the_answer_has_the_same_numbers(self):
+        lesson = re.sub(r"\s+", " ", source("README.md"))
+        sizes = drawn.SIZES[64]  # the drawing has those of 128
+        reads = {p.name: p.a_bytes + p.b_bytes for p in drawn.products(sizes)}
+        read = sum(reads.values())
         more = [count for _, count in drawn.stored(sizes)]
         extra = drawn.detour(sizes)
         parts = " + ".join(str(count // 1024) for count in (read, *more, extra))
         total = read + sum(more) + extra
         cycles = total // drawn.BYTES_PER_CYCLE
+        self.assertEqual((reads["S"], reads["dV"]), (reads["dP"], reads["dK"]))
         for words in (
-            f"the {can_pass // 1024} KiB that can pass",
-            f"their operands take {read // 1024}.",
+            f"S and dP read {reads['S'] // 1024} KiB each, dV and dK {reads['dV'] // 1024}, and dQ {reads['dQ'] // 1024};",
             f"${parts} = {total // 1024}$ KiB",
             f"{cycles} cycles. The products take {5 * sizes.cycles}.",
             f"it is {(total - extra) // 1024} KiB, {(total - extra) // 128} cycles",
@@ -84,13 +95,18 @@ class Operands(unittest.TestCase):
 
 class Path_of_ds(unittest.TestCase):
     def test_stores_are_those_of_the_kernel(self):
-        text = re.sub(r"\s+", " ", body("gradients.cuh", "store_ds"))
-        for formula in (
-            "n = 2 * step + i / 2, key = warp_key + 8 * (i % 2) + lane / 4;",
-            "ds + n / 8 * Tile::Bc * 64 + key * 64;",
-            "row + 8 * (n % 8 ^ lane / 4) + lane % 4 * 2) = rdS[step][i];",
-        ):
-            self.assertIn(formula, text)
+        for name, formulas in {
+            "store_ds": (
+                "store_pair<Tile::Bc>(ds, warp_key + 8 * (i % 2), 2 * step + i / 2, rdS[step][i]);",
+            ),
+            "store_pair": (
+                "T* row = tile + n / 8 * kRows * 64 + (first_row + lane / 4) * 64;",
+                "row + 8 * (n % 8 ^ lane / 4) + lane % 4 * 2) = pair;",
+            ),
+        }.items():
+            text = re.sub(r"\s+", " ", body("gradients.cuh", name))
+            for formula in formulas:
+                self.assertIn(formula, text)
         keys = 128
         for warp_key in range(0, keys, 16):
             for step in range(8):

@@ -51,8 +51,13 @@ __device__ void load(const CUtensorMap& a, const CUtensorMap& b) {
 }
 
 __global__ void from_shared(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-                            Steps steps, float* out) {
+                            Steps steps, bool stored, float* out) {
   load(a, b);
+  if (stored) {  // by threads: A is no longer from a tensor
+    for (int i = int(threadIdx.x); i < kTile / 16; i += 128) reinterpret_cast<uint4*>(smem)[i] = {};
+    ptx::fence_proxy_async();
+    __syncthreads();
+  }
   float d[32];
   ptx::wgmma_fence();
   for (int i = 0; i < 4; ++i) {
@@ -121,22 +126,38 @@ testing::AssertionResult tells(const gpusim::Report& report, const std::string& 
 }
 
 TEST(WgmmaFactors, EachKOnce) {
-  EXPECT_TRUE(is_clean(report_of(from_shared, both(32, 64))));
-  EXPECT_TRUE(is_clean(report_of(from_shared, both(kPanel, kPanel + 32))));
-  EXPECT_TRUE(is_clean(
-      report_of(from_shared, {{{32, 64}, {64, 96}, {kPanel, kPanel + 32}, {kPanel + 32, kPanel + 64}}})))
+  EXPECT_TRUE(is_clean(report_of(from_shared, both(32, 64), false)));
+  EXPECT_TRUE(is_clean(report_of(from_shared, both(kPanel, kPanel + 32), false)));
+  EXPECT_TRUE(is_clean(report_of(
+      from_shared, {{{32, 64}, {64, 96}, {kPanel, kPanel + 32}, {kPanel + 32, kPanel + 64}}}, false)))
       << "always 16 columns apart";
   EXPECT_TRUE(is_clean(report_of(from_registers, both(16 * 128, 32 * 128, 48 * 128), false)));
 }
 
 TEST(WgmmaFactors, AStepThatIsTooShort) {
-  EXPECT_TRUE(tells(report_of(from_shared, both(16, 32)), "first", "others",
+  EXPECT_TRUE(tells(report_of(from_shared, both(16, 32), false), "first", "others",
                     "k is from 0 to 15 in the tensor of B, then 8 to 23: both have the elements from 8 on"));
-  EXPECT_TRUE(tells(report_of(from_shared, both(0, 32)), "first", "others",
+  EXPECT_TRUE(tells(report_of(from_shared, both(0, 32), false), "first", "others",
                     "k is from 0 to 15 in the tensor of B, then 0 to 15: both have the elements from 0 on"));
   EXPECT_TRUE(tells(report_of(from_registers, both(8 * 128, 16 * 128, 48 * 128), false), "P first",
                     "P others",
                     "k of B is from 0 to 15 in its tensor, then 8 to 23: both have the elements from 8 on"));
+}
+
+TEST(WgmmaFactors, AThatThreadsHaveStored) {
+  EXPECT_TRUE(is_clean(report_of(from_shared, both(32, 64), true)));
+  EXPECT_TRUE(is_clean(report_of(from_shared, {{{0, 0}, {kPanel, 32}, {32, 64}, {64, 96}}}, true)))
+      << "in any order";
+  EXPECT_TRUE(is_clean(report_of(from_shared, {{{0, 0}, {32, 0}, {64, 32}, {96, 64}}}, true)))
+      << "A as a sum of two";
+  EXPECT_TRUE(tells(report_of(from_shared, {{{0, 0}, {32, 16}, {64, 64}}}, true), "first", "others",
+                    "k of B is from 0 to 15 in its tensor, then 8 to 23: both have the elements from 8 on"));
+  EXPECT_TRUE(tells(report_of(from_shared, {{{0, 0}, {32, 0}, {64, 0}, {96, 0}}}, true), "others", "others",
+                    "k of B is from 0 to 15 in its tensor in 4 products"));
+  EXPECT_TRUE(tells(report_of(from_shared, {{{0, 0}, {0, 32}, {64, 64}}}, true), "first", "others",
+                    "k of B is from 0 to 15 in its tensor, then 16 to 31: A is in part the same"));
+  EXPECT_TRUE(tells(report_of(from_shared, {{{0, 0}, {16, 32}, {64, 64}}}, true), "first", "others",
+                    "k of B is from 0 to 15 in its tensor, then 16 to 31: A is in part the same"));
 }
 
 TEST(WgmmaFactors, TheSameBForOtherRegisters) {
@@ -152,22 +173,23 @@ TEST(WgmmaFactors, TheSameBMoreOftenThanAFloatHasParts) {
 }
 
 TEST(WgmmaFactors, OperandsThatAreApart) {
-  EXPECT_TRUE(tells(report_of(from_shared, {{{0, 0}, {32, 0}, {64, 64}}}), "first", "others",
+  EXPECT_TRUE(tells(report_of(from_shared, {{{0, 0}, {32, 0}, {64, 64}}}, false), "first", "others",
                     "k of A is from 0 to 15 in its tensor and that of B from 0 to 15, then 16 to 31 and 0 to "
                     "15"));
   EXPECT_TRUE(
-      tells(report_of(from_shared, {{{0, 0}, {32, 32}, {kPanel, 64}}}), "first", "others",
+      tells(report_of(from_shared, {{{0, 0}, {32, 32}, {kPanel, 64}}}, false), "first", "others",
             "k of A is from 0 to 15 in its tensor and that of B from 0 to 15, then 64 to 79 and 32 to "
             "47"));
 }
 
 TEST(WgmmaFactors, OtherRows) {
-  EXPECT_TRUE(tells(report_of(from_shared, both(128, 32)), "first", "others",
+  EXPECT_TRUE(tells(report_of(from_shared, both(128, 32), false), "first", "others",
                     "A begins in row 0 of its tensor, then in row 1; B in row 0, then in row 1"));
 }
 
 TEST(WgmmaFactors, APanelInTheMiddle) {
-  const gpusim::Report report = report_of(from_shared, {{{0, 0}, {32, 32}, {kPanel, kPanel / 2 - 512}}});
+  const gpusim::Report report =
+      report_of(from_shared, {{{0, 0}, {32, 32}, {kPanel, kPanel / 2 - 512}}}, false);
   EXPECT_TRUE(says(report, "The descriptor of B at " + at("others") +
                                " does not fit the box that the copy at " + at("B")));
   EXPECT_TRUE(says(report,

@@ -126,9 +126,9 @@ TEST_F(AttentionRefusal, TypesAndScales) {
   for (const std::string text : {"fp64", "FP16", ""}) {
     expect({"--dtype", text}, "--dtype '" + text + "': must be one of fp32, fp16, bf16");
   }
-  expect({"--scale", "0"}, "--scale is 0: must be a finite number above 0");
-  expect({"--scale", "-1"}, "--scale is -1: must be a finite number above 0");
-  expect({"--scale", "inf"}, "--scale is inf: must be a finite number above 0");
+  expect({"--scale", "0"}, "--scale is 0: must be from 1.2e-38 to 2.3e+38");
+  expect({"--scale", "-1"}, "--scale is -1: must be from 1.2e-38 to 2.3e+38");
+  expect({"--scale", "inf"}, "--scale is inf: must be from 1.2e-38 to 2.3e+38");
   expect({"--scale", "half"}, "--scale 'half': must be a number");
   for (const std::string init : {"gauss", "special"}) {
     expect({"--init", init}, "--init '" + init + "': must be one of normal, uniform, outliers, offset");

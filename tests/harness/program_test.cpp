@@ -101,8 +101,8 @@ TEST_F(Refusal, Files) {
   expect({"--q", q, "--k", k},
          "--k " + k + ": has shape [2, 6, 5, 4]; must be [1, kv_heads, seq_k, 8], each at least 1");
   write_npy(k, random({1, 6, 5, 8}));
-  expect({"--q", q, "--k", k, "--scale", "0"}, "--scale is 0: must be a finite number above 0");
-  expect({"--q", q, "--k", k, "--scale", "nan"}, "--scale is nan: must be a finite number above 0");
+  expect({"--q", q, "--k", k, "--scale", "0"}, "--scale is 0: must be from 1.2e-38 to 2.3e+38");
+  expect({"--q", q, "--k", k, "--scale", "nan"}, "--scale is nan: must be from 1.2e-38 to 2.3e+38");
   expect({"--q", q, "--k", k, "--scale", "half"}, "--scale 'half': must be a number");
   write_npy(x, random({3, 4}));
   create(folder_ / "cut.npy", contents(x).substr(0, 130));

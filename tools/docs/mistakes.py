@@ -1,32 +1,34 @@
-"""Plants every mistake of chapter 09 in every variant where it makes sense, and keeps what the simulator reports.
+"""Plants every mistake of a chapter in every variant where it makes sense, and keeps what the simulator reports.
 
-    python3 -m tools.docs.mistakes [--build DIR] [--jobs N] [MISTAKE...]
+    python3 -m tools.docs.mistakes [--chapter 09|10] [--build DIR] [--jobs N] [MISTAKE...]
 
-Writes docs/results/hopper_mistakes.json and prints it as a table. The mistakes are those of tools/docs/hopper_mistakes.py.
-All of them are compiled into one program, each behind a test of the environment variable PLANTED, so that the chapter is
-compiled only a few times: mistakes in the same piece of text, but not in exactly the same one, need programs of their own.
+Writes docs/results/hopper_mistakes.json or hopper_backward_mistakes.json and prints it as a table. The mistakes are those of
+hopper_mistakes.py and hopper_backward_mistakes.py in this folder. All of them are compiled into one program, each behind a
+test of the environment variable PLANTED, so that the chapter is compiled only a few times: mistakes in the same piece of
+text, but not in exactly the same one, need programs of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import re
 import shlex
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..learn import project
 from ..learn.trials import CompileError, Workbench, run_contained
-from .hopper_mistakes import ALL as VARIANTS
-from .hopper_mistakes import INPUTS, MISTAKES, REGIONS, REPORTS, Mistake, Plant
+from . import hopper_backward_mistakes, hopper_mistakes
+from .hopper_mistakes import REPORTS, Mistake, Plant
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "docs" / "results" / "hopper_mistakes.json"
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 TIME_LIMIT = 120.0
 
 # PLANTED chooses a plant. The hooks of the simulator do not see this function.
@@ -39,11 +41,68 @@ inline const int chosen = std::getenv("PLANTED") ? std::atoi(std::getenv("PLANTE
 __host__ __device__ __attribute__((no_sanitize("thread"), noinline)) inline bool is(int plant) { return plant == chosen; }
 }  // namespace planted
 """
-# So that blocks take several query tiles.
-FEW_BLOCKS = (
-    "  return count;\n}\n\n// --- how the variants",
-    "  return 2;\n}\n\n// --- how the variants",
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A chapter and what is planted in it."""
+
+    number: str
+    results: Path
+    mistakes: tuple[Mistake, ...]
+    regions: dict[str, tuple[str, str]]
+    variants: tuple[str, ...]
+    inputs_of: Callable[[str, str], tuple[str, ...]]  # by kind of input and variant
+    also_from: tuple[str, ...] = ()  # chapters whose headers it includes
+    changes: tuple[tuple[str, str], ...] = ()  # of chapter.cu, with every mistake
+
+    @property
+    def inputs(self) -> list[str]:
+        """Those of all mistakes."""
+        lines = (
+            self.inputs_of(mistake.inputs, variant)
+            for mistake in self.mistakes
+            for plant in mistake.plants
+            for variant in plant.variants
+        )
+        return sorted(set(itertools.chain(*lines)))
+
+    def texts(self) -> dict[str, str]:
+        """The files in which mistakes are planted, and those that they include, by the name that an #include has."""
+        (chapter,) = project.select([self.number])
+        files = [(path.name, path) for path in chapter.path.glob("*.cuh")]
+        files.append(("chapter.cu", chapter.path / "chapter.cu"))
+        for number in self.also_from:
+            (other,) = project.select([number])
+            for path in other.path.glob("*.cuh"):
+                files.append((f"{other.path.name}/{path.name}", path))
+        return {name: path.read_text(encoding="utf-8") for name, path in files}
+
+
+HOPPER = Subject(
+    number="09",
+    results=RESULTS / "hopper_mistakes.json",
+    mistakes=hopper_mistakes.MISTAKES,
+    regions=hopper_mistakes.REGIONS,
+    variants=hopper_mistakes.ALL,
+    inputs_of=lambda kind, variant: hopper_mistakes.INPUTS[kind],
+    changes=(  # so that blocks take several query tiles
+        (
+            "  return count;\n}\n\n// --- how the variants",
+            "  return 2;\n}\n\n// --- how the variants",
+        ),
+    ),
 )
+HOPPER_BACKWARD = Subject(
+    number="10",
+    results=RESULTS / "hopper_backward_mistakes.json",
+    mistakes=hopper_backward_mistakes.MISTAKES,
+    regions=hopper_backward_mistakes.REGIONS,
+    variants=hopper_backward_mistakes.ALL,
+    inputs_of=hopper_backward_mistakes.inputs_of,
+    also_from=("09",),
+)
+SUBJECTS = {subject.number: subject for subject in (HOPPER, HOPPER_BACKWARD)}
 
 
 @dataclass(frozen=True)
@@ -61,16 +120,23 @@ class Placed:
         return self.file, self.begin, self.end
 
 
-def places(number: int, plant: Plant, texts: dict[str, str]) -> list[Placed]:
+def places(
+    number: int, plant: Plant, subject: Subject, texts: dict[str, str]
+) -> list[Placed]:
     """Finds the texts of a plant, each of which must be exactly once in its region."""
     pairs = [(plant.before, plant.after)] + ([plant.also] if plant.also else [])
-    return [place(number, plant.region, *pair, texts) for pair in pairs]
+    region = subject.regions[plant.region]
+    return [place(number, region, *pair, texts) for pair in pairs]
 
 
 def place(
-    number: int, region: str, before: str, after: str, texts: dict[str, str]
+    number: int,
+    region: tuple[str, str],
+    before: str,
+    after: str,
+    texts: dict[str, str],
 ) -> Placed:
-    file, start = REGIONS[region]
+    file, start = region
     text = texts[file]
     begin, end = 0, len(text)
     if start:
@@ -82,7 +148,7 @@ def place(
     count = text.count(before, begin, end)
     if count != 1:
         raise SystemExit(
-            f"mistakes: {region} must have once, not {count} times: {before}"
+            f"mistakes: {file} must have once, not {count} times, after {start!r}: {before}"
         )
     at = text.index(before, begin, end)
     return Placed(number, file, at, at + len(before), after)
@@ -125,8 +191,10 @@ def chosen_text(before: str, plants: list[Placed]) -> str:
     return f"({tests}({before}))"
 
 
-def planted_files(batch: list[Placed], texts: dict[str, str]) -> dict[str, str]:
-    files = {}
+def planted_files(
+    batch: list[Placed], subject: Subject, texts: dict[str, str]
+) -> dict[str, str]:
+    files = {name: text for name, text in texts.items() if "/" in name}
     for file in {plant.file for plant in batch}:
         spans: dict[tuple[int, int], list[Placed]] = {}
         for plant in batch:
@@ -136,13 +204,12 @@ def planted_files(batch: list[Placed], texts: dict[str, str]) -> dict[str, str]:
         for (begin, end), plants in sorted(spans.items(), reverse=True):
             text = text[:begin] + chosen_text(text[begin:end], plants) + text[end:]
         files[file] = '#include "planted.hpp"\n#line 1\n' + text
-    if "chapter.cu" not in files:
-        files["chapter.cu"] = texts["chapter.cu"]
-    before, after = FEW_BLOCKS
-    if files["chapter.cu"].count(before) != 1:
-        raise SystemExit("mistakes: chapter.cu has another multiprocessors()")
-    files["chapter.cu"] = files["chapter.cu"].replace(before, after)
-    return files | {"planted.hpp": HEADER}
+    chapter = files.get("chapter.cu", texts["chapter.cu"])
+    for before, after in subject.changes:
+        if chapter.count(before) != 1:
+            raise SystemExit(f"mistakes: chapter.cu must have once: {before}")
+        chapter = chapter.replace(before, after)
+    return files | {"chapter.cu": chapter, "planted.hpp": HEADER}
 
 
 def outcome(
@@ -180,6 +247,11 @@ def outcome(
     }
 
 
+def expected_of(mistake: Mistake, plant: Plant) -> str:
+    """ "report", "numbers", or why nothing is to be reported."""
+    return plant.harmless or ("numbers" if mistake.only_numbers else "report")
+
+
 @dataclass(frozen=True)
 class Case:
     """A plant in a variant."""
@@ -189,10 +261,10 @@ class Case:
     plant: Plant
     variant: str
 
-    def row(self, program: Path) -> dict:
+    def row(self, program: Path, subject: Subject) -> dict:
         """What its runs say: the kinds of finding by input, and the first report."""
         wanted = REPORTS.get(self.mistake.rule, ())
-        inputs = INPUTS[self.mistake.inputs]
+        inputs = subject.inputs_of(self.mistake.inputs, self.variant)
         found = [
             outcome(program, self.number, self.variant, line, wanted) for line in inputs
         ]
@@ -205,9 +277,7 @@ class Case:
             "plant": self.mistake.plants.index(self.plant),
             "place": self.plant.region,
             "variant": self.variant,
-            "expected": "numbers"
-            if self.mistake.only_numbers
-            else self.plant.harmless or "report",
+            "expected": expected_of(self.mistake, self.plant),
             "kinds": [f["kind"] for f in found],
             "report": reports[0]["line"].splitlines()[:2] if reports else [],
         }
@@ -216,29 +286,31 @@ class Case:
 def build(
     bench: Workbench, files: dict[str, str], inputs: list[str], folder: Path
 ) -> Path:
-    folder.mkdir()
+    for name in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
     try:
         return bench.program(files, folder, inputs)
     except CompileError as error:
         raise SystemExit(f"mistakes: {str(error)[:4000]}") from None
 
 
-def check_without(program: Path, variants: set[str], inputs: list[str]) -> None:
+def check_without(program: Path, subject: Subject, variants: set[str]) -> None:
     """Without a mistake, nothing is reported."""
     for variant in sorted(variants):
-        for line in inputs:
+        for line in subject.inputs_of("all", variant):
             found = outcome(program, 0, variant, line)
             if found["kind"] != "nothing":
                 raise SystemExit(f"mistakes: {variant} {line} without one: {found}")
 
 
 def rows_of_mistakes(
-    bench: Workbench, mistakes: list[Mistake], texts: dict[str, str], jobs: int
+    bench: Workbench, subject: Subject, mistakes: list[Mistake], jobs: int
 ) -> list[dict]:
     """Compiles and runs all of them."""
+    texts = subject.texts()
     pairs = [(mistake, plant) for mistake in mistakes for plant in mistake.plants]
     batches = batches_of(
-        [places(n, plant, texts) for n, (_, plant) in enumerate(pairs, 1)]
+        [places(n, plant, subject, texts) for n, (_, plant) in enumerate(pairs, 1)]
     )
     print(f"{len(mistakes)} mistakes in {len(pairs)} places, {len(batches)} programs")
     cases = [
@@ -246,7 +318,6 @@ def rows_of_mistakes(
         for number, (mistake, plant) in enumerate(pairs, 1)
         for variant in plant.variants
     ]
-    inputs = sorted({line for lines in INPUTS.values() for line in lines})
     with (
         tempfile.TemporaryDirectory(prefix="mistakes-") as name,
         concurrent.futures.ThreadPoolExecutor(jobs) as pool,
@@ -254,7 +325,10 @@ def rows_of_mistakes(
         programs = list(
             pool.map(
                 lambda n: build(
-                    bench, planted_files(batches[n], texts), inputs, Path(name) / str(n)
+                    bench,
+                    planted_files(batches[n], subject, texts),
+                    subject.inputs,
+                    Path(name) / str(n),
                 ),
                 range(len(batches)),
             )
@@ -265,40 +339,44 @@ def rows_of_mistakes(
             for plant in batch
         }
         for program in programs:
-            check_without(program, {case.variant for case in cases}, inputs)
-        return list(pool.map(lambda case: case.row(program_of[case.number]), cases))
+            check_without(program, subject, {case.variant for case in cases})
+        return list(
+            pool.map(lambda case: case.row(program_of[case.number], subject), cases)
+        )
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "sim")
+    parser.add_argument("--chapter", choices=sorted(SUBJECTS), default="09")
+    parser.add_argument("--build", type=Path, default=RESULTS.parents[1] / "build/sim")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("names", nargs="*", metavar="MISTAKE")
     args = parser.parse_args(arguments)
-    (chapter,) = project.select(["09"])
+    subject = SUBJECTS[args.chapter]
+    (chapter,) = project.select([subject.number])
     bench = Workbench(args.build.resolve(), chapter)
-    texts = {
-        path.name: path.read_text(encoding="utf-8")
-        for path in (*chapter.path.glob("*.cuh"), chapter.path / "chapter.cu")
-    }
-    chosen = [m for m in MISTAKES if not args.names or m.name in args.names]
-    rows = rows_of_mistakes(bench, chosen, texts, args.jobs)
-    kept = json.loads(RESULTS.read_text()) if args.names and RESULTS.is_file() else []
+    order = [mistake.name for mistake in subject.mistakes]
+    if unknown := set(args.names) - set(order):
+        raise SystemExit(f"mistakes: no such mistake: {', '.join(sorted(unknown))}")
+    chosen = [m for m in subject.mistakes if not args.names or m.name in args.names]
+    rows = rows_of_mistakes(bench, subject, chosen, args.jobs)
+    kept = []
+    if args.names and subject.results.is_file():
+        kept = json.loads(subject.results.read_text())
     kept = [row for row in kept if row["mistake"] not in args.names] + rows
-    order = [mistake.name for mistake in MISTAKES]
     kept.sort(key=lambda row: order.index(row["mistake"]))
     lines = ",\n".join(json.dumps(row) for row in kept)
-    RESULTS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-    print(table(rows))
+    subject.results.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    print(table(rows, subject.variants))
     missed = [row for row in rows if not is_as_expected(row)]
     for row in missed:
         print(f"not as expected: {row}")
     return 1 if missed else 0
 
 
-def table(rows: list[dict]) -> str:
+def table(rows: list[dict], variants: tuple[str, ...]) -> str:
     """For each mistake and variant, the findings that it is caught by: a report on any input counts more than wrong numbers."""
-    order = [v for v in VARIANTS if any(r["variant"] == v for r in rows)]
+    order = [v for v in variants if any(r["variant"] == v for r in rows)]
     lines = [
         "| mistake | " + " | ".join(order) + " |",
         "|---|" + "---|" * len(order),

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
@@ -31,6 +32,14 @@ std::string element_name(bool is_a, bool mn_major, const ChunkGrid& grid, int i)
 /// "row 3, column 64"
 std::string place_in_tensor(const Element& e) {
   return "row " + std::to_string(e.y) + ", column " + std::to_string(e.x);
+}
+
+/// Whether one operand begins inside the other one.
+bool share_bytes(const std::vector<std::uintptr_t>& one, const std::vector<std::uintptr_t>& other) {
+  const auto has = [](const std::vector<std::uintptr_t>& chunks, std::uintptr_t chunk) {
+    return std::find(chunks.begin(), chunks.end(), chunk) != chunks.end();
+  };
+  return has(one, other.front()) || has(other, one.front());
 }
 
 }  // namespace
@@ -145,9 +154,11 @@ OperandPlace BlockRunner::place_of_operand(const std::vector<std::uintptr_t>& ch
 void BlockRunner::check_factors(int thread, const PendingOp& pending, AccumulatorTile& tile) {
   const WarpgroupOp& op = pending.op;
   if (!op.add) tile.factors.clear();
-  const Factors now{place_of_operand(pending.a_chunks, op.shape.transposed_a),
-                    place_of_operand(pending.b_chunks, op.shape.transposed_b),
-                    op.a_in_registers ? warps_[thread / kWarpSize].products.arrived[0]->a : nullptr, op.pc};
+  Factors now{.a = place_of_operand(pending.a_chunks, op.shape.transposed_a),
+              .b = place_of_operand(pending.b_chunks, op.shape.transposed_b),
+              .a_registers = op.a_in_registers ? warps_[thread / kWarpSize].products.arrived[0]->a : nullptr,
+              .pc = op.pc};
+  if (now.a.tensor == 0) now.a_chunks = pending.a_chunks;
   const auto report = [&](const Factors& other, const std::string& why) {
     product_defect(kOtherFactors, thread, {op.pc, other.pc}, [&] {
       return "The products at {1} and {0} add to the same accumulators, but do not go through k together, "
@@ -163,11 +174,20 @@ void BlockRunner::check_factors(int thread, const PendingOp& pending, Accumulato
     if (now.b.tensor == 0 || other.b.tensor != now.b.tensor || other.b.plane != now.b.plane) continue;
     const int apart = std::abs(now.b.k - other.b.k);
     const bool overlap = apart < kWgmmaK;
-    if (op.a_in_registers) {
-      if (!now.b.has_same_rows(other.b) || other.a_registers == nullptr || !overlap) continue;
-      same_b += apart == 0;
-      if (apart == 0 && other.a_registers != now.a_registers && same_b < kMostParts) continue;
+    if (now.a.tensor == 0) {  // threads have written A
+      if (!now.b.has_same_rows(other.b)) continue;
+      if (op.a_in_registers != (other.a_registers != nullptr) ||
+          now.a_chunks.empty() != other.a_chunks.empty())
+        continue;
+      const bool same_a = op.a_in_registers ? other.a_registers == now.a_registers
+                                            : share_bytes(other.a_chunks, now.a_chunks);
       const std::string first = "k of B is from " + range(other.b.k) + " in its tensor";
+      if (!overlap) {
+        if (!same_a || op.a_in_registers) continue;
+        return report(other, first + ", then " + range(now.b.k) + ": A is in part the same");
+      }
+      same_b += apart == 0;
+      if (apart == 0 && !same_a && same_b < kMostParts) continue;
       if (same_b == kMostParts)
         return report(other, first + " in " + std::to_string(same_b + 1) + " products");
       return report(other, first + ", then " + range(now.b.k) + ": both have the elements from " +
@@ -193,7 +213,7 @@ void BlockRunner::check_factors(int thread, const PendingOp& pending, Accumulato
                                std::to_string(std::max(now.b.k, other.b.k)) + " on");
     }
   }
-  tile.factors.push_back(now);
+  tile.factors.push_back(std::move(now));
 }
 
 }  // namespace gpusim

@@ -134,7 +134,8 @@ struct OperandPlace {
 /// The operands of a product.
 struct Factors {
   OperandPlace a, b;
-  const void* a_registers = nullptr;  ///< instead of `a`
+  const void* a_registers = nullptr;     ///< instead of `a`
+  std::vector<std::uintptr_t> a_chunks;  ///< the same if threads have stored A: its pieces of 16 bytes
   const void* pc = nullptr;
 };
 

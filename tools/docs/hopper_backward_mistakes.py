@@ -1,0 +1,1572 @@
+"""The mistakes that tools/docs/mistakes.py plants in chapter 10: those of chapter 09, where they can be made, and their
+like for dS, P and dQ, which the consumers hand to each other.
+
+Regions and plants are as in hopper_mistakes.py. Chapter 10 takes rings, descriptors and tensor maps from files of chapter
+09, and mistakes are planted in these as well.
+"""
+
+from __future__ import annotations
+
+from .hopper_mistakes import (
+    BYTES,
+    DESCRIPTOR,
+    FENCE,
+    IN_FLIGHT,
+    MAP,
+    OTHER,
+    OVERWRITTEN,
+    PARITY,
+    PROGRESS,
+    REUSED,
+    TOUCHED,
+    Mistake,
+    Plant,
+)
+
+# Name: file, and the text that begins the region; empty: all of the file.
+REGIONS = {
+    "load_queries": ("copies.cuh", "void load_queries("),
+    "load_panels": ("copies.cuh", "void load_panels("),
+    "load_keys": ("copies.cuh", "void load_keys("),
+    "load_query_tile": ("copies.cuh", "void load_query_tile("),
+    "rings": ("09_hopper/shared_tiles.cuh", ""),
+    "descriptor": ("09_hopper/products.cuh", ""),
+    "maps": ("09_hopper/tensor_maps.cuh", ""),
+    "init_tiles": ("shared_tiles.cuh", "void init_tiles("),
+    "init": ("shared_tiles.cuh", "void init_barriers(KeyTileMemory<Tile>& s)"),
+    "init with dQ": (
+        "shared_tiles.cuh",
+        "void init_barriers(KeyTileMemoryWithDq<Tile>& s)",
+    ),
+    "warp_arrives": ("shared_tiles.cuh", "void warp_arrives("),
+    "products": ("products.cuh", ""),
+    "issue_scores": ("products.cuh", "void issue_scores("),
+    "issue_key_gradient": ("products.cuh", "void issue_key_gradient("),
+    "issue_dq": ("products.cuh", "void issue_dq("),
+    "store_pair": ("gradients.cuh", "void store_pair("),
+    "store_rows": ("consumer.cuh", "void store_rows("),
+    "consumer": ("consumer.cuh", "struct Consumer {"),
+    "add_dq": ("kernel.cuh", "void add_dq("),
+    "wgmma": ("kernel.cuh", "    wgmma_gradients("),
+    "register_sums": ("kernel.cuh", "    register_sums_gradients("),
+    "overlapped": ("kernel.cuh", "    overlapped_gradients("),
+    "decoupled": ("kernel.cuh", "    decoupled_gradients("),
+    "init owners": ("owners.cuh", "void init_barriers(OwnersMemory<Tile>& s)"),
+    "owner": ("owners.cuh", "struct Owner {"),
+    "own_dv": ("owners.cuh", "void own_dv("),
+    "own_dk": ("owners.cuh", "void own_dk("),
+    "owners": ("owners.cuh", "    two_owners_gradients("),
+    "keys": ("deterministic.cuh", "    key_gradients("),
+    "query consumer": ("deterministic.cuh", "struct QueryConsumer {"),
+    "queries": ("deterministic.cuh", "    query_gradients("),
+}
+
+ALL = ("wgmma", "register_sums", "overlapped", "decoupled", "final", "deterministic")
+# `final` is `decoupled`, unless head_dim is 256: it is run with head_dim 256 alone.
+FUSED = ALL[:5]
+ONE_STEP = ("wgmma", "register_sums", "overlapped", "decoupled", "deterministic")
+OVERLAPPING = ("overlapped", "decoupled", "deterministic")  # steps of struct Consumer
+NOT_OWNERS = ONE_STEP
+
+# Two blocks or more, more query tiles than stages. The second input has two heads for each of K and V, a mask, and ragged
+# ends; the third a single query tile and a single key tile.
+LONG = "--dtype bf16 --heads 1 --seq-q 500 --seq-k 260 --head-dim 64"
+RAGGED = "--dtype bf16 --heads 2 --kv-heads 1 --seq-q 150 --seq-k 200 --head-dim 128 --causal"
+ONE_TILE = "--dtype bf16 --heads 1 --seq-q 40 --seq-k 50 --head-dim 128"
+# `deterministic` pads queries to a multiple of 128, which is one tile only if head_dim is 64.
+ONE_TILE_OF_128 = "--dtype bf16 --heads 1 --seq-q 40 --seq-k 50 --head-dim 64"
+WIDE_LONG = "--dtype bf16 --heads 1 --seq-q 260 --seq-k 70 --head-dim 256"
+WIDE_RAGGED = (
+    "--dtype bf16 --heads 2 --kv-heads 1 --seq-q 90 --seq-k 100 --head-dim 256 --causal"
+)
+INPUTS = {
+    "all": (LONG, RAGGED, ONE_TILE),
+    "wide": (RAGGED,),
+    "one tile": (ONE_TILE, ONE_TILE_OF_128),
+}
+INPUTS_OF_FINAL = {"all": (WIDE_LONG, WIDE_RAGGED), "wide": (WIDE_RAGGED,)}
+
+
+def inputs_of(kind: str, variant: str) -> tuple[str, ...]:
+    return (INPUTS_OF_FINAL if variant == "final" else INPUTS)[kind]
+
+
+def one(
+    region: str,
+    before: str,
+    after: str,
+    variants: tuple[str, ...] | None = None,
+    harmless: str = "",
+    also: tuple[str, str] | None = None,
+) -> tuple[Plant, ...]:
+    """@param variants  those that reach the region; None: the kernel's own"""
+    reached = variants or REACHED[region]
+    return (Plant(region, before, after, reached, also, harmless),)
+
+
+def each(regions: tuple[str, ...], before: str, after: str, harmless: str = ""):
+    return sum((one(region, before, after, None, harmless) for region in regions), ())
+
+
+REACHED = {
+    "wgmma": ("wgmma",),
+    "add_dq": ("wgmma",),
+    "init with dQ": ("wgmma",),
+    "register_sums": ("register_sums",),
+    "overlapped": ("overlapped",),
+    "decoupled": ("decoupled",),
+    "init": ("register_sums", "overlapped", "decoupled", "deterministic"),
+    "consumer": OVERLAPPING,
+    "warp_arrives": FUSED,
+    "init owners": ("final",),
+    "owner": ("final",),
+    "own_dv": ("final",),
+    "own_dk": ("final",),
+    "owners": ("final",),
+    "keys": ("deterministic",),
+    "query consumer": ("deterministic",),
+    "queries": ("deterministic",),
+    "issue_dq": FUSED,
+} | {
+    region: ALL
+    for region in (
+        "load_queries",
+        "load_panels",
+        "load_keys",
+        "load_query_tile",
+        "rings",
+        "descriptor",
+        "maps",
+        "init_tiles",
+        "products",
+        "issue_scores",
+        "issue_key_gradient",
+        "store_pair",
+        "store_rows",
+    )
+}
+SERIAL = ("wgmma", "register_sums")  # S and dP are waited for in the same step
+LOOPS = (
+    "overlapped",
+    "decoupled",
+    "keys",
+)  # dK and the next S are in flight at the end
+
+NL = "\n      "  # to the next line of a main loop
+WAIT_TOP = "ptx::wgmma_wait<0>(w.rS, w.rdK);" + NL + "w.release_q_before(walk);"
+WAIT_DQ = "ptx::wgmma_wait<1>(w.rdQ, w.rdV);"
+LEAVE_DO = "w.at.leave(s.do_ring);"
+RELEASE_DS = "ds.release(s.ds_ring);"
+RELEASE_Q = "w.at.release(s.q_ring);"
+COMMIT = "ptx::wgmma_commit();"
+PROXY = "ptx::fence_proxy_async();"
+ISSUE_S = "issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));"
+ISSUE_DP = "issue_scores<Tile>(w.rdP, w.v_rows, w.in_stage(w.first_do));"
+ISSUE_DV = "issue_key_gradient<Tile>(w.rdV, w.rP, w.in_stage(w.first_do_summed));"
+ISSUE_DK = "issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));"
+ISSUE_DQ = "issue_dq<Tile>(w.rdQ, w.ds(ds.stage), w.k_of_dq);"
+ISSUE_OLD_DQ = "issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);"
+OWN_DQ = "issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);"
+NEXT_S = (
+    "issue_scores<Tile>(rS, k_rows, more ? in_stage(first_q) : descriptor(s.k, 16));"
+)
+OWN_S = "issue_scores<Tile>(rS, k, w.in_stage(q));"
+OWN_DP = "issue_scores<Tile>(rdP, v, w.in_stage(d_o));"
+OWN_DV = "issue_key_gradient<Tile>(w.rSum, rP, w.in_stage(d_o));"
+SHARED_DP = "issue_scores<Tile>(rdP, v_rows, in_stage(first_do));"
+SHARED_DV = "issue_key_gradient<Tile>(rdV, rP, in_stage(first_do_summed));"
+QUERY_S = "ch09::issue_qk<Tile>(w.rS, w.q_rows, w.in_stage(w.first_k));"
+QUERY_DP = "ch09::issue_qk<Tile>(w.rdP, w.do_rows, w.in_stage(w.first_v));"
+QUERY_DQ = "ch09::issue_pv<Tile>(w.rdQ, w.rdS, w.in_stage(w.first_k_summed));"
+ARRIVE_DS = "warp_arrives(s.ds_ring.full[ds.stage]);"
+ARRIVE_DQ = "warp_arrives(with_dq.dq_ring.full[0]);"
+# Why an early release does no harm.
+Q_FIRST = "the producer waits for Q's stage before it loads the next dO, and Q is released after this product"
+STEP_BETWEEN = (
+    "dS is stored in this stage two steps later, and the step in between waits for all warps' dS, which they store"
+    " after this wait"
+)
+MASK = "if (walk.masked(a, keys)) mask<Tile>(w.rS, a, walk.first_query(), keys.first_key + w.warp_key);"
+
+MISTAKES = (
+    # --- accumulators or registers of A before the wait
+    Mistake(
+        TOUCHED,
+        "no wait for S",
+        each(SERIAL, "ptx::wgmma_wait<1>(w.rS);", ";")
+        + each(LOOPS, WAIT_TOP, "w.release_q_before(walk);")
+        + one("own_dv", "ptx::wgmma_wait<0>(rS);", ";")
+        + one("queries", "ptx::wgmma_wait<1>(w.rS, w.rdQ);", ";"),
+    ),
+    Mistake(
+        TOUCHED,
+        "the wait for S leaves one group more in flight",
+        each(SERIAL, "ptx::wgmma_wait<1>(w.rS);", "ptx::wgmma_wait<2>(w.rS);")
+        + each(LOOPS, WAIT_TOP, WAIT_TOP.replace("<0>", "<1>"))
+        + one("own_dv", "ptx::wgmma_wait<0>(rS);", "ptx::wgmma_wait<1>(rS);")
+        + one(
+            "queries",
+            "ptx::wgmma_wait<1>(w.rS, w.rdQ);",
+            "ptx::wgmma_wait<2>(w.rS, w.rdQ);",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "no wait for dP",
+        each((*SERIAL, "queries"), "ptx::wgmma_wait<0>(w.rdP);", ";")
+        + one("consumer", "ptx::wgmma_wait<1>(rdP);", ";")
+        + one("own_dk", "ptx::wgmma_wait<0>(rdP);", ";"),
+    ),
+    Mistake(
+        TOUCHED,
+        "the wait for dP leaves one group more in flight",
+        each(
+            (*SERIAL, "queries"),
+            "ptx::wgmma_wait<0>(w.rdP);",
+            "ptx::wgmma_wait<1>(w.rdP);",
+        )
+        + one("consumer", "ptx::wgmma_wait<1>(rdP);", "ptx::wgmma_wait<2>(rdP);")
+        + one("own_dk", "ptx::wgmma_wait<0>(rdP);", "ptx::wgmma_wait<1>(rdP);"),
+    ),
+    Mistake(
+        TOUCHED,
+        "no wait for dV",
+        each(("decoupled", "keys"), "ptx::wgmma_wait<0>(w.rdV);", ";")
+        + one("own_dv", "ptx::wgmma_wait<0>(w.rSum);", ";"),
+    ),
+    Mistake(
+        TOUCHED,
+        "the wait for dV leaves one group more in flight",
+        each(
+            ("decoupled", "keys"),
+            "ptx::wgmma_wait<0>(w.rdV);",
+            "ptx::wgmma_wait<1>(w.rdV);",
+        )
+        + one("own_dv", "ptx::wgmma_wait<0>(w.rSum);", "ptx::wgmma_wait<1>(w.rSum);"),
+    ),
+    Mistake(
+        TOUCHED,
+        "no wait for dQ",
+        each((*SERIAL, "overlapped"), WAIT_DQ, ";")
+        + each(("decoupled", "own_dk"), "ptx::wgmma_wait<1>(w.rdQ);", ";")
+        + one("own_dv", "ptx::wgmma_wait<0>(w.rdQ, w.rSum);", ";")
+        + one("queries", "ptx::wgmma_wait<0>(w.rdQ);", ";"),
+    ),
+    Mistake(
+        TOUCHED,
+        "the wait for dQ leaves one group more in flight",
+        each((*SERIAL, "overlapped"), WAIT_DQ, WAIT_DQ.replace("<1>", "<2>"))
+        + each(
+            ("decoupled", "own_dk"),
+            "ptx::wgmma_wait<1>(w.rdQ);",
+            "ptx::wgmma_wait<2>(w.rdQ);",
+        )
+        + one(
+            "own_dv",
+            "ptx::wgmma_wait<0>(w.rdQ, w.rSum);",
+            "ptx::wgmma_wait<1>(w.rdQ, w.rSum);",
+        )
+        + one("queries", "ptx::wgmma_wait<0>(w.rdQ);", "ptx::wgmma_wait<1>(w.rdQ);"),
+    ),
+    Mistake(
+        TOUCHED,
+        "no wait for dK",
+        each(SERIAL, "ptx::wgmma_wait<0>(w.rdK);", ";")
+        + one("own_dk", "ptx::wgmma_wait<0>(w.rSum);", ";"),
+    ),
+    Mistake(
+        TOUCHED,
+        "the wait for dK leaves one group more in flight",
+        each(SERIAL, "ptx::wgmma_wait<0>(w.rdK);", "ptx::wgmma_wait<1>(w.rdK);")
+        + one("own_dk", "ptx::wgmma_wait<0>(w.rSum);", "ptx::wgmma_wait<1>(w.rSum);"),
+    ),
+    Mistake(
+        TOUCHED,
+        "the wait names other registers",
+        each(
+            (*SERIAL, "queries"),
+            "ptx::wgmma_wait<0>(w.rdP);",
+            "ptx::wgmma_wait<0>(w.rS);",
+        )
+        + one("consumer", "ptx::wgmma_wait<1>(rdP);", "ptx::wgmma_wait<1>(rS);")
+        + each(
+            ("decoupled", "own_dk"),
+            "ptx::wgmma_wait<1>(w.rdQ);",
+            "ptx::wgmma_wait<1>();",
+        )
+        + one(
+            "own_dv",
+            "ptx::wgmma_wait<0>(w.rdQ, w.rSum);",
+            "ptx::wgmma_wait<0>(w.rSum);",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "dQ is added before its wait",
+        one(
+            "register_sums",
+            NL.join(
+                (
+                    WAIT_DQ,
+                    LEAVE_DO,
+                    RELEASE_DS,
+                    "add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index);",
+                )
+            ),
+            f"add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index); {WAIT_DQ} {LEAVE_DO} {RELEASE_DS}",
+        )
+        + one(
+            "overlapped",
+            NL.join(
+                (
+                    WAIT_DQ,
+                    LEAVE_DO,
+                    RELEASE_DS,
+                    "add_to_sums<Tile>(sums, w.rdQ, w.index);",
+                )
+            ),
+            f"add_to_sums<Tile>(sums, w.rdQ, w.index); {WAIT_DQ} {LEAVE_DO} {RELEASE_DS}",
+        )
+        + one(
+            "own_dk",
+            "ptx::wgmma_wait<1>(w.rdQ);\n    w.ds.release(s.ds_ring);\n    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index);",
+            "add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index); ptx::wgmma_wait<1>(w.rdQ); w.ds.release(s.ds_ring);",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "P is packed after dV has been issued",
+        each(
+            SERIAL,
+            ISSUE_DV + NL + COMMIT,
+            f"{ISSUE_DV} {COMMIT} pack_operand<Tile>(w.rP, w.rS);",
+        )
+        + one(
+            "consumer",
+            "pack_operand<Tile>(rP, rS);\n    ptx::wgmma_fence();\n    issue_key_gradient<Tile>(rdV, rP, in_stage(first_do_summed));\n    "
+            + COMMIT,
+            "ptx::wgmma_fence(); issue_key_gradient<Tile>(rdV, rP, in_stage(first_do_summed)); "
+            + COMMIT
+            + " pack_operand<Tile>(rP, rS);",
+        )
+        + one(
+            "own_dv",
+            "issue_key_gradient<Tile>(w.rSum, rP, w.in_stage(d_o));\n    " + COMMIT,
+            "issue_key_gradient<Tile>(w.rSum, rP, w.in_stage(d_o)); "
+            + COMMIT
+            + " pack_operand<Tile>(rP, rS);",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "no commit after S",
+        each(
+            SERIAL,
+            COMMIT + NL + "w.at.wait_full(s.do_ring);",
+            "w.at.wait_full(s.do_ring);",
+        )
+        + one(
+            "consumer",
+            NEXT_S + "\n    " + COMMIT,
+            NEXT_S,
+        )
+        + one(
+            "own_dv",
+            COMMIT + "\n    ptx::wgmma_wait<0>(rS);",
+            "ptx::wgmma_wait<0>(rS);",
+        )
+        + one(
+            "queries",
+            COMMIT + NL + "w.at.wait_full(s.v_ring);",
+            "w.at.wait_full(s.v_ring);",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "no commit after dP",
+        each(SERIAL, ISSUE_DP + NL + COMMIT, ISSUE_DP)
+        + one(
+            "consumer",
+            SHARED_DP + "\n    " + COMMIT,
+            SHARED_DP,
+        )
+        + one(
+            "own_dk",
+            COMMIT + "\n    w.p.wait_full(w.with_p.p_ring);",
+            "w.p.wait_full(w.with_p.p_ring);",
+        )
+        + one(
+            "queries",
+            COMMIT + NL + "ptx::wgmma_wait<1>(w.rS, w.rdQ);",
+            "ptx::wgmma_wait<1>(w.rS, w.rdQ);",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "no commit after dQ",
+        each((*SERIAL, "overlapped"), ISSUE_DQ + NL + COMMIT, ISSUE_DQ)
+        + one("decoupled", ISSUE_OLD_DQ + NL + COMMIT, ISSUE_OLD_DQ)
+        + one("own_dk", OWN_DQ + "\n    " + COMMIT, OWN_DQ)
+        + one("own_dv", OWN_DQ + NL + COMMIT, OWN_DQ)
+        + one("queries", COMMIT + NL + "w.at.advance();", "w.at.advance();"),
+    ),
+    Mistake(
+        TOUCHED,
+        "no commit after dK",
+        each((*SERIAL, "decoupled"), ISSUE_DK + NL + COMMIT, ISSUE_DK)
+        + one(
+            "keys",
+            ISSUE_DK + NL + COMMIT,
+            ISSUE_DK,
+            harmless="dK is then in one group with the next S, and the same wait is for both",
+        )
+        + one(
+            "own_dk",
+            "issue_key_gradient<Tile>(w.rSum, rdS, w.in_stage(q));\n    " + COMMIT,
+            "issue_key_gradient<Tile>(w.rSum, rdS, w.in_stage(q));",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "no wgmma_fence before S",
+        each(SERIAL, "ptx::wgmma_fence();" + NL + ISSUE_S, ISSUE_S)
+        + one(
+            "own_dv",
+            "ptx::wgmma_fence();\n    " + OWN_S,
+            OWN_S,
+        )
+        + one(
+            "queries",
+            "ptx::wgmma_fence();" + NL + QUERY_S,
+            QUERY_S,
+        )
+        + one(
+            "consumer",
+            "ptx::wgmma_fence();\n    " + NEXT_S,
+            NEXT_S,
+            harmless="the fence before dQ or dK comes after the last access to rS",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "no wgmma_fence before dP",
+        each(
+            SERIAL,
+            "ptx::wgmma_fence();" + NL + ISSUE_DP,
+            ISSUE_DP,
+            "the fence before S comes after the last access to rdP",
+        )
+        + one(
+            "consumer",
+            "ptx::wgmma_fence();\n    " + SHARED_DP,
+            SHARED_DP,
+            harmless="the fence before S comes after the last access to rdP",
+        )
+        + one(
+            "own_dk",
+            "ptx::wgmma_fence();\n    " + OWN_DP,
+            OWN_DP,
+        )
+        + one(
+            "queries",
+            "ptx::wgmma_fence();" + NL + QUERY_DP,
+            QUERY_DP,
+            harmless="the fence before S comes after the last access to rdP",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "no wgmma_fence before dV",
+        each(SERIAL, "ptx::wgmma_fence();" + NL + ISSUE_DV, ISSUE_DV)
+        + one(
+            "consumer",
+            "ptx::wgmma_fence();\n    " + SHARED_DV,
+            SHARED_DV,
+        )
+        + one(
+            "own_dv",
+            "ptx::wgmma_fence();\n    " + OWN_DV,
+            OWN_DV,
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "no wgmma_fence before dQ and dK",
+        each(
+            SERIAL,
+            "ptx::wgmma_fence();" + NL + ISSUE_DQ,
+            ISSUE_DQ,
+            "the fence before dV comes after dS has been packed and dQ added",
+        )
+        + one("overlapped", "ptx::wgmma_fence();" + NL + ISSUE_DQ, ISSUE_DQ)
+        + one("decoupled", "ptx::wgmma_fence();" + NL + ISSUE_OLD_DQ, ISSUE_OLD_DQ)
+        + one("own_dk", "ptx::wgmma_fence();\n    " + OWN_DQ, OWN_DQ)
+        + one(
+            "own_dv",
+            "ptx::wgmma_fence();" + NL + OWN_DQ,
+            OWN_DQ,
+            harmless="the fence before dV comes after dQ has been added, and dS is in shared memory",
+        )
+        + one("keys", "ptx::wgmma_fence();" + NL + ISSUE_DK, ISSUE_DK)
+        + one(
+            "queries",
+            "ptx::wgmma_fence();" + NL + QUERY_DQ,
+            QUERY_DQ,
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "the last product is not waited for",
+        each(
+            ("overlapped", "keys"),
+            "ptx::wgmma_wait<0>(w.rS, w.rdK);\n    w.store_gradients(maps);",
+            "w.store_gradients(maps);",
+        )
+        + one(
+            "decoupled",
+            "ptx::wgmma_wait<0>(w.rdQ);\n    add_to_sums<Tile>(sums, w.rdQ, w.index);",
+            "add_to_sums<Tile>(sums, w.rdQ, w.index);",
+        )
+        + one(
+            "own_dv",
+            "ptx::wgmma_wait<0>(w.rdQ);\n  add_to_sums<Tile>(sums, w.rdQ, w.index);",
+            "add_to_sums<Tile>(sums, w.rdQ, w.index);",
+        ),
+    ),
+    Mistake(
+        TOUCHED,
+        "waits for two products at once",
+        each(SERIAL, "ptx::wgmma_wait<1>(w.rS);", "ptx::wgmma_wait<0>(w.rS);")
+        + one("consumer", "ptx::wgmma_wait<1>(rdP);", "ptx::wgmma_wait<0>(rdP);")
+        + each(
+            ("decoupled", "own_dk"),
+            "ptx::wgmma_wait<1>(w.rdQ);",
+            "ptx::wgmma_wait<0>(w.rdQ);",
+        )
+        + one(
+            "queries",
+            "ptx::wgmma_wait<1>(w.rS, w.rdQ);",
+            "ptx::wgmma_wait<0>(w.rS, w.rdQ);",
+        ),
+    ),
+    # --- shared memory that a product, a store or another warp still reads
+    Mistake(
+        OVERWRITTEN,
+        "Q is released before the wait",
+        each(
+            SERIAL,
+            "ptx::wgmma_wait<0>(w.rdK);" + NL + RELEASE_Q,
+            RELEASE_Q + "ptx::wgmma_wait<0>(w.rdK);",
+        )
+        + each(
+            LOOPS,
+            WAIT_TOP,
+            "w.release_q_before(walk); ptx::wgmma_wait<0>(w.rS, w.rdK);",
+        )
+        + one(
+            "own_dv",
+            "ptx::wgmma_wait<0>(rS);",
+            "w.at.leave(s.q_ring); ptx::wgmma_wait<0>(rS);",
+            harmless="the other owner releases Q, too, after it has waited for P, which comes after this S",
+            also=("w.at.leave(s.q_ring);\n    w.p.advance();", "w.p.advance();"),
+        )
+        + one(
+            "own_dk",
+            "ptx::wgmma_wait<0>(w.rSum);\n    " + RELEASE_Q,
+            RELEASE_Q + "ptx::wgmma_wait<0>(w.rSum);",
+        ),
+    ),
+    Mistake(
+        OVERWRITTEN,
+        "dO is released before the wait",
+        each(
+            (*SERIAL, "overlapped"),
+            WAIT_DQ + NL + LEAVE_DO,
+            LEAVE_DO + WAIT_DQ,
+            Q_FIRST,
+        )
+        + one(
+            "decoupled",
+            "ptx::wgmma_wait<0>(w.rdV);" + NL + LEAVE_DO,
+            LEAVE_DO + "ptx::wgmma_wait<0>(w.rdV);",
+            harmless=Q_FIRST,
+        )
+        + one(
+            "keys",
+            "ptx::wgmma_wait<0>(w.rdV);"
+            + NL
+            + "__syncwarp();  // all lanes have read log2_sum and delta"
+            + NL
+            + LEAVE_DO,
+            "__syncwarp();" + LEAVE_DO + "ptx::wgmma_wait<0>(w.rdV);",
+            harmless=Q_FIRST,
+        )
+        + one(
+            "own_dv",
+            "ptx::wgmma_wait<0>(w.rSum);\n    w.at.release(s.do_ring);",
+            "w.at.leave(s.do_ring); ptx::wgmma_wait<0>(w.rSum); w.at.advance();",
+        )
+        + one(
+            "own_dk",
+            "ptx::wgmma_wait<0>(rdP);",
+            "w.at.leave(s.do_ring); ptx::wgmma_wait<0>(rdP);",
+            harmless=Q_FIRST,
+            also=(
+                "w.at.leave(s.do_ring);\n    w.ds.wait_empty(s.ds_ring);",
+                "w.ds.wait_empty(s.ds_ring);",
+            ),
+        ),
+    ),
+    Mistake(
+        OVERWRITTEN,
+        "dS is released before the wait",
+        each(
+            (*SERIAL, "overlapped"),
+            NL.join((WAIT_DQ, LEAVE_DO, RELEASE_DS)),
+            f"{RELEASE_DS} {WAIT_DQ} {LEAVE_DO}",
+            STEP_BETWEEN,
+        )
+        + one(
+            "decoupled",
+            "ptx::wgmma_wait<1>(w.rdQ);" + NL + "multiplied.release(s.ds_ring);",
+            "multiplied.release(s.ds_ring); ptx::wgmma_wait<1>(w.rdQ);",
+        )
+        + one(
+            "own_dv",
+            "ptx::wgmma_wait<0>(w.rdQ, w.rSum);" + NL + "w.ds.release(s.ds_ring);",
+            "w.ds.release(s.ds_ring); ptx::wgmma_wait<0>(w.rdQ, w.rSum);",
+            harmless="the next dS comes from a P that this owner hands over after this wait",
+        )
+        + one(
+            "own_dk",
+            "ptx::wgmma_wait<1>(w.rdQ);\n    w.ds.release(s.ds_ring);",
+            "w.ds.release(s.ds_ring); ptx::wgmma_wait<1>(w.rdQ);",
+            harmless=STEP_BETWEEN,
+        ),
+    ),
+    Mistake(
+        OVERWRITTEN,
+        "K and V of a query tile are released before the wait",
+        one(
+            "queries",
+            "ptx::wgmma_wait<1>(w.rS, w.rdQ);  // the dQ of the step before, too"
+            + NL
+            + "w.release_k_before(key);",
+            "w.release_k_before(key); ptx::wgmma_wait<1>(w.rS, w.rdQ);",
+        )
+        + one(
+            "queries",
+            "ptx::wgmma_wait<0>(w.rdP);" + NL + "w.at.leave(s.v_ring);",
+            "w.at.leave(s.v_ring); ptx::wgmma_wait<0>(w.rdP);",
+            harmless="the producer waits for K's stage before it loads the next V, and K is released after this product",
+        ),
+    ),
+    Mistake(
+        OVERWRITTEN,
+        "a tile is released before all lanes have read it",
+        one("keys", "__syncwarp();  // all lanes have read log2_sum and delta\n", ";\n")
+        + one(
+            "own_dk",
+            "__syncwarp();  // all lanes have read P\n",
+            ";\n",
+            harmless="the warp meets once more before it hands over dS, for which the next writer of P waits, and before it"
+            " releases Q, for which the producer waits before it loads the next dO",
+        ),
+    ),
+    Mistake(
+        OVERWRITTEN,
+        "dK and dV overwrite K and V before all warps have multiplied them",
+        one(
+            "consumer",
+            "ptx::barrier_sync(1, 128 * Tile::kConsumers);",
+            ";",
+            NOT_OWNERS,
+        )
+        + one(
+            "query consumer",
+            "ptx::barrier_sync(1 + row / 64, 128);",
+            ";",
+        ),
+    ),
+    Mistake(
+        OVERWRITTEN,
+        "nobody waits until the store has read the gradient",
+        one("store_rows", "ptx::bulk_wait_read<0>();", ";"),
+    ),
+    Mistake(
+        OVERWRITTEN,
+        "nobody waits until dQ has been read",
+        one("add_dq", "ptx::bulk_wait_read<0>();", ";"),
+    ),
+    Mistake(
+        OVERWRITTEN,
+        "no bulk_commit after the stores",
+        one("store_rows", "ptx::bulk_commit();", ";")
+        + one("add_dq", "ptx::bulk_commit();", ";"),
+    ),
+    # --- data whose load is in flight
+    Mistake(
+        IN_FLIGHT,
+        "no wait for Q",
+        each((*SERIAL, *LOOPS, "own_dv"), "w.at.wait_full(s.q_ring);", ";")
+        + one(
+            "own_dk",
+            "w.at.wait_full(s.q_ring);",
+            ";",
+            harmless="P comes from an owner that has waited for the same Q",
+        )
+        + one("queries", "ptx::mbarrier_wait(&s.q_full, 0);", ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait for the next Q",
+        one("consumer", "if (more) at.wait_full(s.q_ring);", ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait for K",
+        each((*SERIAL, *LOOPS, "owners"), "ptx::mbarrier_wait(&s.kv_full, 0);", ";")
+        + one("queries", "w.at.wait_full(s.k_ring);", ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait for V",
+        one("queries", "w.at.wait_full(s.v_ring);", ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait for dO",
+        each((*SERIAL, "own_dv", "own_dk"), "w.at.wait_full(s.do_ring);", ";")
+        + one("consumer", "at.wait_full(s.do_ring);", ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait for dS",
+        each((*SERIAL, "overlapped"), "ds.wait_full(s.ds_ring);", ";")
+        + one(
+            "decoupled",
+            "multiplied.wait_full(s.ds_ring);" + NL,
+            ";" + NL,
+        )
+        + one(
+            "decoupled",
+            "multiplied.wait_full(s.ds_ring);\n    ptx::wgmma_fence();",
+            "ptx::wgmma_fence();",
+        )
+        + one("own_dv", "w.ds.wait_full(s.ds_ring);" + NL, ";" + NL)
+        + one(
+            "own_dv",
+            "w.ds.wait_full(s.ds_ring);\n  ptx::wgmma_fence();",
+            "ptx::wgmma_fence();",
+        )
+        + one("own_dk", "w.ds.wait_full(s.ds_ring);", ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait for P",
+        one("own_dk", "w.p.wait_full(w.with_p.p_ring);", ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait for dQ of the consumers",
+        one("add_dq", "at.wait_full(s.dq_ring);", ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "the unused product reads what nothing has written",
+        one(
+            "consumer",
+            "more ? in_stage(first_q) : descriptor(s.k, 16)",
+            "in_stage(first_q)",
+        ),
+        "one tile",
+    ),
+    # --- fences
+    Mistake(
+        FENCE,
+        "no fence_proxy_async",
+        one("store_rows", PROXY, ";")
+        + one("wgmma", PROXY + NL + ARRIVE_DS, ARRIVE_DS)
+        + one(
+            "wgmma",
+            PROXY + NL + ARRIVE_DQ,
+            ARRIVE_DQ,
+        )
+        + each(("register_sums", "overlapped", "decoupled", "own_dk"), PROXY, ";")
+        + one("consumer", PROXY, ";", ("decoupled",)),
+    ),
+    Mistake(
+        FENCE,
+        "only the lane that copies or arrives executes the fence",
+        one("store_rows", PROXY, f"if (lane == 0) {PROXY}")
+        + one(
+            "wgmma",
+            PROXY + NL + ARRIVE_DS,
+            f"if (threadIdx.x % 32 == 0) {PROXY} {ARRIVE_DS}",
+        )
+        + one(
+            "wgmma",
+            PROXY + NL + ARRIVE_DQ,
+            f"if (threadIdx.x % 32 == 0) {PROXY} {ARRIVE_DQ}",
+        )
+        + each(
+            ("register_sums", "overlapped", "decoupled", "own_dk"),
+            PROXY,
+            f"if (threadIdx.x % 32 == 0) {PROXY}",
+        )
+        + one("consumer", PROXY, f"if (threadIdx.x % 32 == 0) {PROXY}", ("decoupled",)),
+    ),
+    Mistake(
+        FENCE,
+        "no barrier between the fence and the copy",
+        one("store_rows", "__syncwarp();", ";")
+        + one("warp_arrives", "__syncwarp();", ";"),
+    ),
+    Mistake(
+        FENCE,
+        "no fence after mbarrier_init",
+        each(
+            ("init", "init with dQ", "init owners", "queries"),
+            "ptx::fence_mbarrier_init();",
+            ";",
+        ),
+    ),
+    Mistake(
+        FENCE,
+        "no __syncthreads after mbarrier_init",
+        each(
+            ("init", "init with dQ", "init owners", "queries"), "__syncthreads();", ";"
+        ),
+    ),
+    # --- parity
+    Mistake(
+        PARITY,
+        "the producer waits for the consumers' parity",
+        one(
+            "rings",
+            "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
+            "ptx::mbarrier_wait(&ring.empty[stage], parity);",
+        ),
+    ),
+    Mistake(
+        PARITY,
+        "the producer always waits for parity 1",
+        one(
+            "rings",
+            "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
+            "ptx::mbarrier_wait(&ring.empty[stage], 1);",
+        ),
+    ),
+    Mistake(
+        PARITY,
+        "consumers wait for the producer's parity",
+        one(
+            "rings",
+            "ptx::mbarrier_wait(&ring.full[stage], parity);",
+            "ptx::mbarrier_wait(&ring.full[stage], parity ^ 1);",
+        ),
+    ),
+    Mistake(
+        PARITY,
+        "consumers always wait for parity 0",
+        one(
+            "rings",
+            "ptx::mbarrier_wait(&ring.full[stage], parity);",
+            "ptx::mbarrier_wait(&ring.full[stage], 0);",
+        ),
+    ),
+    Mistake(
+        PARITY,
+        "the parity does not change when the ring begins again",
+        one("rings", "parity ^= 1;", ";"),
+    ),
+    Mistake(
+        PARITY,
+        "the wait for what is loaded once has the wrong parity",
+        each(
+            (*SERIAL, *LOOPS, "owners"),
+            "ptx::mbarrier_wait(&s.kv_full, 0);",
+            "ptx::mbarrier_wait(&s.kv_full, 1);",
+        )
+        + one(
+            "queries",
+            "ptx::mbarrier_wait(&s.q_full, 0);",
+            "ptx::mbarrier_wait(&s.q_full, 1);",
+        ),
+    ),
+    # --- bytes
+    Mistake(
+        BYTES,
+        "announces too many bytes",
+        one(
+            "load_queries",
+            "Tile::kQueryTile * int(sizeof *s)",
+            "Tile::kQueryTile * int(sizeof(float))",
+        )
+        + one(
+            "queries",
+            "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);",
+            "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], 2 * kTile);",
+        ),
+    ),
+    Mistake(
+        BYTES,
+        "announces half of the bytes",
+        one(
+            "load_queries",
+            "Tile::kQueryTile * int(sizeof *s)",
+            "Tile::kQueryTile * int(sizeof *s) / 2",
+        )
+        + one(
+            "queries",
+            "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);",
+            "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile / 2);",
+        ),
+    ),
+    Mistake(
+        BYTES,
+        "announces nothing",
+        one(
+            "load_queries",
+            "ptx::mbarrier_arrive_expect_tx(&full, Tile::kQueryTile * int(sizeof *s) + Tile::Br * int(sizeof(float)));",
+            "ptx::mbarrier_arrive(&full);",
+        )
+        + one(
+            "queries",
+            "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);",
+            "ptx::mbarrier_arrive(&s.k_ring.full[at.stage]);",
+        ),
+    ),
+    Mistake(
+        BYTES,
+        "announces the tile without its rows' floats",
+        one(
+            "load_queries",
+            "Tile::kQueryTile * int(sizeof *s) + Tile::Br * int(sizeof(float))",
+            "Tile::kQueryTile * int(sizeof *s)",
+        ),
+    ),
+    Mistake(
+        BYTES,
+        "copies only the first panel",
+        one("load_panels", "panel < kHeadDim / 64", "panel < 1"),
+        "wide",
+    ),
+    Mistake(
+        BYTES,
+        "announces half of what is loaded once",
+        one("load_keys", "sizeof s.k + sizeof s.v", "sizeof s.k")
+        + one("queries", "sizeof s.q + sizeof s.d_o", "sizeof s.q"),
+    ),
+    # --- a stage that is not empty
+    Mistake(
+        REUSED,
+        "no wait until Q is no longer needed",
+        one("load_query_tile", "at.wait_empty(s.q_ring);", ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until dO is no longer needed",
+        one("load_query_tile", "at.wait_empty(s.do_ring);", ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until K is no longer needed",
+        one("queries", "at.wait_empty(s.k_ring);", ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until V is no longer needed",
+        one("queries", "at.wait_empty(s.v_ring);", ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until dS is no longer needed",
+        each((*SERIAL, "overlapped"), "ds.wait_empty(s.ds_ring);", ";")
+        + one("decoupled", "stored.wait_empty(s.ds_ring);", ";")
+        + one("own_dk", "w.ds.wait_empty(s.ds_ring);", ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until P is no longer needed",
+        one("own_dv", "w.p.wait_empty(w.with_p.p_ring);", ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until dQ is no longer needed",
+        one("wgmma", "dq.wait_empty(with_dq.dq_ring);", ";"),
+    ),
+    Mistake(
+        REUSED,
+        "`empty` expects one warp of each consumer",
+        one(
+            "init_tiles",
+            "init_ring(s.q_ring, kWarps);",
+            "init_ring(s.q_ring, Tile::kConsumers);",
+        )
+        + one(
+            "queries",
+            "init_ring(s.k_ring, 4 * Tile::kConsumers);",
+            "init_ring(s.k_ring, Tile::kConsumers);",
+        ),
+    ),
+    Mistake(
+        REUSED,
+        "`empty` of dS expects one warp of each consumer",
+        one(
+            "init_tiles",
+            "ptx::mbarrier_init(&s.ds_ring.empty[stage], kWarps);",
+            "ptx::mbarrier_init(&s.ds_ring.empty[stage], Tile::kConsumers);",
+            FUSED,
+        ),
+    ),
+    Mistake(
+        REUSED,
+        "`full` of dS expects half of the warps",
+        one(
+            "init_tiles",
+            "ptx::mbarrier_init(&s.ds_ring.full[stage], Tile::kDsWarps);",
+            "ptx::mbarrier_init(&s.ds_ring.full[stage], Tile::kDsWarps / 2);",
+            FUSED,
+        ),
+    ),
+    Mistake(
+        REUSED,
+        "all lanes release",
+        one("rings", "threadIdx.x % 32 == 0", "true"),
+    ),
+    Mistake(
+        REUSED,
+        "all lanes arrive",
+        one("warp_arrives", "threadIdx.x % 32 == 0", "true"),
+    ),
+    # --- no progress
+    Mistake(
+        PROGRESS,
+        "`empty` expects all threads",
+        one(
+            "init_tiles",
+            "init_ring(s.q_ring, kWarps);",
+            "init_ring(s.q_ring, 32 * kWarps);",
+        )
+        + one(
+            "queries",
+            "init_ring(s.k_ring, 4 * Tile::kConsumers);",
+            "init_ring(s.k_ring, 128 * Tile::kConsumers);",
+        ),
+    ),
+    Mistake(
+        PROGRESS,
+        "nobody releases Q",
+        each((*SERIAL, "own_dk"), RELEASE_Q, "w.at.advance();")
+        + one(
+            "consumer",
+            "ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);",
+            ";",
+        )
+        + one("own_dv", "w.at.leave(s.q_ring);", ";"),
+    ),
+    Mistake(
+        PROGRESS,
+        "nobody releases dO",
+        each((*SERIAL, *LOOPS, "own_dk"), LEAVE_DO, ";")
+        + one("own_dv", "w.at.release(s.do_ring);", "w.at.advance();"),
+    ),
+    Mistake(
+        PROGRESS,
+        "nobody releases K",
+        one(
+            "query consumer",
+            "ptx::mbarrier_arrive(&s.k_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);",
+            ";",
+        ),
+    ),
+    Mistake(
+        PROGRESS,
+        "nobody releases V",
+        one("queries", "w.at.leave(s.v_ring);", ";"),
+    ),
+    Mistake(
+        PROGRESS,
+        "nobody releases dS",
+        each((*SERIAL, "overlapped"), RELEASE_DS, "ds.advance();")
+        + one("decoupled", "multiplied.release(s.ds_ring);", "multiplied.advance();")
+        + each(("own_dv", "own_dk"), "w.ds.release(s.ds_ring);", "w.ds.advance();"),
+    ),
+    Mistake(
+        PROGRESS,
+        "nobody releases P",
+        one("own_dk", "w.p.release(w.with_p.p_ring);", "w.p.advance();"),
+    ),
+    Mistake(
+        PROGRESS,
+        "nobody releases dQ",
+        one("add_dq", "ptx::mbarrier_arrive(&s.dq_ring.empty[0]);", ";"),
+    ),
+    Mistake(
+        PROGRESS,
+        "one warp leaves before the product",
+        each(
+            (*SERIAL, *LOOPS, "owners"),
+            "ptx::mbarrier_wait(&s.kv_full, 0);",
+            "if (threadIdx.x % 128 >= 96) return; ptx::mbarrier_wait(&s.kv_full, 0);",
+        )
+        + one(
+            "queries",
+            "ptx::mbarrier_wait(&s.q_full, 0);",
+            "if (threadIdx.x % 128 >= 96) return; ptx::mbarrier_wait(&s.q_full, 0);",
+        ),
+    ),
+    # --- descriptors
+    Mistake(
+        DESCRIPTOR,
+        "the address is not divided by 16",
+        one(
+            "descriptor",
+            "std::uint64_t(ptx::shared_address(s) / 16)",
+            "std::uint64_t(ptx::shared_address(s))",
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "rows are not swizzled",
+        one("descriptor", "std::uint64_t(1) << 62", "std::uint64_t(0)"),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "another swizzle",
+        one("descriptor", "std::uint64_t(1) << 62", "std::uint64_t(2) << 62"),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "the distance between rows, not between groups of 8",
+        one(
+            "descriptor",
+            "std::uint64_t(8 * 128 / 16) << 32",
+            "std::uint64_t(128 / 16) << 32",
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "the two distances are exchanged",
+        one(
+            "descriptor",
+            "std::uint64_t(panel_bytes / 16) << 16 |\n         std::uint64_t(8 * 128 / 16) << 32",
+            "std::uint64_t(panel_bytes / 16) << 32 | std::uint64_t(8 * 128 / 16) << 16",
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "the distance of Q's or dO's panels is that of a row",
+        one(
+            "consumer",
+            "descriptor(shared.q[0], Tile::Br * 128)",
+            "descriptor(shared.q[0], 128)",
+            NOT_OWNERS,
+        )
+        + one(
+            "consumer",
+            "descriptor(shared.d_o[0], Tile::Br * 128)",
+            "descriptor(shared.d_o[0], 128)",
+            NOT_OWNERS,
+        )
+        + one(
+            "own_dv",
+            "descriptor(s.d_o[0], Tile::Br * 128)",
+            "descriptor(s.d_o[0], 128)",
+        )
+        + one(
+            "own_dk", "descriptor(s.q[0], Tile::Br * 128)", "descriptor(s.q[0], 128)"
+        ),
+        "wide",
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "the distance of K's panels is that of a row",
+        one("owner", "Tile::Bc * 128", "128")
+        + one(
+            "query consumer",
+            "descriptor(shared.k[0], Tile::Bc * 128)",
+            "descriptor(shared.k[0], 128)",
+        ),
+        "wide",
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "the rows of another consumer",
+        one("query consumer", "shared.q + 64 * 64 * index", "shared.q + 64 * index"),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "the keys of another consumer",
+        one(
+            "consumer",
+            "shared.k + 64 * 64 * consumer",
+            "shared.k + 64 * consumer",
+            NOT_OWNERS,
+        ),
+        only_numbers=True,
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "a step of 16 columns is 16 bytes",
+        one("issue_scores", "step % 4 * 32", "step % 4 * 16")
+        + one("descriptor", "step % 4 * 32", "step % 4 * 16", ("deterministic",)),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "a step of 16 columns is 64 bytes",
+        one("issue_scores", "step % 4 * 32", "step % 4 * 64")
+        + one("descriptor", "step % 4 * 32", "step % 4 * 64", ("deterministic",)),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "only K moves by 16 bytes",
+        one(
+            "issue_scores",
+            "panel * Tile::Bc * 128 + in_panel",
+            "panel * Tile::Bc * 128 + in_panel / 2",
+        )
+        + one(
+            "descriptor",
+            "panel * Tile::Bc * 128 + in_panel",
+            "panel * Tile::Bc * 128 + in_panel / 2",
+            ("deterministic",),
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "K's panels are half as far apart",
+        one(
+            "issue_scores",
+            "panel * Tile::Bc * 128 + in_panel",
+            "panel * Tile::Bc * 64 + in_panel",
+            ("final",),
+        )
+        + one(
+            "descriptor",
+            "panel * Tile::Bc * 128 + in_panel",
+            "panel * Tile::Bc * 64 + in_panel",
+            ("deterministic",),
+        ),
+        "wide",
+    ),
+    # 64 of 128 rows further on are the other consumer's: rows of a box with another k, as a convolution may add them up.
+    Mistake(
+        DESCRIPTOR,
+        "K's second panel is the other consumer's first one",
+        one(
+            "issue_scores",
+            "panel * Tile::Bc * 128 + in_panel",
+            "panel * Tile::Bc * 64 + in_panel",
+            NOT_OWNERS,
+        ),
+        "wide",
+        only_numbers=True,
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "K's second panel is not used",
+        one("issue_scores", "panel * Tile::Bc * 128 + in_panel", "in_panel")
+        + one(
+            "descriptor",
+            "panel * Tile::Bc * 128 + in_panel",
+            "in_panel",
+            ("deterministic",),
+        ),
+        "wide",
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "Q's panels are half as far apart",
+        one(
+            "issue_scores",
+            "panel * Tile::Br * 128 + in_panel",
+            "panel * Tile::Br * 64 + in_panel",
+        )
+        + one(
+            "descriptor",
+            "panel * Tile::Br * 128 + in_panel",
+            "panel * Tile::Br * 64 + in_panel",
+            ("deterministic",),
+        ),
+        "wide",
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "Q's second panel is not used",
+        one("issue_scores", "panel * Tile::Br * 128 + in_panel", "in_panel")
+        + one(
+            "descriptor",
+            "panel * Tile::Br * 128 + in_panel",
+            "in_panel",
+            ("deterministic",),
+        ),
+        "wide",
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "B moves by 8 rows instead of 16",
+        one("issue_key_gradient", "step * 16 * 128", "step * 8 * 128")
+        + one("descriptor", "step * 16 * 128", "step * 8 * 128", ("deterministic",)),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "K moves by 8 rows instead of 16 in dQ = dS K",
+        one("issue_dq", "moved(k, step * 16 * 128)", "moved(k, step * 8 * 128)"),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "B does not move",
+        one("issue_key_gradient", "step * 16 * 128", "0")
+        + one("descriptor", "step * 16 * 128", "0", ("deterministic",)),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "K does not move in dQ = dS K",
+        one("issue_dq", "moved(k, step * 16 * 128)", "moved(k, 0)"),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "dS does not move",
+        one("issue_dq", "moved(ds, step * 16 * 128)", "moved(ds, 0)"),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "B is not transposed",
+        one(
+            "issue_key_gradient",
+            "ptx::wgmma<typename Tile::T, true, true>(r, a[step], moved(queries, step * 16 * 128));",
+            "ptx::wgmma<typename Tile::T, true, false>(r, a[step], moved(queries, step * 16 * 128));",
+        )
+        + one(
+            "issue_dq",
+            "ptx::wgmma<T, true, true, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
+            "ptx::wgmma<T, true, true, false>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
+        )
+        + one(
+            "descriptor",
+            "ptx::wgmma<typename Tile::T, true, true>(rO, rP[step], moved(v, step * 16 * 128));",
+            "ptx::wgmma<typename Tile::T, true, false>(rO, rP[step], moved(v, step * 16 * 128));",
+            ("deterministic",),
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "dS is not transposed",
+        one(
+            "issue_dq",
+            "ptx::wgmma<T, true, true, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
+            "ptx::wgmma<T, true, false, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "stages are counted in elements",
+        each(
+            ("owner",),
+            "at.stage * int(sizeof s.q[0])",
+            "at.stage * int(sizeof s.q[0]) / 2",
+        )
+        + one(
+            "consumer",
+            "at.stage * int(sizeof s.q[0])",
+            "at.stage * int(sizeof s.q[0]) / 2",
+            NOT_OWNERS,
+        )
+        + one(
+            "query consumer",
+            "at.stage * int(sizeof s.k[0])",
+            "at.stage * int(sizeof s.k[0]) / 2",
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "stages of dS are counted in elements",
+        one(
+            "consumer",
+            "stage * int(sizeof s.ds[0])",
+            "stage * int(sizeof s.ds[0]) / 2",
+            ("wgmma", "register_sums", "overlapped", "decoupled"),
+        )
+        + one(
+            "owner",
+            "ds.stage * int(sizeof s.ds[0])",
+            "ds.stage * int(sizeof s.ds[0]) / 2",
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "panels are loaded to the wrong place",
+        one("load_panels", "s + panel * kRows * 64", "s + panel * kRows * 32"),
+        "wide",
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "the columns of a panel are counted in bytes",
+        one(
+            "load_panels",
+            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);",
+            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 128 * panel, first_row, head);",
+        ),
+        "wide",
+        only_numbers=True,
+    ),
+    # --- tensor maps
+    Mistake(
+        MAP,
+        "a row of the box is longer than the swizzle",
+        one("maps", "CU_TENSOR_MAP_SWIZZLE_128B", "CU_TENSOR_MAP_SWIZZLE_64B"),
+    ),
+    Mistake(
+        MAP,
+        "a box of more than 256 rows",
+        one("maps", "cuuint32_t(box_rows)", "cuuint32_t(257)"),
+    ),
+    Mistake(
+        MAP,
+        "a stride that is not a multiple of 16",
+        one("maps", "rows * cols * sizeof(T)", "rows * cols * sizeof(T) + 8"),
+    ),
+    Mistake(
+        MAP,
+        "an address that is not a multiple of 16",
+        one("maps", "const_cast<T*>(tensor)", "const_cast<T*>(tensor) + 1"),
+    ),
+    Mistake(
+        MAP,
+        "a dimension of length 0",
+        one("maps", "cuuint64_t(heads)", "cuuint64_t(0)"),
+    ),
+    # --- without a rule of its own
+    Mistake(
+        OTHER,
+        "no mask",
+        each(SERIAL, MASK, ";")
+        + one(
+            "consumer",
+            "if (walk.masked(a, keys)) mask<Tile>(rS, a, walk.first_query(), keys.first_key + warp_key);",
+            ";",
+        )
+        + one(
+            "own_dv",
+            "if (walk.masked(w.a, keys)) mask<Tile>(rS, w.a, walk.first_query(), keys.first_key + w.warp_key);",
+            ";",
+        )
+        + one(
+            "query consumer",
+            "a.visible_keys(query - int(threadIdx.x) % 32 / 4) < first_key + Tile::Bc",
+            "false",
+        ),
+        only_numbers=True,
+    ),
+    Mistake(
+        OTHER,
+        "dQ is added to that of the step before",
+        one(
+            "issue_dq",
+            "ptx::wgmma<T, false, true, true>(r, ds, k);",
+            "ptx::wgmma<T, true, true, true>(r, ds, k);",
+        ),
+        only_numbers=True,
+    ),
+    Mistake(
+        OTHER,
+        "gradients are stored without the swizzle",
+        one("store_pair", "n % 8 ^ lane / 4", "n % 8"),
+        only_numbers=True,
+    ),
+    Mistake(
+        OTHER,
+        "the store reads panels at the wrong distance",
+        one("store_rows", "rows + panel * kRows * 64", "rows + panel * 16 * 64"),
+        "wide",
+    ),
+)
+
+# What chapter 09's mistakes are called here, where the same one has another name.
+INSTEAD = {
+    "no wait for the scores": ("no wait for S", "no wait for dP"),
+    "the wait for the scores leaves one group more in flight": (
+        "the wait for S leaves one group more in flight",
+        "the wait for dP leaves one group more in flight",
+    ),
+    "no wait for O": ("no wait for dV", "no wait for dQ", "no wait for dK"),
+    "the wait for O leaves one group more in flight": (
+        "the wait for dV leaves one group more in flight",
+        "the wait for dQ leaves one group more in flight",
+        "the wait for dK leaves one group more in flight",
+    ),
+    "O is rescaled before its wait": ("dQ is added before its wait",),
+    "P is packed before the products that read it are done": (
+        "P is packed after dV has been issued",
+    ),
+    "no commit after Q K^T": ("no commit after S", "no commit after dP"),
+    "no commit after P V": ("no commit after dQ", "no commit after dK"),
+    "no wgmma_fence before Q K^T": (
+        "no wgmma_fence before S",
+        "no wgmma_fence before dP",
+    ),
+    "no wgmma_fence before P V": (
+        "no wgmma_fence before dV",
+        "no wgmma_fence before dQ and dK",
+    ),
+    "waits for both products at once": ("waits for two products at once",),
+    "K is released before the wait": (
+        "Q is released before the wait",
+        "K and V of a query tile are released before the wait",
+    ),
+    "V is released before the wait": (
+        "dO is released before the wait",
+        "dS is released before the wait",
+    ),
+    "K is released before all lanes have read it": (
+        "a tile is released before all lanes have read it",
+    ),
+    "O overwrites Q before all warps have multiplied it": (
+        "dK and dV overwrite K and V before all warps have multiplied them",
+    ),
+    "nobody waits until the store has read O": (
+        "nobody waits until the store has read the gradient",
+        "nobody waits until dQ has been read",
+    ),
+    "only the lane that copies executes the fence": (
+        "only the lane that copies or arrives executes the fence",
+    ),
+    "Q's wait has the wrong parity": (
+        "the wait for what is loaded once has the wrong parity",
+    ),
+    "announces half of Q": ("announces half of what is loaded once",),
+    "the distance of V's panels is that of a row": (
+        "the distance of Q's or dO's panels is that of a row",
+        "the distance of K's panels is that of a row",
+    ),
+    "V moves by 8 rows instead of 16": (
+        "B moves by 8 rows instead of 16",
+        "K moves by 8 rows instead of 16 in dQ = dS K",
+    ),
+    "V does not move": (
+        "B does not move",
+        "K does not move in dQ = dS K",
+        "dS does not move",
+    ),
+    "V is not transposed": ("B is not transposed", "dS is not transposed"),
+    "O is not rescaled": ("dQ is added to that of the step before",),
+    "O is stored without the swizzle": ("gradients are stored without the swizzle",),
+}
+# Why the others cannot be made.
+NO_TURNS = "consumers do not take turns"
+NO_QUEUE = "a block has one key tile, and no thread announces another"
+NOWHERE = {
+    "Q is released before O is stored": "nothing is loaded where dK, dV and dQ are stored",
+    "the unused product reads where O is stored": "the unused product multiplies K, and is waited for before dK is stored",
+    "the query tile is written after its announcement": NO_QUEUE,
+    "the producer does not say that there are no more tiles": NO_QUEUE,
+    "hidden tiles are not released": "no consumer skips a tile",
+    "a turn is not passed on": NO_TURNS,
+    "a turn too few is taken": NO_TURNS,
+    "nobody begins with the turns": NO_TURNS,
+    "nobody takes the last turn": NO_TURNS,
+    "a turn is for fewer threads": NO_TURNS,
+    "nobody takes turns": NO_TURNS,
+}
