@@ -1,9 +1,4 @@
-/// @file
-/// A chapter as a shared library, so that another program can launch its kernels on its own memory: from Python, as
-/// operators of PyTorch, or to time them and PyTorch's kernels in one process on the same tensors. The caller is
-/// python/fa_tutorial/chapter_library.py.
-///
-/// Nothing throws. A function that fails returns null, false or -1, and fa_error() returns the reason.
+#include "harness/library.hpp"
 
 #include <cuda_runtime.h>
 
@@ -27,26 +22,7 @@
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 
-extern "C" {
-
-/// The parameters, which ctypes fills in. Addresses are those of device memory.
-struct FaAttention {
-  std::int64_t batch, heads, kv_heads, seq_q, seq_k, head_dim;
-  std::int32_t dtype;  ///< the number of fa::DType: 0 fp32, 1 fp16, 2 bf16
-  std::int32_t causal;
-  double scale;
-  void *q, *k, *v;
-  void *o, *lse;  ///< outputs of a forward pass; inputs of a backward pass, or null: it computes them itself
-  void *d_o, *dq, *dk, *dv;  ///< of a backward pass, or null
-  void* workspace;           ///< fa_workspace_bytes(), aligned to 256; null: the library allocates it
-};
-
-}  // extern "C"
-
 namespace {
-
-/// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
-constexpr int kInterface = 2;
 
 /// A variant and its tensors.
 struct Bound {
@@ -132,7 +108,7 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
   const fa::AttentionShape shape = shape_of(given);
   const fa::Variant<P>& variant = variant_for<P>(bound->chapter, name, shape);
   std::map<std::string, void*> buffers = tensors_of(given);
-  const bool forward_is_done = buffers.contains("o") && buffers.contains("lse");
+  const bool forward_is_done = given.d_o && buffers.contains("o") && buffers.contains("lse");
   auto* free = static_cast<std::byte*>(given.workspace);
   for (const fa::TensorSpec& spec : missing_workspace(variant, shape, buffers)) {
     if (free) {
@@ -164,18 +140,18 @@ auto with_problem(F f) {
 
 extern "C" {
 
-/// The reason why this thread's last call failed.
 const char* fa_error() { return last_error.c_str(); }
 
-int fa_interface() { return kInterface; }
+int fa_interface() { return kFaInterface; }
 
-/// The version of the CUDA runtime in this library: 13000 for 13.0. -1 if it does not say.
 int fa_cuda_version() {
-  int version = 0;
-  return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : -1;
+#ifdef CUDART_VERSION
+  return CUDART_VERSION;
+#else
+  return -1;
+#endif
 }
 
-/// The names of the variants, one per line. Null if this fails.
 const char* fa_variants() {
   thread_local std::string names;
   return guarded(
@@ -187,8 +163,6 @@ const char* fa_variants() {
       nullptr);
 }
 
-/// The bytes that a variant needs in addition to the tensors whose addresses are given. -1 if it refuses; addresses are
-/// only compared with null.
 std::int64_t fa_workspace_bytes(const char* variant, const FaAttention* given) {
   return guarded(
       [&] {
@@ -198,8 +172,6 @@ std::int64_t fa_workspace_bytes(const char* variant, const FaAttention* given) {
       std::int64_t(-1));
 }
 
-/// Prepares a variant for a problem: allocates its workspace and runs what must come before it, unless the caller has
-/// done so. Null if the variant refuses.
 void* fa_bind(const char* variant, const FaAttention* given) {
   return guarded(
       [&]() -> void* {
@@ -209,7 +181,6 @@ void* fa_bind(const char* variant, const FaAttention* given) {
       nullptr);
 }
 
-/// Enqueues the kernels of a variant that fa_bind() returned.
 bool fa_launch(void* bound, cudaStream_t stream) {
   return guarded(
       [&] {
@@ -219,7 +190,6 @@ bool fa_launch(void* bound, cudaStream_t stream) {
       false);
 }
 
-/// Frees what fa_bind() returned. Its launches must have finished, unless the workspace is the caller's.
 void fa_release(void* bound) { delete static_cast<Bound*>(bound); }
 
 }  // extern "C"

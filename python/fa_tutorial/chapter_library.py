@@ -1,4 +1,4 @@
-"""A chapter's shared library: its kernels on tensors of PyTorch. The C side is common/harness/library.cpp."""
+"""A chapter's shared library: its kernels on tensors of PyTorch. The C side is common/harness/library.hpp."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from . import builds
 
 TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-INTERFACE = 2  # kInterface of library.cpp
+INTERFACE = 2  # kFaInterface of library.hpp
 
 
 class FaAttention(ctypes.Structure):
-    """The struct of the same name in library.cpp."""
+    """The struct of the same name in library.hpp."""
 
     _fields_ = [
         *(
