@@ -182,9 +182,11 @@ class Run:
         self.optimizer.step()
         return loss.item()
 
-    def train(self, text: torch.Tensor) -> dict:
-        """Trains to the end and returns what there is to tell."""
-        say(run=self.name, step=len(self.losses), of=self.plan.steps)
+    def train(self, text: torch.Tensor, number: int) -> dict:
+        """Trains to the end and returns what there is to tell. @param number  of this run, from 0"""
+        place = {"run": self.name, "of": self.plan.steps}
+        place |= {"number": number, "runs": len(self.plan.runs)}
+        say(**place, step=len(self.losses))
         if self.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
         while len(self.losses) < self.plan.steps:
@@ -194,7 +196,7 @@ class Run:
             done = len(self.losses)
             if done % self.plan.keep_every == 0 or done == self.plan.steps:
                 self.save()
-            say(run=self.name, step=done, of=self.plan.steps, loss=self.losses[-1])
+            say(**place, step=done, loss=self.losses[-1])
         with self.autocast():
             sample = self.model.write(BEGINNING, self.plan.sample, SEED)
         result = {
@@ -264,10 +266,10 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = text_of_standard_library(plan.megabytes)
     results = []
-    for name in plan.runs:
+    for number, name in enumerate(plan.runs):
         if options.again:
             (folder / name / "checkpoint.pt").unlink(missing_ok=True)
-        results.append(Run(name, plan, options.device, folder).train(text))
+        results.append(Run(name, plan, options.device, folder).train(text, number))
     partial = folder / "results.partial"
     partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     partial.replace(folder / "results.json")
