@@ -10,103 +10,9 @@ import math
 
 import torch
 
-from . import chapter_library, selection, simulator
+from . import chapter_library, checks, selection, simulator
 
-DTYPES = tuple(simulator.DTYPES)
-DEVICES = ("cpu", "cuda")
-ALIGNMENT = 16  # the kernels copy 16 bytes at a time
-
-
-# --- what is refused ----------------------------------------------------------------------------------
-
-
-def _listed(shape: torch.Size) -> str:
-    return str(list(shape))
-
-
-def _require_dense(name: str, tensor: torch.Tensor) -> None:
-    """Raises one sentence unless kernels can read the tensor where it is."""
-    if tensor.layout != torch.strided:
-        raise ValueError(
-            f"{name} has the layout {tensor.layout}: it must be dense, try to_dense()"
-        )
-    if tensor.dtype not in DTYPES:
-        raise TypeError(
-            f"{name} is {tensor.dtype}: it must be float32, float16 or bfloat16"
-        )
-    if tensor.dim() != 4:
-        raise ValueError(
-            f"{name} has the shape {_listed(tensor.shape)}: it must be [batch, heads, sequence, head_dim]"
-        )
-    if tensor.numel() == 0:
-        raise ValueError(
-            f"{name} has the shape {_listed(tensor.shape)}: every length must be at least 1"
-        )
-    if not tensor.is_contiguous():
-        raise ValueError(
-            f"{name} is not contiguous, its strides are {list(tensor.stride())}: pass {name}.contiguous()"
-        )
-
-
-def _require_problem(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float
-) -> None:
-    """Raises one sentence unless these are the tensors of one attention."""
-    for name, tensor in (("query", q), ("key", k), ("value", v)):
-        _require_dense(name, tensor)
-        if tensor.device != q.device:
-            raise ValueError(
-                f"{name} is on {tensor.device} and query on {q.device}: move them to one device"
-            )
-        if tensor.dtype != q.dtype:
-            raise TypeError(
-                f"{name} is {tensor.dtype} and query {q.dtype}: convert them to one dtype"
-            )
-    if k.shape != v.shape:
-        raise ValueError(
-            f"key has the shape {_listed(k.shape)} and value {_listed(v.shape)}: they must be the same"
-        )
-    if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
-        raise ValueError(
-            f"query has the shape {_listed(q.shape)} and key {_listed(k.shape)}: batch and head_dim must be the same"
-        )
-    if q.shape[1] % k.shape[1] != 0:
-        raise ValueError(
-            f"query has {q.shape[1]} heads and key {k.shape[1]}: the heads of query must be a multiple of those of key"
-        )
-    if not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"scale is {scale}: it must be a finite number above 0")
-
-
-def _require_results(
-    q: torch.Tensor, do: torch.Tensor, o: torch.Tensor, lse: torch.Tensor
-) -> None:
-    """Raises one sentence unless these belong to an attention of q."""
-    rows, full = q.shape[:3], torch.float32
-    for name, tensor, shape, dtype in (
-        ("the gradient", do, q.shape, q.dtype),
-        ("o", o, q.shape, q.dtype),
-        ("lse", lse, rows, full),
-    ):
-        right = (tensor.shape, tensor.dtype, tensor.device) == (shape, dtype, q.device)
-        if not right or not (tensor is do or tensor.is_contiguous()):
-            raise ValueError(
-                f"{name} is {_listed(tensor.shape)} of {tensor.dtype} on {tensor.device}: "
-                f"it must be {_listed(shape)} of {dtype} on {q.device}, contiguous"
-            )
-
-
-def _require_memory(tensors: dict[str, torch.Tensor]) -> None:
-    """What only real tensors tell."""
-    for name, tensor in tensors.items():
-        if tensor.device.type not in DEVICES:
-            raise ValueError(
-                f"{name} is on {tensor.device}: the kernels run on cpu (in the simulator) and cuda"
-            )
-        if tensor.data_ptr() % ALIGNMENT != 0:
-            raise ValueError(
-                f"{name} does not begin at a multiple of {ALIGNMENT} bytes: pass {name}.clone()"
-            )
+# --- the kernels --------------------------------------------------------------------------------------
 
 
 def _sentence(name: str, reason: Exception | str) -> ValueError:
@@ -119,20 +25,14 @@ def _sentence(name: str, reason: Exception | str) -> ValueError:
     return ValueError(f"{name} cannot run this: {text}")
 
 
-# --- the kernels --------------------------------------------------------------------------------------
-
-
 def _simulate(
     name: str, tensors: dict, outputs: dict, causal: bool, scale: float
 ) -> None:
     """Fills the outputs in. @param tensors, outputs  by the names of the chapter's problem"""
     chapter, variant = selection.split(name)
-    for output, values in simulator.run(
-        chapter, variant, tensors, causal, scale
-    ).items():
-        outputs[output].copy_(
-            values
-        )  # exact: they were widened to float32 for the file
+    results = simulator.run(chapter, variant, tensors, causal, scale)
+    for output, values in results.items():
+        outputs[output].copy_(values)  # exact: rounded already, widened for the file
 
 
 def _launch(
@@ -166,8 +66,8 @@ def attention(
     backward: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O and LSE. @param forward, backward  variants as in "07/final"; "": the default"""
-    _require_problem(q, k, v, scale)
-    _require_memory({"query": q, "key": k, "value": v})
+    checks.require_problem(q, k, v, scale)
+    checks.require_memory({"query": q, "key": k, "value": v})
     o, lse = _new_outputs(q)
     name = forward or selection.default("forward", q)
     _run(name, {"q": q, "k": k, "v": v}, {"o": o, "lse": lse}, is_causal, scale)
@@ -176,7 +76,7 @@ def attention(
 
 @attention.register_fake
 def _(q, k, v, is_causal, scale, forward, backward):
-    _require_problem(q, k, v, scale)
+    checks.require_problem(q, k, v, scale)
     return _new_outputs(q)
 
 
@@ -197,12 +97,12 @@ def attention_backward(
     @param do  with any strides: PyTorch itself makes such gradients, those of o.sum() for example. This is the only tensor
         that is copied where the kernels cannot read it
     """
-    _require_problem(q, k, v, scale)
-    _require_results(q, do, o, lse)
+    checks.require_problem(q, k, v, scale)
+    checks.require_results(q, do, o, lse)
     do = do.contiguous()
-    if do.data_ptr() % ALIGNMENT != 0:
+    if do.data_ptr() % checks.ALIGNMENT != 0:
         do = do.clone()
-    _require_memory({"query": q, "key": k, "value": v, "o": o, "lse": lse})
+    checks.require_memory({"query": q, "key": k, "value": v, "o": o, "lse": lse})
     gradients = tuple(torch.empty_like(x) for x in (q, k, v))
     tensors = {"q": q, "k": k, "v": v, "do": do}
     if q.device.type == "cuda":
@@ -215,8 +115,8 @@ def attention_backward(
 
 @attention_backward.register_fake
 def _(do, q, k, v, o, lse, is_causal, scale, backward):
-    _require_problem(q, k, v, scale)
-    _require_results(q, do, o, lse)
+    checks.require_problem(q, k, v, scale)
+    checks.require_results(q, do, o, lse)
     return tuple(torch.empty_like(x) for x in (q, k, v))
 
 
@@ -319,10 +219,11 @@ def scaled_dot_product_attention(
             f"dropout_p is {dropout_p}: dropout is not supported, leave it out"
         )
     device = query.device.type
-    if device in DEVICES and torch.is_autocast_enabled(device):
+    if device in checks.DEVICES and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         query, key, value = (
-            tensor.to(dtype) if tensor.dtype in DTYPES else tensor for tensor in tensors
+            tensor.to(dtype) if tensor.dtype in checks.DTYPES else tensor
+            for tensor in tensors
         )
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.dim() and query.numel() else 1.0
