@@ -22,14 +22,20 @@
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 
+static_assert(sizeof(FaAttention) == 144);  // as in chapter_library.py
+
 namespace {
 
 /// A variant and its tensors.
 struct Bound {
-  fa::AnyChapter chapter;
   std::vector<fa::DeviceBuffer> workspace;
   std::function<void(cudaStream_t)> launch;
 };
+
+const fa::AnyChapter& chapter() {
+  static const fa::AnyChapter described = fa::describe_chapter();
+  return described;
+}
 
 thread_local std::string last_error;
 
@@ -67,9 +73,8 @@ std::map<std::string, void*> tensors_of(const FaAttention& given) {
 
 /// @throws std::invalid_argument  if the chapter has no such variant, or if it refuses the shape
 template <fa::Problem P>
-const fa::Variant<P>& variant_for(const fa::AnyChapter& chapter, const std::string& name,
-                                  const fa::AttentionShape& shape) {
-  for (const auto& variant : fa::chapter_of<P>(chapter).variants) {
+const fa::Variant<P>& variant_for(const std::string& name, const fa::AttentionShape& shape) {
+  for (const auto& variant : fa::chapter_of<P>(chapter()).variants) {
     if (variant.name != name) continue;
     if (const auto reason = P::refuse(shape)) throw std::invalid_argument(*reason);
     if (const auto reason = fa::why_refused<P>(variant, shape)) throw std::invalid_argument(*reason);
@@ -93,9 +98,8 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 template <fa::Problem P>
 std::int64_t workspace_bytes(const std::string& name, const FaAttention& given) {
-  const fa::AnyChapter chapter = fa::describe_chapter();
   const fa::AttentionShape shape = shape_of(given);
-  const fa::Variant<P>& variant = variant_for<P>(chapter, name, shape);
+  const fa::Variant<P>& variant = variant_for<P>(name, shape);
   std::size_t bytes = 0;
   for (const auto& spec : missing_workspace(variant, shape, tensors_of(given)))
     bytes += aligned(spec.bytes());
@@ -104,9 +108,9 @@ std::int64_t workspace_bytes(const std::string& name, const FaAttention& given) 
 
 template <fa::Problem P>
 std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given) {
-  auto bound = std::make_unique<Bound>(Bound{.chapter = fa::describe_chapter()});
+  auto bound = std::make_unique<Bound>();
   const fa::AttentionShape shape = shape_of(given);
-  const fa::Variant<P>& variant = variant_for<P>(bound->chapter, name, shape);
+  const fa::Variant<P>& variant = variant_for<P>(name, shape);
   std::map<std::string, void*> buffers = tensors_of(given);
   const bool forward_is_done = given.d_o && buffers.contains("o") && buffers.contains("lse");
   auto* free = static_cast<std::byte*>(given.workspace);
@@ -131,9 +135,8 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
 /// Calls f with the problem of the chapter as a type in std::type_identity.
 template <class F>
 auto with_problem(F f) {
-  return fa::is_about<fa::AttentionBackward>(fa::describe_chapter())
-             ? f(std::type_identity<fa::AttentionBackward>())
-             : f(std::type_identity<fa::AttentionForward>());
+  return fa::is_about<fa::AttentionBackward>(chapter()) ? f(std::type_identity<fa::AttentionBackward>())
+                                                        : f(std::type_identity<fa::AttentionForward>());
 }
 
 }  // namespace
@@ -157,7 +160,7 @@ const char* fa_variants() {
   return guarded(
       [&]() -> const char* {
         names.clear();
-        for (const std::string& name : fa::variant_names(fa::describe_chapter())) names += name + "\n";
+        for (const std::string& name : fa::variant_names(chapter())) names += name + "\n";
         return names.c_str();
       },
       nullptr);

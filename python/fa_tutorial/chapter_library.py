@@ -52,7 +52,7 @@ def describe(
 
 
 class Refusal(RuntimeError):
-    """A variant does not run a problem, or fails; the text is the library's."""
+    """A variant does not run a problem; the text is the library's."""
 
 
 class BoundVariant:
@@ -67,7 +67,7 @@ class BoundVariant:
     def launch(self, stream: int) -> None:
         """Enqueues the kernels. @param stream  a cudaStream_t"""
         if not self._library.fa_launch(self._bound, stream):
-            raise Refusal(self._library.fa_error().decode())
+            raise RuntimeError(self._library.fa_error().decode())
 
     def __del__(self):
         if getattr(self, "_bound", None):
@@ -167,4 +167,8 @@ def run(
         size = library.workspace_bytes(variant, given)
         workspace = torch.empty(size, dtype=torch.uint8, device=device)
         given.workspace = workspace.data_ptr() or None
-        library.bind(variant, given).launch(torch.cuda.current_stream().cuda_stream)
+        bound = library.bind(variant, given)
+        try:
+            bound.launch(torch.cuda.current_stream().cuda_stream)
+        except RuntimeError as error:
+            raise RuntimeError(f"{chapter}/{variant}: {error}") from None
