@@ -55,6 +55,7 @@ def folder_of(number: str) -> str:
     raise ValueError(f"there is no chapter {number}: the chapters are {known}")
 
 
+@functools.cache
 def split(name: str) -> tuple[str, str]:
     """ "07/final" -> "07_multi_stage", "final"."""
     number, slash, variant = name.partition("/")
