@@ -102,7 +102,8 @@ def attention_backward(
     do = do.contiguous()
     if do.data_ptr() % checks.ALIGNMENT != 0:
         do = do.clone()
-    checks.require_memory({"query": q, "key": k, "value": v, "o": o, "lse": lse})
+    named = {"query": q, "key": k, "value": v, "the gradient": do, "o": o, "lse": lse}
+    checks.require_memory(named)
     gradients = tuple(torch.empty_like(x) for x in (q, k, v))
     tensors = {"q": q, "k": k, "v": v, "do": do}
     if q.device.type == "cuda":
