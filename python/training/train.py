@@ -260,8 +260,9 @@ def parse(words: list[str] | None) -> tuple[argparse.Namespace, Plan]:
 
 def train(options: argparse.Namespace, plan: Plan) -> None:
     """Trains all models of a plan and writes results.json and losses.png."""
-    if options.device == "cpu":  # sums in a fixed order, so that a run can be repeated
-        torch.use_deterministic_algorithms(True)
+    if options.device == "cpu":
+        torch.use_deterministic_algorithms(True)  # so that a run can be repeated
+        torch.set_num_threads(1)  # the matrices are too small to gain from more
     folder = options.out
     folder.mkdir(parents=True, exist_ok=True)
     text = text_of_standard_library(plan.megabytes)

@@ -63,4 +63,8 @@ def programs() -> list[str]:
 
 def environment(build: Path) -> dict[str, str]:
     """The variables with which the package finds its kernels."""
-    return {"FA_TUTORIAL_BUILD": str(build), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        "FA_TUTORIAL_BUILD": str(build),
+        "OMP_NUM_THREADS": "1",  # the tensors on the CPU are small
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
