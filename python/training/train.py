@@ -134,7 +134,7 @@ class Run:
         return {name: plan[name] for name in kept} | {"device": self.device}
 
     def _load(self) -> None:
-        again = "give --again to start over, or another --out"
+        again = "give --again to start over"
         try:
             saved = torch.load(self.file, map_location=self.device, weights_only=True)
             what = saved["what"]

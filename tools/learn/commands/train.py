@@ -55,7 +55,7 @@ class Reader:
         run, step, of = event["run"], event["step"], event["of"]
         if "loss" not in event:
             begun = f"goes on after step {step}" if step else "begins"
-            phase.show(f"   {run} {begun}")
+            phase.show(f"   {run} {'is trained already' if step == of else begun}")
         else:
             done, total = event["number"] * of + step, event["runs"] * of
             phase.progress(done, total, f"{run}, loss {event['loss']:.3f}")
