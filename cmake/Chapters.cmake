@@ -47,7 +47,7 @@ endfunction()
 #   chNN_name          the executable
 #   chNN_name_kernels  the part it shares with its test: chapter.cu with the kernels that it includes, and SOURCES
 #   chNN_name_debug    on the simulator, not in `all`: the executable with local variables for a debugger
-#   libchNN_name.so    on a GPU, not in `all`: the kernels, for programs with their own tensors (tools/bench)
+#   libchNN_name.so    on a GPU, not in `all`: the kernels, for programs with their own tensors (python, tools/bench)
 # and, if a learner has started the chapter (./learn start NN),
 #   chNN_name_exercise   the same with the files of exercises/NN_name; not in `all`, because errors in it would stop others
 #   chNN_name_exercise_debug

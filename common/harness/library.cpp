@@ -1,11 +1,8 @@
-/// @file
-/// A chapter as a shared library, so that another program can launch its kernels on its own memory: from Python, to
-/// time them and PyTorch's kernels in one process on the same tensors. tools/bench/chapter_library.py is the caller.
-///
-/// Nothing throws. A function that fails returns null or false, and fa_error() returns the reason.
+#include "harness/library.hpp"
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -13,23 +10,32 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
+#include "attention/tensor.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "harness/device_buffer.hpp"
+#include "harness/program.hpp"
 #include "harness/runner.hpp"
+
+static_assert(sizeof(FaAttention) == 144);  // as in chapter_library.py
 
 namespace {
 
 /// A variant and its tensors.
 struct Bound {
-  fa::AnyChapter chapter;
   std::vector<fa::DeviceBuffer> workspace;
   std::function<void(cudaStream_t)> launch;
 };
+
+const fa::AnyChapter& chapter() {
+  static const fa::AnyChapter described = fa::describe_chapter();
+  return described;
+}
 
 thread_local std::string last_error;
 
@@ -44,27 +50,81 @@ auto guarded(Attempt attempt, decltype(attempt()) failed) noexcept {
   }
 }
 
+fa::AttentionShape shape_of(const FaAttention& given) {
+  return {.batch = given.batch,
+          .heads = given.heads,
+          .kv_heads = given.kv_heads,
+          .seq_q = given.seq_q,
+          .seq_k = given.seq_k,
+          .head_dim = given.head_dim,
+          .causal = given.causal != 0,
+          .scale = given.scale,
+          .dtype = fa::DType(given.dtype)};
+}
+
+/// The tensors that the caller has, by name.
+std::map<std::string, void*> tensors_of(const FaAttention& given) {
+  std::map<std::string, void*> tensors = {{"q", given.q},   {"k", given.k},     {"v", given.v},
+                                          {"o", given.o},   {"lse", given.lse}, {"do", given.d_o},
+                                          {"dq", given.dq}, {"dk", given.dk},   {"dv", given.dv}};
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.second == nullptr; });
+  return tensors;
+}
+
+/// @throws std::invalid_argument  if the chapter has no such variant, or if it refuses the shape
 template <fa::Problem P>
-const fa::Variant<P>& variant_of(const fa::AnyChapter& chapter, const std::string& name) {
-  for (const auto& variant : fa::chapter_of<P>(chapter).variants) {
-    if (variant.name == name) return variant;
+const fa::Variant<P>& variant_for(const std::string& name, const fa::AttentionShape& shape) {
+  for (const auto& variant : fa::chapter_of<P>(chapter()).variants) {
+    if (variant.name != name) continue;
+    if (const auto reason = P::refuse(shape)) throw std::invalid_argument(*reason);
+    if (const auto reason = fa::why_refused<P>(variant, shape)) throw std::invalid_argument(*reason);
+    return variant;
   }
   throw std::invalid_argument("no variant " + name);
 }
 
-/// @param buffers  inputs and outputs, by name
+/// The tensors of a variant's workspace that the caller does not have: O and LSE may be its own.
 template <fa::Problem P>
-std::unique_ptr<Bound> bind_to(const std::string& name, const fa::AttentionShape& shape,
-                               std::map<std::string, void*> buffers) {
-  auto bound = std::make_unique<Bound>(Bound{.chapter = fa::describe_chapter()});
-  const fa::Variant<P>& variant = variant_of<P>(bound->chapter, name);
-  if (const auto reason = fa::why_refused<P>(variant, shape)) throw std::invalid_argument(*reason);
-  for (const fa::TensorSpec& spec : fa::workspace_of(variant, shape)) {
-    bound->workspace.emplace_back(spec.name, spec.bytes());
-    buffers[spec.name] = bound->workspace.back().get();
+std::vector<fa::TensorSpec> missing_workspace(const fa::Variant<P>& variant, const fa::AttentionShape& shape,
+                                              const std::map<std::string, void*>& given) {
+  std::vector<fa::TensorSpec> specs = fa::workspace_of(variant, shape);
+  std::erase_if(specs, [&](const fa::TensorSpec& spec) { return given.contains(spec.name); });
+  return specs;
+}
+
+constexpr std::size_t kAlignment = 256;  // that of cudaMalloc
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+template <fa::Problem P>
+std::int64_t workspace_bytes(const std::string& name, const FaAttention& given) {
+  const fa::AttentionShape shape = shape_of(given);
+  const fa::Variant<P>& variant = variant_for<P>(name, shape);
+  std::size_t bytes = 0;
+  for (const auto& spec : missing_workspace(variant, shape, tensors_of(given)))
+    bytes += aligned(spec.bytes());
+  return std::int64_t(bytes);
+}
+
+template <fa::Problem P>
+std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given) {
+  auto bound = std::make_unique<Bound>();
+  const fa::AttentionShape shape = shape_of(given);
+  const fa::Variant<P>& variant = variant_for<P>(name, shape);
+  std::map<std::string, void*> buffers = tensors_of(given);
+  const bool forward_is_done = given.d_o && buffers.contains("o") && buffers.contains("lse");
+  auto* free = static_cast<std::byte*>(given.workspace);
+  for (const fa::TensorSpec& spec : missing_workspace(variant, shape, buffers)) {
+    if (free) {
+      buffers[spec.name] = free;
+      free += aligned(spec.bytes());
+    } else {
+      bound->workspace.emplace_back(spec.name, spec.bytes());
+      buffers[spec.name] = bound->workspace.back().get();
+    }
   }
   const typename P::Args args = P::bind(shape, buffers);
-  if (variant.before) {
+  if (variant.before && !forward_is_done) {
     variant.before(args, nullptr);
     FA_CUDA_CHECK(cudaDeviceSynchronize());
   }
@@ -72,51 +132,58 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const fa::AttentionShape
   return bound;
 }
 
+/// Calls f with the problem of the chapter as a type in std::type_identity.
+template <class F>
+auto with_problem(F f) {
+  return fa::is_about<fa::AttentionBackward>(chapter()) ? f(std::type_identity<fa::AttentionBackward>())
+                                                        : f(std::type_identity<fa::AttentionForward>());
+}
+
 }  // namespace
 
 extern "C" {
 
-/// The parameters, which ctypes fills in. Addresses are those of device memory.
-struct FaAttention {
-  std::int64_t batch, heads, kv_heads, seq_q, seq_k, head_dim;
-  std::int32_t dtype;  ///< the number of fa::DType: 0 fp32, 1 fp16, 2 bf16
-  std::int32_t causal;
-  double scale;
-  void *q, *k, *v;
-  void *o, *lse;             ///< of a forward pass, or null
-  void *d_o, *dq, *dk, *dv;  ///< of a backward pass, or null
-};
-
-/// The reason why this thread's last call failed.
 const char* fa_error() { return last_error.c_str(); }
 
-/// Prepares a variant for a problem: allocates its workspace and runs what must come before it. Null if the variant
-/// refuses.
-void* fa_bind(const char* variant, const FaAttention* given) {
+int fa_interface() { return kFaInterface; }
+
+int fa_cuda_version() {
+#ifdef CUDART_VERSION
+  return CUDART_VERSION;
+#else
+  return -1;
+#endif
+}
+
+const char* fa_variants() {
+  thread_local std::string names;
   return guarded(
-      [&]() -> void* {
-        const fa::AttentionShape shape{.batch = given->batch,
-                                       .heads = given->heads,
-                                       .kv_heads = given->kv_heads,
-                                       .seq_q = given->seq_q,
-                                       .seq_k = given->seq_k,
-                                       .head_dim = given->head_dim,
-                                       .causal = given->causal != 0,
-                                       .scale = given->scale,
-                                       .dtype = fa::DType(given->dtype)};
-        std::map<std::string, void*> buffers = {{"q", given->q}, {"k", given->k}, {"v", given->v}};
-        if (given->d_o == nullptr) {
-          buffers.merge(std::map<std::string, void*>{{"o", given->o}, {"lse", given->lse}});
-          return bind_to<fa::AttentionForward>(variant, shape, buffers).release();
-        }
-        buffers.merge(std::map<std::string, void*>{
-            {"do", given->d_o}, {"dq", given->dq}, {"dk", given->dk}, {"dv", given->dv}});
-        return bind_to<fa::AttentionBackward>(variant, shape, buffers).release();
+      [&]() -> const char* {
+        names.clear();
+        for (const std::string& name : fa::variant_names(chapter())) names += name + "\n";
+        return names.c_str();
       },
       nullptr);
 }
 
-/// Enqueues the kernels of a variant that fa_bind() returned.
+std::int64_t fa_workspace_bytes(const char* variant, const FaAttention* given) {
+  return guarded(
+      [&] {
+        return with_problem(
+            [&]<class P>(std::type_identity<P>) { return workspace_bytes<P>(variant, *given); });
+      },
+      std::int64_t(-1));
+}
+
+void* fa_bind(const char* variant, const FaAttention* given) {
+  return guarded(
+      [&]() -> void* {
+        return with_problem(
+            [&]<class P>(std::type_identity<P>) -> void* { return bind_to<P>(variant, *given).release(); });
+      },
+      nullptr);
+}
+
 bool fa_launch(void* bound, cudaStream_t stream) {
   return guarded(
       [&] {
@@ -126,7 +193,6 @@ bool fa_launch(void* bound, cudaStream_t stream) {
       false);
 }
 
-/// Frees what fa_bind() returned. Its launches must have finished.
 void fa_release(void* bound) { delete static_cast<Bound*>(bound); }
 
 }  // extern "C"

@@ -203,6 +203,20 @@ class Code(InATree):
         self.refuse('code: kernel.cuh kernel from "y[0]" to "for"', 'line with "for"')
         self.refuse("code: kernel.cuh", "must be FILE NAME")
 
+    def test_code_in_python(self):
+        source = "@jit\ndef one():\n    a = {}\n    b = 2\n    return b\n\nclass Two:\n    pass\n"
+        (self.lesson.parent / "twin.py").write_text(source)
+        self.assertEqual(
+            self.fill("code: twin.py one"),
+            "```python\ndef one():\n    a = {}\n    b = 2\n    return b\n```",
+        )
+        self.assertEqual(
+            self.fill('code: twin.py one from "b =" to "return"'),
+            "```python\nb = 2\nreturn b\n```",
+        )
+        self.assertIn("pass", self.fill("code: twin.py Two"))
+        self.refuse("code: twin.py three", "twin.py", "no definitions of three")
+
     def test_a_change_is_found_and_named(self):
         self.fill("code: kernel.cuh twice")
         self.write("chapters/01_x/kernel.cuh", KERNEL.replace("kN = 2", "kN = 3"))

@@ -23,6 +23,8 @@ from tools.learn.console import LearnError
 
 from . import fakes
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 class CommandTest(unittest.TestCase):
     def setUp(self):
@@ -151,7 +153,10 @@ class FakeGpu:
         attention = types.ModuleType("torch.nn.attention")
         attention.SDPBackend = mock.MagicMock()
         attention.sdpa_kernel = None
+        package = types.ModuleType("fa_tutorial")  # without its operators
+        package.__path__ = [str(ROOT / "python" / "fa_tutorial")]
         self.modules = {
+            "fa_tutorial": package,
             "torch": self.torch,
             "torch.nn": types.ModuleType("torch.nn"),
             "torch.nn.attention": attention,

@@ -1,4 +1,4 @@
-"""A chapter's kernels on tensors of PyTorch.
+"""A chapter's kernels on tensors of PyTorch, as the benchmarks launch them: again and again on the same tensors.
 
     final = ChapterLibrary("07_multi_stage").bind("final", q, k, v, causal=True)
     final.launch(torch.cuda.current_stream())
@@ -13,29 +13,14 @@ Needs build/cuda/lib: cmake --build --preset cuda --target chapter_libraries
 
 from __future__ import annotations
 
-import ctypes
+import sys
 from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
-TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
-DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-
-class _Attention(ctypes.Structure):
-    """The struct FaAttention of library.cpp."""
-
-    _fields_ = [
-        *(
-            (name, ctypes.c_int64)
-            for name in ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim")
-        ),
-        ("dtype", ctypes.c_int32),
-        ("causal", ctypes.c_int32),
-        ("scale", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in TENSORS),
-    ]
+from fa_tutorial import chapter_library
 
 
 class BoundVariant:
@@ -54,51 +39,19 @@ class BoundVariant:
             self.dq, self.dk, self.dv = (nan(x.shape, x.dtype) for x in (q, k, v))
             tensors |= {"do": do, "dq": self.dq, "dk": self.dk, "dv": self.dv}
         self._tensors = tensors  # keeps them allocated as long as this object lives
-        self._library = library
-        batch, heads, seq_q, head_dim = q.shape
-        given = _Attention(
-            batch=batch,
-            heads=heads,
-            kv_heads=k.shape[1],
-            seq_q=seq_q,
-            seq_k=k.shape[2],
-            head_dim=head_dim,
-            dtype=DTYPES[q.dtype],
-            causal=causal,
-            scale=head_dim**-0.5,
-            **{name: tensor.data_ptr() for name, tensor in tensors.items()},
-        )
-        self._bound = library.fa_bind(variant.encode(), ctypes.byref(given))
-        if not self._bound:
-            raise RuntimeError(library.fa_error().decode())
+        given = chapter_library.describe(tensors, causal, q.shape[-1] ** -0.5)
+        self._bound = library.bind(variant, given)
 
     def launch(self, stream) -> None:
         """Enqueues the kernels."""
-        if not self._library.fa_launch(self._bound, stream.cuda_stream):
-            raise RuntimeError(self._library.fa_error().decode())
-
-    def __del__(self):
-        if getattr(self, "_bound", None):
-            self._library.fa_release(self._bound)
+        self._bound.launch(stream.cuda_stream)
 
 
 class ChapterLibrary:
     """libchNN_name.so."""
 
     def __init__(self, chapter: str):
-        path = ROOT / "build" / "cuda" / "lib" / f"libch{chapter}.so"
-        if not path.exists():
-            raise FileNotFoundError(
-                f"there is no {path}: cmake --build --preset cuda --target chapter_libraries"
-            )
-        self._library = ctypes.CDLL(str(path))
-        self._library.fa_error.restype = ctypes.c_char_p
-        self._library.fa_bind.restype = ctypes.c_void_p
-        self._library.fa_bind.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Attention)]
-        self._library.fa_launch.restype = ctypes.c_bool
-        self._library.fa_launch.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-        self._library.fa_release.restype = None
-        self._library.fa_release.argtypes = [ctypes.c_void_p]
+        self._library = chapter_library.load(chapter)
 
     def bind(
         self, variant: str, q, k, v, causal: bool = False, do=None

@@ -14,7 +14,7 @@ KIND and ARGUMENTS are one of
     code: FILE NAME [with comment] [from "TEXT"] [to "TEXT"]
         a function, struct or array of FILE (in the lesson's folder, or else a path from the root), with the task
         of an exercise instead of its solution; or only the lines from the first that contains one TEXT to the
-        next that contains the other
+        next that contains the other. FILE may also be Python
     exercises: FILE
         the exercises in FILE, with the hints from the exercises.toml next to it inside a fold
     solution: FILE N [from "TEXT"] [to "TEXT"]
@@ -80,6 +80,7 @@ Exit status: 1 a block is out of date, a link leads nowhere or a solution is giv
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 import shlex
@@ -212,6 +213,16 @@ def items_of(source: str) -> list[Item]:
     return found
 
 
+def python_items_of(source: str) -> list[Item]:
+    """The functions and classes of a Python file, without their decorators."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [
+        Item(node.name, node.lineno - 1, node.lineno - 1, node.end_lineno)
+        for node in ast.parse(source).body
+        if isinstance(node, kinds)
+    ]
+
+
 def _line_with(lines: list[str], text: str, first: int, where: str) -> int:
     for number in range(first, len(lines)):
         if text in lines[number]:
@@ -239,13 +250,18 @@ def _open_braces(lines: list[str]) -> int:
 
 
 def quote(
-    source: str, name: str, comment: bool, start: str | None, stop: str | None
+    source: str,
+    items: list[Item],
+    name: str,
+    comment: bool,
+    start: str | None,
+    stop: str | None,
 ) -> str:
     """The lines of one definition, with the tasks of exercises instead of their solutions.
 
     @param start, stop  texts in the first and in the last line to quote; see _lines_between()
     """
-    found = [item for item in items_of(source) if item.name == name]
+    found = [item for item in items if item.name == name]
     if len(found) != 1:
         count = len(found) or "no"
         raise BlockError(f"there are {count} definitions of {name}: must be one")
@@ -272,8 +288,11 @@ def make_code(tree: Tree, folder: Path, arguments: str) -> Made:
         raise BlockError('must be FILE NAME [with comment] [from "TEXT"] [to "TEXT"]')
     file, name, comment, start, stop = match.groups()
     source = find_source(tree, folder, file).read_text(encoding="utf-8")
+    python = file.endswith(".py")
+    items = python_items_of(source) if python else items_of(source)
     try:
-        return Made(fenced(quote(source, name, bool(comment), start, stop), "cpp"))
+        text = quote(source, items, name, bool(comment), start, stop)
+        return Made(fenced(text, "python" if python else "cpp"))
     except BlockError as error:
         raise BlockError(f"{file}: {error}") from None
 

@@ -26,6 +26,7 @@ from .commands import (
     solution,
     start,
     test,
+    train,
     try_,
 )
 from .console import Console, LearnError
@@ -45,6 +46,7 @@ COMMANDS = {
     "debug": debug,
     "profile": profile,
     "bench": bench,
+    "train": train,
     "notebooks": notebooks,
     "doctor": doctor,
 }

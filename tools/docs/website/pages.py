@@ -24,6 +24,8 @@ PAGES_AFTER = {
     "docs/pages/debugging.md": "debugging",
     "docs/pages/numerics.md": "numerics",
     "docs/pages/results.md": "results",
+    "docs/pages/triton.md": "triton",
+    "python/README.md": "pytorch",
     "common/gpusim/README.md": "simulator",
     "data/README.md": "data",
     "notebooks/README.md": "notebooks",

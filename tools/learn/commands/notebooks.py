@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-from .. import machine, packages, phases, project, setup
+from .. import environments, machine, packages, phases, project, setup
 from ..console import Console, LearnError
 
 HELP = "run the notebooks and write each with its results to build/notebooks"
@@ -20,7 +19,6 @@ ENVIRONMENT = project.ROOT / "build" / "notebooks-venv"
 SYSTEM_PYTHON = "/usr/bin/python3"
 # The matrices are too small to gain from several threads.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-FIND = "import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, sys.argv[1:])))"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -92,50 +90,13 @@ def preset_of_simulator(asked: str | None) -> str:
 
 def has_packages(python: str | Path) -> bool:
     modules = [package.module for package in packages.NOTEBOOK_PACKAGES]
-    try:
-        done = subprocess.run(
-            [python, "-c", FIND, *modules],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    return environments.has_modules(python, modules)
 
 
 def find_python() -> str | None:
     """A Python that has what notebooks need: that of their own environment, this one, or the system's."""
-    own = str(ENVIRONMENT / "bin" / "python")
+    own = str(environments.python_of(ENVIRONMENT))
     return next(filter(has_packages, (own, sys.executable, SYSTEM_PYTHON)), None)
-
-
-def as_typed(command: list[str]) -> list[str]:
-    """A command as one would type it at the root of the tree."""
-    root = str(project.ROOT)
-    return [project.shown(Path(w)) if w.startswith(root) else w for w in command]
-
-
-def make_environment(console: Console) -> None:
-    """Makes a virtual environment in build/ and installs requirements.txt into it."""
-    pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    steps = {
-        "environment": [sys.executable, "-m", "venv", str(ENVIRONMENT)],
-        "packages": [*pip, "-r", str(REQUIREMENTS)],
-    }
-    for title, command in steps.items():
-        status, phase = phases.execute(
-            console, title, command, phases.Phase.activity, shown=as_typed(command)
-        )
-        if status != 0:
-            for line in phase.output[-15:]:
-                console.say(line)
-            name = project.shown(REQUIREMENTS)
-            raise LearnError(
-                f"no Python here has the packages of {name}, and they could not be installed: see above",
-                3,
-            )
 
 
 def require_python(console: Console, may_install: bool) -> str:
@@ -149,7 +110,9 @@ def require_python(console: Console, may_install: bool) -> str:
     if packages.can_install():
         packages.ensure(console, packages.NOTEBOOK_PACKAGES)
     else:
-        make_environment(console)
+        name = project.shown(REQUIREMENTS)
+        problem = f"no Python here has the packages of {name}, and they could not be installed: see above"
+        environments.make(console, ENVIRONMENT, ["-r", str(REQUIREMENTS)], problem)
     python = find_python()
     if not python:
         raise LearnError("the packages are installed, but no Python finds them", 3)
@@ -216,7 +179,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         "notebooks",
         command,
         reader,
-        shown=as_typed(command),
+        shown=environments.as_typed(command),
         env={"FA_PRESET": args.preset, **ONE_THREAD},
     )
     if reader.failed:

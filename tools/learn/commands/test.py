@@ -1,10 +1,10 @@
-"""./learn test: builds everything and runs ctest."""
+"""./learn test: builds everything and runs ctest, or with --pytorch the tests of the operators for PyTorch."""
 
 from __future__ import annotations
 
 import argparse
 
-from .. import phases, project, setup
+from .. import environments, phases, project, pytorch, setup
 from ..console import Console, LearnError
 
 HELP = "build everything and run the tests (of all chapters, or of those named)"
@@ -14,10 +14,62 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     setup.add_chapters(parser)
     setup.add_preset(parser)
     setup.add_no_install(parser)
+    parser.add_argument(
+        "--pytorch",
+        action="store_true",
+        help="test the operators for PyTorch instead, on the simulator; installs PyTorch in build/ if no Python has it",
+    )
+
+
+class UnittestReader:
+    """Reads the lines of python -m unittest --verbose."""
+
+    def __init__(self):
+        self.failed: list[str] = []
+        self.passed = 0
+
+    def __call__(self, phase: phases.Phase, line: str) -> None:
+        if line.startswith(("FAIL: ", "ERROR: ")):
+            self.failed.append(line.split(": ", 1)[1])
+        elif line.endswith(" ... ok"):
+            self.passed += 1
+        phase.activity(line)
+
+
+def test_pytorch(console: Console, args: argparse.Namespace) -> int:
+    """Builds what the operators run on the CPU, and runs the tests of python/."""
+    if args.chapters:
+        raise LearnError("--pytorch tests all chapters together: name none", 2)
+    preset = args.preset or "sim"
+    if preset != "sim":
+        raise LearnError(f"--preset {preset}: --pytorch needs the preset sim", 2)
+    args.preset = preset
+    setup.prepare(console, args)
+    python = pytorch.require_python(console, not args.no_install)
+    setup.build(console, preset, pytorch.programs())
+    command = [python, "-m", "unittest", "discover", "--verbose", "-t", ".", "tests"]
+    reader = UnittestReader()
+    status, phase = phases.execute(
+        console,
+        "test",
+        command,
+        reader,
+        shown=environments.as_typed(command),
+        cwd=pytorch.FOLDER,
+        env=pytorch.environment(project.build_folder(preset).parent),
+    )
+    if status != 0:
+        console.say("\n".join(phase.output[-40:]))
+        what = f"{len(reader.failed)} of {len(reader.failed) + reader.passed} tests"
+        raise LearnError(f"{what} of the operators for PyTorch failed: see above", 1)
+    console.say(f"{reader.passed} tests passed", "green")
+    return 0
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
     """Sets up, builds everything, and runs all tests or those of the named chapters."""
+    if args.pytorch:
+        return test_pytorch(console, args)
     chapters = project.select(args.chapters)
     preset = setup.prepare(console, args, chapters=chapters)
     setup.build(console, preset, [])
@@ -46,6 +98,11 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if unchanged := project.unchanged_tests(preset):
         console.say(
             f"{unchanged} of them had passed on the same files and did not run: FA_TEST_AGAIN=1 ./learn test runs them",
+            "dim",
+        )
+    if not args.chapters:
+        console.say(
+            "The operators for PyTorch have tests of their own: ./learn test --pytorch",
             "dim",
         )
     return 0

@@ -1,0 +1,56 @@
+/// @file
+/// A chapter as a shared library, so that another program can launch its kernels on its own memory: from Python, as
+/// operators of PyTorch, or to time them and PyTorch's kernels in one process on the same tensors. The caller is
+/// python/fa_tutorial/chapter_library.py.
+///
+/// Nothing throws. A function that fails returns null, false or -1, and fa_error() returns the reason.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+extern "C" {
+
+/// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
+constexpr int kFaInterface = 2;
+
+/// The parameters, which ctypes fills in. Addresses are those of device memory.
+struct FaAttention {
+  std::int64_t batch, heads, kv_heads, seq_q, seq_k, head_dim;
+  std::int32_t dtype;  ///< the number of fa::DType: 0 fp32, 1 fp16, 2 bf16
+  std::int32_t causal;
+  double scale;
+  void *q, *k, *v;
+  void *o, *lse;  ///< outputs of a forward pass; inputs of a backward pass, or null: it computes them itself
+  void *d_o, *dq, *dk, *dv;  ///< of a backward pass, or null
+  void* workspace;           ///< fa_workspace_bytes(), aligned to 256; null: the library allocates it
+};
+
+/// The reason why this thread's last call failed.
+const char* fa_error();
+
+/// kFaInterface of this library.
+int fa_interface();
+
+/// The version of CUDA that this library was compiled with: 13000 for 13.0. -1 on the simulator.
+int fa_cuda_version();
+
+/// The names of the variants, one per line. Null if this fails.
+const char* fa_variants();
+
+/// The bytes that a variant needs in addition to the tensors whose addresses are given. -1 if it refuses. Addresses are
+/// only compared with null.
+std::int64_t fa_workspace_bytes(const char* variant, const FaAttention* given);
+
+/// Prepares a variant for a problem: allocates its workspace and runs what must come before it, unless the caller has
+/// done so. Null if the variant refuses.
+void* fa_bind(const char* variant, const FaAttention* given);
+
+/// Enqueues the kernels of a variant that fa_bind() returned.
+bool fa_launch(void* bound, cudaStream_t stream);
+
+/// Frees what fa_bind() returned. Its launches must have finished, unless the workspace is the caller's.
+void fa_release(void* bound);
+
+}  // extern "C"

@@ -1,0 +1,174 @@
+"""A chapter's shared library: its kernels on tensors of PyTorch. The C side is common/harness/library.hpp."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+
+import torch
+
+from . import builds
+
+TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
+DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+INTERFACE = 2  # kFaInterface of library.hpp
+
+
+class FaAttention(ctypes.Structure):
+    """The struct of the same name in library.hpp."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_int64)
+            for name in ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim")
+        ),
+        ("dtype", ctypes.c_int32),
+        ("causal", ctypes.c_int32),
+        ("scale", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in TENSORS),
+        ("workspace", ctypes.c_void_p),
+    ]
+
+
+def describe(
+    tensors: dict[str, torch.Tensor], causal: bool, scale: float
+) -> FaAttention:
+    """The problem of these tensors: dense q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_k, head_dim], and
+    others of TENSORS."""
+    q, k = tensors["q"], tensors["k"]
+    return FaAttention(
+        batch=q.shape[0],
+        heads=q.shape[1],
+        kv_heads=k.shape[1],
+        seq_q=q.shape[2],
+        seq_k=k.shape[2],
+        head_dim=q.shape[3],
+        dtype=DTYPES[q.dtype],
+        causal=causal,
+        scale=scale,
+        **{name: tensor.data_ptr() for name, tensor in tensors.items()},
+    )
+
+
+class Refusal(RuntimeError):
+    """A variant does not run a problem; the text is the library's."""
+
+
+class BoundVariant:
+    """A variant with its tensors, which must outlive it."""
+
+    def __init__(self, library, variant: str, given: FaAttention):
+        self._library = library
+        self._bound = library.fa_bind(variant.encode(), ctypes.byref(given))
+        if not self._bound:
+            raise Refusal(library.fa_error().decode())
+
+    def launch(self, stream: int) -> None:
+        """Enqueues the kernels. @param stream  a cudaStream_t"""
+        if not self._library.fa_launch(self._bound, stream):
+            raise RuntimeError(self._library.fa_error().decode())
+
+    def __del__(self):
+        if getattr(self, "_bound", None):
+            self._library.fa_release(self._bound)
+
+
+class ChapterLibrary:
+    """libchNN_name.so. @throws FileNotFoundError, RuntimeError  if it is not built, or not for this package or PyTorch"""
+
+    def __init__(self, chapter: str):
+        path = builds.library(chapter)
+        how = builds.how_to_build(path, chapter)
+        if not path.exists():
+            raise FileNotFoundError(f"there is no {path}: {how}")
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise RuntimeError(f"{path} cannot be loaded ({error}): {how}") from error
+        self._declare(path, how)
+
+    def _declare(self, path: Path, how: str) -> None:
+        library = self._library
+        interface = getattr(library, "fa_interface", lambda: None)()
+        if interface != INTERFACE:
+            raise RuntimeError(f"{path} was built from other sources: {how}")
+        built = library.fa_cuda_version() // 1000
+        wanted = torch.version.cuda and int(torch.version.cuda.split(".")[0])
+        if wanted and built > 0 and built != wanted:
+            raise RuntimeError(
+                f"{path} was built with CUDA {built} and PyTorch with CUDA {torch.version.cuda}: with an nvcc {wanted}, {how}"
+            )
+        problem = ctypes.POINTER(FaAttention)
+        library.fa_error.restype = ctypes.c_char_p
+        library.fa_variants.restype = ctypes.c_char_p
+        library.fa_workspace_bytes.restype = ctypes.c_int64
+        library.fa_workspace_bytes.argtypes = [ctypes.c_char_p, problem]
+        library.fa_bind.restype = ctypes.c_void_p
+        library.fa_bind.argtypes = [ctypes.c_char_p, problem]
+        library.fa_launch.restype = ctypes.c_bool
+        library.fa_launch.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        library.fa_release.restype = None
+        library.fa_release.argtypes = [ctypes.c_void_p]
+
+    def variants(self) -> list[str]:
+        """The names of the variants, in the chapter's order."""
+        return self._library.fa_variants().decode().split()
+
+    def workspace_bytes(self, variant: str, given: FaAttention) -> int:
+        """The bytes that a variant needs in addition to the tensors that are given. @throws Refusal"""
+        bytes_ = self._library.fa_workspace_bytes(variant.encode(), ctypes.byref(given))
+        if bytes_ < 0:
+            raise Refusal(self._library.fa_error().decode())
+        return bytes_
+
+    def bind(self, variant: str, given: FaAttention) -> BoundVariant:
+        """A variant that can be launched. @throws Refusal"""
+        return BoundVariant(self._library, variant, given)
+
+
+@functools.cache
+def load(chapter: str) -> ChapterLibrary:
+    """The library of a chapter, loaded once."""
+    return ChapterLibrary(chapter)
+
+
+@functools.cache
+def refusal(
+    chapter: str,
+    variant: str,
+    dtype: torch.dtype,
+    head_dim: int,
+    device: torch.device,
+) -> str | None:
+    """Why a variant does not run an element type and a head dimension; None if it does."""
+    lengths = dict.fromkeys(("batch", "heads", "kv_heads", "seq_q", "seq_k"), 1)
+    given = FaAttention(**lengths, head_dim=head_dim, dtype=DTYPES[dtype], scale=1.0)
+    with torch.cuda.device(device):
+        try:
+            load(chapter).workspace_bytes(variant, given)
+        except Refusal as reason:
+            return str(reason)
+    return None
+
+
+def run(
+    chapter: str,
+    variant: str,
+    tensors: dict[str, torch.Tensor],
+    causal: bool,
+    scale: float,
+) -> None:
+    """Enqueues a variant on the current stream of the tensors' device. Its workspace comes from PyTorch's allocator."""
+    device = tensors["q"].device
+    library = load(chapter)
+    with torch.cuda.device(device):
+        given = describe(tensors, causal, scale)
+        size = library.workspace_bytes(variant, given)
+        workspace = torch.empty(size, dtype=torch.uint8, device=device)
+        given.workspace = workspace.data_ptr() or None
+        bound = library.bind(variant, given)
+        try:
+            bound.launch(torch.cuda.current_stream().cuda_stream)
+        except RuntimeError as error:
+            raise RuntimeError(f"{chapter}/{variant}: {error}") from None

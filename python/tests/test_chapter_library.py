@@ -1,0 +1,144 @@
+"""The way to the kernels on a GPU, with a stand-in for a chapter's library: python -m unittest tests.test_chapter_library."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import types
+import unittest
+from unittest import mock
+
+import torch
+from fa_tutorial import builds, chapter_library, operators
+
+STREAM = 1234
+WORKSPACE = 1000
+
+
+class Library:
+    """What ctypes.CDLL() returns, and what was asked of it."""
+
+    def __init__(self):
+        self.problems: list[tuple[str, chapter_library.FaAttention]] = []
+        self.launched: list[tuple[int, int]] = []
+        self.released: list[int] = []
+        self.bytes, self.error = WORKSPACE, b""
+        self.launches = True
+        for name in dir(type(self)):  # ctypes' functions have attributes
+            if name.startswith("do_"):
+                function = mock.Mock(side_effect=getattr(self, name))
+                setattr(self, f"fa_{name[3:]}", function)
+
+    def do_interface(self):
+        return chapter_library.INTERFACE
+
+    def do_cuda_version(self):
+        return -1
+
+    def do_error(self):
+        return self.error
+
+    def do_variants(self):
+        return b"one\ntwo\n"
+
+    def do_workspace_bytes(self, variant, problem):
+        return self.bytes
+
+    def do_bind(self, variant, problem):
+        given = chapter_library.FaAttention.from_buffer_copy(problem._obj)
+        self.problems.append((variant.decode(), given))
+        return len(self.problems)
+
+    def do_launch(self, bound, stream):
+        self.launched.append((bound, stream))
+        return self.launches
+
+    def do_release(self, bound):
+        self.released.append(bound)
+
+
+class ChapterLibraryTest(unittest.TestCase):
+    def setUp(self):
+        self.library = Library()
+        loaded = chapter_library.ChapterLibrary.__new__(chapter_library.ChapterLibrary)
+        loaded._library = self.library
+        loaded._declare("a file", "how to build it")
+        stream = types.SimpleNamespace(cuda_stream=STREAM)
+        for target, name, value in (
+            (chapter_library, "load", lambda chapter: loaded),
+            (torch.cuda, "device", lambda device: contextlib.nullcontext()),
+            (torch.cuda, "current_stream", lambda: stream),
+        ):
+            patch = mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        chapter_library.refusal.cache_clear()
+        self.q = torch.zeros(2, 6, 5, 64, dtype=torch.bfloat16)
+        self.k, self.v = (torch.zeros(2, 3, 7, 64, dtype=torch.bfloat16) for _ in "kv")
+        self.lse = torch.zeros(2, 6, 5)
+
+    def test_a_forward_pass(self):
+        inputs = {"q": self.q, "k": self.k, "v": self.v}
+        outputs = {"o": torch.empty_like(self.q), "lse": self.lse}
+        operators._launch("07/final", inputs, outputs, True, 0.25)
+        ((variant, given),) = self.library.problems
+        self.assertEqual(variant, "final")
+        names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim")
+        numbers = [getattr(given, name) for name in (*names, "dtype", "causal")]
+        self.assertEqual(numbers, [2, 6, 3, 5, 7, 64, 2, 1])
+        self.assertEqual(given.scale, 0.25)
+        for name, tensor in (inputs | outputs).items():
+            self.assertEqual(getattr(given, name), tensor.data_ptr())
+        for name in ("do", "dq", "dk", "dv"):
+            self.assertIsNone(getattr(given, name))
+        self.assertTrue(given.workspace)
+        self.assertEqual(self.library.launched, [(1, STREAM)])
+        self.assertEqual(self.library.released, [1])
+
+    def test_a_backward_pass_has_the_results_of_its_forward_pass(self):
+        o, do, dq = (torch.empty_like(self.q) for _ in range(3))
+        dk, dv = torch.empty_like(self.k), torch.empty_like(self.v)
+        given = {"q": self.q, "k": self.k, "v": self.v, "do": do, "o": o}
+        outputs = {"dq": dq, "dk": dk, "dv": dv}
+        given["lse"] = self.lse
+        self.library.bytes = 0
+        operators._launch("08/mma_pipelined", given, outputs, False, 1.0)
+        ((variant, problem),) = self.library.problems
+        self.assertEqual(variant, "mma_pipelined")
+        for name, tensor in (given | outputs).items():
+            self.assertEqual(getattr(problem, name), tensor.data_ptr())
+        self.assertIsNone(problem.workspace)  # none is needed
+
+    def test_refusals_are_one_sentence(self):
+        self.library.bytes = -1
+        self.library.error = b"--head-dim is 64: must be one of 32"
+        tensors = {"q": self.q, "k": self.k, "v": self.v}
+        with (
+            mock.patch.object(operators, "_simulate", operators._launch),
+            self.assertRaisesRegex(
+                ValueError, "^07/final cannot run this: head_dim is 64: must be"
+            ),
+        ):
+            operators._run("07/final", tensors, {}, False, 1.0)
+        asked = ("07_multi_stage", "final", torch.bfloat16, 64, torch.device("cpu"))
+        self.assertEqual(
+            chapter_library.refusal(*asked), "--head-dim is 64: must be one of 32"
+        )
+
+    def test_a_launch_that_fails(self):
+        self.library.launches, self.library.error = False, b"no kernel image"
+        tensors = {"q": self.q, "k": self.k, "v": self.v}
+        with self.assertRaisesRegex(
+            RuntimeError, "^07_multi_stage/final: no kernel image"
+        ):
+            operators._launch("07/final", tensors, {}, False, 1.0)
+        self.assertEqual(self.library.released, [1])
+
+    def test_the_struct_has_the_size_of_the_library(self):
+        source = builds.checkout() / "common" / "harness" / "library.cpp"
+        size = ctypes.sizeof(chapter_library.FaAttention)
+        self.assertIn(f"sizeof(FaAttention) == {size}", source.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

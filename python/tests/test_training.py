@@ -1,0 +1,161 @@
+"""The small GPT and its training: python -m unittest tests.test_training, in python/."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import fa_tutorial
+import torch
+from training import gpt, train
+
+FOLDER = Path(__file__).resolve().parents[1]
+SIZES = gpt.Sizes(layers=2, heads=2, head_dim=32, context=24)
+
+
+class ModelTest(unittest.TestCase):
+    def gradients(self, attention: str, dtype=torch.float32, autocast=False) -> list:
+        """Of every parameter, in float64."""
+        torch.manual_seed(0)
+        model = gpt.Gpt(SIZES, gpt.ATTENTION[attention]).to(dtype)
+        with torch.no_grad():  # so that attention is far from uniform
+            for block in model.blocks:
+                block.qkv.weight *= 10
+        text = torch.randint(gpt.BYTES, (2, SIZES.context + 1))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            loss = model.loss(text)
+        loss.backward()
+        return [parameter.grad.double() for parameter in model.parameters()]
+
+    def error(self, gradients: list) -> float:
+        """The largest error of a parameter's gradient, relative to the gradient's norm."""
+        exact = self.gradients("unfused", torch.float64)
+        pairs = zip(gradients, exact, strict=True)
+        return max(float((g - x).norm() / x.norm()) for g, x in pairs)
+
+    def test_gradients_of_the_whole_model(self):
+        self.assertLess(self.error(self.gradients("ours")), 1e-5)
+
+    def test_gradients_of_the_whole_model_in_bf16(self):
+        ours = self.error(self.gradients("ours", autocast=True))
+        peer = self.error(self.gradients("sdpa", autocast=True))
+        self.assertLess(ours, 1.5 * peer)
+
+    def test_gradients_with_another_kernel(self):
+        self.addCleanup(fa_tutorial.use)
+        fa_tutorial.use("03/one_pass", "08/fp32_two_kernels")
+        self.assertLess(self.error(self.gradients("ours")), 1e-5)
+
+    def test_compiled_without_a_graph_break(self):
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        model = gpt.Gpt(SIZES, gpt.ours)
+        text = torch.randint(gpt.BYTES, (2, SIZES.context + 1))
+        compiled = torch.compile(model.loss, fullgraph=True, backend="aot_eager")
+        found = torch.autograd.grad(compiled(text), list(model.parameters()))
+        expected = torch.autograd.grad(model.loss(text), list(model.parameters()))
+        for ours, eager in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, eager)
+
+    def test_small_model_has_10_million_parameters(self):
+        model = gpt.Gpt(train.SMALL.sizes, gpt.ours)
+        count = sum(parameter.numel() for parameter in model.parameters())
+        self.assertAlmostEqual(count / 1e6, 11, delta=1)
+
+
+class TrainingTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+
+    def command(self, out: str, *words: str) -> list[str]:
+        small = [sys.executable, "-m", "training.train", "--steps", "7"]
+        return [*small, "--runs", "ours", "--out", str(self.folder / out), *words]
+
+    def run_to_the_end(self, out: str, *words: str) -> subprocess.CompletedProcess:
+        command = self.command(out, *words)
+        return subprocess.run(
+            command, cwd=FOLDER, check=False, capture_output=True, text=True
+        )
+
+    def weights(self, out: str) -> dict:
+        file = self.folder / out / "ours" / "checkpoint.pt"
+        return torch.load(file, weights_only=True)["model"]
+
+    def test_a_killed_run_ends_with_the_same_weights(self):
+        self.assertEqual(self.run_to_the_end("whole").returncode, 0)
+        with subprocess.Popen(
+            self.command("killed"), cwd=FOLDER, stdout=subprocess.PIPE, text=True
+        ) as process:
+            for line in process.stdout:
+                if json.loads(line).get("step") == 6:
+                    process.send_signal(signal.SIGKILL)
+                    break
+        done = self.run_to_the_end("killed")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first = json.loads(done.stdout.splitlines()[0])
+        self.assertEqual(first["step"], 5)  # where the last checkpoint was
+        whole, resumed = self.weights("whole"), self.weights("killed")
+        self.assertTrue(all(torch.equal(whole[name], resumed[name]) for name in whole))
+
+        for words, bad in (
+            ("other sizes or steps", lambda file: None),
+            ("is not a checkpoint", lambda file: file.write_bytes(b"PK")),
+        ):
+            bad(self.folder / "whole" / "ours" / "checkpoint.pt")
+            done = self.run_to_the_end("whole", "--steps", "8")
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, f"^train: .*{words}.*--again[^\n]*\n$")
+
+    def test_bad_options(self):
+        for words, *options in (
+            ("must be 1 or more", "--steps", "0"),
+            ("must be one or more of unfused, ours, sdpa", "--runs", "ours,fast"),
+            ("finds no GPU", "--device", "cuda"),
+            ("Not a directory", "--out", f"{__file__}/out"),
+        ):
+            if "GPU" in words and torch.cuda.is_available():
+                continue
+            with contextlib.redirect_stderr(io.StringIO()) as stderr:
+                self.assertEqual(train.main(list(options)), 2)
+            self.assertRegex(stderr.getvalue(), f"^train: .*{words}[^\n]*\n$")
+
+    def test_curves_agree(self):
+        plan = dataclasses.replace(train.TINY, steps=4, sample=3)
+        options, _ = train.parse(["--out", str(self.folder)])
+        with contextlib.redirect_stdout(io.StringIO()) as stdout:
+            train.train(options, plan)
+        last = json.loads(stdout.getvalue().splitlines()[-1])
+        curves = {result["run"]: result["losses"] for result in last["results"]}
+        self.assertEqual(list(curves), ["unfused", "ours", "sdpa"])
+        for ours, theirs in zip(curves["ours"], curves["sdpa"], strict=True):
+            self.assertAlmostEqual(ours, theirs, delta=1e-3)
+        self.assertLess(curves["ours"][-1], curves["ours"][0])
+        picture = (self.folder / "losses.png").exists()
+        self.assertEqual(picture, "losses.png" in last["drawn"])
+
+    def test_without_matplotlib(self):
+        with mock.patch.dict(sys.modules, {"matplotlib": None}):
+            line = train.draw([], self.folder / "losses.png")
+        self.assertEqual(line, "no picture of the losses: matplotlib is not installed")
+
+    def test_text_of_a_step_depends_on_its_number_alone(self):
+        text = train.text_of_standard_library(1)
+        one, again, other = (train.batch_of(text, train.TINY, n) for n in (3, 3, 4))
+        self.assertTrue(torch.equal(one, again))
+        self.assertFalse(torch.equal(one, other))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,149 @@
+// Chapter 08 through the functions that other programs call: on their own O, LSE and workspace, or without.
+
+#include "harness/library.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "harness/device_buffer.hpp"
+#include "harness/runner.hpp"
+
+namespace fa {
+namespace {
+
+using Shape = AttentionBackward::Shape;
+
+const Shape kShape{.heads = 2, .kv_heads = 1, .seq_q = 37, .seq_k = 50, .head_dim = 32, .causal = true};
+
+/// Tensors in device memory.
+class Memory {
+ public:
+  void add(const std::string& name, const Tensor& tensor) {
+    DeviceBuffer buffer(name, tensor.data.size() * sizeof(float));
+    buffer.upload(tensor.data.data());
+    buffers_.emplace(name, std::move(buffer));
+  }
+  void add(const TensorSpec& spec) { buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.bytes())); }
+  void* at(const std::string& name) const {
+    return buffers_.contains(name) ? buffers_.at(name).get() : nullptr;
+  }
+  std::vector<float> values(const std::string& name) const {
+    std::vector<float> values(buffers_.at(name).bytes() / sizeof(float));
+    buffers_.at(name).download(values.data());
+    return values;
+  }
+
+ private:
+  std::map<std::string, DeviceBuffer> buffers_;
+};
+
+class LibraryTest : public ::testing::Test {
+ protected:
+  LibraryTest() {
+    for (const auto& [name, tensor] : inputs) memory.add(name, tensor);
+    for (const TensorSpec& spec : AttentionBackward::outputs(kShape)) memory.add(spec);
+  }
+
+  FaAttention given() const {
+    return {.batch = kShape.batch,
+            .heads = kShape.heads,
+            .kv_heads = kShape.kv_heads,
+            .seq_q = kShape.seq_q,
+            .seq_k = kShape.seq_k,
+            .head_dim = kShape.head_dim,
+            .dtype = 0,
+            .causal = kShape.causal,
+            .scale = kShape.logit_scale(),
+            .q = memory.at("q"),
+            .k = memory.at("k"),
+            .v = memory.at("v"),
+            .o = memory.at("o"),
+            .lse = memory.at("lse"),
+            .d_o = memory.at("do"),
+            .dq = memory.at("dq"),
+            .dk = memory.at("dk"),
+            .dv = memory.at("dv"),
+            .workspace = memory.at("workspace")};
+  }
+
+  void launch(const FaAttention& attention) {
+    void* const bound = fa_bind("fp32_two_kernels", &attention);
+    ASSERT_NE(bound, nullptr) << fa_error();
+    EXPECT_TRUE(fa_launch(bound, nullptr)) << fa_error();
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    fa_release(bound);
+  }
+
+  void expect_gradients() {
+    const VariantResult right =
+        run<AttentionBackward>(describe_chapter(), "fp32_two_kernels", kShape, inputs);
+    ASSERT_EQ(right.complaint(), "");
+    for (const auto& [name, tensor] : right.outputs) EXPECT_EQ(memory.values(name), tensor.data) << name;
+  }
+
+  const TensorMap inputs = random_inputs<AttentionBackward>(kShape, Init::kNormal);
+  Memory memory;
+};
+
+TEST_F(LibraryTest, NamesTheVariantsOfTheChapter) {
+  std::istringstream lines(fa_variants());
+  std::vector<std::string> names;
+  for (std::string name; std::getline(lines, name);) names.push_back(name);
+  EXPECT_EQ(names, variant_names(describe_chapter()));
+  EXPECT_EQ(fa_interface(), kFaInterface);
+}
+
+TEST_F(LibraryTest, RunsTheForwardPassItself) {
+  launch(given());
+  expect_gradients();
+}
+
+TEST_F(LibraryTest, WorksInTheMemoryOfTheCaller) {
+  const Shape& s = kShape;
+  const std::int64_t o = s.heads * s.seq_q * s.head_dim * 4, rows = s.heads * s.seq_q * 4;
+  const auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  FaAttention attention = given();
+  const std::int64_t bytes = fa_workspace_bytes("fp32_two_kernels", &attention);
+  EXPECT_EQ(bytes, aligned(o) + 2 * aligned(rows));  // O, LSE and delta
+  memory.add(TensorSpec{.name = "workspace", .shape = {bytes / 4}});
+  launch(given());
+  expect_gradients();
+}
+
+TEST_F(LibraryTest, TakesTheResultsOfTheForwardPass) {
+  const Reference reference = AttentionForward::reference(
+      kShape, {{"q", inputs.at("q")}, {"k", inputs.at("k")}, {"v", inputs.at("v")}});
+  Tensor o{.shape = inputs.at("q").shape}, lse{.shape = {1, kShape.heads, kShape.seq_q}};
+  for (const double x : reference.at("o")) o.data.push_back(float(x));
+  for (const double x : reference.at("lse")) lse.data.push_back(float(x) + 1000);  // then P is 0
+  memory.add("o", o);
+  memory.add("lse", lse);
+  launch(given());
+  for (const char* name : {"dq", "dk", "dv"})
+    for (const float x : memory.values(name)) ASSERT_EQ(x, 0.0f) << name;
+}
+
+TEST_F(LibraryTest, SaysWhyItRefuses) {
+  const auto reason = [](const char* variant, const FaAttention& attention) -> std::string {
+    EXPECT_EQ(fa_workspace_bytes(variant, &attention), -1);
+    EXPECT_EQ(fa_bind(variant, &attention), nullptr);
+    return fa_error();
+  };
+  FaAttention attention = given();
+  EXPECT_EQ(reason("fp32", attention), "no variant fp32");
+  EXPECT_EQ(reason("mma_fused", attention), "--dtype is fp32: this variant takes fp16, bf16");
+  attention.head_dim = 48;
+  EXPECT_EQ(reason("fp32_fused", attention), "--head-dim is 48: must be one of 32, 64, 128");
+  attention.heads = 0;
+  EXPECT_EQ(reason("fp32_fused", attention), "--heads is 0: must be from 1 to 2147483647");
+}
+
+}  // namespace
+}  // namespace fa
