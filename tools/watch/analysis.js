@@ -25,7 +25,7 @@ function stateOf(recording, event) {
 const lineKey = (file, line) => file * 1048576 + line;
 const emptyLine = () => ({
   runs: 0, bytes: 0, sectors: 0, idealSectors: 0, wavefronts: 0, idealWavefronts: 0, waited: 0,
-  firstCostly: -1, firstCost: 0, first: -1,
+  worstShared: -1, sharedExcess: 0, worstGlobal: -1, globalExcess: 0, first: -1,
 });
 
 function analyse(recording, section) {
@@ -37,7 +37,6 @@ function analyse(recording, section) {
   const lines = new Map();
   const waits = [];
   const spans = [];
-  const events = [];
   const total = {
     events: section.end - section.begin, wavefronts: 0, idealWavefronts: 0, sectors: 0, idealSectors: 0, bytes: 0,
     sharedAccesses: 0, globalAccesses: 0, products: 0, copies: 0, waited: 0,
@@ -112,10 +111,9 @@ function analyse(recording, section) {
             entry.idealSectors += cost.ideal;
             entry.bytes += shape.bytes ?? 0;
           }
-          if (cost.taken - cost.ideal > entry.firstCost) {
-            entry.firstCost = cost.taken - cost.ideal;
-            entry.firstCostly = event;
-          }
+          const more = cost.taken - cost.ideal;
+          if (shared && more > entry.sharedExcess) [entry.sharedExcess, entry.worstShared] = [more, event];
+          if (!shared && more > entry.globalExcess) [entry.globalExcess, entry.worstGlobal] = [more, event];
         });
         if (state === STATE.copy && sinceCommit[of] < 0) sinceCommit[of] = now;
         break;
@@ -133,6 +131,7 @@ function analyse(recording, section) {
         const [wait] = openWait[of].splice(index, 1);
         lastWait[of] = wait;
         wait.end = now;
+        wait.goOn = event;
         wait.lastArrival = lastAt.get(wait.barrier) ?? -1;
         finishWait(wait);
         break;
@@ -175,6 +174,7 @@ function analyse(recording, section) {
         const span = begun.get(link[event]);
         if (!span) break;
         begun.delete(link[event]);
+        if (kind[event] === KIND.copyLands) lastAt.set(header.copies[array[event]]?.barrier ?? -1, event);
         finishSpan(span, now, now, span.warp, null);
         break;
       }
@@ -221,7 +221,9 @@ function analyse(recording, section) {
       if (at !== NONE && at !== null) return at >= section.begin && at < section.end;
       return section.number === 0 || recording.sections.length === 1;
     });
-  return { states, excess, lines, waits, spans, defects, total, events, byWarp: spansByWarp(spans, warps) };
+  const waitOf = new Map(waits.flatMap((wait) => [[wait.event, wait], [wait.goOn, wait]]));
+  const spanOf = new Map(spans.map((span) => [span.event, span]));
+  return { states, excess, lines, waits, waitOf, spans, spanOf, defects, total, byWarp: spansByWarp(spans, warps) };
 }
 
 // The spans of each warp with a track for each, so that those in flight together do not cover each other.
@@ -283,14 +285,14 @@ function findingsOf(recording, section, analysis) {
     const extra = total.wavefronts - total.idealWavefronts;
     const line = worst((entry) => (entry.wavefronts - entry.idealWavefronts));
     if (extra > 0 && line) {
-      const pattern = patternOf(recording, line.line.firstCostly);
+      const pattern = patternOf(recording, line.line.worstShared);
       found.push({
         kind: "banks", good: extra < 0.02 * total.idealWavefronts,
         weight: extra / total.wavefronts,
         title: `Bank conflicts: ${percent(extra, total.wavefronts)} of shared memory's passes are extra`,
         text: `${counted(total.wavefronts, "wavefront")} where ${number(total.idealWavefronts)} would do. Worst line: ` +
           `${lineName(line.key)}, ${number(pattern.wavefronts)} instead of ${number(pattern.ideal)} for one instruction.`,
-        link: at(line.line.firstCostly, "shared"),
+        link: at(line.line.worstShared, "shared"),
       });
     } else {
       found.push({
@@ -304,13 +306,13 @@ function findingsOf(recording, section, analysis) {
     const share = fetched > 0 ? total.bytes / fetched : 1;
     const line = worst((entry) => entry.sectors - entry.idealSectors);
     if (share < 0.9 && line) {
-      const pattern = patternOf(recording, line.line.firstCostly);
+      const pattern = patternOf(recording, line.line.worstGlobal);
       found.push({
         kind: "sectors", good: share > 0.75, weight: 1 - share,
         title: `Wasted sectors: ${percent(total.bytes, fetched)} of the bytes moved are used`,
         text: `Worst line: ${lineName(line.key)}, ${counted(pattern.sectors, "sector")} (${bytesText(pattern.sectors * SECTOR)}) ` +
           `for ${bytesText(pattern.bytes)} in one instruction.`,
-        link: at(line.line.firstCostly, "instruction"),
+        link: at(line.line.worstGlobal, "instruction"),
       });
     } else {
       found.push({
@@ -329,7 +331,7 @@ function findingsOf(recording, section, analysis) {
         kind: "overlap", good: false, weight: exposed.length / groups.length,
         title: `No overlap: ${percent(exposed.length, groups.length)} of the copies are waited for at once`,
         text: "The warp starts a copy, then waits for it: no instruction lies between. Nothing hides the time of the copy.",
-        link: { ...at(example.event, "timeline"), t: example.end },
+        link: at(example.event, "timeline"),
       });
     } else {
       const typical = groups.find((span, index) => span.work >= work && index > 1) ?? groups[0];
@@ -355,10 +357,9 @@ function findingsOf(recording, section, analysis) {
   if (analysis.waits.length > 0) {
     const alive = section.steps * section.warps;
     const longest = analysis.waits.reduce((one, other) => other.length > one.length ? other : one);
-    const share = total.waited / alive;
     const barrier = barrierName(recording, longest.barrier);
     found.push({
-      kind: "waits", good: share < 0.25, weight: 0.6 * share,
+      kind: "waits", good: true, plain: true,
       title: `Warps wait during ${percent(total.waited, alive)} of their steps`,
       text: `Longest: warp ${longest.warp} waits ${counted(longest.length, "step")} for ${barrier}` +
         `${longest.lastArrival >= 0 && columns.warp[longest.lastArrival] !== longest.warp
@@ -369,6 +370,6 @@ function findingsOf(recording, section, analysis) {
   if (analysis.defects.length === 0) {
     found.push({ kind: "defect", good: true, title: "No defects", text: "No race and no uninitialised read was reported." });
   }
-  return found.sort((one, other) => one.good - other.good || (other.kind === "defect") - (one.kind === "defect") ||
-    (other.weight ?? 0) - (one.weight ?? 0));
+  const rank = ({ good, kind, weight }) => good ? kind === "defect" ? 3 : 2 : kind === "defect" ? 0 : 1 - (weight ?? 0) / 2;
+  return found.sort((one, other) => rank(one) - rank(other));
 }

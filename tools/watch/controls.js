@@ -120,6 +120,7 @@ function controls(recording, cursor, analyses, timeline) {
     const { steps } = cursor.section;
     slider.max = steps - 1;
     slider.value = at.time;
+    byId("now").style.left = `${100 * (at.time + 0.5) / steps}%`;
     slider.setAttribute("aria-valuetext", `step ${at.time} of ${steps - 1}`);
     stepText.textContent = `${number(at.time)} of ${number(steps - 1)}`;
     sections.value = at.section;

@@ -25,7 +25,7 @@ const term = (name, text = name) => element("dfn", { "data-term": name, tabindex
 
 // Colours of the style sheet, read once for each colour scheme.
 const palette = {
-  read() {
+  refresh() {
     const style = getComputedStyle(document.documentElement);
     const names = [
       "page", "card", "ink", "muted", "grid", "read", "write", "shared", "copy", "product", "other", "wait", "idle",

@@ -1,10 +1,10 @@
 // One instruction of a warp: its lanes, their addresses, and the sectors that they use.
 
-function instructionView(recording, cursor) {
+function instructionView(recording, cursor, analyses) {
   const title = byId("instruction-title"), picture = byId("instruction-picture"), others = byId("instruction-others");
   const lanesHolder = byId("lanes"), laneText = byId("lane-text");
   const { columns, header } = recording;
-  let kept = -2;
+  let kept = "";
 
   const laneButtons = Array.from({ length: 32 }, (_, lane) => {
     const made = element("button", { type: "button", "aria-pressed": "false", tabindex: lane ? -1 : 0 }, String(lane));
@@ -27,9 +27,9 @@ function instructionView(recording, cursor) {
     const described = event >= 0 ? doing(recording, event) : "has not begun";
     const cost = event >= 0 ? costText(recording, event) : "";
     const began = event >= 0 ? columns.time[event] : time;
-    title.replaceChildren(element("b", {}, `Warp ${warp} `), described, cost ? element("br") : null,
-      cost ? element("span", { class: costly(event) ? "bad" : "good" }, cost) : null,
-      began < time ? element("span", { class: "muted" }, ` (at step ${began}; it does nothing since)`) : null);
+    title.replaceChildren(element("b", {}, `Warp ${warp} `), described,
+      began < time ? element("span", { class: "muted" }, ` (at step ${began}; it does nothing since)`) : "",
+      element("br"), cost ? element("span", { class: costly(event) ? "bad" : "good" }, cost) : reason(event));
     const together = event >= 0 ? eventsAt(recording, cursor.section, warp, time) : [];
     others.hidden = together.length < 2;
     if (together.length > 1) {
@@ -38,13 +38,37 @@ function instructionView(recording, cursor) {
       }, eventName(other))));
     }
     showLanes(event, lane);
-    if (event !== kept || lane !== keptLane) {
-      picture.replaceChildren(...pictureOf(event, lane));
-      kept = event;
-      keptLane = lane;
-    }
+    // All products of a shape have the same picture.
+    const key = event >= 0 && columns.kind[event] === KIND.op ? `${columns.flags[event]} ${columns.array[event]} ${lane}`
+      : `event ${event} ${lane}`;
+    if (key !== kept) picture.replaceChildren(...pictureOf(event, lane));
+    kept = key;
   }
-  let keptLane = -1;
+
+  // Why a wait ends, or how long a group of copies is in flight.
+  function reason(event) {
+    const { waitOf, spanOf } = analyses(cursor.section);
+    const wait = waitOf.get(event), span = spanOf.get(event);
+    const to = (other) => element("a", { href: addressOf({ s: cursor.at.section, t: columns.time[other], w: columns.warp[other], e: other }) },
+      `warp ${columns.warp[other]}, step ${columns.time[other]}`);
+    const made = element("span");
+    if (wait) {
+      made.append(wait.unfinished ? "It never goes on." : `It goes on at step ${wait.end}, ${counted(wait.length, "step")} later`);
+      const { lastArrival } = wait;
+      if (!wait.unfinished && lastArrival >= 0 && columns.warp[lastArrival] !== wait.warp) {
+        made.append(columns.kind[lastArrival] === KIND.copyLands ? ", when a copy has landed that was started by " : ": the last to arrive was ", to(lastArrival));
+      }
+      if (!wait.unfinished) made.append(".");
+    } else if (span && span.kind === "copies") {
+      made.append(span.empty ? "The group is empty."
+        : span.finished ? `${counted(span.work, "instruction")} of the warp between this and the wait for the group (step ${span.waitBegin}): ` +
+          `${span.exposed ? "nothing hides the copy." : `${counted(span.productsDuring, "product")} among them.`}` : "No wait for this group was recorded.");
+      if (span.exposed) made.className = "bad";
+    } else if (span && span.kind === "box" && span.finished) {
+      made.append(`It lands at step ${span.end}. ${counted(span.work, "product")} of the block begin in between.`);
+    }
+    return made;
+  }
 
   const eventName = (event) => {
     const names = ["", "access", "instruction", "wait", "goes on", "arrive", "commit", "copy", "copy landed", "product",

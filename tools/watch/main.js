@@ -20,14 +20,14 @@ async function main() {
   const cursor = new Cursor(recording);
   const given = { ...readAddress(addressOf(data.start)), ...readAddress(location.hash) };
   cursor.at.section = clamp(given.section ?? 0, 0, recording.sections.length - 1);
-  palette.read();
+  palette.refresh();
 
   byId("loading").hidden = true;
   byId("views").hidden = false;
   summaryView(recording, cursor, analyses);
   const timeline = timelineView(recording, cursor, analyses);
   const source = sourceView(recording, cursor, analyses);
-  instructionView(recording, cursor);
+  instructionView(recording, cursor, analyses);
   const shared = sharedView(recording, cursor, replayOf);
   const tensors = tensorsView(recording, cursor, replayOf);
   defectsView(recording, cursor, analyses);
@@ -58,7 +58,7 @@ async function main() {
   });
   let resized = 0;
   const redraw = () => {
-    palette.read();
+    palette.refresh();
     timeline.draw();
     shared.draw();
     tensors.draw();

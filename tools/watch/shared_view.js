@@ -12,8 +12,15 @@ function sharedView(recording, cursor, replayOf) {
   const arrayAt = (address) => arraysHere().find((entry) =>
     address >= (entry.begin ?? 0) && address < (entry.begin ?? 0) + entry.bytes);
 
+  // The colour of a location. All that an event wrote has the same one, so `known` remembers those of a drawing.
+  function colourAt(replay, word, known) {
+    const event = replay.writer[word * 2] ?? -1;
+    if (event < 0) return palette.idle;
+    if (!known.has(event)) known.set(event, colourOf(replay.holds(word * WORD)));
+    return known.get(event);
+  }
+
   function colourOf(held) {
-    if (!held) return palette.idle;
     if (held.tensor !== undefined) return tensorColour(recording, held.tensor);
     return held.zero ? palette.grid : palette.other;
   }
@@ -56,19 +63,22 @@ function sharedView(recording, cursor, replayOf) {
     const event = accessAt();
     const found = event >= 0 ? wavefrontsOf(recording, event) : { words: [], passes: 0, ideal: 0 };
     const total = Math.ceil(replay.sharedBytes / 128);
-    const rows = event >= 0 ? rowsOf(found.words, total) : boxRows(total);
+    const rows = event >= 0 ? rowsOf(found.words, total) : rowsWithoutAccess(total);
     drawBanks(replay, event, found, rows);
     drawMap(replay, found, rows);
     describe(event, found);
     showPlace(replay);
   }
 
-  function boxRows(total) {
+  // The rows of the box that the copy engine moves, or those shown last.
+  function rowsWithoutAccess(total) {
     const { event } = cursor.at;
-    let first = state.rows[0] ?? 0;
+    let first = 0;
     if (event >= 0 && (columns.kind[event] === KIND.copyBegins || columns.kind[event] === KIND.copyLands)) {
       const copy = header.copies[columns.array[event]];
       if (copy) first = Math.floor(((header.arrays[copy.shared]?.begin ?? 0) + (copy.shared_offset ?? 0)) / 128);
+    } else if (state.rows.length && state.rows[state.rows.length - 1] < total) {
+      return state.rows;
     }
     return Array.from({ length: Math.min(12, total - first) }, (_, index) => first + index);
   }
@@ -77,7 +87,8 @@ function sharedView(recording, cursor, replayOf) {
     const width = Math.max(270, holder.clientWidth);
     const cell = (width - LEFT - 4) / BANKS;
     Object.assign(state, { rows, cell });
-    const showLoad = found.words.length > 0;
+    const showLoad = found.words.length > 0 || state.showLoad;  // keeps its space
+    state.showLoad = showLoad;
     const top = 16;
     const height = top + rows.length * ROW + 6 + (showLoad ? LOAD + 18 : 0);
     const context = prepare(detail, width, height);
@@ -86,16 +97,16 @@ function sharedView(recording, cursor, replayOf) {
     context.fillText("bank", 4, 8);
     context.textAlign = "center";
     for (let bank = 0; bank < BANKS; bank += cell < 15 ? 4 : 1) context.fillText(String(bank), LEFT + (bank + 0.5) * cell, 8);
-    const wanted = new Map();
+    const wanted = new Map(), known = new Map();
     for (const word of found.words) {
       if (!wanted.has(word.word)) wanted.set(word.word, { lanes: [], wavefront: word.wavefront });
       wanted.get(word.word).lanes.push(word.lane);
     }
     const writes = event >= 0 && isWrite(columns.flags[event]);
+    context.textAlign = "left";
     rows.forEach((row, index) => {
       const y = top + index * ROW;
       context.fillStyle = palette.muted;
-      context.textAlign = "left";
       const array = arrayAt(row * 128) ?? arrayAt(row * 128 + 124);
       const label = array ? `${array.name} +${row * 128 - (array.begin ?? 0)}` : `byte ${row * 128}`;
       context.fillText(label.length > 12 ? `+${row * 128 - (array?.begin ?? 0)}` : label, 4, y + ROW / 2);
@@ -103,41 +114,46 @@ function sharedView(recording, cursor, replayOf) {
         context.fillStyle = palette.ink;
         context.fillRect(0, y - 1, LEFT, 1);
       }
+    });
+    // What the other locations hold, paler than the access.
+    const pale = (colour) => mix(palette.card, colour, found.words.length ? 0.3 : 0.8);
+    const pales = new Map();
+    rows.forEach((row, index) => {
       for (let bank = 0; bank < BANKS; ++bank) {
-        const word = row * BANKS + bank, x = LEFT + bank * cell;
-        const access = wanted.get(word);
-        if (word * WORD >= replay.sharedBytes) continue;
-        if (!access) {
-          context.globalAlpha = found.words.length ? 0.28 : 0.75;
-          context.fillStyle = colourOf(replay.holds(word * WORD));
-          context.fillRect(x, y, cell - 1, ROW - 1);
-          context.globalAlpha = 1;
-          continue;
-        }
-        const colour = seriesColour(access.wavefront);
-        context.fillStyle = colour;
-        context.fillRect(x, y, cell - 1, ROW - 1);
-        const chosen = access.lanes.includes(cursor.at.lane);
-        if (cell >= 9) {
-          context.fillStyle = inkOn(colour);
-          context.textAlign = "center";
-          context.font = `${chosen ? "bold " : ""}${cell < 13 ? 8 : 10}px system-ui, sans-serif`;
-          const shown = access.lanes.length > 3 && access.lanes.length > 0 ? `${access.lanes.length}x` : String(access.lanes[0]);
-          context.fillText(shown, x + (cell - 1) / 2, y + ROW / 2);
-          context.font = "11px system-ui, sans-serif";
-        }
-        if (chosen) {
-          context.strokeStyle = palette.cursor;
-          context.lineWidth = 2.5;
-          context.strokeRect(x + 0.5, y + 0.5, cell - 2, ROW - 2);
-          context.lineWidth = 1;
-        } else if (writes) {
-          context.strokeStyle = palette.ink;
-          context.strokeRect(x + 0.5, y + 0.5, cell - 2, ROW - 2);
-        }
+        const word = row * BANKS + bank;
+        if (word * WORD >= replay.sharedBytes || wanted.has(word)) continue;
+        const colour = colourAt(replay, word, known);
+        if (!pales.has(colour)) pales.set(colour, pale(colour));
+        context.fillStyle = pales.get(colour);
+        context.fillRect(LEFT + bank * cell, top + index * ROW, cell - 1, ROW - 1);
       }
     });
-    if (!showLoad) return;
+    context.textAlign = "center";
+    context.font = `${cell < 13 ? 8 : 10}px system-ui, sans-serif`;
+    for (const [word, access] of wanted) {
+      const index = rows.indexOf(Math.floor(word / BANKS));
+      if (index < 0) continue;
+      const x = LEFT + word % BANKS * cell, y = top + index * ROW;
+      const colour = seriesColour(access.wavefront);
+      context.fillStyle = colour;
+      context.fillRect(x, y, cell - 1, ROW - 1);
+      if (cell >= 9) {
+        context.fillStyle = inkOn(colour);
+        const shown = access.lanes.length > 3 ? `${access.lanes.length}x` : String(access.lanes[0]);
+        context.fillText(shown, x + (cell - 1) / 2, y + ROW / 2);
+      }
+      if (access.lanes.includes(cursor.at.lane)) {
+        context.strokeStyle = palette.cursor;
+        context.lineWidth = 2.5;
+        context.strokeRect(x + 0.5, y + 0.5, cell - 2, ROW - 2);
+        context.lineWidth = 1;
+      } else if (writes) {
+        context.strokeStyle = palette.ink;
+        context.strokeRect(x + 0.5, y + 0.5, cell - 2, ROW - 2);
+      }
+    }
+    context.font = "11px system-ui, sans-serif";
+    if (!found.words.length) return;
     // How many different words each bank has to deliver: the highest bar is the number of passes.
     const load = new Array(BANKS).fill(0);
     for (const word of wanted.keys()) ++load[word % BANKS];
@@ -181,17 +197,11 @@ function sharedView(recording, cursor, replayOf) {
     const context = prepare(map, width, lines * tall + 2);
     state.map = { tall, step };
     const touched = new Set(found.words.map(({ word }) => word));
-    const cache = new Map();
+    const known = new Map();
     for (let line = 0; line < lines; ++line) {
       for (let bank = 0; bank < BANKS; ++bank) {
         const word = line * step * BANKS + bank;
-        const event = replay.writer[word * 2] ?? -1;
-        let colour = palette.idle;
-        if (event >= 0) {
-          if (!cache.has(event)) cache.set(event, colourOf(replay.holds(word * WORD)));
-          colour = cache.get(event);
-        }
-        context.fillStyle = touched.has(word) ? palette.cursor : colour;
+        context.fillStyle = touched.has(word) ? palette.cursor : colourAt(replay, word, known);
         context.fillRect(bank * column, line * tall, column, tall);
       }
     }

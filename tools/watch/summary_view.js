@@ -36,12 +36,12 @@ function summaryView(recording, cursor, analyses) {
       "what came after its end"} ${left === 1 ? "was" : "were"} left out. Everything before is complete.`;
     const found = findingsOf(recording, section, analyses(section));
     findings.replaceChildren(...found.map((finding) => {
-      const mark = element("span", { class: "mark", "aria-hidden": "true" }, finding.good ? "✓" : "!");
+      const mark = element("span", { class: "mark", "aria-hidden": "true" }, finding.plain ? "·" : finding.good ? "✓" : "!");
       const title = element("b", {}, finding.title);
       const text = element("span", { class: "text" }, finding.text);
       const link = finding.link && recording.sections.length > 1 ? { s: section.number, ...finding.link } : finding.link;
       const body = [mark, element("span", {}, title, " ", text)];
-      return element("li", { class: finding.good ? "good" : "bad", "data-kind": finding.kind },
+      return element("li", { class: finding.plain ? "plain" : finding.good ? "good" : "bad", "data-kind": finding.kind },
         link ? element("a", { href: addressOf(link) }, ...body) : element("div", {}, ...body));
     }));
   }

@@ -3,10 +3,14 @@
 const tensorsOf = (recording) => recording.header.arrays.map((array, index) => isShared(array) ? -1 : index).filter((index) => index >= 0);
 const tensorColour = (recording, tensor) => seriesColour(Math.max(0, tensorsOf(recording).indexOf(tensor)));
 
+// A colour of the form #rrggbb as ImageData stores it on a little-endian machine.
+const pixel = (colour) => (0xff000000 | parseInt(colour.slice(5, 7) + colour.slice(3, 5) + colour.slice(1, 3), 16)) >>> 0;
+
 function tensorsView(recording, cursor, replayOf) {
   const holder = byId("tensors-holder"), chooser = byId("tensor-colours"), text = byId("tensors-text");
   const { columns, header } = recording;
   const shown = new Map();
+  const small = document.createElement("canvas");
   let mode = "count";
 
   function build() {
@@ -81,9 +85,9 @@ function tensorsView(recording, cursor, replayOf) {
   function draw(replay, tensor, entry, ranges) {
     const { base, first, count, unit } = replay.tensors.get(tensor);
     const { perRow, firstRow, rows, rowBytes } = entry;
-    const wide = clamp(Math.floor(256 / perRow), 1, 10);
-    const step = Math.max(1, Math.ceil(rows / 400));  // rows in a line of pixels
-    const tall = clamp(Math.floor(256 / rows), 1, Math.max(wide, rows < 4 ? 14 : 1));
+    const wide = clamp(Math.floor(224 / perRow), 1, 10);
+    const step = Math.max(1, Math.ceil(rows / 256));  // rows in a line of pixels
+    const tall = clamp(Math.floor(192 / rows), 1, Math.max(wide, rows < 4 ? 14 : 1));
     const width = Math.max(perRow * wide, 24), height = Math.max(Math.ceil(rows / step) * tall, 8);
     const context = prepare(entry.canvas, width, height);
     Object.assign(entry, { wide, tall, step });
@@ -91,23 +95,30 @@ function tensorsView(recording, cursor, replayOf) {
     context.fillRect(0, 0, perRow * wide, height);
     let most = 1;
     for (let cell = base; cell < base + count; ++cell) most = Math.max(most, replay.reads[cell], replay.writes[cell]);
-    const shades = new Map();
-    const shade = (reads, writes, warp) => {
-      const key = mode === "warp" ? 4096 + warp : Math.round(15 * (reads + writes) / most) * 2 + (writes ? 1 : 0);
-      if (!shades.has(key)) {
-        shades.set(key, mode === "warp" ? seriesColour(warp)
-          : mix(palette.card, writes ? palette.write : palette.read, 0.35 + 0.65 * Math.min(1, (reads + writes) / most)));
-      }
-      return shades.get(key);
-    };
+    const shades = new Uint32Array(256);
+    for (let level = 0; level < 16; ++level) {
+      const share = 0.35 + 0.65 * level / 15;
+      shades[2 * level] = pixel(mix(palette.card, palette.read, share));
+      shades[2 * level + 1] = pixel(mix(palette.card, palette.write, share));
+    }
+    for (let index = 0; index < 8; ++index) shades[32 + index] = pixel(seriesColour(index));
+    // One pixel for each cell, then enlarged.
+    const lines = Math.ceil(rows / step);
+    small.width = perRow;
+    small.height = lines;
+    const image = new ImageData(perRow, lines), pixels = new Uint32Array(image.data.buffer);
     for (let cell = 0; cell < count; ++cell) {
-      const reads = replay.reads[base + cell], writes = replay.writes[base + cell];
-      if (!reads && !writes) continue;
+      const touches = replay.reads[base + cell] + replay.writes[base + cell];
+      if (touches === 0) continue;
       const byte = (first + cell) * unit;
       const row = Math.floor(byte / rowBytes) - firstRow, column = Math.floor(byte % rowBytes / unit);
-      context.fillStyle = shade(reads, writes, replay.lastWarp[base + cell]);
-      context.fillRect(column * wide, Math.floor(row / step) * tall, wide, tall);
+      const level = Math.round(15 * Math.min(1, touches / most));
+      pixels[Math.floor(row / step) * perRow + column] = mode === "warp" ? shades[32 + replay.lastWarp[base + cell] % 8]
+        : shades[2 * level + (replay.writes[base + cell] ? 1 : 0)];
     }
+    small.getContext("2d").putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, 0, 0, perRow * wide, lines * tall);
     context.strokeStyle = palette.cursor;
     context.fillStyle = palette.cursor;
     let top = Infinity, bottom = -1, left = Infinity, right = -1;

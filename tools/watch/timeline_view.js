@@ -8,6 +8,7 @@ function timelineView(recording, cursor, analyses) {
   const overview = byId("overview"), text = byId("timeline-text");
   const { columns } = recording;
   const view = { from: 0, to: 1, width: 0, rows: [] };
+  const whole = document.createElement("canvas");
   let drawnOverview = "";
 
   const timeToX = (time) => MARGIN + (time - view.from) / (view.to - view.from) * (view.width - MARGIN);
@@ -33,12 +34,13 @@ function timelineView(recording, cursor, analyses) {
     const { section } = cursor;
     const analysis = analyses(section);
     view.width = Math.max(280, holder.clientWidth);
-    const small = section.warps > 8;
+    const { band, cost, space, trackHeight } = section.warps < 3 ? { band: 40, cost: 24, space: 8, trackHeight: 8 } : section.warps > 10 ? { band: 10, cost: 4, space: 3, trackHeight: 4 }
+      : section.warps > 5 ? { band: 15, cost: 6, space: 4, trackHeight: 5 } : { band: 22, cost: 10, space: 7, trackHeight: 7 };
     let top = 16;
     view.rows = analysis.byWarp.map(({ tracks }) => {
-      const flight = Math.min(4, tracks) * (small ? 4 : 6) + (tracks ? 2 : 0);
-      const row = { top, flight, band: small ? 10 : 18, cost: small ? 5 : 9, trackHeight: small ? 4 : 6 };
-      top += flight + row.band + row.cost + (small ? 3 : 6);
+      const flight = tracks * trackHeight + (tracks ? 2 : 0);
+      const row = { top, flight, band, cost, trackHeight };
+      top += flight + band + cost + space;
       row.height = top - row.top;
       return row;
     });
@@ -187,12 +189,23 @@ function timelineView(recording, cursor, analyses) {
   // The whole section above the slider: shares of what all warps do, copies in flight, defects, and the part shown below.
   function drawOverview() {
     const { section } = cursor;
-    const analysis = analyses(section);
     const width = Math.max(200, overview.parentElement.clientWidth), height = 44;
-    const key = [section.number, width, view.from, view.to, palette.page].join();
-    if (key === drawnOverview) return;
+    const key = [section.number, width, palette.page].join();
+    if (key !== drawnOverview) drawWhole(prepare(whole, width, height), width, height);
     drawnOverview = key;
     const context = prepare(overview, width, height);
+    context.drawImage(whole, 0, 0, width, height);
+    if (view.to - view.from < section.steps) {
+      context.strokeStyle = palette.ink;
+      context.lineWidth = 1.5;
+      const left = view.from / section.steps * width;
+      context.strokeRect(left + 1, 1, Math.max(4, (view.to - view.from) / section.steps * width - 2), height - 2);
+    }
+  }
+
+  function drawWhole(context, width, height) {
+    const { section } = cursor;
+    const analysis = analyses(section);
     const colours = stateColours();
     const counts = new Uint32Array(STATES);
     const bandTop = 8, band = height - 12;
@@ -230,13 +243,7 @@ function timelineView(recording, cursor, analyses) {
     context.fillStyle = palette.bad;
     for (const defect of analysis.defects) {
       if (!(defect.event < section.end)) continue;
-      context.fillRect(columns.time[defect.event] / section.steps * width - 1, 0, 3, height);
-    }
-    if (view.to - view.from < section.steps) {
-      context.strokeStyle = palette.ink;
-      context.lineWidth = 1.5;
-      const left = view.from / section.steps * width;
-      context.strokeRect(left + 1, 1, Math.max(4, (view.to - view.from) / section.steps * width - 2), height - 2);
+      context.fillRect((columns.time[defect.event] + 0.5) / section.steps * width - 1, 0, 3, height);
     }
   }
 
@@ -256,6 +263,30 @@ function timelineView(recording, cursor, analyses) {
     context.strokeStyle = palette.cursor;
     context.lineWidth = 1.5;
     context.strokeRect(1, row.top - 1.5, view.width - 2, row.height);
+    const wait = analyses(cursor.section).waitOf.get(cursor.at.event);
+    if (wait) drawReason(context, wait);
+  }
+
+  // An arrow from the arrival that ends a wait to its end.
+  function drawReason(context, wait) {
+    const from = wait.lastArrival;
+    if (!(from >= 0) || columns.warp[from] === wait.warp) return;
+    const middle = (row) => row.top + row.flight + row.band / 2;
+    const [x, y] = [timeToX(columns.time[from] + 0.5), middle(view.rows[columns.warp[from]])];
+    const [toX, toY] = [timeToX(wait.end), middle(view.rows[wait.warp])];
+    if (toX < MARGIN || x > view.width) return;
+    context.strokeStyle = context.fillStyle = palette.ink;
+    context.lineWidth = 2;
+    context.beginPath();
+    context.arc(x, y, 4, 0, 7);
+    context.moveTo(x, y);
+    context.lineTo(toX, toY);
+    context.stroke();
+    const angle = Math.atan2(toY - y, toX - x);
+    context.beginPath();
+    context.moveTo(toX, toY);
+    for (const turn of [2.7, -2.7]) context.lineTo(toX + 9 * Math.cos(angle + turn), toY + 9 * Math.sin(angle + turn));
+    context.fill();
   }
 
   function describe() {

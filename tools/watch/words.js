@@ -22,7 +22,8 @@ const TERMS = {
   swizzle: "Storing the 16-byte chunks of a row in an order that depends on the row, so that a column spreads over different banks.",
 };
 
-const number = (value) => value.toLocaleString("en-US");
+const grouped = new Intl.NumberFormat("en-US");
+const number = (value) => grouped.format(value);
 const counted = (count, noun) =>
   `${number(count)} ${count === 1 ? noun : /(ch|s|sh|x)$/.test(noun) ? `${noun}es` : `${noun}s`}`;
 const percent = (part, whole) => {
