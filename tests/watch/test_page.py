@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from typing import ClassVar
 
 from tests.docs import browse_pages, chromium
 from tools.watch.page import VIEWS, write_page
@@ -36,17 +37,20 @@ PRESS = """((key, shiftKey) => {
 CONTENT = "document.getElementById({!r}).textContent"
 
 
+def setUpModule():
+    """One browser, and the page of every recording."""
+    folder = tempfile.TemporaryDirectory(prefix="test-watch-")
+    unittest.addModuleCleanup(folder.cleanup)
+    WatchPageTest.folder = Path(folder.name)
+    WatchPageTest.browser = unittest.enterModuleContext(chromium.Browser())
+    WatchPageTest.browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
+    for name, make in synthetic.ALL_OF_THEM.items():
+        WatchPageTest.add(name, make(WatchPageTest.folder))
+
+
 class WatchPageTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="test-watch-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = Path(folder.name)
-        cls.browser = cls.enterClassContext(chromium.Browser())
-        cls.browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
-        cls.pages, cls.replays = {}, {}
-        for name, make in synthetic.ALL_OF_THEM.items():
-            cls.add(name, make(cls.folder))
+    pages: ClassVar[dict[str, Path]] = {}
+    replays: ClassVar[dict[str, Path]] = {}
 
     @classmethod
     def add(cls, name: str, made: synthetic.Synthetic) -> None:
