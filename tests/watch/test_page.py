@@ -237,7 +237,7 @@ class FindingsTest(WatchPageTest):
         found = self.findings("transpose")
         self.assertIn("Bank conflicts: 94 %", found)
         self.assertIn("transpose.cu:10, 32 instead of 1", found)
-        self.assertIn("Wasted sectors: 22 %", found)
+        self.assertIn("Wasted sectors: instructions use 22 %", found)
         self.assertIn("transpose.cu:13, 32 sectors (1,024 bytes) for 128 bytes", found)
         # The page opens there: one bank, 32 passes.
         self.assertIn("32 lanes, 1 bank: 32 wavefronts", self.text("shared-text"))
@@ -380,7 +380,7 @@ class CursorTest(WatchPageTest):
         self.click_at("#banks", 0.9, 36)  # written by the warp whose row it is
         self.assertIn("Warp 1 writes sTile", self.text("instruction-title"))
         self.open("race", "#t=0")
-        self.click_at("#timeline-overlay", 64 + 6.5 / 13 * (1220 - 64), 75)
+        self.click_at("#timeline-overlay", 96 + 6.5 / 13 * (1220 - 96), 75)
         self.no_messages()
 
     def test_sections(self):

@@ -10,7 +10,7 @@ function stateOf(recording, event) {
     case KIND.access: {
       const array = arrayOf(recording, event);
       if (flags[event] === ACCESS.async) return STATE.copy;
-      if (!array || isShared(array)) return STATE.shared;
+      if (!array || !isGlobal(array)) return STATE.shared;
       return flags[event] === ACCESS.read ? STATE.globalRead : STATE.globalWrite;
     }
     case KIND.op: return flags[event] === OP_MMA ? STATE.product : STATE.other;
@@ -93,7 +93,7 @@ function analyse(recording, section) {
         const cost = costOf(to, shape);
         const more = cost.ideal > 0 ? cost.taken / cost.ideal : 1;
         if (more > 1) excess[of][now] = Math.max(excess[of][now], Math.min(255, Math.round(8 * Math.log2(more))));
-        const shared = isShared(to);
+        const shared = !isGlobal(to);
         if (shared) {
           ++total.sharedAccesses;
           total.wavefronts += cost.taken;
@@ -239,9 +239,41 @@ function analyse(recording, section) {
       return section.number === 0 || recording.sections.length === 1;
     })
     .sort((one, other) => (other.kind === "race") - (one.kind === "race"));
+  const roles = rolesOf(recording, section);
   const waitOf = new Map(waits.flatMap((wait) => [[wait.event, wait], [wait.goOn, wait]]));
   const spanOf = new Map(spans.map((span) => [span.event, span]));
-  return { states, excess, lines, waits, waitOf, spans, spanOf, defects, total, byWarp: spansByWarp(spans, warps) };
+  return { states, excess, lines, waits, waitOf, spans, spanOf, defects, total, roles, folded: foldedRows(section, states), byWarp: spansByWarp(spans, warps) };
+}
+
+// What a warp is for, if the warps of a block differ: "copies", "products" or "".
+function rolesOf(recording, section) {
+  const { kind, flags } = recording.columns;
+  const counts = section.ofWarp.map((events) => {
+    let copies = 0, products = 0;
+    for (const event of events) {
+      if (kind[event] === KIND.productBegins || (kind[event] === KIND.op && flags[event] === OP_MMA)) ++products;
+      else if (kind[event] === KIND.copyBegins || (kind[event] === KIND.access && flags[event] === ACCESS.async)) ++copies;
+    }
+    return { copies, products };
+  });
+  const divided = counts.some(({ products }) => products > 0) && counts.some(({ copies, products }) => copies > 0 && products === 0);
+  return counts.map(({ copies, products }) => !divided ? "" : products ? "products" : copies ? "copies" : "");
+}
+
+// Rows of the timeline: neighbours of a warpgroup that do the same nearly always can share a row.
+function foldedRows(section, states) {
+  const alike = (one, other) => {
+    let same = 0;
+    for (let step = 0; step < section.steps; ++step) if (states[one][step] === states[other][step]) ++same;
+    return same >= 0.85 * section.steps;
+  };
+  const rows = [];
+  for (let warp = 0; warp < section.warps; ++warp) {
+    const row = rows[rows.length - 1];
+    if (warp % 4 && alike(row[0], warp)) row.push(warp);
+    else rows.push([warp]);
+  }
+  return rows;
 }
 
 // The spans of each warp with a track for each, so that those in flight together do not cover each other.
@@ -311,7 +343,7 @@ function findingsOf(recording, section, analysis) {
     if (extra > 0 && line) {
       const pattern = patternOf(recording, line.line.worstShared);
       found.push({
-        kind: "banks", good: extra < 0.02 * total.idealWavefronts,
+        kind: "banks", good: extra < 0.05 * total.idealWavefronts, plain: extra < 0.05 * total.idealWavefronts,
         weight: extra / total.wavefronts,
         title: `Bank conflicts: ${percent(extra, total.wavefronts)} of shared memory's passes are extra`,
         text: `${counted(total.wavefronts, "wavefront")} where ${number(total.idealWavefronts)} would do. Worst line: ` +
@@ -332,15 +364,15 @@ function findingsOf(recording, section, analysis) {
     if (share < 0.9 && line) {
       const pattern = patternOf(recording, line.line.worstGlobal);
       found.push({
-        kind: "sectors", good: share > 0.75, weight: 1 - share,
-        title: `Wasted sectors: ${percent(total.bytes, fetched)} of the bytes moved are used`,
+        kind: "sectors", good: share > 0.75, plain: share > 0.75, weight: 1 - share,
+        title: `Wasted sectors: instructions use ${percent(total.bytes, fetched)} of their bytes`,
         text: `Worst line: ${lineName(line.key)}, ${counted(pattern.sectors, "sector")} (${bytesText(pattern.sectors * SECTOR)}) ` +
           `for ${bytesText(pattern.bytes)} in one instruction.`,
         link: at(line.line.worstGlobal, "instruction"),
       });
     } else {
       found.push({
-        kind: "sectors", good: true, title: `${percent(total.bytes, fetched)} of the bytes moved are used`,
+        kind: "sectors", good: true, title: `Instructions use ${percent(total.bytes, fetched)} of their sectors`,
         text: "Neighbouring lanes read neighbouring addresses.",
       });
     }
@@ -350,11 +382,11 @@ function findingsOf(recording, section, analysis) {
     const exposed = groups.filter((span) => span.exposed);
     const work = groups.map((span) => span.work).sort((one, other) => one - other)[groups.length >> 1];
     const example = exposed[exposed.length >> 1];
-    if (exposed.length > 0.2 * groups.length) {
+    if (exposed.length > 0.5 * groups.length && exposed.length >= 2) {
       found.push({
         kind: "overlap", good: false, weight: exposed.length / groups.length,
         title: `No overlap: ${percent(exposed.length, groups.length)} of the copies are waited for at once`,
-        text: "The warp starts a copy, then waits for it: no instruction lies between. Nothing hides the time of the copy.",
+        text: "A warp starts a copy, then waits for it: no other instruction lies between. Nothing in the warp hides the time of the copy.",
         link: at(example.event, "timeline"),
       });
     } else {
@@ -366,12 +398,12 @@ function findingsOf(recording, section, analysis) {
       });
     }
   }
-  const boxes = analysis.spans.filter((span) => span.kind === "box" && span.finished && span.loads);
+  const boxes = analysis.spans.filter((span) => span.kind === "box" && span.finished && span.loads && span.products > 0);  // not those before the first product
   if (boxes.length > 0 && total.products > 0) {
     const during = boxes.map((span) => span.work).sort((one, other) => one - other)[boxes.length >> 1];
     const typical = boxes.find((span) => span.work >= during && span.work > 0) ?? boxes[boxes.length >> 1];
     found.push({
-      kind: "overlap", good: during > 0, weight: 0.4,
+      kind: "overlap", good: during > 0 || boxes.length < 4, plain: during === 0 && boxes.length < 4, weight: 0.4,
       title: during > 0 ? `Copies overlap with ${counted(during, "product")}` : "Copies and products take turns",
       text: during > 0 ? "The median of the products that the block begins between the start of a copy and the first wait for it."
         : "Most copies are waited for before the block begins another product: nothing hides their time.",
