@@ -30,7 +30,7 @@ const emptyLine = () => ({
 
 function analyse(recording, section) {
   const { columns, header } = recording;
-  const { kind, flags, warp, site, array, pattern, link, time, offset } = columns;
+  const { kind, flags, warp, site, array, pattern, link, time, offset, lanes } = columns;
   const { steps, warps } = section;
   const states = Array.from({ length: warps }, () => new Uint8Array(steps));
   const excess = Array.from({ length: warps }, () => new Uint8Array(steps));  // 8 * log2(taken / ideal)
@@ -73,7 +73,13 @@ function analyse(recording, section) {
     let state = stateOf(recording, event);
     if (asyncRead.has(event)) state = STATE.copy;
     if (state !== STATE.idle) {
-      if (states[of][now] === STATE.idle || state === STATE.product) states[of][now] = state;
+      // A lane that does something else does not wait any more, even if the recording does not say when it went on.
+      for (const wait of openWait[of].filter((one) => one.lanes & lanes[event])) {
+        openWait[of].splice(openWait[of].indexOf(wait), 1);
+        wait.end = now;
+        finishWait(wait);
+      }
+      if (states[of][now] === STATE.idle || states[of][now] === STATE.wait || state === STATE.product) states[of][now] = state;
       if (!(kind[event] === KIND.access && flags[event] === ACCESS.async)) {
         eachLine(event, (entry) => {
           ++entry.runs;
@@ -121,7 +127,7 @@ function analyse(recording, section) {
         break;
       }
       case KIND.wait:
-        openWait[of].push({ warp: of, begin: now, end: now, event, barrier: array[event], phase: offset[event], busy: busy[of] });
+        openWait[of].push({ warp: of, begin: now, end: now, event, barrier: array[event], phase: offset[event], busy: busy[of], lanes: lanes[event] });
         if (waitArrives.has(header.barriers[array[event]]?.kind)) lastAt.set(array[event], event);
         break;
       case KIND.arrive:
@@ -207,8 +213,9 @@ function analyse(recording, section) {
   function finishWait(wait) {
     wait.length = wait.end - wait.begin;
     waits.push(wait);
-    total.waited += wait.length;
-    for (let step = wait.begin; step < wait.end; ++step) states[wait.warp][step] = STATE.wait;
+    // Other lanes of the warp may have gone on meanwhile.
+    const own = states[wait.warp];
+    for (let step = wait.begin; step < wait.end; ++step) if (own[step] === STATE.idle) own[step] = STATE.wait;
     eachLine(wait.event, (entry) => { entry.waited += wait.length; });
   }
   // work: instructions between the issue and the wait that have nothing to do with the copy.
@@ -225,6 +232,7 @@ function analyse(recording, section) {
     spans.push(span);
   }
 
+  for (const own of states) for (const state of own) if (state === STATE.wait) ++total.waited;
   spans.sort((one, other) => one.begin - other.begin || one.event - other.event);
   for (const span of spans) {
     span.exposed = span.finished && !span.empty &&
@@ -276,26 +284,31 @@ function foldedRows(section, states) {
   return rows;
 }
 
-// The spans of each warp with a track for each, so that those in flight together do not cover each other.
+// The spans of each warp with a track for each, so that those in flight together do not cover each other. Products have the
+// lowest track, where those in flight together are one bar.
 function spansByWarp(spans, warps) {
   const found = Array.from({ length: warps }, () => ({ spans: [], tracks: 0 }));
   const free = Array.from({ length: warps }, () => []);
+  const products = new Array(warps).fill(null);
   for (const span of spans) {
     if (span.empty) continue;
-    const last = found[span.warp].spans.findLast((one) => one.kind === "product");
-    if (span.kind === "product" && last && span.begin <= last.end) {  // products in flight together are one bar
-      last.end = Math.max(last.end, span.end);
-      free[span.warp][last.track] = last.end;
+    const of = found[span.warp];
+    if (span.kind === "product") {
+      const last = products[span.warp];
+      if (last && span.begin <= last.end) last.end = Math.max(last.end, span.end);
+      else of.spans.push(products[span.warp] = { ...span, track: -1 });
       continue;
     }
     const ends = free[span.warp];
-    let track = ends.findIndex((end) => end <= span.begin);
-    if (track < 0) track = ends.length < 4 ? ends.push(0) - 1 : ends.indexOf(Math.min(...ends));
-    ends[track] = span.end;
-    span.track = track;
-    found[span.warp].spans.push(span.kind === "product" ? { ...span } : span);
-    found[span.warp].tracks = Math.max(found[span.warp].tracks, track + 1);
+    span.track = ends.findIndex((end) => end <= span.begin);
+    if (span.track < 0) span.track = ends.length < 6 ? ends.push(0) - 1 : ends.indexOf(Math.min(...ends));
+    ends[span.track] = span.end;
+    of.spans.push(span);
   }
+  found.forEach((of, warp) => {
+    of.tracks = free[warp].length + (products[warp] ? 1 : 0);
+    for (const span of of.spans) if (span.kind === "product") span.track = of.tracks - 1;
+  });
   return found;
 }
 

@@ -335,7 +335,7 @@ function timelineView(recording, cursor, analyses) {
     const now = doingNow.map((count, state) => count ? `${count} ${states[state]}` : "").filter(Boolean).join(", ");
     const flying = analysis.spans.filter((span) => !span.empty && span.begin <= time && span.end > time);
     const copies = flying.filter((span) => span.kind !== "product").length;
-    const words = `Step ${time} of ${section.steps - 1}. Warps: ${now}. In flight: ${counted(copies, "copy group").replace("groups", "groups")}` +
+    const words = `Step ${time} of ${section.steps - 1}. Warps: ${now}. In flight: ${number(copies)} ${copies === 1 ? "copy" : "copies"}` +
       `, ${counted(flying.length - copies, "asynchronous product")}.`;
     canvas.setAttribute("aria-label", `Timeline of ${section.warps} warps. ${words} Warp ${warp} is selected.`);
     const mine = flying.find((span) => span.warp === warp && span.kind === "copies");
