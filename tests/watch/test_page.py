@@ -464,6 +464,8 @@ class CursorTest(WatchPageTest):
         )
         self.assertIn("Step 18 of 50", labels[0])
         self.assertIn("32 wavefronts where 1 would do", labels[1])
+        # A column of sTile is in use, which holds a column of x.
+        self.assertIn("x, 32 x 32: 32 elements in use, rows 0 to 31", labels[3])
         self.press("n")
         self.browser.run("new Promise(done => setTimeout(done, 300))")
         self.assertIn("Step 19. Warp 0 writes y", self.text("live"))
