@@ -260,6 +260,9 @@ class FindingsTest(WatchPageTest):
         self.assertIn("race.cu:6", card)
         self.assertIn("Warp 1, lane 0: sPartial[1]", card)
         self.assertIn("no __syncthreads() between the two", card)
+        self.assertIn(
+            "no __syncthreads() between line 5 and line 6", self.text("source-holder")
+        )
 
     def test_who_is_waited_for(self):
         self.open("hopper", "#t=3&w=4")
