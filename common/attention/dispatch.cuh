@@ -20,8 +20,9 @@
 
 namespace fa {
 
-// To build quickly, restrict the kernels to a few head dimensions and types, such as those that answers to
-// exercises are tested with (tools/learn/trials.py): -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16
+// To build quickly, restrict the kernels to a few head dimensions and types, and to the tiles of devices with much shared
+// memory, such as those that answers to exercises are tested with (tools/learn/trials.py):
+// -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16 -DFA_LARGE_TILES_ONLY
 #ifndef FA_HEAD_DIMS
 #define FA_HEAD_DIMS 32, 64, 128, 256
 #endif
@@ -116,8 +117,12 @@ constexpr std::size_t shared_bytes_of() {
 /// for the large tiles.
 template <class Large, class Small, class F>
 auto with_tiles_that_fit(F f) {
+#ifdef FA_LARGE_TILES_ONLY
+  return f(std::type_identity<Large>());
+#else
   if (shared_bytes_of<Large>() <= shared_bytes_limit()) return f(std::type_identity<Large>());
   return f(std::type_identity<Small>());
+#endif
 }
 
 /// Nothing if a variant is compiled for the shape, otherwise what would be valid.

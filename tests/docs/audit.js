@@ -69,21 +69,27 @@
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const canvas = dark && getComputedStyle(document.documentElement).colorScheme.includes("dark")
     ? [18, 18, 18, 1] : [255, 255, 255, 1];
+  const rects = new Map();  // of each drawing, in order, with what is asked of the browser once
+  const rectsOf = (svg) => {
+    if (!rects.has(svg)) {
+      rects.set(svg, [...svg.querySelectorAll("rect")].map((rect) => {
+        const style = getComputedStyle(rect);
+        const [r, g, b, a] = parse(style.fill === "none" ? "rgba(0, 0, 0, 0)" : style.fill);
+        return { rect, box: rect.getBBox(), colour: [r, g, b, a * Number(style.fillOpacity) * Number(style.opacity)] };
+      }));
+    }
+    return rects.get(svg);
+  };
   // Whatever a drawing draws before a text, and at its position, lies under it.
   const drawnUnder = (text) => {
     const layers = [];
     const svg = text.closest("svg");
     if (!svg || text.tagName !== "text") return layers;
     const { x, y, width, height } = text.getBBox();
-    for (const rect of svg.querySelectorAll("rect")) {
-      if (!(rect.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING)) continue;
-      const box = rect.getBBox();
-      const [mx, my] = [x + width / 2, y + height / 2];
+    const [mx, my] = [x + width / 2, y + height / 2];
+    for (const { rect, box, colour } of rectsOf(svg)) {
       if (mx < box.x || mx > box.x + box.width || my < box.y || my > box.y + box.height) continue;
-      const style = getComputedStyle(rect);
-      if (style.fill === "none") continue;
-      const [r, g, b, a] = parse(style.fill);
-      layers.unshift([r, g, b, a * Number(style.fillOpacity) * Number(style.opacity)]);
+      if (rect.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING) layers.unshift(colour);
     }
     return layers;
   };

@@ -49,7 +49,9 @@ class BrowserError(Exception):
 
 
 def program() -> str | None:
-    """The path of Chromium, or None if it is not installed."""
+    """The path of Chromium, or None if it is not installed, or not to be used: FA_NO_CHROMIUM=1."""
+    if os.environ.get("FA_NO_CHROMIUM"):
+        return None
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 

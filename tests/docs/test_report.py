@@ -60,13 +60,14 @@ def make(folder: Path, name: str, runs: list[dict]) -> Path:
 
 @unittest.skipUnless(chromium.program(), "there is no Chromium")
 class ReportPageTest(unittest.TestCase):
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(prefix="test-report-")
-        self.addCleanup(folder.cleanup)
+        cls.addClassCleanup(folder.cleanup)
         broken = fixtures.online_softmax()
         broken["variants"][1]["defects"] = [fixtures.RACE]
         simulator = [fixtures.safe_softmax(), broken, attention()]
-        self.pages = [
+        cls.pages = [
             make(Path(folder.name), "simulator", simulator),
             make(Path(folder.name), "gpu", [fixtures.safe_softmax("cuda")]),
         ]

@@ -290,7 +290,7 @@ DTYPES = {"fp32": "kFloat32", "fp16": "kFloat16", "bf16": "kBFloat16"}
 
 
 def sizes_of(inputs: Iterable[str]) -> list[str]:
-    """Compiler options for common/attention/dispatch.cuh: only kernels for the sizes in these command lines."""
+    """Compiler options for common/attention/dispatch.cuh: only kernels that these command lines run on the default device."""
 
     def named(option: str, default: str) -> list[str]:
         words = (shlex.split(line) for line in inputs)
@@ -300,7 +300,11 @@ def sizes_of(inputs: Iterable[str]) -> list[str]:
 
     types = (f"fa::DType::{DTYPES[name]}" for name in named("--dtype", "fp32"))
     head_dims = named("--head-dim", "64")
-    return [f"-DFA_HEAD_DIMS={','.join(head_dims)}", f"-DFA_DTYPES={','.join(types)}"]
+    return [
+        f"-DFA_HEAD_DIMS={','.join(head_dims)}",
+        f"-DFA_DTYPES={','.join(types)}",
+        "-DFA_LARGE_TILES_ONLY",
+    ]
 
 
 def most_alike(inputs: Iterable[str]) -> list[str]:

@@ -581,7 +581,7 @@ class BlockRunner {
   std::vector<DeclaredObject> declared_;         ///< by this block
   std::vector<std::uint16_t> variable_of_word_;  ///< by word of the TLS block
   std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
-  std::vector<CopyOrigin> copy_origins_;         ///< by word of the TLS block
+  Reserved<CopyOrigin> copy_origins_;            ///< by word of the TLS block
   RaceShadow shared_shadow_;
 
   // If the block is in a cluster.

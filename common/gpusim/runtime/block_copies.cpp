@@ -117,7 +117,7 @@ void BlockRunner::explain_copy(Example& e, InstructionKey instruction, std::uint
   }
   if (rival.kind != AccessKind::kCopyIssue || instruction.kind() != AccessKind::kRead) return;
   // The read may be wider than the copy.
-  const auto begin = copy_origins_.begin() + std::ptrdiff_t((address - shared_base_) / 4);
+  const auto begin = &copy_origins_[(address - shared_base_) / 4];
   const auto end = begin + std::ptrdiff_t((address % 4 + instruction.size() + 3) / 4);
   const auto origin = std::find_if(begin, end, [&](const CopyOrigin& o) { return o.thread == rival.thread; });
   const CopyClock& reader = threads_[e.thread].copies;

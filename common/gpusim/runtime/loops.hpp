@@ -118,7 +118,7 @@ class LoopTracker {
     bool is_loop;
   };
 
-  const Loop& at(int level) const { return level < depth_ ? outer_[level] : inner_; }
+  const Loop& at(int level) const { return level < std::min(depth_, kMaxDepth) ? outer_[level] : inner_; }
   Span below(int level) const {
     if (level >= depth_) return {last_, last_, false};
     const Loop& next = at(level + 1);

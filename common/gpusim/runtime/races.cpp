@@ -27,7 +27,7 @@ void RaceShadow::split(std::size_t word) {
 }
 
 void RaceShadow::reset() {
-  std::fill_n(cells_.get(), words_, Cell{});
+  cells_.clear();
   byte_cells_.reset();
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "gpusim/runtime/access.hpp"
@@ -87,7 +88,9 @@ struct Actor {
 /// has accessed in part (two threads may write the two halves of a word without a conflict).
 class RaceShadow {
  public:
-  explicit RaceShadow(std::size_t words) : words_(words), cells_(std::make_unique<Cell[]>(words)) {}
+  explicit RaceShadow(std::size_t words) : words_(words), cells_(words) {
+    if (!cells_) throw std::bad_alloc();
+  }
 
   /// An access by lanes to the same bytes. Calls
   ///   on_race(lane, rival) for every earlier access of the same epoch that it conflicts with, once per word,
@@ -431,7 +434,7 @@ class RaceShadow {
   void split(std::size_t word);
 
   std::size_t words_;
-  std::unique_ptr<Cell[]> cells_;
+  Reserved<Cell> cells_;                ///< those that nobody has used are void: blocks begin with epoch 1
   std::unique_ptr<Cell[]> byte_cells_;  ///< from the first split on
 
   // See keep_readers().
