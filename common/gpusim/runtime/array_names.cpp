@@ -165,4 +165,39 @@ std::string ArrayNames::element(std::uintptr_t return_address, const SharedByte&
   return text;
 }
 
+std::vector<ArrayNames::Part> ArrayNames::parts(std::uintptr_t return_address, const std::string& variable,
+                                                std::size_t bytes, const ThreadNumbers& numbers) const {
+  const auto arrays = arrays_.empty() ? arrays_.end() : arrays_.find(function_at(return_address));
+  if (arrays == arrays_.end()) return {};
+  std::map<std::size_t, Part> parts;  // by begin
+  for (const Array& a : arrays->second) {
+    const auto begin = value_for(a.offset, numbers);
+    if (a.variable != variable || !begin || *begin < 0 || std::size_t(*begin) >= bytes) continue;
+    if (a.name.find('.') != std::string::npos) continue;  // a member of an object that was made with an array
+    const auto [it, is_new] = parts.try_emplace(std::size_t(*begin));
+    Part& part = it->second;
+    if (is_new) {
+      part = {.name = a.name, .begin = std::size_t(*begin), .element_bytes = a.bytes};
+    } else if ((" or " + part.name + " or ").find(" or " + a.name + " or ") == std::string::npos) {
+      part.name += " or " + a.name;
+    }
+    if (part.dimensions.empty()) part.dimensions = a.dimensions;
+    if (part.element_bytes == 0) part.element_bytes = a.bytes;
+    const auto first = place_of(a.layout, {0, 0}), later = place_of(a.layout, {1024, 0});
+    if (first && later && *later > *first) part.row_bytes = std::size_t(*later - *first) / 1024 * a.bytes;
+  }
+  std::vector<Part> result;
+  for (auto& [begin, part] : parts) {
+    if (!result.empty()) result.back().end = begin;
+    part.end = bytes;
+    if (!part.dimensions.empty()) {
+      const std::size_t count =
+          std::reduce(part.dimensions.begin(), part.dimensions.end(), std::size_t(1), std::multiplies());
+      part.element_bytes = bytes / count;
+    }
+    result.push_back(std::move(part));
+  }
+  return result;
+}
+
 }  // namespace gpusim

@@ -32,6 +32,20 @@ class ArrayNames {
   std::string element(std::uintptr_t return_address, const SharedByte& byte,
                       const ThreadNumbers& numbers) const;
 
+  /// An array in a variable of shared memory.
+  struct Part {
+    std::string name;
+    std::size_t begin = 0, end = 0;  ///< in the variable
+    std::size_t element_bytes = 0;   ///< 0: unknown
+    std::vector<std::size_t> dimensions;
+    std::size_t row_bytes = 0;  ///< 0: not declared
+  };
+  /// The arrays that a kernel makes of a variable, in order.
+  ///
+  /// @param return_address  of any access by the kernel
+  std::vector<Part> parts(std::uintptr_t return_address, const std::string& variable, std::size_t bytes,
+                          const ThreadNumbers& numbers) const;
+
  private:
   struct Array {
     std::string variable, name;

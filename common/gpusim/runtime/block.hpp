@@ -41,6 +41,7 @@
 #include "gpusim/runtime/products.hpp"
 #include "gpusim/runtime/profile.hpp"
 #include "gpusim/runtime/races.hpp"
+#include "gpusim/runtime/recorder.hpp"
 #include "gpusim/runtime/sites.hpp"
 
 // The built-in variables of a kernel. The kernel sees them as constants, through shim/device_functions.h.
@@ -544,6 +545,24 @@ class BlockRunner {
   void explain_copy(Example& example, InstructionKey instruction, std::uintptr_t address,
                     const Rival& rival) const;
 
+  // block_record.cpp
+  void begin_record();
+  void end_record(bool abandoned);
+  std::uint32_t record_event(record::Event event, int thread, const void* pc);
+  std::uint32_t record_event_of_lanes(record::Event event, const void* pc);
+  void record_access(const WarpAccess& access, const Pattern& pattern, int warp);
+  void link_value(const WarpAccess& access, std::uint32_t event, int warp);
+  void record_op(int warp, record::Op op, std::uint32_t lanes, const void* pc,
+                 std::uint32_t array = record::kNone);
+  void record_warp_op(int warp, const Thread& leader, std::uint32_t lanes);
+  void record_waits(int warp);
+  void record_wait(const Thread& thread, record::BarrierKind kind, std::uint64_t id,
+                   std::uint32_t phase = record::kNone);
+  std::uint32_t record_barrier(record::BarrierKind kind, std::uint64_t id, int thread, const void* pc);
+  void record_go_on(int warp, std::uint32_t lanes, std::uint32_t time, record::BarrierKind kind,
+                    const void* pc);
+  void record_block_barrier(const void* pc);
+
   Arena& arena_;
   const std::uintptr_t arena_base_;
   const std::size_t arena_bytes_;
@@ -632,6 +651,7 @@ class BlockRunner {
   int free_registers_ = 0;    ///< that the block's warps have given back
 
   SiteNumbers sites_;
+  record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
 
   std::byte* stacks_ = nullptr;
   // For AddressSanitizer, which must be notified of every change of stack.

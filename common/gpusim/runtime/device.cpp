@@ -360,6 +360,10 @@ std::size_t run(const Launch& launch) {
   }
   static Pool pool;
   Session::instance().count_launch();
+  if (record::Recorder* recorder = record::Recorder::instance()) {
+    recorder->write_at_exit();
+    recorder->begin_launch();
+  }
   return pool.run(launch);
 }
 

@@ -1,0 +1,151 @@
+#include "gpusim/runtime/recorder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace gpusim::record {
+namespace {
+
+[[noreturn]] void refuse(const char* name, const std::string& value, const std::string& what) {
+  std::fprintf(stderr, "gpusim: %s=%s: %s\n", name, value.c_str(), what.c_str());
+  std::exit(2);
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// A whole number that is all of the text.
+std::optional<unsigned> number(std::string_view text) {
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == text.npos) return parts;
+    begin = end + 1;
+  }
+}
+
+/// "1,0,0;5" -> {1, 0, 0}, {5, 0, 0}
+std::optional<std::vector<Dim3>> blocks_of(const std::string& text) {
+  std::vector<Dim3> blocks;
+  for (const std::string_view part : split(text, ';')) {
+    const std::vector<std::string_view> numbers = split(part, ',');
+    std::array<unsigned, 3> block{};
+    if (numbers.size() > block.size()) return std::nullopt;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const auto value = number(numbers[i]);
+      if (!value) return std::nullopt;
+      block[i] = *value;
+    }
+    blocks.push_back({block[0], block[1], block[2]});
+  }
+  return blocks;
+}
+
+/// Why a file cannot be written; empty if it can.
+std::string why_not_writable(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  if (access(folder.c_str(), F_OK) != 0) return "there is no folder " + folder;
+  if (access(folder.c_str(), W_OK | X_OK) != 0) return "files in " + folder + " cannot be written";
+  if (path.ends_with('/') || access((path + "/.").c_str(), F_OK) == 0) return "this is a folder";
+  return "";
+}
+
+}  // namespace
+
+Recorder* Recorder::instance_ = Recorder::from_environment();
+
+Recorder* Recorder::from_environment() {
+  Settings settings{.path = variable("GPUSIM_RECORD")};
+  if (settings.path.empty()) return nullptr;
+  if (const std::string why = why_not_writable(settings.path); !why.empty())
+    refuse("GPUSIM_RECORD", settings.path, why);
+  if (const std::string debug = variable("GPUSIM_DEBUG"); !debug.empty() && debug != "0")
+    refuse("GPUSIM_RECORD", settings.path, "there is no recording with GPUSIM_DEBUG=" + debug);
+  if (const std::string blocks = variable("GPUSIM_RECORD_BLOCKS"); !blocks.empty()) {
+    const auto known = blocks_of(blocks);
+    if (!known) refuse("GPUSIM_RECORD_BLOCKS", blocks, "should be blocks like \"0,0,0;1,0,0\"");
+    settings.blocks = *known;
+  }
+  if (const std::string events = variable("GPUSIM_RECORD_EVENTS"); !events.empty()) {
+    const auto most = number(events);
+    if (!most || *most == 0) refuse("GPUSIM_RECORD_EVENTS", events, "should be a number from 1 on");
+    settings.most_events = *most;
+  }
+  if (const std::string launch = variable("GPUSIM_RECORD_LAUNCH"); !launch.empty()) {
+    const auto which = number(launch);
+    if (!which) refuse("GPUSIM_RECORD_LAUNCH", launch, "should be a number from 0 on: 0 is the first launch");
+    settings.launch = int(*which);
+  }
+  return new Recorder(std::move(settings));
+}
+
+BlockRecord* Recorder::begin_block(const Dim3& block) {
+  if (settings_.launch && *settings_.launch != launch_) return nullptr;
+  const auto is_chosen = [&](const Dim3& b) { return b.x == block.x && b.y == block.y && b.z == block.z; };
+  if (std::none_of(settings_.blocks.begin(), settings_.blocks.end(), is_chosen)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  BlockRecord& record = *blocks_.emplace_back(std::make_unique<BlockRecord>(settings_.most_events));
+  record.launch = launch_;
+  record.block = block;
+  return &record;
+}
+
+std::size_t AccessPattern::Hash::operator()(const AccessPattern& pattern) const {
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(&pattern), sizeof pattern});
+}
+
+std::uint32_t BlockRecord::add(const Event& event) {
+  if (events.size() >= most_events_) {
+    ++left_out;
+    return kNone;
+  }
+  events.push_back(event);
+  return std::uint32_t(events.size() - 1);
+}
+
+std::uint32_t BlockRecord::pattern(const AccessPattern& pattern) {
+  const auto [it, is_new] = pattern_numbers_.try_emplace(pattern, std::uint32_t(patterns.size()));
+  if (is_new) patterns.push_back(pattern);
+  return it->second;
+}
+
+std::uint32_t BlockRecord::product(const Product& product) {
+  const auto [it, is_new] = product_numbers_.try_emplace(product, std::uint32_t(products.size()));
+  if (is_new) products.push_back(product);
+  return it->second;
+}
+
+std::uint32_t BlockRecord::go_on(int warp, std::uint32_t time) {
+  std::uint32_t& now = now_[std::size_t(warp)];
+  return now = std::max(now, time);
+}
+
+std::uint32_t BlockRecord::same_in_batch(const Event& event) const {
+  for (std::size_t i = batch_; i < events.size(); ++i) {
+    Event same = events[i];
+    if ((same.lanes & event.lanes) != 0) continue;
+    same.lanes = event.lanes;
+    same.time = event.time;
+    if (std::memcmp(&same, &event, sizeof event) == 0) return std::uint32_t(i);
+  }
+  return kNone;
+}
+
+}  // namespace gpusim::record

@@ -1,0 +1,372 @@
+/// @file
+/// The file of a recording: README.md describes it.
+#include <errno.h>  // program_invocation_short_name
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/emulated.hpp"
+#include "gpusim/runtime/recorder.hpp"
+#include "gpusim/runtime/sites.hpp"
+#include "gpusim/runtime/symbols.hpp"
+
+namespace gpusim::record {
+namespace {
+
+/// JSON text, piece by piece.
+class Json {
+ public:
+  static std::string quoted(const std::string& text) {
+    std::string result = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') {
+        result += std::string("\\") + c;
+      } else if (c == '\n') {
+        result += "\\n";
+      } else if (static_cast<unsigned char>(c) < 0x20) {
+        result += ' ';
+      } else {
+        result += c;
+      }
+    }
+    return result + "\"";
+  }
+  static std::string of(const std::string& text) { return quoted(text); }
+  static std::string of(const char* text) { return quoted(text); }
+  static std::string of(bool value) { return value ? "true" : "false"; }
+  static std::string of(const Dim3& d) { return list(std::vector<unsigned>{d.x, d.y, d.z}); }
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  static std::string of(T value) { return std::to_string(value); }
+  template <class T>
+  static std::string list(const T& values) {
+    std::string text;
+    for (const auto& value : values) text += (text.empty() ? "" : ",") + of(value);
+    return "[" + text + "]";
+  }
+};
+
+/// {"a": 1, "b": [..]}
+class Object {
+ public:
+  template <class T>
+  Object& add(const char* key, const T& value) {
+    return raw(key, Json::of(value));
+  }
+  Object& raw(const char* key, const std::string& json) {
+    text_ += (text_.empty() ? "\"" : ",\"") + std::string(key) + "\":" + json;
+    return *this;
+  }
+  std::string text() const { return "{" + text_ + "}"; }
+
+ private:
+  std::string text_;
+};
+
+std::string join(const std::vector<std::string>& objects) {
+  std::string text;
+  for (const std::string& object : objects) text += (text.empty() ? "\n" : ",\n") + object;
+  return "[" + text + "]";
+}
+
+/// Numbers for things that are equal if their JSON is.
+class Table {
+ public:
+  std::uint32_t number(const std::string& json) {
+    const auto [it, is_new] = numbers_.try_emplace(json, std::uint32_t(objects_.size()));
+    if (is_new) objects_.push_back(json);
+    return it->second;
+  }
+  std::string text() const { return join(objects_); }
+
+ private:
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<std::string> objects_;
+};
+
+const char* name_of(BarrierKind kind) {
+  switch (kind) {
+    case BarrierKind::kBlock: return "block";
+    case BarrierKind::kWarp: return "warp";
+    case BarrierKind::kMbarrier: return "mbarrier";
+    case BarrierKind::kNamed: return "named";
+    case BarrierKind::kCluster: return "cluster";
+    case BarrierKind::kCopies: return "copies";
+    case BarrierKind::kBulk: return "bulk";
+    case BarrierKind::kProducts: return "products";
+  }
+  return "?";
+}
+
+/// How many events each section keeps: all, or as many as fit if all sections that are longer get the same.
+std::vector<std::size_t> shares(const std::vector<std::unique_ptr<BlockRecord>>& sections, std::size_t most) {
+  std::vector<std::size_t> order(sections.size()), kept(sections.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return sections[a]->events.size() < sections[b]->events.size();
+  });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    kept[order[i]] = std::min(sections[order[i]]->events.size(), most / (order.size() - i));
+    most -= kept[order[i]];
+  }
+  return kept;
+}
+
+/// Puts the file together.
+class File {
+ public:
+  std::string contents(std::vector<std::unique_ptr<BlockRecord>>& blocks, std::size_t most);
+
+ private:
+  struct Place {
+    std::uint32_t array, offset;
+  };
+  struct Known {
+    std::uint32_t begin, end, array;
+  };
+
+  void find_sites(const std::vector<std::unique_ptr<BlockRecord>>& blocks);
+  std::uint32_t site(std::uint32_t raw);
+  std::uint32_t site_of_pc(std::uintptr_t pc);
+  std::uint32_t global_array(std::uint32_t allocation);
+  void add_shared_arrays(const BlockRecord& block);
+  Place place(std::uint32_t raw_array, std::uint32_t offset);
+  std::string kernel_name(const BlockRecord& block) const;
+  std::string name_of_barrier(const Barrier& barrier) const;
+  void add_section(const BlockRecord& block, std::size_t kept);
+
+  std::unordered_map<std::uintptr_t, Calls> calls_;
+  std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_;
+  ArrayNames names_;
+  std::map<std::uint32_t, std::uint32_t> site_numbers_, global_numbers_;
+  Table sites_, patterns_;
+  std::vector<std::string> sections_, arrays_, barriers_, copies_, products_, defects_;
+  std::vector<Known> shared_;  ///< of this section, by begin
+  std::vector<Event> events_;
+};
+
+/// The places of all events, looked up at once.
+void File::find_sites(const std::vector<std::unique_ptr<BlockRecord>>& blocks) {
+  std::set<std::uintptr_t> pcs;
+  for (const auto& block : blocks) {
+    for (const Event& event : block->events) {
+      if (event.site != kNone) pcs.insert(pc_of_site(std::uint16_t(event.site)));
+    }
+    for (const Barrier& barrier : block->barriers) pcs.insert(barrier.name.pc);
+    for (const RecordedDefect& defect : block->defects) pcs.insert({defect.key.pc, defect.key.rival_pc});
+  }
+  pcs.erase(0);
+  const std::vector<std::uintptr_t> all(pcs.begin(), pcs.end());
+  calls_ = inlined_calls(all);
+  functions_ = functions_around(all);
+}
+
+std::uint32_t File::site_of_pc(std::uintptr_t pc) {
+  if (pc == 0) return kNone;
+  const auto it = calls_.find(pc);
+  const Calls calls = it == calls_.end() ? Calls() : it->second;
+  return sites_.number(Object().raw("lines", Json::list(calls.lines)).add("built_in", calls.built_in).text());
+}
+
+std::uint32_t File::site(std::uint32_t raw) {
+  if (raw == kNone) return kNone;
+  const auto [it, is_new] = site_numbers_.try_emplace(raw, 0);
+  if (is_new) it->second = site_of_pc(pc_of_site(std::uint16_t(raw)));
+  return it->second;
+}
+
+std::uint32_t File::global_array(std::uint32_t allocation) {
+  const auto [it, is_new] = global_numbers_.try_emplace(allocation, std::uint32_t(arrays_.size()));
+  if (is_new) {
+    const Allocation& a = Arena::instance().allocation(allocation);
+    arrays_.push_back(
+        Object().add("space", "global").add("name", a.name).add("bytes", a.end - a.begin).text());
+  }
+  return it->second;
+}
+
+void File::add_shared_arrays(const BlockRecord& block) {
+  shared_.clear();
+  if (block.variables.empty()) return;
+  std::uint32_t lowest = ~0u;
+  for (const SharedArray& v : block.variables) lowest = std::min(lowest, v.begin);
+  const std::uintptr_t window = (block.shared_begin + lowest) / 1024 * 1024;  // so that banks are right
+  std::uintptr_t pc = 0;
+  for (const Event& event : block.events) {
+    if (pc == 0 && event.site != kNone) pc = pc_of_site(std::uint16_t(event.site));
+  }
+  const auto add = [&](const SharedArray& a) {
+    shared_.push_back({a.begin, a.begin + a.bytes, std::uint32_t(arrays_.size())});
+    Object array;
+    array.add("space", "shared").add("name", a.name).add("bytes", a.bytes);
+    if (!a.shape.empty()) array.raw("shape", Json::list(a.shape));
+    if (a.element_bytes != 0) array.add("element_bytes", a.element_bytes);
+    if (a.row_bytes != 0) array.add("row_bytes", a.row_bytes);
+    array.add("section", sections_.size()).add("begin", block.shared_begin + a.begin - window);
+    arrays_.push_back(array.text());
+  };
+  for (const SharedArray& v : block.variables) {
+    const auto parts = names_.parts(pc, v.variable, v.bytes, {{0, 0, 0}, block.block_dim, block.parameters});
+    if (parts.empty() || parts.front().begin != 0) {
+      SharedArray rest = v;
+      if (!parts.empty()) rest.bytes = std::uint32_t(parts.front().begin);
+      add(rest);
+    }
+    for (const ArrayNames::Part& part : parts) {
+      add({v.variable, part.name, v.begin + std::uint32_t(part.begin), std::uint32_t(part.end - part.begin),
+           part.dimensions, part.element_bytes, part.row_bytes});
+    }
+  }
+}
+
+File::Place File::place(std::uint32_t raw_array, std::uint32_t offset) {
+  if (raw_array == kNone) return {kNone, offset};
+  if (raw_array < Event::kOfBlock) return {global_array(raw_array), offset};
+  for (const Known& known : shared_) {
+    if (offset >= known.begin && offset < known.end) return {known.array, offset - known.begin};
+  }
+  return {kNone, offset};
+}
+
+std::string File::kernel_name(const BlockRecord& block) const {
+  for (const Event& event : block.events) {
+    if (event.site == kNone) continue;
+    const auto it = functions_.find(pc_of_site(std::uint16_t(event.site)));
+    if (it != functions_.end() && !it->second.empty()) return it->second.back();
+  }
+  return "kernel";
+}
+
+std::string File::name_of_barrier(const Barrier& barrier) const {
+  const Piece& piece = barrier.name;
+  if (piece.is_call) {
+    const auto it = calls_.find(piece.pc);
+    return it == calls_.end() ? "a call" : it->second.built_in;
+  }
+  if (piece.place.variable.empty()) return piece.text;
+  const std::string name = names_.element(piece.pc, piece.place, barrier.numbers);
+  return name.empty() ? piece.text : name;
+}
+
+void File::add_section(const BlockRecord& block, std::size_t kept) {
+  add_shared_arrays(block);
+  const auto begin = std::uint32_t(events_.size());
+  const auto first_barrier = std::uint32_t(barriers_.size());
+  const auto rebased = [&](std::uint32_t event) { return event < kept ? begin + event : kNone; };
+  for (const Barrier& barrier : block.barriers) {
+    barriers_.push_back(
+        Object().add("kind", name_of(barrier.kind)).add("name", name_of_barrier(barrier)).text());
+  }
+  std::vector<std::uint32_t> patterns;
+  for (const AccessPattern& p : block.patterns) {
+    patterns.push_back(patterns_.number(Object()
+                                            .add("size", p.size)
+                                            .raw("offsets", Json::list(p.offsets))
+                                            .add("bytes", p.bytes)
+                                            .add("sectors", p.sectors)
+                                            .add("wavefronts", p.wavefronts)
+                                            .add("ideal", p.ideal)
+                                            .text()));
+  }
+  for (std::size_t i = 0; i < kept; ++i) {
+    Event event = block.events[i];
+    event.site = site(event.site);
+    switch (event.kind) {
+      case Kind::kAccess: {
+        const Place at = place(event.array, event.offset);
+        event.array = at.array;
+        event.offset = at.offset;
+        event.pattern = patterns[event.pattern];
+        break;
+      }
+      case Kind::kWait:
+      case Kind::kGoOn:
+      case Kind::kArrive:
+      case Kind::kCommit: event.array += first_barrier; break;
+      default: break;
+    }
+    if (event.link != kNone) event.link = rebased(event.link);
+    events_.push_back(event);
+  }
+  sections_.push_back(
+      Object()
+          .add("launch", block.launch)
+          .add("kernel", kernel_name(block))
+          .add("grid", block.grid)
+          .add("block_dim", block.block_dim)
+          .add("block", block.block)
+          .add("cluster_rank", block.rank)
+          .add("warps", block.warps)
+          .add("begin", begin)
+          .add("end", events_.size())
+          .add("complete", !block.abandoned && kept == block.events.size() && block.left_out == 0)
+          .add("abandoned", block.abandoned)
+          .add("left_out", block.events.size() - kept + block.left_out)
+          .text());
+}
+
+std::string File::contents(std::vector<std::unique_ptr<BlockRecord>>& blocks, std::size_t most) {
+  std::stable_sort(blocks.begin(), blocks.end(), [](const auto& one, const auto& other) {
+    return std::tie(one->launch, one->linear) < std::tie(other->launch, other->linear);
+  });
+  find_sites(blocks);
+  const std::vector<std::size_t> kept = shares(blocks, most);
+  for (std::size_t i = 0; i < blocks.size(); ++i) add_section(*blocks[i], kept[i]);
+  std::string header = Object()
+                           .add("format", 1)
+                           .add("program", static_cast<const char*>(program_invocation_short_name))
+                           .add("device", emulated_device().name)
+                           .add("event_count", events_.size())
+                           .raw("sections", join(sections_))
+                           .raw("sites", sites_.text())
+                           .raw("arrays", join(arrays_))
+                           .raw("patterns", patterns_.text())
+                           .raw("barriers", join(barriers_))
+                           .raw("copies", join(copies_))
+                           .raw("products", join(products_))
+                           .raw("defects", join(defects_))
+                           .text();
+  while (header.size() % 4 != 0) header += ' ';
+  std::string result = "GPUSIMR1";
+  const auto length = std::uint32_t(header.size());
+  result.append(reinterpret_cast<const char*>(&length), sizeof length);
+  result += header;
+  result.append(reinterpret_cast<const char*>(events_.data()), events_.size() * sizeof(Event));
+  return result;
+}
+
+}  // namespace
+
+std::string Recorder::contents() {
+  const std::lock_guard lock(mutex_);
+  return File().contents(blocks_, settings_.most_events);
+}
+
+void Recorder::write_at_exit() {
+  static const bool once = [] { return std::atexit([] { instance()->write(); }) == 0; }();
+  static_cast<void>(once);
+}
+
+void Recorder::write() {
+  const std::string data = contents();
+  const std::string part = settings_.path + ".part" + std::to_string(getpid());
+  std::FILE* const file = std::fopen(part.c_str(), "wb");
+  bool done = file != nullptr && std::fwrite(data.data(), 1, data.size(), file) == data.size();
+  if (file != nullptr) done = std::fclose(file) == 0 && done;
+  done = done && std::rename(part.c_str(), settings_.path.c_str()) == 0;
+  if (done) return;
+  std::fprintf(stderr, "gpusim: GPUSIM_RECORD=%s: cannot be written: %s\n", settings_.path.c_str(),
+               std::strerror(errno));
+  std::remove(part.c_str());
+  std::fflush(nullptr);
+  _exit(2);
+}
+
+}  // namespace gpusim::record
