@@ -11,10 +11,10 @@ from typing import NamedTuple
 from ..watch.recording import NONE, Recording
 
 ACCESS, OPERATION, WAIT, ARRIVE, COPY, PRODUCT, DEFECT = 1, 2, 3, 5, 7, 9, 12  # kinds
-READ, WRITE, ATOMIC, ASYNCHRONOUS, LDMATRIX, ENGINE = range(6)  # flags of an access
-READING = (READ, ATOMIC, LDMATRIX)
-WRITING = (WRITE, ATOMIC, ASYNCHRONOUS, ENGINE)
-MMA = 3  # flag of an operation
+READ, WRITE, ATOMIC, ASYNCHRONOUS, LDMATRIX, TRANSPOSED = range(6)  # flags of an access
+READING = (READ, ATOMIC, LDMATRIX, TRANSPOSED)
+WRITING = (WRITE, ATOMIC, ASYNCHRONOUS)
+SHUFFLE, MMA = 1, 3  # flags of an operation
 
 # What a search can look for: the kind of event, and its flags; none: all of them.
 SEARCHES: dict[str, tuple[int, tuple[int, ...]]] = {
@@ -23,8 +23,9 @@ SEARCHES: dict[str, tuple[int, tuple[int, ...]]] = {
     "read": (ACCESS, READING),
     "write": (ACCESS, WRITING),
     "atomic": (ACCESS, (ATOMIC,)),
-    "ldmatrix": (ACCESS, (LDMATRIX,)),
+    "ldmatrix": (ACCESS, (LDMATRIX, TRANSPOSED)),
     "cp.async": (ACCESS, (ASYNCHRONOUS,)),
+    "shuffle": (OPERATION, (SHUFFLE,)),
     "mma": (OPERATION, (MMA,)),
     "wait": (WAIT, ()),
     "arrive": (ARRIVE, ()),
@@ -169,8 +170,8 @@ class Element:
     shape: list[int]  # of the tensor
     byte: int  # its first, in the tensor
 
-    def first_write(self, recording: Recording) -> int | None:
-        """The index of the first event that writes it; None if there is none."""
+    def last_write(self, recording: Recording) -> int | None:
+        """The index of the last event that writes it; None if there is none."""
         header = recording.header
         wanted = {
             number
@@ -188,11 +189,9 @@ class Element:
             event.index
             for event in _events(recording, ACCESS, WRITING)
             if event.array in wanted and _covers(recording, event, self.byte)
-        ][:1]
-        found += [e.index for e in _events(recording, COPY, ()) if e.array in stored][
-            :1
         ]
-        return min(found, default=None)
+        found += [e.index for e in _events(recording, COPY, ()) if e.array in stored]
+        return max(found, default=None)
 
 
 def section_of(recording: Recording, index: int) -> int:

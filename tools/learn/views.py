@@ -20,7 +20,7 @@ OF_VIEW = {
     "variant": sheet.STRING,
     "options?": sheet.STRING,
     "block?": sheet.STRING,
-    "launch?": sheet.NUMBER,
+    "kernel?": sheet.STRING,
     "on": sheet.STRING,
     "line?": sheet.STRING,
     "of?": sheet.STRING,
@@ -45,7 +45,7 @@ class View:
     show: str  # one of VIEWS
     see: str
     block: str | None = None
-    launch: int | None = None  # the only one that is recorded, counted from 0
+    kernel: str = ""  # the only one that is recorded; "": all that the variant launches
 
     @property
     def name(self) -> str:

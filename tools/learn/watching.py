@@ -31,6 +31,7 @@ class Request:
     options: list[str]
     blocks: tuple[Block, ...] = ()  # none: one in the middle of the grid
     launch: int | None = None  # the only one to record; None: all of them
+    kernel: str = ""  # or its name
 
     @property
     def words(self) -> list[str]:
@@ -58,7 +59,7 @@ class Run:
             for result in self.report["variants"]
         ]
         finding = diagnosis.explain(attempts)
-        return f"{finding.variant} {finding.headline}" if finding else None
+        return f"{finding.variant}: {finding.headline}" if finding else None
 
 
 # --- what the learner asks for --------------------------------------------------------------------
@@ -86,8 +87,12 @@ class Place:
     name: str
     index: list[int]
 
+    @property
+    def shown(self) -> str:
+        return f"{self.name}[{in_words(self.index)}]"
+
     def __str__(self) -> str:
-        return f"--at '{self.name}[{in_words(self.index)}]'"
+        return f"--at '{self.shown}'"
 
     def element(self, tensors: Mapping[str, dict]) -> moments.Element:
         """LearnError if there is no such element. @param tensors  of the program's JSON"""
@@ -142,15 +147,17 @@ def _execute(
     for old in (result, file):
         old.unlink(missing_ok=True)
     program = request.program
+    if title:
+        shown = shlex.join([project.shown(program), *request.words])
+        console.say(f"-- {title}: {shown}", "bold")
     status, phase = phases.execute(
         console,
         title,
         [str(program), *request.words, "--json", str(result)],
         phases.Phase.activity,
-        shown=[project.shown(program), *request.words],
         cwd=Path.cwd(),  # options may name files
         env={**trials.IN_ORDER, "GPUSIM_RECORD": str(file), **recorder},
-        quiet=not title,
+        quiet=True,  # the exit status says whether its results are right
     )
     if status < 0:
         why = diagnosis.reason_of(f"was ended by {signal.Signals(-status).name}")
@@ -160,6 +167,9 @@ def _execute(
         )
     if status > 1 or not result.exists():
         raise LearnError(phases.refusal(phase.output), max(status, 1))
+    if not file.exists():
+        shown = project.shown(program)
+        raise LearnError(f"{shown} is older than the recorder: build it again", 3)
     report = json.loads(result.read_text(encoding="utf-8"))
     for variant in report["variants"]:
         if "skipped" in variant:
@@ -209,22 +219,23 @@ def record(console: Console, request: Request, folder: Path, title: str = "") ->
         section
         for section in _scout(console, request, folder).sections
         if request.launch in (None, section["launch"])
+        and request.kernel in ("", section["kernel"])
     ]
     if not launches:
-        raise LearnError(f"{request.variant} has no launch {request.launch}", 2)
+        raise LearnError(f"{request.variant} does not launch {request.kernel}", 2)
     for block in request.blocks:
         _require(block, launches)
     blocks = request.blocks or [_middle(launches)]
     recorder = {"GPUSIM_RECORD_BLOCKS": ";".join(in_words(b) for b in blocks)}
-    if request.launch is not None:
-        recorder["GPUSIM_RECORD_LAUNCH"] = str(request.launch)
+    if len(launches) == 1:
+        recorder["GPUSIM_RECORD_LAUNCH"] = str(launches[0]["launch"])
     return _execute(console, request, folder, recorder, title)
 
 
 def writing(
     console: Console, request: Request, place: Place, folder: Path
 ) -> tuple[Request, moments.Element]:
-    """The same request for the block that writes an element first, or unchanged if none does, and the element."""
+    """The same request for the block that writes an element last, or unchanged if none does, and the element."""
     plain = replace(request, options=[*request.options, "--no-check"])
     scout = _scout(console, plain, folder)
     element = place.element(scout.report["tensors"])
@@ -245,7 +256,7 @@ def writing(
         "GPUSIM_RECORD_EVENTS": str(EVENTS_OF_SEARCH),
     }
     found = _execute(console, plain, folder, every)
-    event = element.first_write(found.recorded)
+    event = element.last_write(found.recorded)
     if event is None:
         return request, element
     section = found.sections[moments.section_of(found.recorded, event)]
@@ -266,10 +277,11 @@ def write(
 ) -> int:
     """Writes the page in one step. Returns its size. LearnError if it cannot be written.
 
-    @param event  at which the page opens; None: at the beginning
+    @param event  at which the page opens; None: at the beginning of the block that does most
     @param show   the view that is in sight then, one of page.VIEWS
     """
-    moment: dict = {}
+    most = max(run.sections, key=lambda section: section["end"] - section["begin"])
+    moment: dict = {"section": run.sections.index(most)}
     if event is not None:
         recorded = run.recorded
         moment = {
@@ -291,4 +303,23 @@ def request_of(view: views.View, program: Path) -> Request:
     """What a prepared view runs."""
     blocks = (block_of(view.block),) if view.block else ()
     options = shlex.split(view.options)
-    return Request(program, view.variant, options, blocks, view.launch)
+    return Request(program, view.variant, options, blocks, kernel=view.kernel)
+
+
+def write_view(
+    console: Console,
+    view: views.View,
+    program: Path,
+    folder: Path,
+    path: Path,
+    title: str = "",
+) -> tuple[Run, int]:
+    """Records a prepared view and writes its page. Returns the run and the page's size.
+
+    @param folder  for files that are of no use later
+    @param title   of the headline that names the command; "": none
+    """
+    run = record(console, request_of(view, program), folder, title)
+    heading = f"{view.chapter.number} {view.variant}: {view.title}"
+    event = view.search.first(run.recorded)
+    return run, write(run, path, heading, event, view.show, view.see.replace("`", ""))

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from .. import checking, exercises, project, setup, trials, views, watching
@@ -52,7 +51,7 @@ def add_own(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at",
         metavar="ELEMENT",
-        help="the block that writes this element, at that moment: --at 'o[0,1,17,5]'",
+        help="the block that wrote this element, when it did: --at 'o[0,1,17,5]'",
     )
     parser.add_argument(
         "--input",
@@ -140,35 +139,13 @@ def options_of(
     return shlex.split(exercise.inputs[args.input - 1])
 
 
-def built(
-    console: Console,
-    args: argparse.Namespace,
-    chapter: project.Chapter,
-    exercise: exercises.Exercise | None,
-    options: list[str],
-) -> Path | None:
-    """The program, built for the simulator; None if the learner's files do not compile, which has been said."""
-    build = project.build_folder(SIM)
-    if args.answer is not None:
-        return build_answer(console, exercise, args.answer, options, "watch")
-    if not exercise:
-        setup.build(console, SIM, [chapter.executable])
-        return build / "bin" / chapter.executable
-    failed, _ = checking.build_own(console, configured(console, SIM), exercise)
-    if failed:
-        show_failure(console, exercise, failed)
-        return None
-    say_blanks(console, exercise)
-    return build / "bin" / exercise.target
-
-
 def variant_of(
     args: argparse.Namespace,
     chapter: project.Chapter,
     exercise: exercises.Exercise | None,
     program: Path,
 ) -> str:
-    """The variant to run. LearnError if the program has no such variant."""
+    """The variant to run. LearnError if a program of the chapter has no such variant."""
     known = trials.variants_of(program)
     if args.variant and args.variant not in known:
         raise LearnError(
@@ -179,11 +156,41 @@ def variant_of(
     return args.variant or usual or known[-1]
 
 
+def built(
+    console: Console,
+    args: argparse.Namespace,
+    chapter: project.Chapter,
+    exercise: exercises.Exercise | None,
+    options: list[str],
+) -> tuple[Path, str] | None:
+    """The program, built for the simulator, and the variant to run.
+
+    None if the learner's files do not compile, which has been said.
+    """
+    programs = project.build_folder(SIM) / "bin"
+    if exercise and args.answer is None:
+        build = configured(console, SIM)
+        failed, _ = checking.build_own(console, build, exercise)
+        if failed:
+            show_failure(console, exercise, failed)
+            return None
+        say_blanks(console, exercise)
+        program = programs / exercise.target
+        return program, variant_of(args, chapter, exercise, program)
+    setup.build(console, SIM, [chapter.executable])
+    program = programs / chapter.executable
+    variant = variant_of(args, chapter, exercise, program)
+    if args.answer is not None:
+        number = args.answer
+        program = build_answer(exercise, number, options, "watch", variant)
+    return program, variant
+
+
 # --- what the learner reads -----------------------------------------------------------------------
 
 
-def in_mebibytes(size: int) -> str:
-    return f"{size / (1 << 20):.1f} MB" if size >= 100_000 else f"{size / 1000:.0f} kB"
+def in_megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.0f} kB"
 
 
 def say_contents(console: Console, run: watching.Run) -> None:
@@ -226,19 +233,41 @@ def open_in_browser(console: Console, page: Path) -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def page_of(args: argparse.Namespace, chapter: project.Chapter, variant: str) -> Path:
-    """Where the page goes."""
+def page_of(args: argparse.Namespace, chapter: project.Chapter, what: str) -> Path:
+    """Where the page goes. @param what  the variant, or the view"""
     if args.out:
         return Path(args.out).absolute()
-    if args.view is not None:
-        name = f"{chapter.number}_view_{args.view}"
-    else:
-        name = f"{chapter.number}_{variant}"
+    name = f"{chapter.number}_{what}"
     if args.answer is not None:
         name += f"_answer_{args.answer}"
     elif args.exercise:
         name += "_exercise"
     return FOLDER / f"{name}.html"
+
+
+def write_page(
+    console: Console,
+    chapter: project.Chapter,
+    request: watching.Request,
+    place: watching.Place | None,
+    folder: Path,
+    path: Path,
+) -> tuple[watching.Run, int]:
+    """Records what is asked for, and writes the page. Returns the run and the page's size.
+
+    @param place   an element whose last write the page shows
+    @param folder  for files that are of no use later
+    """
+    title = f"{chapter.number} {request.variant}"
+    if not place:
+        run = watching.record(console, request, folder, "watch")
+        return run, watching.write(run, path, title)
+    request, element = watching.writing(console, request, place, folder)
+    run = watching.record(console, request, folder, "watch")
+    event = element.last_write(run.recorded)
+    if event is None:
+        console.say(f"note:  no block writes {place.shown}", "yellow")
+    return run, watching.write(run, path, title, event, "tensors")
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
@@ -252,35 +281,24 @@ def main(console: Console, args: argparse.Namespace) -> int:
     options = options_of(args, chapter, exercise)
     args.preset = SIM
     setup.prepare(console, args)
-    program = built(console, args, chapter, exercise, options)
-    if not program:
+    chosen = built(console, args, chapter, exercise, options)
+    if not chosen:
         return 1
+    program, variant = chosen
     if setup.asks_for_help(args.options):
         return show_help(program)
-    if view:
-        request = watching.request_of(view, program)
-    else:
-        variant = variant_of(args, chapter, exercise, program)
-        request = watching.Request(program, variant, options)
-        request = replace(request, blocks=blocks or request.blocks)
-    path = page_of(args, chapter, request.variant)
-    title, note = f"{chapter.number} {request.variant}", ""
-    event, show = None, None
     with tempfile.TemporaryDirectory(prefix="learn-watch-") as name:
         folder = Path(name)
-        if place:
-            request, element = watching.writing(console, request, place, folder)
-        run = watching.record(console, request, folder, "watch")
         if view:
-            title, note, show = f"{title}: {view.title}", view.see, view.show
-            event = view.search.first(run.recorded)
-        elif place:
-            show = "tensors"
-            event = element.first_write(run.recorded)
-            if event is None:
-                console.say(f"note:  no block writes {args.at}", "yellow")
-        size = watching.write(run, path, title, event, show, note)
-    console.say(f"page:  {project.shown(path)} ({in_mebibytes(size)})", "bold")
+            path = page_of(args, chapter, f"view_{view.number}")
+            run, size = watching.write_view(
+                console, view, program, folder, path, "watch"
+            )
+        else:
+            request = watching.Request(program, variant, options, blocks)
+            path = page_of(args, chapter, variant)
+            run, size = write_page(console, chapter, request, place, folder, path)
+    console.say(f"page:  {project.shown(path)} ({in_megabytes(size)})", "bold")
     say_contents(console, run)
     if not args.no_open:
         open_in_browser(console, path)
