@@ -1,0 +1,375 @@
+// What a whole section shows: the cost of each line, the state of each warp at each step, work in flight, and findings.
+
+const STATE = { idle: 0, globalRead: 1, globalWrite: 2, shared: 3, copy: 4, product: 5, other: 6, wait: 7 };
+const STATES = Object.keys(STATE).length;
+
+// What a warp does in an event, or 0 if the event takes none of the warp's time.
+function stateOf(recording, event) {
+  const { kind, flags } = recording.columns;
+  switch (kind[event]) {
+    case KIND.access: {
+      const array = arrayOf(recording, event);
+      if (flags[event] === ACCESS.async) return STATE.copy;
+      if (!array || isShared(array)) return STATE.shared;
+      return flags[event] === ACCESS.read ? STATE.globalRead : STATE.globalWrite;
+    }
+    case KIND.op: return flags[event] === OP_MMA ? STATE.product : STATE.other;
+    case KIND.copyBegins: return STATE.copy;
+    case KIND.productBegins: return STATE.product;
+    case KIND.wait: return STATE.wait;
+    case KIND.arrive: case KIND.commit: return STATE.other;
+    default: return STATE.idle;
+  }
+}
+
+const lineKey = (file, line) => file * 1048576 + line;
+const emptyLine = () => ({
+  runs: 0, bytes: 0, sectors: 0, idealSectors: 0, wavefronts: 0, idealWavefronts: 0, waited: 0,
+  worstShared: -1, sharedExcess: 0, worstGlobal: -1, globalExcess: 0, first: -1,
+});
+
+function analyse(recording, section) {
+  const { columns, header } = recording;
+  const { kind, flags, warp, site, array, pattern, link, time, offset } = columns;
+  const { steps, warps } = section;
+  const states = Array.from({ length: warps }, () => new Uint8Array(steps));
+  const excess = Array.from({ length: warps }, () => new Uint8Array(steps));  // 8 * log2(taken / ideal)
+  const lines = new Map();
+  const waits = [];
+  const spans = [];
+  const total = {
+    events: section.end - section.begin, wavefronts: 0, idealWavefronts: 0, sectors: 0, idealSectors: 0, bytes: 0,
+    sharedAccesses: 0, globalAccesses: 0, products: 0, copies: 0, waited: 0,
+  };
+  const openWait = Array.from({ length: warps }, () => []);
+  const lastWait = new Array(warps).fill(null);
+  const busy = new Uint32Array(warps);  // instructions of the warp so far that are not copies
+  const products = new Uint32Array(warps);
+  const commits = new Map();
+  const begun = new Map();
+  const sinceCommit = new Array(warps).fill(-1);
+  const lastAt = new Map();  // barrier -> [event, time] of the latest arrival
+  const asyncRead = new Set();
+  const frames = (event) => header.sites[site[event]] ?? [];
+  const eachLine = (event, change) => {
+    let before = -1;
+    for (const [file, line] of frames(event)) {
+      const key = lineKey(file, line);
+      if (key === before) continue;
+      before = key;
+      let entry = lines.get(key);
+      if (!entry) lines.set(key, entry = emptyLine());
+      change(entry);
+    }
+  };
+
+  for (const event of section.order) {
+    if (kind[event] === KIND.access && flags[event] === ACCESS.async && link[event] !== NONE) asyncRead.add(link[event]);
+  }
+  for (const event of section.order) {
+    const of = warp[event], now = time[event];
+    let state = stateOf(recording, event);
+    if (asyncRead.has(event)) state = STATE.copy;
+    if (state !== STATE.idle) {
+      if (states[of][now] === STATE.idle || state === STATE.product) states[of][now] = state;
+      if (!(kind[event] === KIND.access && flags[event] === ACCESS.async)) {
+        eachLine(event, (entry) => {
+          ++entry.runs;
+          if (entry.first < 0) entry.first = event;
+        });
+      }
+      if (state !== STATE.copy && state !== STATE.wait && kind[event] !== KIND.commit) ++busy[of];
+      if (state === STATE.product) {
+        ++products[of];
+        ++total.products;
+      }
+    }
+    switch (kind[event]) {
+      case KIND.access: {
+        const to = header.arrays[array[event]], shape = header.patterns[pattern[event]];
+        if (!to || !shape) break;
+        const cost = costOf(to, shape);
+        const more = cost.ideal > 0 ? cost.taken / cost.ideal : 1;
+        if (more > 1) excess[of][now] = Math.max(excess[of][now], Math.min(255, Math.round(8 * Math.log2(more))));
+        const shared = isShared(to);
+        if (shared) {
+          ++total.sharedAccesses;
+          total.wavefronts += cost.taken;
+          total.idealWavefronts += cost.ideal;
+        } else {
+          ++total.globalAccesses;
+          total.sectors += cost.taken;
+          total.idealSectors += cost.ideal;
+          total.bytes += shape.bytes ?? 0;
+        }
+        eachLine(event, (entry) => {
+          if (shared) {
+            entry.wavefronts += cost.taken;
+            entry.idealWavefronts += cost.ideal;
+          } else {
+            entry.sectors += cost.taken;
+            entry.idealSectors += cost.ideal;
+            entry.bytes += shape.bytes ?? 0;
+          }
+          const more = cost.taken - cost.ideal;
+          if (shared && more > entry.sharedExcess) [entry.sharedExcess, entry.worstShared] = [more, event];
+          if (!shared && more > entry.globalExcess) [entry.globalExcess, entry.worstGlobal] = [more, event];
+        });
+        if (state === STATE.copy && sinceCommit[of] < 0) sinceCommit[of] = now;
+        break;
+      }
+      case KIND.wait:
+        openWait[of].push({ warp: of, begin: now, end: now, event, barrier: array[event], phase: offset[event], busy: busy[of] });
+        lastAt.set(array[event], event);
+        break;
+      case KIND.arrive:
+        lastAt.set(array[event], event);
+        break;
+      case KIND.goOn: {
+        const index = openWait[of].findIndex((one) => one.barrier === array[event] && one.phase === offset[event]);
+        if (index < 0) break;
+        const [wait] = openWait[of].splice(index, 1);
+        lastWait[of] = wait;
+        wait.end = now;
+        wait.goOn = event;
+        wait.lastArrival = lastAt.get(wait.barrier) ?? -1;
+        finishWait(wait);
+        break;
+      }
+      case KIND.commit: {
+        const copies = header.barriers[array[event]]?.kind !== "products";
+        if (copies) {
+          const empty = sinceCommit[of] < 0;
+          commits.set(event, {
+            kind: "copies", warp: of, begin: empty ? now : sinceCommit[of], end: steps, event, empty, busy: busy[of],
+            products: products[of], finished: false,
+          });
+          sinceCommit[of] = -1;
+          if (!empty) ++total.copies;
+        }
+        break;
+      }
+      case KIND.landed: {
+        const span = commits.get(link[event]);
+        if (!span) break;
+        commits.delete(link[event]);
+        const wait = openWait[of][0] ?? (lastWait[of]?.end === now ? lastWait[of] : null);
+        finishSpan(span, wait?.begin ?? now, now, of, wait);
+        break;
+      }
+      case KIND.copyBegins:
+        begun.set(event, {
+          kind: "box", warp: of, begin: now, end: steps, event, busy: total.products, products: total.products,
+          finished: false, empty: false,
+        });
+        ++total.copies;
+        break;
+      case KIND.productBegins:
+        begun.set(event, {
+          kind: "product", warp: of, begin: now, end: steps, event, busy: busy[of], products: products[of],
+          finished: false, empty: false,
+        });
+        break;
+      case KIND.copyLands: case KIND.productEnds: {
+        const span = begun.get(link[event]);
+        if (!span) break;
+        begun.delete(link[event]);
+        if (kind[event] === KIND.copyLands) lastAt.set(header.copies[array[event]]?.barrier ?? -1, event);
+        finishSpan(span, now, now, span.warp, null);
+        break;
+      }
+      default:
+    }
+  }
+  for (const span of [...commits.values(), ...begun.values()]) spans.push(span);
+  for (const wait of openWait.flat()) {
+    wait.end = steps;
+    wait.unfinished = true;
+    finishWait(wait);
+  }
+
+  function finishWait(wait) {
+    wait.length = wait.end - wait.begin;
+    waits.push(wait);
+    total.waited += wait.length;
+    for (let step = wait.begin; step < wait.end; ++step) states[wait.warp][step] = STATE.wait;
+    eachLine(wait.event, (entry) => { entry.waited += wait.length; });
+  }
+  // work: instructions between the issue and the wait that have nothing to do with the copy.
+  function finishSpan(span, waitBegin, end, of, wait) {
+    span.finished = true;
+    span.end = Math.max(end, span.begin + 1);
+    span.waitBegin = waitBegin;
+    if (span.kind === "box") {
+      span.work = span.productsDuring = total.products - span.products;
+    } else {
+      span.work = (wait ? wait.busy : busy[of]) - span.busy;
+      span.productsDuring = products[of] - span.products;
+    }
+    spans.push(span);
+  }
+
+  spans.sort((one, other) => one.begin - other.begin || one.event - other.event);
+  for (const span of spans) {
+    span.exposed = span.finished && !span.empty && span.kind === "copies" && span.work <= 1;
+  }
+  const defects = header.defects
+    .map((defect, number) => ({ ...defect, number }))
+    .filter((defect) => {
+      const at = defect.event ?? NONE;
+      if (defect.section !== undefined) return defect.section === section.number;
+      if (at !== NONE && at !== null) return at >= section.begin && at < section.end;
+      return section.number === 0 || recording.sections.length === 1;
+    });
+  const waitOf = new Map(waits.flatMap((wait) => [[wait.event, wait], [wait.goOn, wait]]));
+  const spanOf = new Map(spans.map((span) => [span.event, span]));
+  return { states, excess, lines, waits, waitOf, spans, spanOf, defects, total, byWarp: spansByWarp(spans, warps) };
+}
+
+// The spans of each warp with a track for each, so that those in flight together do not cover each other.
+function spansByWarp(spans, warps) {
+  const found = Array.from({ length: warps }, () => ({ spans: [], tracks: 0 }));
+  const free = Array.from({ length: warps }, () => []);
+  for (const span of spans) {
+    if (span.empty) continue;
+    const ends = free[span.warp];
+    let track = ends.findIndex((end) => end <= span.begin);
+    if (track < 0) track = ends.length < 4 ? ends.push(0) - 1 : ends.indexOf(Math.min(...ends));
+    ends[track] = span.end;
+    span.track = track;
+    found[span.warp].spans.push(span);
+    found[span.warp].tracks = Math.max(found[span.warp].tracks, track + 1);
+  }
+  return found;
+}
+
+// What stands out, worst first: {kind, good, title, text, link: {time, warp, event, view}}.
+function findingsOf(recording, section, analysis) {
+  const { columns } = recording;
+  const found = [];
+  const at = (event, view) => ({ t: columns.time[event], w: columns.warp[event], e: event, v: view });
+  const { total, lines } = analysis;
+  const lineName = (key) => {
+    const file = recording.files[Math.floor(key / 1048576)];
+    return `${(file?.name ?? "?").split("/").pop()}:${key % 1048576}`;
+  };
+  const innermost = new Set();
+  for (const frames of recording.header.sites) {
+    if (frames.length) innermost.add(lineKey(...frames[0]));
+  }
+  const worst = (cost) => {
+    let best = null;
+    for (const [key, line] of lines) {
+      if (!innermost.has(key)) continue;
+      const value = cost(line);
+      if (value > 0 && (!best || value > best.value)) best = { key, line, value };
+    }
+    return best;
+  };
+
+  for (const defect of analysis.defects.slice(0, 3)) {
+    const known = defect.event !== undefined && defect.event !== null && defect.event !== NONE;
+    found.push({
+      kind: "defect", good: false, title: defectTitle(defect), text: shortMessage(defect.message),
+      link: known ? { ...at(defect.event, "defects"), d: defect.number } : { v: "defects", d: defect.number },
+    });
+  }
+  if (analysis.defects.length > 3) {
+    found.push({
+      kind: "defect", good: false, title: `${analysis.defects.length - 3} more defects`,
+      text: "All of them are listed below.", link: { v: "defects" },
+    });
+  }
+
+  if (total.sharedAccesses > 0) {
+    const extra = total.wavefronts - total.idealWavefronts;
+    const line = worst((entry) => (entry.wavefronts - entry.idealWavefronts));
+    if (extra > 0 && line) {
+      const pattern = patternOf(recording, line.line.worstShared);
+      found.push({
+        kind: "banks", good: extra < 0.02 * total.idealWavefronts,
+        weight: extra / total.wavefronts,
+        title: `Bank conflicts: ${percent(extra, total.wavefronts)} of shared memory's passes are extra`,
+        text: `${counted(total.wavefronts, "wavefront")} where ${number(total.idealWavefronts)} would do. Worst line: ` +
+          `${lineName(line.key)}, ${number(pattern.wavefronts)} instead of ${number(pattern.ideal)} for one instruction.`,
+        link: at(line.line.worstShared, "shared"),
+      });
+    } else {
+      found.push({
+        kind: "banks", good: true, title: "No bank conflicts",
+        text: `All ${counted(total.wavefronts, "wavefront")} of shared memory were needed.`,
+      });
+    }
+  }
+  if (total.globalAccesses > 0) {
+    const fetched = total.sectors * SECTOR;
+    const share = fetched > 0 ? total.bytes / fetched : 1;
+    const line = worst((entry) => entry.sectors - entry.idealSectors);
+    if (share < 0.9 && line) {
+      const pattern = patternOf(recording, line.line.worstGlobal);
+      found.push({
+        kind: "sectors", good: share > 0.75, weight: 1 - share,
+        title: `Wasted sectors: ${percent(total.bytes, fetched)} of the bytes moved are used`,
+        text: `Worst line: ${lineName(line.key)}, ${counted(pattern.sectors, "sector")} (${bytesText(pattern.sectors * SECTOR)}) ` +
+          `for ${bytesText(pattern.bytes)} in one instruction.`,
+        link: at(line.line.worstGlobal, "instruction"),
+      });
+    } else {
+      found.push({
+        kind: "sectors", good: true, title: `${percent(total.bytes, fetched)} of the bytes moved are used`,
+        text: "Neighbouring lanes read neighbouring addresses.",
+      });
+    }
+  }
+  const groups = analysis.spans.filter((span) => span.kind === "copies" && span.finished && !span.empty);
+  if (groups.length > 0) {
+    const exposed = groups.filter((span) => span.exposed);
+    const work = groups.map((span) => span.work).sort((one, other) => one - other)[groups.length >> 1];
+    const example = exposed[exposed.length >> 1];
+    if (exposed.length > 0.2 * groups.length) {
+      found.push({
+        kind: "overlap", good: false, weight: exposed.length / groups.length,
+        title: `No overlap: ${percent(exposed.length, groups.length)} of the copies are waited for at once`,
+        text: "The warp starts a copy, then waits for it: no instruction lies between. Nothing hides the time of the copy.",
+        link: at(example.event, "timeline"),
+      });
+    } else {
+      const typical = groups.find((span, index) => span.work >= work && index > 1) ?? groups[0];
+      found.push({
+        kind: "overlap", good: true, title: `Copies overlap with work: ${number(work)} instructions`,
+        text: "So many instructions of the same warp (the median) lie between the start of a copy and the wait for it.",
+        link: at(typical.event, "timeline"),
+      });
+    }
+  }
+  const boxes = analysis.spans.filter((span) => span.kind === "box" && span.finished);
+  if (boxes.length > 0 && total.products > 0) {
+    const during = boxes.map((span) => span.work).sort((one, other) => one - other)[boxes.length >> 1];
+    const typical = boxes[boxes.length >> 1];
+    found.push({
+      kind: "overlap", good: during > 0, weight: 0.4,
+      title: during > 0 ? `Copies overlap with ${counted(during, "product")}` : "Copies and products take turns",
+      text: during > 0 ? "So many products begin (the median) while a box of the copy engine is in flight."
+        : "No product begins while a box of the copy engine is in flight.",
+      link: at(typical.event, "timeline"),
+    });
+  }
+  if (analysis.waits.length > 0) {
+    const alive = section.steps * section.warps;
+    const longest = analysis.waits.reduce((one, other) => other.length > one.length ? other : one);
+    const barrier = barrierName(recording, longest.barrier);
+    found.push({
+      kind: "waits", good: true, plain: true,
+      title: `Warps wait during ${percent(total.waited, alive)} of their steps`,
+      text: `Longest: warp ${longest.warp} waits ${counted(longest.length, "step")} for ${barrier}` +
+        `${longest.lastArrival >= 0 && columns.warp[longest.lastArrival] !== longest.warp
+          ? `, last reached by warp ${columns.warp[longest.lastArrival]}` : ""}.`,
+      link: { ...at(longest.event, "timeline"), t: Math.max(longest.begin, longest.end - 1) },
+    });
+  }
+  if (analysis.defects.length === 0) {
+    found.push({ kind: "defect", good: true, title: "No defects", text: "No race and no uninitialised read was reported." });
+  }
+  const rank = ({ good, kind, weight }) => good ? kind === "defect" ? 3 : 2 : kind === "defect" ? 0 : 1 - (weight ?? 0) / 2;
+  return found.sort((one, other) => rank(one) - rank(other));
+}
