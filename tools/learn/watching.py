@@ -280,19 +280,29 @@ def write(
     @param event  at which the page opens; None: at the beginning of the block that does most
     @param show   the view that is in sight then, one of page.VIEWS
     """
-    most = max(run.sections, key=lambda section: section["end"] - section["begin"])
-    moment: dict = {"section": run.sections.index(most)}
+    recorded = run.recorded
     if event is not None:
-        recorded = run.recorded
-        moment = {
-            "start": recorded.column("time")[event],
-            "warp": recorded.column("warp")[event],
-            "section": moments.section_of(recorded, event),
-            "view": show,
+        start = {
+            "s": moments.section_of(recorded, event),
+            "t": recorded.column("time")[event],
+            "w": recorded.column("warp")[event],
+            "e": event,
+            "v": show,
         }
+    elif len(run.sections) == 1 or recorded.header["defects"]:
+        start = None  # the page chooses: a defect comes first
+    else:
+        most = max(run.sections, key=lambda section: section["end"] - section["begin"])
+        start = {"s": run.sections.index(most)}
     try:
         page.write_page(
-            run.file, path, title=title, sources=project.ROOT, note=note, **moment
+            run.file,
+            path,
+            title=title,
+            sources=project.ROOT,
+            note=note,
+            start=start,
+            tensors=run.report.get("tensors"),
         )
     except recording.WatchError as error:
         raise LearnError(f"the page was not written: {error}", 2) from error

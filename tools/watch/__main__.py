@@ -28,9 +28,7 @@ def main(arguments: list[str]) -> int:
         ("s", "--section", "the block shown first, by its number in the recording"),
     ):
         parser.add_argument(name, dest=key, type=int, help=words)
-    parser.add_argument(
-        "--view", dest="v", choices=VIEWS, help="the view shown first"
-    )
+    parser.add_argument("--view", dest="v", choices=VIEWS, help="the view shown first")
     options = vars(parser.parse_args(arguments))
     recording, page = options.pop("recording"), options.pop("page")
     start = {key: options.pop(key) for key in ("t", "w", "s", "v")}

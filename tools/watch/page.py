@@ -81,9 +81,7 @@ def page_of(
         "start": start or {},
     }
     template = (FOLDER / "page.html").read_text(encoding="utf-8")
-    scripts = "\n".join(
-        (FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS
-    )
+    scripts = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
     parts = {
         "TITLE": escape(title),
         "NOTE": f'<p class="note">{escape(note)}</p>' if note else "",
