@@ -116,6 +116,21 @@ void Arena::set_name(const void* pointer, const std::string& name) {
   if (const std::uint32_t id = find(begin, 1)) allocations_[id].name = name;
 }
 
+std::uint32_t Arena::nearest(std::uintptr_t address) const {
+  std::uint32_t nearest = 0;
+  std::uintptr_t least = ~std::uintptr_t(0);
+  for (std::uint32_t id = 1; id < allocations_.size(); ++id) {
+    const Allocation& a = allocations_[id];
+    const std::uintptr_t distance = address < a.begin  ? a.begin - address
+                                    : address >= a.end ? address - a.end + 1
+                                                       : 0;
+    if (!a.live || distance >= least) continue;
+    nearest = id;
+    least = distance;
+  }
+  return nearest;
+}
+
 std::string Arena::place_of(std::uintptr_t address) const {
   const Allocation* nearest = nullptr;
   std::uintptr_t least = ~std::uintptr_t(0);

@@ -47,6 +47,8 @@ class Arena {
   const Allocation& allocation(std::uint32_t id) const { return allocations_[id]; }
   std::size_t allocation_count() const { return allocations_.size(); }
 
+  /// The live allocation that is nearest to an address; 0 if there is none.
+  std::uint32_t nearest(std::uintptr_t address) const;
   /// The position of an address in words: in an allocation, in one that has been released, or near one.
   std::string place_of(std::uintptr_t address) const;
 

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -163,7 +164,7 @@ class BlockRunner {
   void mbarrier_wait(const void* barrier, int parity, const void* pc);
   void fence(Operation::Kind kind, const void* pc);
   void start_copy(BulkCopy&& copy, const void* pc);
-  void bulk_commit();
+  void bulk_commit(const void* pc);
   /// Ends the thread if these bytes are not a map of a tensor with three dimensions.
   void check_map(const TensorMap& map, const void* address, const void* pc);
   void bulk_wait(int pending, bool read_only, const void* pc);
@@ -553,15 +554,38 @@ class BlockRunner {
   void record_access(const WarpAccess& access, const Pattern& pattern, int warp);
   void link_value(const WarpAccess& access, std::uint32_t event, int warp);
   void record_op(int warp, record::Op op, std::uint32_t lanes, const void* pc,
-                 std::uint32_t array = record::kNone);
+                 std::uint32_t array = record::kNone, std::uint32_t number = record::kNone);
   void record_warp_op(int warp, const Thread& leader, std::uint32_t lanes);
   void record_waits(int warp);
   void record_wait(const Thread& thread, record::BarrierKind kind, std::uint64_t id,
                    std::uint32_t phase = record::kNone);
+  void record_warp_wait(const Thread& thread);
   std::uint32_t record_barrier(record::BarrierKind kind, std::uint64_t id, int thread, const void* pc);
-  void record_go_on(int warp, std::uint32_t lanes, std::uint32_t time, record::BarrierKind kind,
-                    const void* pc);
-  void record_block_barrier(const void* pc);
+  void record_go_on(int warp, std::uint32_t lanes, record::BarrierKind kind);
+  void record_complete(std::uint32_t number);
+  void record_block_barrier();
+  void record_arrival(std::uint32_t number, std::uint32_t phase, int thread, const void* pc,
+                      std::uint32_t bytes = record::kNone);
+  std::uint32_t record_mbarrier(const Mbarrier& barrier);
+  void record_mbarrier_wait(const Thread& thread, const Mbarrier& barrier);
+  void record_named_barrier(int id, const std::vector<int>& waiting);
+  void record_copy_note(const WarpAccess& access, int warp);
+  void record_cluster_arrival(int warp, std::uint32_t lanes);
+  std::uint32_t cluster_arrival() const;
+  void record_cluster_barrier(std::optional<std::uint32_t> arrival);
+  void record_copy(const BulkCopy& copy, const Mbarrier* barrier, int thread, const void* pc);
+  void record_landing(const BulkCopy& copy, const Mbarrier& barrier);
+  void record_bulk_wait(const Operation& operation, int thread, const void* pc);
+  void record_operation(const Operation& operation, int thread, const void* pc);
+  record::Operand operand_of(std::uint64_t descriptor, bool mn_major) const;
+  void record_product(int warp, const WarpgroupOp& op);
+  void record_warpgroup_op(int warp, const WarpgroupOp& op);
+  void record_product_wait(int warp, std::uint32_t covered, const void* pc);
+  void record_defect(const FindingKey& key, const Example& example, bool in_kernel);
+  void tell_defect(std::uint32_t number, std::uint32_t event);
+  void settle_defects(const InstructionKey& key, std::uint32_t event, std::uint32_t lanes, int warp);
+  void flush_defects(int warp);
+  std::uint32_t record_failed_access(const FindingKey& key, const Example& example);
 
   Arena& arena_;
   const std::uintptr_t arena_base_;
@@ -677,10 +701,18 @@ class OutsideKernel {
 
 template <class Complete>
 void BlockRunner::found(const FindingKey& key, Complete&& complete) {
+  const bool in_kernel = current_runner != nullptr;
   const OutsideKernel outside;
   Example* e = tally.findings.add(key, linear_);
+  Example own;  // a lower block may have the same finding
+  if (record_ != nullptr && e == nullptr) [[unlikely]] {
+    own.block = linear_;
+    e = &own;
+  }
   if (e == nullptr) return;
   complete(*e);
+  if (record_ != nullptr) [[unlikely]]
+    record_defect(key, *e, in_kernel);
   if (debugging_) announcer_.announce(key, *e);
 }
 

@@ -86,6 +86,8 @@ bool BlockRunner::run_warp(int warp) {
     }
     if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
     log_.advance(process_one);
+    if (record_ != nullptr && log_.empty()) [[unlikely]]
+      flush_defects(warp);
     if (trapped_) return true;
     resolve_warp(warp);
     const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
@@ -210,7 +212,7 @@ bool BlockRunner::release_barrier() {
     known_phases_ = std::max(known_phases_, t.cluster.waited);
   }
   if (record_ != nullptr) [[unlikely]]
-    record_block_barrier(first != nullptr ? first->sync_pc : nullptr);
+    record_block_barrier();
   for (int w = 0; w < warp_count_; ++w) {
     tally.ops.barriers += warps_[w].live != 0;
     warps_[w].barrier_pc = first != nullptr ? first->sync_pc : nullptr;

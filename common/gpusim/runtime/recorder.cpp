@@ -3,11 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+
+#include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/sites.hpp"
 
 namespace gpusim::record {
 namespace {
@@ -107,12 +111,50 @@ BlockRecord* Recorder::begin_block(const Dim3& block) {
   return &record;
 }
 
+void Recorder::add_race(const FindingKey& key, const Example& example) {
+  const std::lock_guard lock(mutex_);
+  SiteNumbers sites;
+  const Arena& arena = Arena::instance();
+  const std::uint32_t array = arena.find(example.address, 1);
+  const auto offset = std::uint32_t(example.address - arena.allocation(array).begin);
+  const auto find = [&](std::uint64_t block, int thread, std::uintptr_t pc) {
+    for (const auto& record : blocks_) {
+      if (record->launch != launch_ || record->linear != block) continue;
+      return std::pair(record.get(), record->find(sites.of(pc), thread / kWarpSize, 1u << thread % kWarpSize,
+                                                  array, offset));
+    }
+    return std::pair<BlockRecord*, std::uint32_t>(nullptr, kNone);
+  };
+  auto [block, event] = find(example.block, example.thread, key.pc);
+  auto [rival_block, rival_event] = find(example.rival_block, example.rival_thread, key.rival_pc);
+  RecordedDefect defect{key, example, event, rival_event, rival_block};
+  int thread = example.thread;
+  std::uintptr_t pc = key.pc;
+  if (block == nullptr) {  // seen from the other one
+    if (rival_block == nullptr) return;
+    std::swap(block, rival_block);
+    std::swap(defect.event, defect.rival_event);
+    defect.rival_block = nullptr;
+    thread = example.rival_thread;
+    pc = key.rival_pc;
+  }
+  if (!block->known_defects.insert(key).second) return;
+  block->add({.kind = Kind::kDefect,
+              .warp = std::uint8_t(thread / kWarpSize),
+              .site = sites.of(pc),
+              .lanes = 1u << thread % kWarpSize,
+              .array = std::uint32_t(block->defects.size()),
+              .link = defect.event,
+              .time = defect.event == kNone ? 0 : block->events[defect.event].time});
+  block->defects.push_back(std::move(defect));
+}
+
 std::size_t AccessPattern::Hash::operator()(const AccessPattern& pattern) const {
   return std::hash<std::string_view>()({reinterpret_cast<const char*>(&pattern), sizeof pattern});
 }
 
 std::uint32_t BlockRecord::add(const Event& event) {
-  if (events.size() >= most_events_) {
+  if (events.size() >= most_events_ && event.kind != Kind::kDefect) {
     ++left_out;
     return kNone;
   }
@@ -130,6 +172,23 @@ std::uint32_t BlockRecord::product(const Product& product) {
   const auto [it, is_new] = product_numbers_.try_emplace(product, std::uint32_t(products.size()));
   if (is_new) products.push_back(product);
   return it->second;
+}
+
+std::uint32_t BlockRecord::find(std::uint32_t site, int warp, std::uint32_t lanes, std::uint32_t array,
+                                std::uint32_t offset) const {
+  for (std::size_t i = events.size(); i-- > 0;) {
+    const Event& e = events[i];
+    const bool is_use = e.kind != Kind::kDefect && e.kind != Kind::kGoOn && e.kind != Kind::kCopyLands;
+    if (!is_use || e.site != site || (warp >= 0 && e.warp != warp) || (e.lanes & lanes) == 0) continue;
+    if (array == kNone) return std::uint32_t(i);
+    if (e.kind != Kind::kAccess || e.array != array) continue;
+    const AccessPattern& p = patterns[e.pattern];
+    for (std::uint32_t rest = e.lanes & lanes; rest != 0; rest &= rest - 1) {
+      const std::uint32_t begin = e.offset + std::uint32_t(p.offsets[std::size_t(std::countr_zero(rest))]);
+      if (offset + 4 > begin && offset < begin + p.size) return std::uint32_t(i);
+    }
+  }
+  return kNone;
 }
 
 std::uint32_t BlockRecord::go_on(int warp, std::uint32_t time) {

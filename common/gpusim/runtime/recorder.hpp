@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -107,12 +108,12 @@ struct Barrier {
   std::uint32_t phase = 0;     ///< kBlock, kNamed: how many are complete
 };
 
+/// A copy by the copy engine.
 struct Copy {
-  BulkCopy copy;  ///< without data
-  std::uint32_t barrier = kNone;
-  std::uint32_t event = kNone;
-  bool has_read = false;
-  std::int64_t bytes = 0, sectors = 0;  ///< of global memory
+  BulkCopy copy;                 ///< without data
+  const BulkCopy* of = nullptr;  ///< the block's own, for comparison only
+  std::uint32_t event = kNone, barrier = kNone;
+  bool has_read = false, has_landed = false;
 };
 
 /// What a warp's lanes have loaded.
@@ -120,6 +121,18 @@ struct Load {
   std::uint32_t event = kNone, lanes = 0, size = 0;
   LaneAddresses addresses{};
   std::array<std::array<std::byte, 16>, kWarpSize> values{};
+};
+
+/// A committed group of cp.async.
+struct Group {
+  std::uint32_t number = 0, event = kNone;
+  std::uint32_t landed = 0;  ///< lanes
+};
+
+/// A product that a warp has issued.
+struct InFlight {
+  std::uint32_t event = kNone;
+  std::uint32_t group = 0, number = 0;
 };
 
 struct Operand {
@@ -144,6 +157,7 @@ struct RecordedDefect {
   FindingKey key;
   Example example;
   std::uint32_t event = kNone, rival_event = kNone;
+  const class BlockRecord* rival_block = nullptr;  ///< which has the rival event; null: this block
 };
 
 /// A variable of shared memory that the block has, or a part of it that has a name.
@@ -186,6 +200,9 @@ class BlockRecord {
   template <class MakeName>
   std::uint32_t barrier(BarrierKind kind, std::uint64_t id, MakeName&& make_name);
   std::uint32_t product(const Product& product);
+  /// Notes the number of the event of a race in the same file.
+  std::uint32_t find(std::uint32_t site, int warp, std::uint32_t lanes, std::uint32_t array,
+                     std::uint32_t offset) const;
 
   /// The time of the next instruction of a warp, which takes one unit.
   std::uint32_t take_time(int warp) { return now_[std::size_t(warp)]++; }
@@ -198,11 +215,18 @@ class BlockRecord {
   /// The number of the event of this batch that is the same, by other lanes; kNone if there is none.
   std::uint32_t same_in_batch(const Event& event) const;
 
+  std::set<FindingKey> known_defects;
+  std::vector<std::uint32_t> waiting_defects;  ///< whose access will be in the log
+  std::vector<std::vector<std::uint32_t>>
+      product_times;  ///< by warpgroup and number: when the last warp has issued it
+
   // Of each warp:
   struct WarpState {
     std::uint32_t waiting = 0;        ///< lanes whose wait is in the record
     std::uint32_t copy_read = kNone;  ///< the latest read of global memory that may belong to a cp.async
     std::deque<Load> loads;           ///< the latest ones
+    std::vector<Group> groups;        ///< of cp.async, those that have been committed
+    std::vector<InFlight> products;   ///< that no wait has covered
     bool ended = false;
   };
   std::array<WarpState, kMaxWarps> warp_states;
@@ -238,6 +262,9 @@ class Recorder {
   void begin_launch() { ++launch_; }
   /// The record of a block that starts; nullptr if it is not to be recorded.
   BlockRecord* begin_block(const Dim3& block);
+
+  /// A race between two blocks of the launch that has just ended.
+  void add_race(const FindingKey& key, const Example& example);
 
   /// The contents of the file.
   std::string contents();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
@@ -91,6 +92,8 @@ class Table {
   std::vector<std::string> objects_;
 };
 
+std::string or_null(std::uint32_t number) { return number == kNone ? "null" : std::to_string(number); }
+
 const char* name_of(BarrierKind kind) {
   switch (kind) {
     case BarrierKind::kBlock: return "block";
@@ -140,6 +143,10 @@ class File {
   Place place(std::uint32_t raw_array, std::uint32_t offset);
   std::string kernel_name(const BlockRecord& block) const;
   std::string name_of_barrier(const Barrier& barrier) const;
+  std::string text_of(const BlockRecord& block, const Copy& copy, std::uint32_t first_barrier);
+  std::string text_of(const Operand& operand);
+  std::string text_of(const Product& product);
+  std::vector<std::uint32_t> add_defects(const BlockRecord& block);
   void add_section(const BlockRecord& block, std::size_t kept);
 
   std::unordered_map<std::uintptr_t, Calls> calls_;
@@ -150,6 +157,12 @@ class File {
   std::vector<std::string> sections_, arrays_, barriers_, copies_, products_, defects_;
   std::vector<Known> shared_;  ///< of this section, by begin
   std::vector<Event> events_;
+  /// The first event of each block, and how many it keeps.
+  std::map<const BlockRecord*, std::pair<std::uint32_t, std::size_t>> layout_;
+  using DefectId =
+      std::tuple<const BlockRecord*, DefectKind, Space, std::uint8_t, std::uint32_t, std::uint32_t>;
+  std::map<DefectId, std::uint32_t> defect_numbers_;
+  std::unique_ptr<DefectText> text_;
 };
 
 /// The places of all events, looked up at once.
@@ -229,10 +242,13 @@ void File::add_shared_arrays(const BlockRecord& block) {
 File::Place File::place(std::uint32_t raw_array, std::uint32_t offset) {
   if (raw_array == kNone) return {kNone, offset};
   if (raw_array < Event::kOfBlock) return {global_array(raw_array), offset};
+  const Known* last = nullptr;  // an access out of bounds belongs to the array before it
   for (const Known& known : shared_) {
-    if (offset >= known.begin && offset < known.end) return {known.array, offset - known.begin};
+    if (offset >= known.begin) last = &known;
+    if (offset >= known.begin && offset < known.end) break;
   }
-  return {kNone, offset};
+  if (last == nullptr) return {kNone, offset};
+  return {last->array, offset - last->begin};
 }
 
 std::string File::kernel_name(const BlockRecord& block) const {
@@ -255,6 +271,122 @@ std::string File::name_of_barrier(const Barrier& barrier) const {
   return name.empty() ? piece.text : name;
 }
 
+std::string File::text_of(const BlockRecord& block, const Copy& copy, std::uint32_t first_barrier) {
+  const BulkCopy& c = copy.copy;
+  const Arena& arena = Arena::instance();
+  constexpr const char* kKinds[] = {"load", "store", "reduce"};
+  constexpr int kSwizzles[] = {0, 32, 64, 128};
+  // Runs of bytes that have the same length and distance are one entry.
+  struct Runs {
+    std::uint64_t global, bytes, count, stride, box, box_stride;
+  };
+  std::vector<Runs> runs;
+  std::uint32_t tensor = kNone;
+  std::uint64_t inside = 0;
+  std::uintptr_t begin = 0;
+  c.for_each_run([&](std::uintptr_t global, std::size_t offset, std::size_t bytes) {
+    inside += bytes;
+    if (tensor == kNone) {
+      const std::uint32_t id = arena.find(global, 1);
+      tensor = global_array(id);
+      begin = arena.allocation(id).begin;
+    }
+    const std::uint64_t at = global - begin;
+    if (!runs.empty()) {
+      Runs& last = runs.back();
+      if (last.count == 1 && last.bytes == bytes) {
+        last.stride = at - last.global;
+        last.box_stride = offset - last.box;
+      }
+      if (last.bytes == bytes && at == last.global + last.count * last.stride &&
+          offset == last.box + last.count * last.box_stride) {
+        ++last.count;
+        return;
+      }
+    }
+    runs.push_back({at, bytes, 1, 0, offset, 0});
+  });
+  std::string lists;
+  for (const Runs& r : runs) {
+    lists += (lists.empty() ? "" : ",") + Json::list(std::vector<std::uint64_t>{
+                                              r.global, r.bytes, r.count, r.stride, r.box, r.box_stride});
+  }
+  Object text;
+  text.add("kind", kKinds[int(c.kind)]).raw("tensor", or_null(tensor));
+  if (c.is_tensor()) {
+    std::vector<std::int64_t> at, box;
+    for (int d = 0; d < c.map.rank; ++d) {
+      at.push_back(c.at[std::size_t(d)]);
+      box.push_back(c.map.count(d));
+    }
+    text.raw("coordinates", Json::list(at)).raw("box", Json::list(box));
+    text.add("element_bytes", int(c.map.element_bytes));
+  }
+  const Place shared = place(Event::kShared, std::uint32_t(c.shared - block.shared_begin));
+  return text.raw("runs", "[" + lists + "]")
+      .raw("shared", or_null(shared.array))
+      .add("shared_offset", shared.offset)
+      .add("bytes", c.bytes)
+      .add("global_bytes", inside)
+      .add("swizzle", c.is_tensor() && c.map.swizzle < 4 ? kSwizzles[c.map.swizzle] : 0)
+      .raw("barrier", or_null(copy.barrier == kNone ? kNone : copy.barrier + first_barrier))
+      .text();
+}
+
+std::string File::text_of(const Operand& operand) {
+  if (operand.in_registers) return Json::quoted("registers");
+  const Place at = place(Event::kShared, operand.offset);
+  return Object()
+      .raw("array", or_null(at.array))
+      .add("offset", at.offset)
+      .add("major", operand.mn_major ? "mn" : "k")
+      .add("swizzle", operand.swizzle)
+      .add("leading", operand.leading)
+      .add("stride", operand.stride)
+      .add("base_offset", operand.base_offset)
+      .text();
+}
+
+std::string File::text_of(const Product& product) {
+  return Object()
+      .add("m", product.m)
+      .add("n", product.n)
+      .add("k", product.k)
+      .add("type", product.type == device::MmaType::kFloat16 ? "f16" : "bf16")
+      .raw("a", text_of(product.a))
+      .raw("b", text_of(product.b))
+      .text();
+}
+
+/// The numbers of the defects of a block. To a reader, several instructions on one line are one.
+std::vector<std::uint32_t> File::add_defects(const BlockRecord& block) {
+  std::vector<std::uint32_t> numbers;
+  const auto in_file = [&](const BlockRecord* of, std::uint32_t event) {
+    const auto it = layout_.find(of);
+    return it == layout_.end() || event >= it->second.second ? kNone : it->second.first + event;
+  };
+  for (const RecordedDefect& d : block.defects) {
+    const std::uint32_t site = site_of_pc(d.key.pc), rival_site = site_of_pc(d.key.rival_pc);
+    const auto [low, high] = std::minmax(site, rival_site);
+    const auto [it, is_new] = defect_numbers_.try_emplace(
+        DefectId{&block, d.key.kind, d.key.space, d.key.rule, low, high}, std::uint32_t(defects_.size()));
+    numbers.push_back(it->second);
+    if (!is_new) continue;
+    const BlockRecord* const rival_block = d.rival_block != nullptr ? d.rival_block : &block;
+    defects_.push_back(Object()
+                           .add("kind", gpusim::name_of(d.key.kind))
+                           .add("message", text_->of(d.key, d.example))
+                           .raw("event", or_null(in_file(&block, d.event)))
+                           .raw("rival_event", or_null(in_file(rival_block, d.rival_event)))
+                           .raw("site", or_null(site))
+                           .raw("rival_site", or_null(rival_site))
+                           .add("thread", d.example.thread)
+                           .add("rival_thread", d.example.rival_thread)
+                           .text());
+  }
+  return numbers;
+}
+
 void File::add_section(const BlockRecord& block, std::size_t kept) {
   add_shared_arrays(block);
   const auto begin = std::uint32_t(events_.size());
@@ -275,8 +407,13 @@ void File::add_section(const BlockRecord& block, std::size_t kept) {
                                             .add("ideal", p.ideal)
                                             .text()));
   }
-  for (std::size_t i = 0; i < kept; ++i) {
+  const auto first_copy = std::uint32_t(copies_.size()), first_product = std::uint32_t(products_.size());
+  for (const Copy& copy : block.copies) copies_.push_back(text_of(block, copy, first_barrier));
+  for (const Product& product : block.products) products_.push_back(text_of(product));
+  const std::vector<std::uint32_t> defects = add_defects(block);
+  for (std::size_t i = 0; i < block.events.size(); ++i) {
     Event event = block.events[i];
+    if (i >= kept && event.kind != Kind::kDefect) continue;
     event.site = site(event.site);
     switch (event.kind) {
       case Kind::kAccess: {
@@ -286,11 +423,21 @@ void File::add_section(const BlockRecord& block, std::size_t kept) {
         event.pattern = patterns[event.pattern];
         break;
       }
+      case Kind::kOp:
+        if (event.flags == std::uint8_t(Op::kMma)) event.array += first_product;
+        if (event.flags == std::uint8_t(Op::kBarrierInit)) event.array += first_barrier;
+        break;
+      case Kind::kProductBegins: event.array += first_product; break;
+      case Kind::kCopyBegins:
+      case Kind::kCopyLands: event.array += first_copy; break;
+      case Kind::kGroupLanded:
       case Kind::kWait:
       case Kind::kGoOn:
       case Kind::kArrive:
       case Kind::kCommit: event.array += first_barrier; break;
-      default: break;
+      case Kind::kDefect: event.array = defects[event.array]; break;
+      case Kind::kProductFinished:
+      case Kind::kEnd: break;
     }
     if (event.link != kNone) event.link = rebased(event.link);
     events_.push_back(event);
@@ -308,7 +455,7 @@ void File::add_section(const BlockRecord& block, std::size_t kept) {
           .add("end", events_.size())
           .add("complete", !block.abandoned && kept == block.events.size() && block.left_out == 0)
           .add("abandoned", block.abandoned)
-          .add("left_out", block.events.size() - kept + block.left_out)
+          .add("left_out", block.events.size() - (events_.size() - begin) + block.left_out)
           .text());
 }
 
@@ -318,6 +465,18 @@ std::string File::contents(std::vector<std::unique_ptr<BlockRecord>>& blocks, st
   });
   find_sites(blocks);
   const std::vector<std::size_t> kept = shares(blocks, most);
+  std::vector<std::pair<const FindingKey*, const Example*>> findings;
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::vector<Event>& events = blocks[i]->events;
+    layout_[blocks[i].get()] = {next, kept[i]};
+    next += std::uint32_t(kept[i]);
+    next += std::uint32_t(std::count_if(events.begin() + std::ptrdiff_t(kept[i]), events.end(),
+                                        [](const Event& event) { return event.kind == Kind::kDefect; }));
+    for (const RecordedDefect& defect : blocks[i]->defects)
+      findings.emplace_back(&defect.key, &defect.example);
+  }
+  text_ = std::make_unique<DefectText>(findings);
   for (std::size_t i = 0; i < blocks.size(); ++i) add_section(*blocks[i], kept[i]);
   std::string header = Object()
                            .add("format", 1)

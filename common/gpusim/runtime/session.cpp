@@ -158,6 +158,7 @@ void Session::settle_grid_races(const device::Launch& launch, std::uint32_t firs
   for (const std::uintptr_t suspect : suspects_) {
     for (const GridRace& race : arena.grid_races().conflicts(suspect)) {
       auto [key, example] = finding_of(race, launch, first_block);
+      if (record::Recorder* recorder = record::Recorder::instance()) recorder->add_race(key, example);
       if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
     }
     arena.grid_races().settle(suspect);
