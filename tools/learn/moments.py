@@ -95,7 +95,8 @@ class Search:
         if kind in (WAIT, ARRIVE):
             things = header["barriers"]
         elif kind == COPY:
-            things = [things[copy["tensor"]] for copy in header["copies"]]
+            numbers = [copy["tensor"] for copy in header["copies"]]
+            things = [{"name": ""} if n is None else things[n] for n in numbers]
         return {n for n, each in enumerate(things) if each["name"].startswith(self.of)}
 
     def _sites(self, recording: Recording) -> set[int] | None:
@@ -145,19 +146,12 @@ def _covers(recording: Recording, event: Event, byte: int) -> bool:
     )
 
 
-def _box_covers(copy: dict, index: list[int], shape: list[int]) -> bool:
-    """Whether the box of a copy has an element of its tensor, whose outer axes the copy engine may see as one."""
-    rank = len(copy["coordinates"])
-    at = list(index[len(index) - rank + 1 :]) if rank > 1 else []
-    outer = 0
-    for number, length in zip(index[: len(index) - len(at)], shape, strict=False):
-        outer = outer * length + number
-    place = [*reversed(at), outer]
-    return all(
-        begin <= number < begin + length
-        for begin, length, number in zip(
-            copy["coordinates"], copy["box"], place, strict=True
-        )
+def _copy_covers(copy: dict, byte: int) -> bool:
+    """Whether a copy by the copy engine touches a byte of its tensor."""
+    return any(
+        0 <= (byte - begin) - step * stride < length
+        for begin, length, count, stride, *_ in copy["runs"]
+        for step in range(count)
     )
 
 
@@ -166,8 +160,6 @@ class Element:
     """An element of a tensor in global memory."""
 
     tensor: str
-    index: list[int]
-    shape: list[int]  # of the tensor
     byte: int  # its first, in the tensor
 
     def last_write(self, recording: Recording) -> int | None:
@@ -183,7 +175,7 @@ class Element:
             for number, copy in enumerate(header["copies"])
             if copy["kind"] != "load"
             and copy["tensor"] in wanted
-            and _box_covers(copy, self.index, self.shape)
+            and _copy_covers(copy, self.byte)
         }
         found = [
             event.index

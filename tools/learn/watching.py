@@ -115,7 +115,7 @@ class Place:
         for number, length in zip(self.index, shape, strict=True):
             at = at * length + number
         size = tensors[name]["bytes"] // math.prod(shape)
-        return moments.Element(name, self.index, shape, at * size)
+        return moments.Element(name, at * size)
 
 
 def place_of(word: str) -> Place:
