@@ -17,7 +17,7 @@ from tools.watch.recording import NONE
 
 ACCESS, OP, WAIT, GO_ON, ARRIVE, COMMIT, COPY, COPY_LANDS = range(1, 9)
 PRODUCT, PRODUCT_ENDS, LANDED, DEFECT, END = range(9, 14)
-READ, WRITE, ATOMIC, ASYNC, LDMATRIX, ENGINE = range(6)
+READ, WRITE, ATOMIC, ASYNC, LDMATRIX, LDMATRIX_TRANSPOSED = range(6)
 SYNCWARP, SHUFFLE, VOTE, MMA = range(4)
 ALL = 0xFFFFFFFF
 
@@ -218,9 +218,7 @@ def transpose(folder: Path) -> Synthetic:
             row = first + warp
             line = [128 * row + 4 * lane for lane in lanes]
             load = made.access(warp, x, line, 4, site=made.site(6))
-            made.access(
-                warp, tile, line, 4, flags=WRITE, site=made.site(6), link=load
-            )
+            made.access(warp, tile, line, 4, flags=WRITE, site=made.site(6), link=load)
     made.block_barrier(made.site(8, built_in="__syncthreads"))
     for first in range(0, 32, 4):
         for warp in range(4):
@@ -305,8 +303,7 @@ def pipeline(folder: Path, stages: int, tiles: int = 10, warps: int = 4) -> Synt
                     step=0,
                 )
                 rows = [
-                    o // 128 * 128 + ((o // 16) ^ (o // 128)) % 8 * 16
-                    for o in offsets
+                    o // 128 * 128 + ((o // 16) ^ (o // 128)) % 8 * 16 for o in offsets
                 ]
                 made.access(
                     warp,
@@ -362,9 +359,7 @@ def pipeline(folder: Path, stages: int, tiles: int = 10, warps: int = 4) -> Synt
                     + ((lane // 8 + k % 2 * 4) ^ (lane % 8)) * 16
                     for lane in range(32)
                 ]
-                made.access(
-                    warp, shared, row, 16, flags=LDMATRIX, site=made.site(12)
-                )
+                made.access(warp, shared, row, 16, flags=LDMATRIX, site=made.site(12))
                 made.event(OP, warp, flags=MMA, array=product, site=made.site(13))
             made.now[warp] += 2 * warp  # warps drift apart
         if stages == 1:
@@ -414,9 +409,7 @@ def race(folder: Path) -> Synthetic:
         )
     for warp in range(4):
         for other in range(4):
-            read = made.access(
-                warp, partial, [4 * other] * 32, 4, site=made.site(6)
-            )
+            read = made.access(warp, partial, [4 * other] * 32, 4, site=made.site(6))
             if warp == 0 and other == 1:
                 made.header["defects"].append(
                     {
@@ -470,7 +463,9 @@ def hopper(folder: Path, tiles: int = 6) -> Synthetic:
     for tile in range(tiles):
         stage = tile % 2
         if tile >= 2:
-            made.event(WAIT, 4, array=empty[stage], offset=tile // 2, site=made.site(40))
+            made.event(
+                WAIT, 4, array=empty[stage], offset=tile // 2, site=made.site(40)
+            )
             made.now[4] = max(made.now[4], released[stage] + 1)
             made.event(
                 GO_ON, 4, array=empty[stage], offset=tile // 2, site=made.site(40)
@@ -517,9 +512,7 @@ def hopper(folder: Path, tiles: int = 6) -> Synthetic:
             made.event(COMMIT, warp, array=done, offset=tile, site=made.site(63))
             made.event(WAIT, warp, array=done, offset=tile, site=made.site(64))
             for started in begins:
-                made.event(
-                    PRODUCT_ENDS, warp, 0, array=product[stage], link=started
-                )
+                made.event(PRODUCT_ENDS, warp, 0, array=product[stage], link=started)
             made.event(GO_ON, warp, array=done, offset=tile, site=made.site(64))
             made.event(ARRIVE, warp, array=empty[stage], lanes=1, site=made.site(66))
         released[stage] = max(made.now[:4])
@@ -528,9 +521,17 @@ def hopper(folder: Path, tiles: int = 6) -> Synthetic:
 
 
 def large(folder: Path, events: int = 400_000, warps: int = 8) -> Synthetic:
-    """The pipeline for as many events as a recording holds at most; then it stops in the middle."""
-    per_tile = len(pipeline(folder, 3, 1, warps).events)
-    made = pipeline(folder, 3, events // (per_tile * 2 // 3), warps)
+    """The pipeline over and over, for as many events as a recording holds at most; then it stops in the middle."""
+    made = pipeline(folder, 3, 40, warps)
+    once = [event for event in made.events if event[0] != END]
+    length = max(event[-1] for event in once) + 1
+    made.events.clear()
+    while len(made.events) < events:
+        first, later = len(made.events), len(made.events) // len(once) * length
+        made.events += [
+            (*rest, link if link == NONE else link + first, time + later)
+            for *rest, link, time in once
+        ]
     del made.events[events:]
     for section in made.header["sections"]:
         section["complete"], section["left_out"] = False, 123_456

@@ -37,11 +37,6 @@ SCRIPTS = (
 )
 
 
-def _script_safe(text: str) -> str:
-    """Text that cannot end the element that it is in."""
-    return text.replace("</", "<\\/").replace("<!--", "<\\!--")
-
-
 def _with_shape(array: dict, tensors: dict) -> dict:
     known = tensors.get(array.get("name"))
     if not known or array.get("space") != "global" or array.get("shape"):
@@ -86,9 +81,9 @@ def page_of(
         "TITLE": escape(title),
         "NOTE": f'<p class="note">{escape(note)}</p>' if note else "",
         "STYLE": (FOLDER / "page.css").read_text(encoding="utf-8"),
-        "DATA": _script_safe(json.dumps(data, separators=(",", ":"))),
+        "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "EVENTS": pack_events(recording),
-        "SCRIPT": _script_safe(f'"use strict";\n(() => {{\n{scripts}\n}})();'),
+        "SCRIPT": f'"use strict";\n(() => {{\n{scripts}\n}})();',
     }
     pieces = template.split("@@")
     return "".join(

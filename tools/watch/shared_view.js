@@ -84,7 +84,8 @@ function sharedView(recording, cursor, replayOf) {
   }
 
   function drawBanks(replay, event, found, rows) {
-    const width = Math.max(270, holder.clientWidth);
+    if (!state.width) state.width = Math.max(270, holder.clientWidth);
+    const { width } = state;
     const cell = (width - LEFT - 4) / BANKS;
     Object.assign(state, { rows, cell });
     const showLoad = found.words.length > 0 || state.showLoad;  // keeps its space
@@ -304,5 +305,10 @@ function sharedView(recording, cursor, replayOf) {
     if (held) cursor.go({ event: held.event });
   });
   cursor.listen(show);
-  return { draw: show };
+  return {
+    draw: () => {
+      state.width = 0;
+      show();
+    },
+  };
 }

@@ -51,7 +51,9 @@ function sourceView(recording, cursor, analyses) {
     const files = filesInOrder().filter((file) => used.has(file));
     holder.replaceChildren(...files.map((file, index) => {
       const { name, ranges, missing } = recording.files[file];
-      const table = element("table", { class: "code" });
+      const longest = ranges.reduce((most, range) => range.lines.reduce((length, text) => Math.max(length, text.length), most), 0);
+      const table = element("table", { class: "code", style: `--width:calc(13.5rem + ${longest + 2} * .5rem)` },
+        element("colgroup", {}, element("col"), element("col"), element("col"), element("col")));
       const shown = missing || !ranges.length
         ? [...lines.keys()].filter((key) => Math.floor(key / 1048576) === file).map((key) => key % 1048576)
           .sort((one, other) => one - other).map((line) => [{ first: line, lines: [""] }]).flat()
@@ -91,6 +93,7 @@ function sourceView(recording, cursor, analyses) {
     for (const [key, { heat }] of rows) {
       const value = metric.value(lines.get(key));
       heat.replaceChildren();
+      heat.removeAttribute("title");
       if (value <= 0) continue;
       heat.append(element("span", { class: metric.bad ? "bar bad" : "bar", style: `width:${Math.max(2, 100 * value / most)}%` }),
         element("span", { class: "value" }, compact(value)));
@@ -140,7 +143,14 @@ function sourceView(recording, cursor, analyses) {
     path.replaceChildren(...[...frames].reverse().map((frame, depth) => element("li", { style: `--depth:${depth}` },
       element("b", {}, `${frame.name}:${frame.line}`), " ", element("code", {}, coloured(frame.text.trim())))));
     if (!frames.length) path.append(element("li", {}, "The instruction has no line in the sources."));
-    if (scroll && frames.length) {
+    if (scroll) {
+      cancelAnimationFrame(scrolling);
+      scrolling = requestAnimationFrame(() => scrollTo(frames));
+    }
+  }
+
+  function scrollTo(frames) {
+    if (frames.length) {
       const outermost = frames[frames.length - 1];
       const entry = rows.get(lineKey(outermost.file, outermost.line)) ?? rows.get(lineKey(frames[0].file, frames[0].line));
       if (entry && entry.made.offsetParent) {
@@ -151,7 +161,7 @@ function sourceView(recording, cursor, analyses) {
       }
     }
   }
-  let markedCells = [];
+  let markedCells = [], scrolling = 0;
 
   function warpsText(warps) {
     const runs = [];

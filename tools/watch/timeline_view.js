@@ -33,7 +33,7 @@ function timelineView(recording, cursor, analyses) {
   function layOut() {
     const { section } = cursor;
     const analysis = analyses(section);
-    view.width = Math.max(280, holder.clientWidth);
+    if (!view.width) view.width = Math.max(280, holder.clientWidth);
     const { band, cost, space, trackHeight } = section.warps < 3 ? { band: 40, cost: 24, space: 8, trackHeight: 8 } : section.warps > 10 ? { band: 10, cost: 4, space: 3, trackHeight: 4 }
       : section.warps > 5 ? { band: 15, cost: 6, space: 4, trackHeight: 5 } : { band: 22, cost: 10, space: 7, trackHeight: 7 };
     let top = 16;
@@ -189,7 +189,8 @@ function timelineView(recording, cursor, analyses) {
   // The whole section above the slider: shares of what all warps do, copies in flight, defects, and the part shown below.
   function drawOverview() {
     const { section } = cursor;
-    const width = Math.max(200, overview.parentElement.clientWidth), height = 44;
+    if (!view.whole) view.whole = Math.max(200, overview.parentElement.clientWidth);
+    const width = view.whole, height = 44;
     const key = [section.number, width, palette.page].join();
     if (key !== drawnOverview) drawWhole(prepare(whole, width, height), width, height);
     drawnOverview = key;
@@ -371,7 +372,12 @@ function timelineView(recording, cursor, analyses) {
     describe();
   });
   return {
-    draw: () => { drawnOverview = ""; draw(); describe(); },
+    draw: () => {
+      drawnOverview = "";
+      view.width = view.whole = 0;
+      draw();
+      describe();
+    },
     zoom: (factor) => zoomTo((view.to - view.from) * factor),
     whole: () => { showWhole(); draw(); },
   };

@@ -1,0 +1,448 @@
+"""Pages of recordings in headless Chromium: what they show, the cursor, the keys, links, sizes and speed.
+
+The recordings are synthetic. replay.py says what has to be shown.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from tests.docs import browse_pages, chromium
+from tools.watch.page import VIEWS, write_page
+
+from . import replay, synthetic
+
+SKIPPED = 77
+READY = """new Promise((done, fail) => {
+  const wait = tries => document.documentElement.dataset.ready ? requestAnimationFrame(() => done(performance.now()))
+    : tries ? setTimeout(wait, 5, tries - 1) : fail(new Error(document.getElementById("loading").textContent));
+  wait(2000);
+})"""
+PAGE_BYTES = 8_000_000
+LOAD_MS = 2000
+MOVE_MS = 50
+# Presses a key and lays out the page; returns the milliseconds.
+PRESS = """((key, shiftKey) => {
+  const start = performance.now();
+  (document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent("keydown", {key, shiftKey, bubbles: true, cancelable: true}));
+  document.body.offsetHeight;
+  return performance.now() - start;
+})"""
+CONTENT = "document.getElementById({!r}).textContent"
+
+
+class WatchPageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="test-watch-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.browser = cls.enterClassContext(chromium.Browser())
+        cls.browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
+        cls.pages, cls.replays = {}, {}
+        for name, make in synthetic.ALL_OF_THEM.items():
+            cls.add(name, make(cls.folder))
+
+    @classmethod
+    def add(cls, name: str, made: synthetic.Synthetic) -> None:
+        recording = made.write(cls.folder / f"{name}.rec")
+        cls.pages[name] = cls.folder / f"{name}.html"
+        write_page(recording, cls.pages[name], title=name, sources=cls.folder)
+        cls.replays[name] = recording
+
+    def open(self, name: str, address: str = "", width: int = 1280) -> float:
+        """Opens a page. Returns after how many milliseconds it was ready."""
+        self.browser.resize(width)
+        self.browser.media("light")
+        self.browser.open(
+            "about:blank"
+        )  # an address that differs in # alone loads nothing
+        self.browser.open(self.pages[name].as_uri() + address)
+        return self.browser.run(READY)
+
+    def press(self, key: str, shift: bool = False) -> float:
+        return self.browser.run(f"{PRESS}({key!r}, {str(shift).lower()})")
+
+    def text(self, identity: str) -> str:
+        found = self.browser.run(CONTENT.format(identity))
+        return re.sub(r"\s+", " ", found).strip()
+
+    def step(self) -> int:
+        return int(self.text("step-text").split(" of ")[0].replace(",", ""))
+
+    def click(self, selector: str) -> None:
+        self.browser.run(f"document.querySelector({selector!r}).click()")
+
+    def click_at(self, selector: str, x: float, y: float) -> None:
+        """@param x, y  in the element, from 0 to 1 or in pixels if larger"""
+        box = self.browser.run(
+            f"(box => [box.left, box.top, box.width, box.height])("
+            f"(e => (e.scrollIntoView({{block: 'center'}}), e.getBoundingClientRect()))(document.querySelector({selector!r})))"
+        )
+        at = {
+            "x": box[0] + (x if x > 1 else x * box[2]),
+            "y": box[1] + (y if y > 1 else y * box[3]),
+        }
+        for kind in ("mousePressed", "mouseReleased"):
+            self.browser.call(
+                "Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at
+            )
+
+    def no_messages(self) -> None:
+        self.assertEqual(self.browser.complaints(), [])
+        said = [
+            event
+            for event in self.browser.events
+            if event["method"] in ("Runtime.consoleAPICalled", "Log.entryAdded")
+        ]
+        self.assertEqual(said, [])
+
+
+class LooksTest(WatchPageTest):
+    def test_screen_phone_and_paper(self):
+        for name, page in self.pages.items():
+            found = browse_pages.complaints_about(self.browser, page, None)
+            self.assertEqual(found, [], name)
+
+    def test_every_width_in_both_schemes(self):
+        for width in (390, 768, 1280, 1920):
+            self.open("race", "#t=8&v=defects", width)
+            for scheme in ("light", "dark"):
+                self.browser.media(scheme)
+                self.browser.run("new Promise(requestAnimationFrame)")
+                found = self.browser.run(browse_pages.AUDIT)
+                self.assertEqual(found, [], (width, scheme))
+        self.no_messages()
+
+    def test_only_the_page_itself_is_read(self):
+        self.open("hopper")
+        local = [u for u in self.browser.requests() if not u.startswith("data:")]
+        self.assertEqual(local, [self.pages["hopper"].as_uri()])
+
+    def test_explanations(self):
+        self.open("transpose")
+        self.browser.run("document.querySelector('[data-term=wavefront]').focus()")
+        self.assertIn("One pass over the 32 banks", self.text("explanation"))
+        terms = self.browser.run(
+            "[...document.querySelectorAll('[data-term]')].map(e => {"
+            " e.focus(); return [e.dataset.term, document.getElementById('explanation').textContent.length]; })"
+        )
+        self.assertTrue(terms)
+        for term, length in terms:
+            self.assertGreater(length, 40, term)
+
+
+class NumbersTest(WatchPageTest):
+    def test_summary(self):
+        for name, path in self.replays.items():
+            totals = replay.Replayed(path).totals()
+            self.open(name)
+            summary = self.text("summary")
+            if "wavefronts" in totals:
+                self.assertIn(
+                    f"wavefronts{totals['wavefronts']:,} / ideal {totals['ideal wavefronts']:,}",
+                    summary,
+                )
+            if "sectors" in totals:
+                self.assertIn(
+                    f"sectors{totals['sectors']:,} / ideal {totals['ideal sectors']:,}",
+                    summary,
+                )
+            self.assertIn(f"Longest wait{totals.get('longest wait', 0)} step", summary)
+
+    def test_lines(self):
+        for name in ("transpose", "stages_3"):
+            expected = replay.Replayed(self.replays[name]).lines()
+            self.open(name)
+            for metric, words in (
+                ("runs", "executions"),
+                ("extra", "extra wavefronts"),
+            ):
+                shown = self.browser.run(
+                    f"""(() => {{ const chooser = document.getElementById("metric");
+                    chooser.value = "{metric}"; chooser.dispatchEvent(new Event("change"));
+                    return [...document.querySelectorAll(".heat[title]")].map(e => [e.previousSibling.textContent, e.title]); }})()"""
+                )
+                self.assertEqual(
+                    {int(line): text for line, text in shown},
+                    {
+                        line: f"{counts[words]:,} {words}"
+                        for line, counts in expected.items()
+                        if counts[words]
+                    },
+                )
+
+    def test_what_shared_memory_holds(self):
+        """Lane by lane, at steps in both directions, the page says where the bytes at its address come from."""
+        for name in ("transpose", "stages_3"):
+            again = replay.Replayed(self.replays[name])
+            reads = [
+                event
+                for event, _ in again._accesses("shared")
+                if event["flags"] in (0, 4) and event["warp"] == 1
+            ]
+            self.open(name)
+            checked = 0
+            for event in (*reads[:: len(reads) // 5], *reversed(reads[::7][:4])):
+                holds = again.shared_at(event["time"])
+                begin = again.header["arrays"][event["array"]].get("begin", 0)
+                self.browser.run(f"location.hash = '#t={event['time']}&w=1'")
+                for lane, at in again.lanes(event)[::9]:
+                    self.click(f"#lanes button:nth-child({lane + 1})")
+                    tensor, offset = holds[begin + at]
+                    array = again.header["arrays"][tensor]
+                    size = {"f32": 4, "f16": 2}[array["type"]]
+                    row, column = divmod(offset // size, array["shape"][-1])
+                    self.assertIn(
+                        f"holds {array['name']}[{row}, {column}], written by warp",
+                        self.text("shared-place"),
+                    )
+                    self.click(f"#lanes button:nth-child({lane + 1})")
+                    checked += 1
+            self.assertGreater(checked, 20)
+
+    def test_tensors(self):
+        again = replay.Replayed(self.replays["transpose"])
+        last = max(event["time"] for event in again.events)
+        self.open("transpose")
+        for at in (0, 5, last, 30, 18):
+            self.browser.run(f"location.hash = '#t={at}&w=0'")
+            for name in ("x", "y"):
+                read, written = again.touched_at(at, name)
+                words = [
+                    f"{percent(count)} {verb}"
+                    for count, verb in ((read, "read"), (written, "written"))
+                    if count
+                ]
+                self.assertIn(
+                    f"{name}: {', '.join(words) or 'not touched yet'}",
+                    self.text("tensors-text"),
+                )
+
+
+def percent(count: int) -> str:
+    """Of the 4096 bytes of a tensor of transpose."""
+    return f"{int(100 * count / 4096 + 0.5)} %"
+
+
+class FindingsTest(WatchPageTest):
+    def findings(self, name: str) -> str:
+        self.open(name)
+        return self.text("findings")
+
+    def test_bank_conflicts_and_sectors(self):
+        found = self.findings("transpose")
+        self.assertIn("Bank conflicts: 94 %", found)
+        self.assertIn("transpose.cu:10, 32 instead of 1", found)
+        self.assertIn("Wasted sectors: 22 %", found)
+        self.assertIn("transpose.cu:13, 32 sectors (1,024 bytes) for 128 bytes", found)
+        # The page opens there: one bank, 32 passes.
+        self.assertIn("32 lanes, 1 bank: 32 wavefronts", self.text("shared-text"))
+        self.click("#findings li:nth-child(2) a")
+        self.assertIn("128 of 1,024 bytes used", self.text("instruction-picture"))
+
+    def test_missing_overlap(self):
+        self.assertIn("No overlap: 100 %", self.findings("stages_1"))
+        self.assertIn("nothing hides the copy", self.text("instruction-title"))
+        found = self.findings("stages_3")
+        self.assertNotIn("No overlap", found)
+        self.assertIn("Copies overlap with work: 32 instructions", found)
+
+    def test_race(self):
+        self.assertIn("Race", self.findings("race"))
+        card = self.text("defects-holder")
+        self.assertIn("First: warp 1 writes sPartial", card)
+        self.assertIn("Then: warp 0 reads sPartial", card)
+        self.assertIn("race.cu:5", card)
+        self.assertIn("race.cu:6", card)
+        self.assertIn("Warp 1, lane 0: sPartial[1]", card)
+        self.assertIn("no __syncthreads() between the two", card)
+
+    def test_who_is_waited_for(self):
+        self.open("hopper", "#t=3&w=4")
+        self.assertIn(
+            "begins to wait for s.ring.empty[0]", self.text("instruction-title")
+        )
+        self.assertIn("the last to arrive was warp 3", self.text("instruction-title"))
+        self.assertIn("file not found: line numbers only", self.text("source-holder"))
+
+    def test_products_and_fragments(self):
+        self.open("hopper", "#t=7&w=2")
+        self.assertIn("starts wgmma m64n64k16", self.text("instruction-title"))
+        label = "document.querySelector('#instruction-picture svg').getAttribute('aria-label')"
+        self.click("#lanes button:nth-child(6)")  # lane 5: row 1, columns 2 and 3
+        self.assertIn(
+            "lane 5 holds (1, 2) in d0, (1, 3) in d1", self.browser.run(label)
+        )
+        product = next(
+            event["time"]
+            for event in replay.Replayed(self.replays["stages_3"]).events
+            if (event["kind"], event["flags"], event["warp"]) == (2, 3, 0)
+        )
+        self.open("stages_3", f"#t={product}&w=0")
+        self.assertIn("mma m16n8k16", self.text("instruction-title"))
+        self.click("#lanes button:nth-child(6)")
+        self.assertIn(
+            "lane 5 holds (1, 2) in a0, (1, 3) in a0", self.browser.run(label)
+        )
+
+
+class CursorTest(WatchPageTest):
+    def test_keys(self):
+        self.open("race", "#t=0&w=0")
+        self.press("ArrowRight")
+        self.assertEqual(self.step(), 1)
+        self.press("ArrowRight", shift=True)
+        self.assertEqual(self.step(), 11)
+        self.press("ArrowLeft")
+        self.assertEqual(self.step(), 10)
+        self.press("End")
+        self.assertEqual(self.step(), 12)
+        self.press("Home")
+        self.assertEqual(self.step(), 0)
+        self.press("d")
+        self.assertEqual(self.step(), 8)
+        self.press("p")
+        self.assertEqual(self.step(), 7)
+        self.press("n")
+        self.assertEqual(self.step(), 8)
+        self.press("ArrowDown")
+        self.assertIn("Warp 1", self.text("instruction-title"))
+        self.press("?")
+        self.assertFalse(self.browser.run("document.getElementById('keys').hidden"))
+        self.press("?")
+        self.press(" ")
+        self.assertEqual(self.text("play"), "Pause")
+        self.press(" ")
+        self.assertEqual(self.text("play"), "Play")
+        for number, view in enumerate(VIEWS, 1):
+            self.press(str(number))
+            self.assertTrue(
+                self.browser.run(
+                    f"document.getElementById('{view}').classList.contains('focused')"
+                )
+            )
+        self.open("transpose", "#t=0&w=2")
+        self.press("c")
+        self.assertIn("32 wavefronts where 1 would do", self.text("instruction-title"))
+        self.no_messages()
+
+    def test_playing_moves_on(self):
+        self.open("race", "#t=0&w=0")
+        self.browser.run("document.getElementById('speed').value = '40'")
+        self.press(" ")
+        self.browser.run("new Promise(done => setTimeout(done, 900))")
+        self.assertEqual(self.step(), 12)
+        self.assertEqual(self.text("play"), "Play")
+
+    def test_addresses(self):
+        self.open("transpose", "#t=20&w=3&v=shared")
+        self.assertEqual(self.step(), 20)
+        self.assertIn("Warp 3", self.text("instruction-title"))
+        focused = "document.querySelector('section.focused').id"
+        self.assertEqual(self.browser.run(focused), "shared")
+        self.press("ArrowRight")
+        self.browser.run("new Promise(done => setTimeout(done, 400))")
+        self.assertIn("t=21&w=3", self.browser.run("location.hash"))
+        self.open("transpose", "#t=99999999&w=77&v=nothing&s=5&e=123456")
+        self.assertEqual(self.step(), 50)
+        self.open("transpose", "#garbage")
+        self.no_messages()
+
+    def test_start_of_the_builder(self):
+        target = self.folder / "start.html"
+        start = {"t": 4, "w": 2, "v": "tensors"}
+        write_page(self.replays["transpose"], target, start=start, note="Look here.")
+        self.pages["start"] = target
+        self.addCleanup(self.pages.pop, "start")
+        self.open("start")
+        self.assertEqual(self.step(), 4)
+        self.assertIn("Warp 2", self.text("instruction-title"))
+        self.open("start", "#t=9")
+        self.assertEqual(self.step(), 9)
+
+    def test_clicks_move_all_views(self):
+        self.open("transpose", "#t=0&w=0")
+        self.click("[data-key$='13']")
+        self.assertIn("reads y", self.text("instruction-title"))
+        self.assertIn("transpose.cu:13", self.text("call-path"))
+        self.click_at("#timeline-overlay", 0.999, 0.9)
+        self.assertEqual(self.step(), 50)
+        self.assertIn("Warp 3", self.text("instruction-title"))
+        self.click_at("#tensors figure:nth-child(1) canvas", 0.5, 0.02)
+        self.assertIn("Warp 0 reads x", self.text("instruction-title"))
+        self.click("#findings li:nth-child(1) a")
+        self.click_at("#banks", 82, 36)  # bank 0, second row: lane 1
+        self.assertIn("lane 1:", self.text("lane-text"))
+        self.click_at("#banks", 0.9, 36)  # written by the warp whose row it is
+        self.assertIn("Warp 1 writes sTile", self.text("instruction-title"))
+        self.open("race", "#t=0")
+        self.click_at("#timeline-overlay", 64 + 6.5 / 13 * (1220 - 64), 75)
+        self.no_messages()
+
+    def test_sections(self):
+        made = synthetic.race(self.folder)
+        made.start("second", 2, (1, 0, 0))
+        x = made.array("global", "x", 512, shape=[128], type="f32")
+        made.access(1, x, [4 * lane for lane in range(32)], 4, site=made.site(4))
+        made.end()
+        self.add("two", made)
+        self.addCleanup(self.pages.pop, "two")
+        self.addCleanup(self.replays.pop, "two")
+        self.open("two")
+        self.assertIn("Defects1", self.text("summary"))
+        self.browser.run(
+            "(e => { e.value = '1'; e.dispatchEvent(new Event('change')); })(document.getElementById('section'))"
+        )
+        self.assertIn("second", self.text("summary"))
+        self.assertIn("Defects0", self.text("summary"))
+        self.open("two", "#s=1&t=0&w=1")
+        self.assertIn("Warp 1 reads x", self.text("instruction-title"))
+        self.no_messages()
+
+    def test_words_for_those_who_do_not_see(self):
+        self.open("transpose")
+        labels = self.browser.run(
+            "[...document.querySelectorAll('canvas:not([aria-hidden])')].map(e => e.getAttribute('aria-label'))"
+        )
+        self.assertIn("Step 18 of 50", labels[0])
+        self.assertIn("32 wavefronts where 1 would do", labels[1])
+        self.press("n")
+        self.browser.run("new Promise(done => setTimeout(done, 300))")
+        self.assertIn("Step 19. Warp 0 writes y", self.text("live"))
+
+
+class LargeTest(WatchPageTest):
+    def test_size_and_speed(self):
+        self.add("large", synthetic.large(self.folder))
+        self.addCleanup(self.pages.pop, "large")
+        self.addCleanup(self.replays.pop, "large")
+        self.assertLess(self.pages["large"].stat().st_size, PAGE_BYTES)
+        ready, moves = LOAD_MS, []
+        for _ in range(3):  # the machine may be busy
+            ready = min(ready, self.open("large", "#t=30000"))
+            keys = [("ArrowRight", False), ("ArrowLeft", True), ("End", False)]
+            keys += [("Home", False), ("n", False), ("ArrowDown", False)]
+            times = sorted(self.press(*key) for key in keys * 3)
+            moves.append(times[len(times) // 2])
+            if ready < LOAD_MS and min(moves) < MOVE_MS:
+                break
+            time.sleep(1)
+        self.assertLess(ready, LOAD_MS)
+        self.assertLess(min(moves), MOVE_MS)
+        self.assertIn(
+            "123,456 events after its end were left out", self.text("left-out")
+        )
+        self.no_messages()
+
+
+if __name__ == "__main__":
+    if not chromium.program():
+        print("watch.page: there is no Chromium: skipped")
+        sys.exit(SKIPPED)
+    unittest.main()
