@@ -170,8 +170,9 @@ def build(out: Path) -> Path:
         shutil.copyfile(source, target)
     for name, picture in site.pictures.items():
         (html / name).write_bytes(picture)
-    if views:
-        shutil.copytree(out / "watch", html / "watch")
+    for path in views.values():
+        (html / "watch").mkdir(exist_ok=True)
+        shutil.copy(path, html / "watch")
     finish.finish(html)
     search_words.add(html, search_words.words_of(site))
     return html / "index.html"

@@ -17,7 +17,6 @@ __all__ = ["LearnError", "make"]
 PRESET = "sim"
 # What a page depends on besides the program and the chapter's folder.
 MAKERS = ("tools/watch", "tools/learn")
-MARK = "<!-- made from {} -->\n"
 
 
 def _digest(chapter: project.Chapter) -> str:
@@ -30,23 +29,18 @@ def _digest(chapter: project.Chapter) -> str:
         if "__pycache__" not in path.parts:
             total.update(f"{path} {path.stat().st_size}:".encode())
             total.update(path.read_bytes())
-    return MARK.format(total.hexdigest())
+    return total.hexdigest()
 
 
-def _write(view: views.View, page: Path, mark: str) -> None:
+def _write(view: views.View, page: Path, digest: str) -> None:
     """Writes the page of a view, unless the one that is there is still right."""
-    try:
-        with page.open(encoding="utf-8") as file:
-            file.seek(max(page.stat().st_size - len(mark), 0))
-            if file.read() == mark:
-                return
-    except OSError:
-        pass
+    mark = page.with_suffix(".made")
+    if page.is_file() and mark.is_file() and mark.read_text() == digest:
+        return
     program = project.executable(view.chapter, PRESET)
     with tempfile.TemporaryDirectory(prefix="learn-watch-") as name:
         watching.write_view(Console(io.StringIO()), view, program, Path(name), page)
-    with page.open("a", encoding="utf-8") as file:
-        file.write(mark)
+    mark.write_text(digest)
 
 
 def make(folder: Path) -> dict[str, Path]:
@@ -66,12 +60,13 @@ def make(folder: Path) -> dict[str, Path]:
         view.name: view for chapter in chapters for view in views.of(chapter).views
     }
     pages = {name: folder / f"{name}.html" for name in wanted}
-    for old in set(folder.iterdir()) - set(pages.values()):
-        old.unlink()
-    marks = {chapter: _digest(chapter) for chapter in chapters}
+    for old in folder.iterdir():
+        if old.stem not in pages:
+            old.unlink()
+    digests = {chapter: _digest(chapter) for chapter in chapters}
     with ThreadPoolExecutor(machine.cores()) as pool:
         for name, done in [
-            (name, pool.submit(_write, view, pages[name], marks[view.chapter]))
+            (name, pool.submit(_write, view, pages[name], digests[view.chapter]))
             for name, view in wanted.items()
         ]:
             try:
