@@ -67,6 +67,11 @@ std::optional<std::int64_t> value_for(const Expression& offset, const ThreadNumb
 
 }  // namespace
 
+std::string without_indices(std::string name) {
+  while (name.ends_with(']')) name.resize(name.rfind('['));
+  return name;
+}
+
 ArrayNames::ArrayNames() {
   std::istringstream lines(section_of_executable(".gpusim_names"));
   for (std::string line; std::getline(lines, line);) {

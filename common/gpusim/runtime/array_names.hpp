@@ -20,6 +20,9 @@ struct ThreadNumbers {
   std::vector<std::int64_t> parameters;  ///< of the kernel; 0 for those that are no integers
 };
 
+/// "s.full[1]" -> "s.full"
+std::string without_indices(std::string name);
+
 /// The names that check/shared_arrays.hpp has found when the kernels were compiled.
 class ArrayNames {
  public:

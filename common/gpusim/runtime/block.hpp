@@ -549,6 +549,7 @@ class BlockRunner {
   // block_record.cpp
   void begin_record();
   void end_record(bool abandoned);
+  void record_members(const DeclaredObject& object);
   std::uint32_t record_event(record::Event event, int thread, const void* pc);
   std::uint32_t record_event_of_lanes(record::Event event, const void* pc);
   void record_access(const WarpAccess& access, const Pattern& pattern, int warp);

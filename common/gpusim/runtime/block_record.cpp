@@ -26,6 +26,14 @@ constexpr std::uint32_t kLoadsToCompare = 16;
 
 std::uint32_t lanes_of(int thread) { return 1u << thread % kWarpSize; }
 
+/// "[1][63]" -> 2, 64
+std::vector<std::size_t> last_indices(const std::string& text) {
+  std::vector<std::size_t> shape;
+  for (std::size_t at = 0; at < text.size(); at = text.find(']', at) + 1)
+    shape.push_back(std::stoul(text.substr(at + 1)) + 1);
+  return shape;
+}
+
 }  // namespace
 
 void BlockRunner::begin_record() {
@@ -45,9 +53,40 @@ void BlockRunner::end_record(bool abandoned) {
   record_->abandoned |= abandoned;
   record_->shared_begin = shared_base_;
   record_->variables.clear();
+  record_->members.clear();
   for (const StaticVariable& v : variables_) {
     if (!v.touched || v.bytes == 0 || v.is_index) continue;
-    record_->variables.push_back({v.name, v.name, std::uint32_t(v.offset), std::uint32_t(v.bytes), {}, 0, 0});
+    record_->variables.push_back({.variable = v.name,
+                                  .name = v.name,
+                                  .begin = std::uint32_t(v.offset),
+                                  .bytes = std::uint32_t(v.bytes)});
+  }
+  for (const DeclaredObject& object : declared_) record_members(object);
+}
+
+/// The arrays of which a declared object consists.
+void BlockRunner::record_members(const DeclaredObject& object) {
+  const auto* const pointer = reinterpret_cast<const void*>(object.begin);
+  const auto name_at = [&](std::size_t offset) { return object.member_at(pointer, offset); };
+  for (std::size_t begin = 0; begin < object.bytes;) {
+    const std::string first = name_at(begin), base = without_indices(first);
+    const auto belongs = [&](std::size_t offset) { return without_indices(name_at(offset)) == base; };
+    std::size_t last = begin, step = 1;  // doubled, and then halved, as long as it stays in the array
+    for (; last + step < object.bytes && belongs(last + step); step *= 2) last += step;
+    for (; step > 0; step /= 2) {
+      if (last + step < object.bytes && belongs(last + step)) last += step;
+    }
+    const std::size_t end = last + 1;
+    if (!base.empty()) {
+      std::size_t element = 1;
+      while (begin + element < end && name_at(begin + element) == first) ++element;
+      record_->members.push_back({.begin = std::uint32_t(object.begin - shared_base_ + begin),
+                                  .bytes = std::uint32_t(end - begin),
+                                  .shape = last_indices(name_at(last).substr(base.size())),
+                                  .element_bytes = element,
+                                  .first = shared_byte(object.begin + begin)});
+    }
+    begin = end;
   }
 }
 
@@ -453,6 +492,9 @@ void BlockRunner::record_copy(const BulkCopy& copy, const Mbarrier* barrier, int
   record::Copy& known = record_->copies.emplace_back();
   known.copy = copy;
   known.copy.data = {};
+  copy.for_each_run([&](std::uintptr_t global, std::size_t, std::size_t) {
+    if (known.allocation == 0) known.allocation = arena_.find(global, 1);
+  });
   known.of = &copy;
   known.event = record_event({.kind = record::Kind::kCopyBegins, .array = number}, thread, pc);
   if (barrier == nullptr) return;

@@ -122,6 +122,28 @@ std::vector<std::size_t> shares(const std::vector<std::unique_ptr<BlockRecord>>&
   return kept;
 }
 
+/// Where the tensor begins that is in an allocation.
+std::uintptr_t begin_of(const Allocation& a) { return a.tensor != 0 ? a.tensor : a.begin; }
+
+/// The variables of shared memory that the block has used, in order. A program may have several dynamic ones.
+std::vector<SharedArray> used_variables(const BlockRecord& block) {
+  std::vector<SharedArray> variables = block.variables;
+  std::sort(variables.begin(), variables.end(),
+            [](const auto& one, const auto& other) { return one.begin < other.begin; });
+  std::vector<bool> used(variables.size());
+  const auto use = [&](std::uint32_t offset) {
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      if (offset - variables[i].begin < variables[i].bytes) used[i] = true;
+  };
+  for (const Event& event : block.events)
+    if (event.kind == Kind::kAccess && event.array == Event::kShared) use(event.offset);
+  for (const Copy& copy : block.copies) use(std::uint32_t(copy.copy.shared - block.shared_begin));
+  std::vector<SharedArray> result;
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    if (used[i]) result.push_back(std::move(variables[i]));
+  return result;
+}
+
 /// Puts the file together.
 class File {
  public:
@@ -199,17 +221,24 @@ std::uint32_t File::global_array(std::uint32_t allocation) {
   const auto [it, is_new] = global_numbers_.try_emplace(allocation, std::uint32_t(arrays_.size()));
   if (is_new) {
     const Allocation& a = Arena::instance().allocation(allocation);
-    arrays_.push_back(
-        Object().add("space", "global").add("name", a.name).add("bytes", a.end - a.begin).text());
+    Object array;
+    array.add("space", "global").add("name", a.name);
+    std::uint64_t bytes = a.end - begin_of(a);
+    if (a.tensor != 0) {
+      bytes = bytes_of_type(a.type);
+      for (const std::int64_t length : a.shape) bytes *= std::uint64_t(length);
+      array.raw("shape", Json::list(a.shape)).add("type", a.type);
+    }
+    arrays_.push_back(array.add("bytes", bytes).text());
   }
   return it->second;
 }
 
 void File::add_shared_arrays(const BlockRecord& block) {
   shared_.clear();
-  if (block.variables.empty()) return;
-  std::uint32_t lowest = ~0u;
-  for (const SharedArray& v : block.variables) lowest = std::min(lowest, v.begin);
+  const std::vector<SharedArray> variables = used_variables(block);
+  if (variables.empty()) return;
+  const std::uint32_t lowest = variables.front().begin;
   const std::uintptr_t window = (block.shared_begin + lowest) / 1024 * 1024;  // so that banks are right
   std::uintptr_t pc = 0;
   for (const Event& event : block.events) {
@@ -225,23 +254,44 @@ void File::add_shared_arrays(const BlockRecord& block) {
     array.add("section", sections_.size()).add("begin", block.shared_begin + a.begin - window);
     arrays_.push_back(array.text());
   };
-  for (const SharedArray& v : block.variables) {
-    const auto parts = names_.parts(pc, v.variable, v.bytes, {{0, 0, 0}, block.block_dim, block.parameters});
-    if (parts.empty() || parts.front().begin != 0) {
-      SharedArray rest = v;
-      if (!parts.empty()) rest.bytes = std::uint32_t(parts.front().begin);
-      add(rest);
+  const ThreadNumbers numbers{{0, 0, 0}, block.block_dim, block.parameters};
+  for (const SharedArray& v : variables) {
+    std::vector<SharedArray> parts;  // in order
+    for (const SharedArray& member : block.members) {
+      if (member.begin < v.begin || member.begin >= v.begin + v.bytes) continue;
+      SharedArray& part = parts.emplace_back(member);
+      part.name = without_indices(names_.element(pc, member.first, numbers));
     }
-    for (const ArrayNames::Part& part : parts) {
-      add({v.variable, part.name, v.begin + std::uint32_t(part.begin), std::uint32_t(part.end - part.begin),
-           part.dimensions, part.element_bytes, part.row_bytes});
+    std::sort(parts.begin(), parts.end(),
+              [](const auto& one, const auto& other) { return one.begin < other.begin; });
+    if (parts.empty()) {
+      for (const ArrayNames::Part& part : names_.parts(pc, v.variable, v.bytes, numbers)) {
+        parts.push_back({.name = part.name,
+                         .begin = v.begin + std::uint32_t(part.begin),
+                         .bytes = std::uint32_t(part.end - part.begin),
+                         .shape = part.dimensions,
+                         .element_bytes = part.element_bytes,
+                         .row_bytes = part.row_bytes});
+      }
     }
+    SharedArray rest{.name = v.name, .begin = v.begin};  // what has no other name
+    for (const SharedArray& part : parts) {
+      rest.bytes = part.begin - rest.begin;
+      if (part.begin > rest.begin) add(rest);
+      add(part);
+      rest.begin = part.begin + part.bytes;
+    }
+    rest.bytes = v.begin + v.bytes - rest.begin;
+    if (rest.bytes > 0) add(rest);
   }
 }
 
 File::Place File::place(std::uint32_t raw_array, std::uint32_t offset) {
   if (raw_array == kNone) return {kNone, offset};
-  if (raw_array < Event::kOfBlock) return {global_array(raw_array), offset};
+  if (raw_array < Event::kOfBlock) {
+    const Allocation& a = Arena::instance().allocation(raw_array);
+    return {global_array(raw_array), offset - std::uint32_t(begin_of(a) - a.begin)};
+  }
   const Known* last = nullptr;  // an access out of bounds belongs to the array before it
   for (const Known& known : shared_) {
     if (offset >= known.begin) last = &known;
@@ -273,7 +323,6 @@ std::string File::name_of_barrier(const Barrier& barrier) const {
 
 std::string File::text_of(const BlockRecord& block, const Copy& copy, std::uint32_t first_barrier) {
   const BulkCopy& c = copy.copy;
-  const Arena& arena = Arena::instance();
   constexpr const char* kKinds[] = {"load", "store", "reduce"};
   constexpr int kSwizzles[] = {0, 32, 64, 128};
   // Runs of bytes that have the same length and distance are one entry.
@@ -281,16 +330,11 @@ std::string File::text_of(const BlockRecord& block, const Copy& copy, std::uint3
     std::uint64_t global, bytes, count, stride, box, box_stride;
   };
   std::vector<Runs> runs;
-  std::uint32_t tensor = kNone;
+  const std::uint32_t tensor = copy.allocation == 0 ? kNone : global_array(copy.allocation);
+  const std::uintptr_t begin = begin_of(Arena::instance().allocation(copy.allocation));
   std::uint64_t inside = 0;
-  std::uintptr_t begin = 0;
   c.for_each_run([&](std::uintptr_t global, std::size_t offset, std::size_t bytes) {
     inside += bytes;
-    if (tensor == kNone) {
-      const std::uint32_t id = arena.find(global, 1);
-      tensor = global_array(id);
-      begin = arena.allocation(id).begin;
-    }
     const std::uint64_t at = global - begin;
     if (!runs.empty()) {
       Runs& last = runs.back();
@@ -509,11 +553,17 @@ std::string Recorder::contents() {
 }
 
 void Recorder::write_at_exit() {
-  static const bool once = [] { return std::atexit([] { instance()->write(); }) == 0; }();
+  static const bool once = [] {
+    return std::atexit([] {
+             instance()->tell_writer();
+             instance()->write();
+           }) == 0;
+  }();
   static_cast<void>(once);
 }
 
 void Recorder::write() {
+  if (settings_.path.empty()) return;
   const std::string data = contents();
   const std::string part = settings_.path + ".part" + std::to_string(getpid());
   std::FILE* const file = std::fopen(part.c_str(), "wb");
