@@ -16,8 +16,8 @@ from . import diagnosis, moments, phases, project, trials, views
 from .console import Console, LearnError
 
 Block = tuple[int, int, int]
-MOST_BLOCKS = 4096  # among which the one that writes an element is looked for
-EVENTS_OF_SEARCH = 4_000_000  # of all of these together
+# A short run: the grids of the launches are those of their first blocks.
+SCOUT = {"GPUSIM_RECORD_BLOCKS": "0,0,0", "GPUSIM_RECORD_EVENTS": "1"}
 BLOCK = re.compile(r"\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*")
 ELEMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]\s*")
 
@@ -45,6 +45,7 @@ class Run:
     report: dict
     recorded: recording.Recording
     file: Path  # of the recording
+    output: str
 
     @property
     def sections(self) -> list[dict]:
@@ -167,7 +168,10 @@ def _execute(
         )
     if status > 1 or not result.exists():
         raise LearnError(phases.refusal(phase.output), max(status, 1))
+    output = "\n".join(phase.output)
     if not file.exists():
+        if said := re.search("^gpusim: (.*)", output, re.MULTILINE):
+            raise LearnError(f"{request.variant}: {said[1]}", 1)
         shown = project.shown(program)
         raise LearnError(f"{shown} is older than the recorder: build it again", 3)
     report = json.loads(result.read_text(encoding="utf-8"))
@@ -176,16 +180,10 @@ def _execute(
             reason = variant["skipped"]["reason"]
             raise LearnError(f"{request.variant} cannot run here: {reason}", 2)
     try:
-        return Run(report, recording.read(file), file)
+        return Run(report, recording.read(file), file, output)
     except recording.WatchError as error:
         why = str(error).removeprefix(f"{file}: ")
         raise LearnError(f"{request.variant}: {why}", 1) from error
-
-
-def _scout(console: Console, request: Request, folder: Path) -> Run:
-    """Runs the program for the grids of its launches, which are those of the sections."""
-    first = {"GPUSIM_RECORD_BLOCKS": "0,0,0", "GPUSIM_RECORD_EVENTS": "1"}
-    return _execute(console, request, folder, first)
 
 
 def _middle(launches: list[dict]) -> Block:
@@ -217,7 +215,7 @@ def record(console: Console, request: Request, folder: Path, title: str = "") ->
     """Runs the program with the recorder on. LearnError if there is nothing to show."""
     launches = [
         section
-        for section in _scout(console, request, folder).sections
+        for section in _execute(console, request, folder, SCOUT).sections
         if request.launch in (None, section["launch"])
         and request.kernel in ("", section["kernel"])
     ]
@@ -232,36 +230,22 @@ def record(console: Console, request: Request, folder: Path, title: str = "") ->
     return _execute(console, request, folder, recorder, title)
 
 
+WRITER = re.compile(
+    r"was last written by block (\d+),(\d+),(\d+) of launch (\d+)", re.MULTILINE
+)
+
+
 def writing(
     console: Console, request: Request, place: Place, folder: Path
 ) -> tuple[Request, moments.Element]:
     """The same request for the block that writes an element last, or unchanged if none does, and the element."""
-    plain = replace(request, options=[*request.options, "--no-check"])
-    scout = _scout(console, plain, folder)
+    asked = {**SCOUT, "GPUSIM_RECORD_WRITER": place.shown}
+    scout = _execute(console, request, folder, asked)
     element = place.element(scout.report["tensors"])
-    blocks: dict[str, None] = {}
-    for section in scout.sections:
-        x, y, z = section["grid"]
-        if x * y * z > MOST_BLOCKS:
-            raise LearnError(
-                f"{place}: the grid has {x * y * z} blocks, too many to look for the one that writes it: "
-                "choose a smaller problem, or the block with --block",
-                2,
-            )
-        blocks |= {
-            f"{i},{j},{k}": None for k in range(z) for j in range(y) for i in range(x)
-        }
-    every = {
-        "GPUSIM_RECORD_BLOCKS": ";".join(blocks),
-        "GPUSIM_RECORD_EVENTS": str(EVENTS_OF_SEARCH),
-    }
-    found = _execute(console, plain, folder, every)
-    event = element.last_write(found.recorded)
-    if event is None:
-        return request, element
-    section = found.sections[moments.section_of(found.recorded, event)]
-    x, y, z = section["block"]
-    return replace(request, blocks=((x, y, z),), launch=section["launch"]), element
+    if found := WRITER.search(scout.output):
+        x, y, z, launch = map(int, found.groups())
+        request = replace(request, blocks=((x, y, z),), launch=launch)
+    return request, element
 
 
 # --- the page -------------------------------------------------------------------------------------
