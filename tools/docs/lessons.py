@@ -704,9 +704,9 @@ def make_views(tree: Tree, folder: Path, arguments: str) -> Made:
         "--rows 5" if int(arguments) < project.FIRST_ATTENTION_CHAPTER else "--causal"
     )
     text = (
-        f"**Watch it run.** Each of these pages shows a recorded block, and opens at the moment in question "
-        f"([how to read them]({page})). `./learn watch {arguments} {other}` records another input, "
-        f"`./learn watch {arguments} --exercise` your own kernels."
+        f"**Watch it run.** Each of these pages shows a recorded block of the chapter's kernels, solutions included, "
+        f"and opens at the moment in question ([how to read them]({page})). `./learn watch {arguments} {other}` "
+        f"records another input, `./learn watch {arguments} --exercise` your own kernels."
     )
     listed = [_view_text(view, page) for view in found]
     return Made("\n".join([*textwrap.wrap(text, 120), "", *listed]))
