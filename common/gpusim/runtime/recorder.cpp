@@ -111,6 +111,11 @@ Recorder* Recorder::from_environment() {
     if (!which) refuse("GPUSIM_RECORD_LAUNCH", launch, "should be a number from 0 on: 0 is the first launch");
     settings.launch = int(*which);
   }
+  std::atexit([] {  // after everything else that is done at exit
+    if (instance_ == nullptr || instance_->exit_status_ == 0) return;
+    std::fflush(nullptr);
+    _exit(instance_->exit_status_);
+  });
   return new Recorder(std::move(settings));
 }
 

@@ -302,6 +302,7 @@ class Recorder {
   /// Who has written the element in the latest launch that wrote it, in words; empty if none did.
   std::string writer_;
   std::string writer_unknown_;  ///< why nothing can be said of it
+  int exit_status_ = 0;         ///< not 0: the program ends with this, unless it has defects to report
 };
 
 template <class MakeName>

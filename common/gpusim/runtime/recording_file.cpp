@@ -136,7 +136,8 @@ std::vector<SharedArray> used_variables(const BlockRecord& block) {
       if (offset - variables[i].begin < variables[i].bytes) used[i] = true;
   };
   for (const Event& event : block.events)
-    if (event.kind == Kind::kAccess && event.array == Event::kShared) use(event.offset);
+    if (event.kind == Kind::kAccess && event.array >= Event::kOfBlock && event.array != kNone)
+      use(event.offset);
   for (const Copy& copy : block.copies) use(std::uint32_t(copy.copy.shared - block.shared_begin));
   std::vector<SharedArray> result;
   for (std::size_t i = 0; i < variables.size(); ++i)
@@ -155,6 +156,7 @@ class File {
   };
   struct Known {
     std::uint32_t begin, end, array;
+    std::string name;
   };
 
   void find_sites(const std::vector<std::unique_ptr<BlockRecord>>& blocks);
@@ -178,6 +180,8 @@ class File {
   Table sites_, patterns_;
   std::vector<std::string> sections_, arrays_, barriers_, copies_, products_, defects_;
   std::vector<Known> shared_;  ///< of this section, by begin
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
+      cluster_arrays_;  ///< by rank and own array
   std::vector<Event> events_;
   /// The first event of each block, and how many it keeps.
   std::map<const BlockRecord*, std::pair<std::uint32_t, std::size_t>> layout_;
@@ -236,6 +240,7 @@ std::uint32_t File::global_array(std::uint32_t allocation) {
 
 void File::add_shared_arrays(const BlockRecord& block) {
   shared_.clear();
+  cluster_arrays_.clear();
   const std::vector<SharedArray> variables = used_variables(block);
   if (variables.empty()) return;
   const std::uint32_t lowest = variables.front().begin;
@@ -245,7 +250,7 @@ void File::add_shared_arrays(const BlockRecord& block) {
     if (pc == 0 && event.site != kNone) pc = pc_of_site(std::uint16_t(event.site));
   }
   const auto add = [&](const SharedArray& a) {
-    shared_.push_back({a.begin, a.begin + a.bytes, std::uint32_t(arrays_.size())});
+    shared_.push_back({a.begin, a.begin + a.bytes, std::uint32_t(arrays_.size()), a.name});
     Object array;
     array.add("space", "shared").add("name", a.name).add("bytes", a.bytes);
     if (!a.shape.empty()) array.raw("shape", Json::list(a.shape));
@@ -298,7 +303,19 @@ File::Place File::place(std::uint32_t raw_array, std::uint32_t offset) {
     if (offset >= known.begin && offset < known.end) break;
   }
   if (last == nullptr) return {kNone, offset};
-  return {last->array, offset - last->begin};
+  if (raw_array == Event::kShared) return {last->array, offset - last->begin};
+  const std::uint32_t rank = raw_array - Event::kOfBlock;
+  const auto [it, is_new] = cluster_arrays_.try_emplace({rank, last->array}, std::uint32_t(arrays_.size()));
+  if (is_new) {
+    arrays_.push_back(Object()
+                          .add("space", "cluster")
+                          .add("name", last->name)
+                          .add("bytes", last->end - last->begin)
+                          .add("section", sections_.size())
+                          .add("cluster_rank", rank)
+                          .text());
+  }
+  return {it->second, offset - last->begin};
 }
 
 std::string File::kernel_name(const BlockRecord& block) const {
@@ -564,6 +581,28 @@ void Recorder::write_at_exit() {
 
 void Recorder::write() {
   if (settings_.path.empty()) return;
+  const auto fail = [&](int status, const char* name, const std::string& value, const std::string& what) {
+    std::fprintf(stderr, "gpusim: %s=%s: %s\n", name, value.c_str(), what.c_str());
+    exit_status_ = status;
+  };
+  std::string missing;
+  for (const Dim3& wanted : settings_.blocks) {
+    const bool found = std::any_of(blocks_.begin(), blocks_.end(), [&](const auto& record) {
+      const Dim3& b = record->block;
+      return b.x == wanted.x && b.y == wanted.y && b.z == wanted.z;
+    });
+    if (!found) {
+      missing += (missing.empty() ? "" : ";") + std::to_string(wanted.x) + "," + std::to_string(wanted.y) +
+                 "," + std::to_string(wanted.z);
+    }
+  }
+  if (settings_.launch && *settings_.launch > launch_) {
+    fail(1, "GPUSIM_RECORD_LAUNCH", std::to_string(*settings_.launch),
+         "there are " + std::to_string(launch_ + 1) + " launches, from 0 on");
+  } else if (!missing.empty()) {
+    fail(1, "GPUSIM_RECORD_BLOCKS", missing, "no launch has such a block");
+  }
+  if (blocks_.empty()) return;
   const std::string data = contents();
   const std::string part = settings_.path + ".part" + std::to_string(getpid());
   std::FILE* const file = std::fopen(part.c_str(), "wb");
@@ -571,11 +610,8 @@ void Recorder::write() {
   if (file != nullptr) done = std::fclose(file) == 0 && done;
   done = done && std::rename(part.c_str(), settings_.path.c_str()) == 0;
   if (done) return;
-  std::fprintf(stderr, "gpusim: GPUSIM_RECORD=%s: cannot be written: %s\n", settings_.path.c_str(),
-               std::strerror(errno));
+  fail(2, "GPUSIM_RECORD", settings_.path, std::string("cannot be written: ") + std::strerror(errno));
   std::remove(part.c_str());
-  std::fflush(nullptr);
-  _exit(2);
 }
 
 }  // namespace gpusim::record
