@@ -115,6 +115,23 @@ function elementName(array, offset) {
 function eachRunOfBox(recording, copy, visit) {
   const tensor = recording.header.arrays[copy.tensor];
   const size = copy.element_bytes ?? 2;
+  const begin = recording.header.arrays[copy.shared]?.begin ?? 0;
+  const swizzle = { 32: 0x10, 64: 0x30, 128: 0x70 }[copy.swizzle] ?? 0;
+  const inShared = (plain) => (plain ^ plain >> 3 & swizzle) - begin;
+  if (copy.runs) {
+    // Zeros first: what lies outside the tensor.
+    visit(null, copy.shared_offset ?? 0, copy.bytes ?? 0);
+    for (const [global, bytes, count, stride, box, boxStride] of copy.runs) {
+      for (let run = 0; run < count; ++run) {
+        const from = tensor?.bytes ? global + run * stride : null;
+        const plain = begin + (copy.shared_offset ?? 0) + box + run * boxStride;
+        for (let byte = 0; byte < bytes; byte += 16) {
+          visit(from === null ? null : from + byte, inShared(plain + byte), Math.min(16, bytes - byte));
+        }
+      }
+    }
+    return;
+  }
   const coordinates = copy.coordinates ?? [], box = copy.box ?? [];
   if (!tensor || box.length === 0) {
     if (copy.bytes) visit(copy.tensor_offset ?? null, copy.shared_offset ?? 0, copy.bytes);
@@ -130,9 +147,6 @@ function eachRunOfBox(recording, copy, visit) {
     strides.push(stride);
     stride *= length;
   }
-  const shared = recording.header.arrays[copy.shared];
-  const begin = shared?.begin ?? 0;
-  const swizzle = { 32: 0x10, 64: 0x30, 128: 0x70 }[copy.swizzle] ?? 0;
   const rows = box.slice(1).reduce((all, one) => all * one, 1);
   const rowBytes = box[0] * size;
   const index = new Array(box.length).fill(0);
@@ -149,9 +163,8 @@ function eachRunOfBox(recording, copy, visit) {
       const column = (coordinates[0] ?? 0) + byte / size;
       const length = Math.min(16, rowBytes - byte);
       const plain = begin + (copy.shared_offset ?? 0) + row * rowBytes + byte;
-      const place = (plain ^ plain >> 3 & swizzle) - begin;
       const exists = inside && column >= 0 && column < lengths[0];
-      visit(exists ? (global + column) * size : null, place, length);
+      visit(exists ? (global + column) * size : null, inShared(plain), length);
     }
   }
 }

@@ -49,6 +49,8 @@ function analyse(recording, section) {
   const begun = new Map();
   const sinceCommit = new Array(warps).fill(-1);
   const lastAt = new Map();  // barrier -> [event, time] of the latest arrival
+  const waitArrives = new Set(["block", "warp", "named", "cluster"]);  // barriers where to wait is to arrive
+  const landedAt = new Map();  // mbarrier -> boxes that have landed and that nobody has waited for
   const asyncRead = new Set();
   const frames = (event) => header.sites[site[event]] ?? [];
   const eachLine = (event, change) => {
@@ -120,7 +122,7 @@ function analyse(recording, section) {
       }
       case KIND.wait:
         openWait[of].push({ warp: of, begin: now, end: now, event, barrier: array[event], phase: offset[event], busy: busy[of] });
-        lastAt.set(array[event], event);
+        if (waitArrives.has(header.barriers[array[event]]?.kind)) lastAt.set(array[event], event);
         break;
       case KIND.arrive:
         lastAt.set(array[event], event);
@@ -133,6 +135,8 @@ function analyse(recording, section) {
         wait.end = now;
         wait.goOn = event;
         wait.lastArrival = lastAt.get(wait.barrier) ?? -1;
+        for (const span of landedAt.get(wait.barrier) ?? []) finishSpan(span, wait.begin, now, span.warp, null);
+        landedAt.delete(wait.barrier);
         finishWait(wait);
         break;
       }
@@ -174,14 +178,26 @@ function analyse(recording, section) {
         const span = begun.get(link[event]);
         if (!span) break;
         begun.delete(link[event]);
-        if (kind[event] === KIND.copyLands) lastAt.set(header.copies[array[event]]?.barrier ?? -1, event);
+        if (kind[event] === KIND.copyLands) {
+          const copy = header.copies[array[event]];
+          span.landed = now;
+          span.loads = (copy?.kind ?? "load") === "load";
+          const barrier = copy?.barrier ?? NONE;
+          if (span.loads && header.barriers[barrier]) {
+            // The recording's copies take no time. A copy counts as in flight until the first warp goes on after it.
+            lastAt.set(barrier, event);
+            if (!landedAt.has(barrier)) landedAt.set(barrier, []);
+            landedAt.get(barrier).push(span);
+            break;
+          }
+        }
         finishSpan(span, now, now, span.warp, null);
         break;
       }
       default:
     }
   }
-  for (const span of [...commits.values(), ...begun.values()]) spans.push(span);
+  for (const span of [...commits.values(), ...begun.values(), ...[...landedAt.values()].flat()]) spans.push(span);
   for (const wait of openWait.flat()) {
     wait.end = steps;
     wait.unfinished = true;
@@ -211,7 +227,8 @@ function analyse(recording, section) {
 
   spans.sort((one, other) => one.begin - other.begin || one.event - other.event);
   for (const span of spans) {
-    span.exposed = span.finished && !span.empty && span.kind === "copies" && span.work <= 1;
+    span.exposed = span.finished && !span.empty &&
+      (span.kind === "copies" ? span.work <= 1 : span.kind === "box" && span.loads && total.products > 0 && span.work === 0);
   }
   const defects = header.defects
     .map((defect, number) => ({ ...defect, number }))
@@ -220,7 +237,8 @@ function analyse(recording, section) {
       if (defect.section !== undefined) return defect.section === section.number;
       if (at !== NONE && at !== null) return at >= section.begin && at < section.end;
       return section.number === 0 || recording.sections.length === 1;
-    });
+    })
+    .sort((one, other) => (other.kind === "race") - (one.kind === "race"));
   const waitOf = new Map(waits.flatMap((wait) => [[wait.event, wait], [wait.goOn, wait]]));
   const spanOf = new Map(spans.map((span) => [span.event, span]));
   return { states, excess, lines, waits, waitOf, spans, spanOf, defects, total, byWarp: spansByWarp(spans, warps) };
@@ -232,12 +250,18 @@ function spansByWarp(spans, warps) {
   const free = Array.from({ length: warps }, () => []);
   for (const span of spans) {
     if (span.empty) continue;
+    const last = found[span.warp].spans.findLast((one) => one.kind === "product");
+    if (span.kind === "product" && last && span.begin <= last.end) {  // products in flight together are one bar
+      last.end = Math.max(last.end, span.end);
+      free[span.warp][last.track] = last.end;
+      continue;
+    }
     const ends = free[span.warp];
     let track = ends.findIndex((end) => end <= span.begin);
     if (track < 0) track = ends.length < 4 ? ends.push(0) - 1 : ends.indexOf(Math.min(...ends));
     ends[track] = span.end;
     span.track = track;
-    found[span.warp].spans.push(span);
+    found[span.warp].spans.push(span.kind === "product" ? { ...span } : span);
     found[span.warp].tracks = Math.max(found[span.warp].tracks, track + 1);
   }
   return found;
@@ -270,7 +294,7 @@ function findingsOf(recording, section, analysis) {
   for (const defect of analysis.defects.slice(0, 3)) {
     const known = defect.event !== undefined && defect.event !== null && defect.event !== NONE;
     found.push({
-      kind: "defect", good: false, title: defectTitle(defect), text: shortMessage(defect.message),
+      kind: "defect", good: false, title: defectTitle(defect), text: defectText(recording, defect),
       link: known ? { ...at(defect.event, "defects"), d: defect.number } : { v: "defects", d: defect.number },
     });
   }
@@ -321,7 +345,7 @@ function findingsOf(recording, section, analysis) {
       });
     }
   }
-  const groups = analysis.spans.filter((span) => span.kind === "copies" && span.finished && !span.empty);
+  const groups = analysis.spans.filter((span) => span.kind === "copies" && span.finished && !span.empty && span.busy > 0);
   if (groups.length > 0) {
     const exposed = groups.filter((span) => span.exposed);
     const work = groups.map((span) => span.work).sort((one, other) => one - other)[groups.length >> 1];
@@ -342,15 +366,15 @@ function findingsOf(recording, section, analysis) {
       });
     }
   }
-  const boxes = analysis.spans.filter((span) => span.kind === "box" && span.finished);
+  const boxes = analysis.spans.filter((span) => span.kind === "box" && span.finished && span.loads);
   if (boxes.length > 0 && total.products > 0) {
     const during = boxes.map((span) => span.work).sort((one, other) => one - other)[boxes.length >> 1];
-    const typical = boxes[boxes.length >> 1];
+    const typical = boxes.find((span) => span.work >= during && span.work > 0) ?? boxes[boxes.length >> 1];
     found.push({
       kind: "overlap", good: during > 0, weight: 0.4,
       title: during > 0 ? `Copies overlap with ${counted(during, "product")}` : "Copies and products take turns",
-      text: during > 0 ? "So many products begin (the median) while a box of the copy engine is in flight."
-        : "No product begins while a box of the copy engine is in flight.",
+      text: during > 0 ? "So many products of the block begin (the median) between the start of a copy and the first wait that needs it."
+        : "Most copies are waited for before the block begins another product: nothing hides their time.",
       link: at(typical.event, "timeline"),
     });
   }

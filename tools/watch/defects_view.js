@@ -5,6 +5,8 @@ function defectsView(recording, cursor, analyses) {
   const { columns } = recording;
   const known = (event) => event !== undefined && event !== null && event !== NONE;
 
+  const sectionOf = (event) => Math.max(0, recording.sections.findIndex(({ begin, end }) => event >= begin && event < end));
+
   function build() {
     const { defects } = analyses(cursor.section);
     section.hidden = defects.length === 0;
@@ -40,7 +42,7 @@ function defectsView(recording, cursor, analyses) {
         parts.push(element("p", {}, `Warp ${columns.warp[event]}, ${active.length === 1 ? `lane ${active[0]}` : `lanes ${active[0]} to ${active[active.length - 1]}`}: ` +
           `${places.length > 4 ? `${places[0]} to ${places[places.length - 1]}` : places.join(", ")}`));
       }
-      parts.push(element("p", {}, element("a", { href: addressOf({ t: columns.time[event], w: columns.warp[event], e: event, v: "instruction" }) },
+      parts.push(element("p", {}, element("a", { href: addressOf({ s: sectionOf(event), t: columns.time[event], w: columns.warp[event], e: event, v: "instruction" }) },
         `Go to step ${columns.time[event]}`)));
     }
     return element("div", { class: "access" }, ...parts);
@@ -48,8 +50,7 @@ function defectsView(recording, cursor, analyses) {
 
   // The barrier that would order the two accesses: as the simulator says, or as their places imply.
   function missingBetween(defect) {
-    const said = /no ([^:.]*?(?:\([^)]*\))?[^:.]*?) between the two/.exec(shortMessage(defect.message));
-    let missing = said?.[1] ?? "";
+    let missing = missingBarrier(defect);
     if (!missing && known(defect.event) && known(defect.rival_event)) {
       missing = columns.warp[defect.event] === columns.warp[defect.rival_event] ? "__syncwarp()" : "__syncthreads()";
     }

@@ -23,6 +23,11 @@ function fill(made, attributes, children) {
 
 const term = (name, text = name) => element("dfn", { "data-term": name, tabindex: 0 }, text);
 
+// A text whose terms are explained.
+function withTerms(text) {
+  return text.split(/\b(bank conflict|wavefront|sector|bank)(?=s?\b)/).map((part, index) => index % 2 ? term(part) : part);
+}
+
 // Colours of the style sheet, read once for each colour scheme.
 const palette = {
   refresh() {
@@ -52,6 +57,7 @@ function prepare(canvas, width, height) {
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, height);
   context.font = "11px system-ui, sans-serif";
+  context.textAlign = "left";
   context.textBaseline = "middle";
   return context;
 }

@@ -1,19 +1,19 @@
 // Matrices in the registers of a warp: which lane holds which element, and in which register.
 
-const CELL_WIDTH = 30, CELL_HEIGHT = 17;
+const CELL_HEIGHT = 17;
 
 // A matrix of cells. who(row, column) returns {lane, register}.
-function fragmentMatrix(name, rows, columns, who, chosen, { from = 0, right = "", below = "" } = {}) {
+function fragmentMatrix(name, rows, columns, who, chosen, { from = 0, right = "", below = "", cellWidth = 30 } = {}) {
   const left = 34, top = 18;
   const label = `${name}, ${rows} x ${columns}: the lane and the register of each element` +
     `${chosen >= 0 ? `; lane ${chosen} holds ${held(rows, columns, who, chosen)}` : ""}`;
-  const width = left + columns * CELL_WIDTH + 4, height = top + rows * CELL_HEIGHT + 4;
+  const width = left + columns * cellWidth + 4, height = top + rows * CELL_HEIGHT + 4;
   const picture = drawn("svg", {
     role: "img", "aria-label": label, viewBox: `0 0 ${width} ${height}`, width, height, class: "fragment",
   });
   for (let column = 0; column < columns; ++column) {
     if (columns <= 8 || column % 2 === 0) {
-      picture.append(drawn("text", { x: left + (column + 0.5) * CELL_WIDTH, y: 12, class: "index" }, column));
+      picture.append(drawn("text", { x: left + (column + 0.5) * cellWidth, y: 12, class: "index" }, column));
     }
   }
   for (let row = 0; row < rows; ++row) {
@@ -23,18 +23,18 @@ function fragmentMatrix(name, rows, columns, who, chosen, { from = 0, right = ""
       const colour = seriesColour(lane >> 2);
       const cell = drawn("g", { "data-lane": lane }, drawn("title", {}, `row ${from + row}, column ${column}: lane ${lane}, register ${register}`));
       cell.append(drawn("rect", {
-        x: left + column * CELL_WIDTH, y: top + row * CELL_HEIGHT, width: CELL_WIDTH - 1, height: CELL_HEIGHT - 1, fill: colour,
+        x: left + column * cellWidth, y: top + row * CELL_HEIGHT, width: cellWidth - 1, height: CELL_HEIGHT - 1, fill: colour,
         class: chosen < 0 || chosen === lane ? lane === chosen ? "chosen" : null : "faded",
       }));
       if (chosen < 0 || chosen === lane) {
         cell.append(drawn("text", {
-          x: left + (column + 0.5) * CELL_WIDTH, y: top + (row + 0.5) * CELL_HEIGHT + 4, style: `fill:${inkOn(colour)}`,
+          x: left + (column + 0.5) * cellWidth, y: top + (row + 0.5) * CELL_HEIGHT + 4, style: `fill:${inkOn(colour)}`,
         }, `${lane}:${register}`));
       }
       picture.append(cell);
     }
   }
-  return element("figure", {}, element("figcaption", {}, element("b", {}, name), right ? ` ${right}` : ""),
+  return element("figure", { style: `width:${Math.max(width, 200)}px` }, element("figcaption", {}, element("b", {}, name), right ? ` ${right}` : ""),
     element("div", { class: "scroll" }, picture), below ? element("p", { class: "muted" }, below) : null);
 }
 
@@ -87,7 +87,7 @@ function wgmmaPicture(recording, product, warp, chosen) {
   const parts = [element("p", {}, `D (${m} x ${n}) += A (${m} x ${k}) times B (${k} x ${n}). `, operand("A", product.a), " ", operand("B", product.b)),
     READ_CELLS.cloneNode(true),
     element("div", { class: "matrices" }, fragmentMatrix(`D, rows of warp ${warp % 4} of the warpgroup`, 16, shown, who, chosen, {
-      from: first, right: `columns 0 to ${shown - 1} of ${n}`,
+      from: first, cellWidth: n > 16 ? 36 : 30, right: `columns 0 to ${shown - 1} of ${n}`,
       below: n > shown ? `The pattern repeats every 8 columns, with the next four registers: up to d${n / 2 - 1}.` : "",
     }))];
   if (product.a === "registers") {

@@ -6,6 +6,10 @@ function instructionView(recording, cursor, analyses) {
   const { columns, header } = recording;
   let kept = "";
 
+  // The table is filled when it is open.
+  const table = byId("addresses");
+  table.addEventListener("toggle", () => showAddresses(cursor.at.event));
+
   const laneButtons = Array.from({ length: 32 }, (_, lane) => {
     const made = element("button", { type: "button", "aria-pressed": "false", tabindex: lane ? -1 : 0 }, String(lane));
     made.addEventListener("click", () => cursor.go({ lane: cursor.at.lane === lane ? -1 : lane, event: cursor.at.event }));
@@ -29,7 +33,7 @@ function instructionView(recording, cursor, analyses) {
     const began = event >= 0 ? columns.time[event] : time;
     title.replaceChildren(element("b", {}, `Warp ${warp} `), described,
       began < time ? element("span", { class: "muted" }, ` (at step ${began}; it does nothing since)`) : "",
-      element("br"), cost ? element("span", { class: costly(event) ? "bad" : "good" }, cost) : reason(event));
+      element("br"), cost ? element("span", { class: costly(event) ? "bad" : "good" }, withTerms(cost)) : reason(event));
     const together = event >= 0 ? eventsAt(recording, cursor.section, warp, time) : [];
     others.hidden = together.length < 2;
     if (together.length > 1) {
@@ -38,6 +42,7 @@ function instructionView(recording, cursor, analyses) {
       }, eventName(other))));
     }
     showLanes(event, lane);
+    showAddresses(event);
     // All products of a shape have the same picture.
     const key = event >= 0 && columns.kind[event] === KIND.op ? `${columns.flags[event]} ${columns.array[event]} ${lane}`
       : `event ${event} ${lane}`;
@@ -65,7 +70,7 @@ function instructionView(recording, cursor, analyses) {
           `${span.exposed ? "nothing hides the copy." : `${counted(span.productsDuring, "product")} among them.`}` : "No wait for this group was recorded.");
       if (span.exposed) made.className = "bad";
     } else if (span && span.kind === "box" && span.finished) {
-      made.append(`It lands at step ${span.end}. ${counted(span.work, "product")} of the block begin in between.`);
+      made.append(span.loads ? `The first warp that needs it goes on at step ${span.end}. ${counted(span.work, "product")} of the block begin in between.` : `It is complete at step ${span.end}.`);
     }
     return made;
   }
@@ -115,13 +120,31 @@ function instructionView(recording, cursor, analyses) {
         `${active.length > 1 && regular ? `: ${space}` : ""}.`;
   }
 
+  function showAddresses(event) {
+    const access = event >= 0 && isAccess(recording, event);
+    table.hidden = !access;
+    if (!access || !table.open) return;
+    const array = arrayOf(recording, event), shared = isShared(array);
+    const words = shared ? wavefrontsOf(recording, event).words : [];
+    const rows = laneOffsets(recording, event).map((offset, lane) => {
+      if (offset === null) return element("tr", {}, element("td", {}, lane), element("td", { colspan: 3 }, "takes no part"));
+      const own = words.filter((word) => word.lane === lane);
+      const list = (values) => [...new Set(values)].join(", ");
+      return element("tr", {}, element("td", {}, lane), element("td", {}, elementName(array, offset)), element("td", {}, offset),
+        element("td", {}, shared ? `${list(own.map(({ bank }) => bank))} in ${list(own.map(({ wavefront }) => wavefront + 1))}` : Math.floor(offset / SECTOR)));
+    });
+    table.querySelector("div").replaceChildren(element("table", { class: "plain" },
+      element("thead", {}, element("tr", {}, ...["lane", "element", `byte of ${array.name}`, shared ? "banks, in wavefront" : "sector"].map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, ...rows)));
+  }
+
   function pictureOf(event, lane) {
     if (event < 0) return [];
     const { kind, flags, array } = columns;
     if (isAccess(recording, event)) {
       if (isLdmatrix(flags[event])) return ldmatrixPicture(recording, event, lane);
       if (!isShared(arrayOf(recording, event))) return sectorPicture(event, lane);
-      return [element("p", { class: "muted" }, "The banks are in the view Shared memory.")];
+      return [];
     }
     if (kind[event] === KIND.op && flags[event] === OP_MMA) return mmaPicture(header.products[array[event]], lane);
     if (kind[event] === KIND.productBegins || kind[event] === KIND.productEnds) {

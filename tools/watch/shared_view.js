@@ -70,13 +70,31 @@ function sharedView(recording, cursor, replayOf) {
     showPlace(replay);
   }
 
-  // The rows of the box that the copy engine moves, or those shown last.
-  function rowsWithoutAccess(total) {
-    const { event } = cursor.at;
-    let first = 0;
-    if (event >= 0 && (columns.kind[event] === KIND.copyBegins || columns.kind[event] === KIND.copyLands)) {
+  // What the copy engine moves, or the operands of a product: {name, begin, end} in bytes of shared memory.
+  function regionsAt(event) {
+    if (event < 0) return [];
+    const kind = columns.kind[event];
+    const at = (name, array, offset, bytes) => {
+      const begin = (header.arrays[array]?.begin ?? 0) + (offset ?? 0);
+      return { name, begin, end: begin + bytes };
+    };
+    if (kind === KIND.copyBegins || kind === KIND.copyLands) {
       const copy = header.copies[columns.array[event]];
-      if (copy) first = Math.floor(((header.arrays[copy.shared]?.begin ?? 0) + (copy.shared_offset ?? 0)) / 128);
+      return copy ? [at("box", copy.shared, copy.shared_offset, copy.bytes ?? 0)] : [];
+    }
+    if (kind !== KIND.productBegins) return [];
+    const product = header.products[columns.array[event]] ?? {};
+    // Rows of 128 bytes: as many as the operand has rows, or k if its columns are contiguous.
+    return [["A", product.a, product.m], ["B", product.b, product.n]]
+      .filter(([, operand]) => operand && operand !== "registers")
+      .map(([name, operand, rows]) => at(name, operand.array, operand.offset, 128 * (operand.major === "mn" ? product.k : rows)));
+  }
+
+  function rowsWithoutAccess(total) {
+    let first = 0;
+    const [region] = regionsAt(cursor.at.event).slice(-1);
+    if (region) {
+      first = Math.floor(region.begin / 128);
     } else if (state.rows.length && state.rows[state.rows.length - 1] < total) {
       return state.rows;
     }
@@ -212,11 +230,21 @@ function sharedView(recording, cursor, replayOf) {
     for (const array of arraysHere()) {
       const y = (array.begin ?? 0) / 128 / step * tall;
       context.fillRect(0, y, 66, 1);
-      if (y + 6 < free) continue;
+      if (y + 6 < free || y > lines * tall - 10) continue;
       free = y + 17;
       context.fillText(array.name.length > 10 ? `${array.name.slice(0, 9)}…` : array.name, 70, y + 7);
     }
-    if (rows.length) {
+    const regions = regionsAt(cursor.at.event);
+    for (const region of regions) {
+      context.strokeStyle = context.fillStyle = palette.cursor;
+      context.lineWidth = 2;
+      const y = region.begin / 128 / step * tall;
+      context.strokeRect(1, y + 1, BANKS * column + 2, Math.max(3, (region.end - region.begin) / 128 / step * tall - 2));
+      context.font = "bold 11px system-ui, sans-serif";
+      context.fillText(region.name, BANKS * column + 44, y + 8);
+      context.font = "11px system-ui, sans-serif";
+    }
+    if (rows.length && !regions.length) {
       context.strokeStyle = palette.cursor;
       context.lineWidth = 1.5;
       const first = rows[0] / step * tall, last = (rows[rows.length - 1] + 1) / step * tall;
@@ -226,7 +254,10 @@ function sharedView(recording, cursor, replayOf) {
 
   function describe(event, found) {
     if (event < 0) {
-      text.textContent = "The instruction at the cursor does not use shared memory. The map shows what each location holds.";
+      const regions = regionsAt(cursor.at.event);
+      text.textContent = regions.length
+        ? `The map on the right outlines ${regions.map((region) => region.name === "box" ? "the box that is copied" : `operand ${region.name}`).join(" and ")}.`
+        : "The instruction at the cursor does not use shared memory. The colours show what each location holds.";
     } else {
       const pattern = patternOf(recording, event), array = arrayOf(recording, event);
       const taken = pattern.wavefronts ?? found.passes, ideal = pattern.ideal ?? found.ideal;

@@ -31,9 +31,9 @@ function summaryView(recording, cursor, analyses) {
     parts.push(figure("Defects", number(defects.length), { bad: defects.length > 0 }));
     strip.replaceChildren(...parts);
     const left = info.left_out ?? 0;
-    byId("left-out").hidden = info.complete !== false && left === 0;
-    byId("left-out").textContent = `The recording stops early: ${left ? `${counted(left, "event")} after its end` :
-      "what came after its end"} ${left === 1 ? "was" : "were"} left out. Everything before is complete.`;
+    byId("left-out").hidden = left === 0 && !info.abandoned;
+    byId("left-out").textContent = info.abandoned ? "The simulator gave this block up: the recording ends where it could not go on. The defects say why."
+      : `The recording stops early: ${counted(left, "event")} after its end ${left === 1 ? "was" : "were"} left out. Everything before is complete.`;
     const found = findingsOf(recording, section, analyses(section));
     findings.replaceChildren(...found.map((finding) => {
       const mark = element("span", { class: "mark", "aria-hidden": "true" }, finding.plain ? "·" : finding.good ? "✓" : "!");

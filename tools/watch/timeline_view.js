@@ -152,7 +152,7 @@ function timelineView(recording, cursor, analyses) {
     for (const defect of analysis.defects) {
       const marks = [];
       for (const event of [defect.rival_event, defect.event]) {
-        if (event === undefined || event === null || event === NONE) continue;
+        if (!(event >= cursor.section.begin && event < cursor.section.end)) continue;
         const time = columns.time[event], row = view.rows[columns.warp[event]];
         if (!row || time < view.from || time > view.to) continue;
         marks.push([timeToX(time + 0.5), row.top + row.flight + row.band / 2]);
@@ -243,7 +243,7 @@ function timelineView(recording, cursor, analyses) {
     }
     context.fillStyle = palette.bad;
     for (const defect of analysis.defects) {
-      if (!(defect.event < section.end)) continue;
+      if (!(defect.event >= section.begin && defect.event < section.end)) continue;
       context.fillRect((columns.time[defect.event] + 0.5) / section.steps * width - 1, 0, 3, height);
     }
   }
@@ -288,6 +288,14 @@ function timelineView(recording, cursor, analyses) {
     context.moveTo(toX, toY);
     for (const turn of [2.7, -2.7]) context.lineTo(toX + 9 * Math.cos(angle + turn), toY + 9 * Math.sin(angle + turn));
     context.fill();
+  }
+
+  function showRow(warp) {
+    const row = view.rows[warp];
+    if (!row) return;
+    if (row.top < holder.scrollTop) holder.scrollTop = row.top - 16;
+    const below = row.top + row.height - holder.clientHeight;
+    if (below > holder.scrollTop) holder.scrollTop = below;
   }
 
   function describe() {
@@ -340,7 +348,7 @@ function timelineView(recording, cursor, analyses) {
     const { section } = cursor;
     for (const defect of analyses(section).defects) {
       for (const at of [defect.event, defect.rival_event]) {
-        if (!(at < section.end) || columns.warp[at] !== to.warp) continue;
+        if (!(at >= section.begin && at < section.end) || columns.warp[at] !== to.warp) continue;
         const box = overlay.getBoundingClientRect();
         if (Math.abs(timeToX(columns.time[at] + 0.5) - (event.clientX - box.left)) < 10) {
           cursor.go({ event: at, defect: defect.number, view: "defects" });
@@ -368,6 +376,7 @@ function timelineView(recording, cursor, analyses) {
   start();
   cursor.listen((at, before) => {
     if (at.section !== before.section) start();
+    if (at.warp !== before.warp) showRow(at.warp);
     if (follow() || at.section !== before.section || at.warp !== before.warp) draw(); else drawCursor();
     describe();
   });

@@ -34,7 +34,7 @@ const bytesText = (bytes) =>
   bytes < 1e4 ? counted(bytes, "byte") : bytes < 1e7 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 const ratioText = (taken, ideal) => (taken / ideal).toFixed(taken % ideal ? 1 : 0);
 
-const OPS = ["__syncwarp", "shuffle", "vote", "mma", "elect", "fence"];
+const OPS = ["__syncwarp", "shuffle", "vote", "mma", "elect", "fence", "initialises a barrier", "changes its registers", "wgmma fence"];
 const opName = (flags) => OPS[flags] ?? "instruction";
 
 function barrierName(recording, index) {
@@ -116,11 +116,24 @@ function costText(recording, event) {
 }
 
 const DEFECT_TITLES = {
-  race: "Race", uninitialised: "Read of memory that nothing has written",
-  uninitialized: "Read of memory that nothing has written", bounds: "Access out of bounds",
+  race: "Race", uninitialized_read: "Read of memory that nothing has written", out_of_bounds: "Access out of bounds",
+  misaligned: "Misaligned access", barrier_divergence: "A barrier that some threads never reach",
+  unsupported: "Not supported by the device", misuse: "Misuse", missing_fence: "Missing fence",
+  wgmma: "Wrong use of wgmma",
 };
-const defectTitle = (defect) =>
-  DEFECT_TITLES[defect.kind] ?? (defect.kind ? defect.kind[0].toUpperCase() + defect.kind.slice(1) : "Defect");
+const defectTitle = (defect) => DEFECT_TITLES[defect.kind] ?? "Defect";
+
+// What the simulator says is missing between the two accesses of a race, such as "__syncthreads()".
+const missingBarrier = (defect) => /\bno ((?:[^:.()]|\(\))+) between the two/.exec(shortMessage(defect.message))?.[1] ?? "";
+
+// "kernel.cuh:179 and kernel.cuh:181: no __syncthreads() between the two", or the simulator's message.
+function defectText(recording, defect) {
+  const places = [defect.rival_site, defect.site].map((site) => framesOf(recording, site ?? NONE).at(-1))
+    .map((frame) => frame && `${frame.name}:${frame.line}`);
+  const missing = missingBarrier(defect);
+  return places[0] && places[1] && missing ? `${places[0]} and ${places[1]}: no ${missing} between the two`
+    : shortMessage(defect.message);
+}
 const shortMessage = (message) => (message ?? "").replace(/^=+\s*/gm, "").replace(/\s+/g, " ").trim();
 
 // Frames of a site: {file, name, line, text}, innermost first.
