@@ -115,6 +115,26 @@ class PagesTest(FolderTest):
             ):
                 self.page(f"# 01. A\n\n[a]({link})\n")
 
+    def test_links_to_recorded_kernels(self):
+        watching = self.write(
+            "docs/pages/watching.md",
+            '# Watching\n\n- <a id="view-01_1"></a>[one](#view-01_1)\n- [two](#view-01_2)\n',
+        )
+        self.page("# 01. A\n\n[one](../../docs/pages/watching.md#view-01_1)\n")
+
+        def of(views: dict[str, Path], path: Path) -> str:
+            site = pages.Site(self.root, pages.find_pages(self.root), views)
+            return pages.Renderer(site, site.by_path[path]).render()
+
+        lesson, made = self.root / self.LESSON, {"01_1": Path("/x/01_1.html")}
+        self.assertIn('<a href="watch/01_1.html">one</a>', of(made, lesson))
+        self.assertIn('<a href="watch/01_1.html">one</a>', of(made, watching))
+        self.assertIn('<a href="watching.html#view-01_2">two</a>', of(made, watching))
+        self.assertNotIn("has no recordings", of(made, watching))
+        self.assertIn('<a href="watching.html#view-01_1">one</a>', of({}, lesson))
+        self.assertIn("This site has no recordings", of({}, watching))
+        self.assertNotIn("has no recordings", of({}, lesson))
+
     def test_a_drawing_becomes_part_of_the_page(self):
         svg = '<svg width="9" fill="#7d8590" role="img">\n<title>T</title>\n<text>a</text>\n</svg>\n'
         self.write("chapters/01_a/d.svg", svg)

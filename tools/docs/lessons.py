@@ -665,13 +665,14 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
 def _view_text(view: views.View, page: str, anchor: str = "") -> str:
     """An entry of a list. @param page  where all views are listed   @param anchor  of this entry"""
     link = f"[{escaped(view.title)}]({page}#view-{view.name})"
+    command = view.command.replace(" ", "\0")  # one word for textwrap
     return textwrap.fill(
-        f"- {anchor}{link}: {escaped(view.see)} `{view.command}`",
+        f"- {anchor}{link}: {escaped(view.see)} `{command}`",
         120,
         subsequent_indent="  ",
         break_long_words=False,
         break_on_hyphens=False,
-    )
+    ).replace("\0", " ")
 
 
 def _views_of_all(chapters: list[project.Chapter]) -> str:
