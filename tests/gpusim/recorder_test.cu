@@ -24,6 +24,9 @@
 #include "simulator.hpp"
 
 namespace gpusim_test {
+
+extern __shared__ __align__(128) float pieces[];
+
 namespace {
 
 using gpusim::record::Event;
@@ -440,8 +443,8 @@ TEST(Recorder, BlocksOfAClusterWaitForEachOther) {
   const Recording r = record([&] { cudaLaunchKernelEx(&config, halves, y.get()); }, settings);
   EXPECT_EQ(r.warp(0, 0),
             (Lines{"0: write mine+0 1/1w", "1: arrive cluster 0", "2: wait cluster 0", "3: go on cluster 0",
-                   "3: read mine+0 0/0w", "4: write y+0 4s", "5: arrive cluster 1",
-                   "6: wait cluster 1", "7: go on cluster 1", "7: end"}));
+                   "3: read mine+0 0/0w", "4: write y+0 4s", "5: arrive cluster 1", "6: wait cluster 1",
+                   "7: go on cluster 1", "7: end"}));
   EXPECT_EQ(r.warp(0, 1).size(), 11u);
   EXPECT_EQ(r.warp(0, 1)[4], "4: go on cluster 0");
   EXPECT_EQ(r.header["sections"][1]["cluster_rank"], 1);
@@ -613,6 +616,44 @@ TEST(Recorder, ShapesOfTensors) {
   EXPECT_EQ(r.events[0].offset, 0u);
   EXPECT_EQ(r.events[1].offset, 4u);
   cudaFree(memory);
+}
+
+struct Swizzle {
+  __device__ static constexpr int offset(int row, int col) { return row * 8 + (col ^ row % 4); }
+};
+
+template <int kStride, class... Arrays>
+__device__ __forceinline__ void declare_rows(const Arrays*...) {}
+template <class Layout, class... Arrays>
+__device__ __forceinline__ void declare_rows(const Arrays*...) {}
+
+__global__ void tiles() {
+  float* sQ = pieces;
+  float* sK = sQ + 4 * 9;
+  declare_rows<9>(sQ);
+  declare_rows<Swizzle>(sK);
+  sQ[threadIdx.x] = 1.0f;
+  sK[Swizzle::offset(int(threadIdx.x) / 8, int(threadIdx.x) % 8)] = 1.0f;
+}
+
+TEST(Recorder, RowsOfSharedArrays) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Recording r = record([&] { run({1, 32, 512}, tiles); });
+  const auto& arrays = r.header["arrays"];
+  ASSERT_EQ(arrays.size(), 2u);
+  EXPECT_EQ(arrays[0]["name"], "sQ");
+  EXPECT_EQ(arrays[0]["row_bytes"], 36);
+  EXPECT_FALSE(arrays[0].contains("layout"));
+  EXPECT_EQ(arrays[1]["name"], "sK");
+  EXPECT_EQ(arrays[1]["begin"].get<int>() - arrays[0]["begin"].get<int>(), 144);
+  EXPECT_EQ(arrays[1]["bytes"], 512 - 144);
+  const auto& layout = arrays[1]["layout"];
+  EXPECT_EQ(layout["period"], 4);
+  EXPECT_EQ(layout["columns"], 8);
+  for (int row = 0; row < 4; ++row) {
+    for (int col = 0; col < 8; ++col)
+      EXPECT_EQ(layout["places"][std::size_t(8 * row + col)], Swizzle::offset(row, col));
+  }
 }
 
 // ---- the environment -----------------------------------------------------------------------------------------

@@ -705,14 +705,15 @@ void BlockRunner::found(const FindingKey& key, Complete&& complete) {
   const bool in_kernel = current_runner != nullptr;
   const OutsideKernel outside;
   Example* e = tally.findings.add(key, linear_);
-  Example own;  // a lower block may have the same finding
-  if (record_ != nullptr && e == nullptr) [[unlikely]] {
-    own.block = linear_;
-    e = &own;
+  const bool is_recorded = record_ != nullptr && !record_->known_defects.contains(key);
+  std::optional<Example> own;  // a lower block may have the same finding
+  if (is_recorded && e == nullptr) [[unlikely]] {
+    own.emplace().block = linear_;
+    e = &*own;
   }
   if (e == nullptr) return;
   complete(*e);
-  if (record_ != nullptr) [[unlikely]]
+  if (is_recorded) [[unlikely]]
     record_defect(key, *e, in_kernel);
   if (debugging_) announcer_.announce(key, *e);
 }

@@ -130,6 +130,10 @@ void BlockRunner::record_access(const WarpAccess& access, const Pattern& pattern
                               record_->events[state.copy_read].site == event.site;
   if (is_second_half) event.link = std::exchange(state.copy_read, kNone);
   event.time = is_second_half ? record_->events[event.link].time : record_->take_time(warp);
+  if (record_->is_full()) {
+    ++record_->left_out;
+    return;
+  }
   const auto add = [&](std::uint32_t array, std::uintptr_t begin, std::uint32_t lanes,
                        const GlobalCost& global, const SharedCost& shared) {
     const std::uintptr_t first = access.addresses[std::countr_zero(lanes)];

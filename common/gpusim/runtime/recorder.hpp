@@ -167,6 +167,7 @@ struct SharedArray {
   std::uint32_t begin = 0, bytes = 0;  ///< in the TLS block
   std::vector<std::size_t> shape;
   std::size_t element_bytes = 0, row_bytes = 0;
+  RowLayout rows;
   SharedByte first;  ///< of a member of a declared object, which has no name yet
 };
 
@@ -197,6 +198,7 @@ class BlockRecord {
 
   /// @return its number; kNone if there was no room for it
   std::uint32_t add(const Event& event);
+  bool is_full() const { return events.size() >= most_events_; }
   std::uint32_t pattern(const AccessPattern& pattern);
   Barrier& barrier(std::uint32_t number) { return barriers[number]; }
   /// The number of a barrier. @param make_name  called the first time

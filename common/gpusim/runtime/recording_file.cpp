@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -122,6 +123,11 @@ std::vector<std::size_t> shares(const std::vector<std::unique_ptr<BlockRecord>>&
   return kept;
 }
 
+/// A return address at the beginning of the kernel.
+std::uintptr_t inside_kernel(const BlockRecord& block) {
+  return reinterpret_cast<std::uintptr_t>(block.kernel) + 1;
+}
+
 /// Where the tensor begins that is in an allocation.
 std::uintptr_t begin_of(const Allocation& a) { return a.tensor != 0 ? a.tensor : a.begin; }
 
@@ -195,6 +201,7 @@ class File {
 void File::find_sites(const std::vector<std::unique_ptr<BlockRecord>>& blocks) {
   std::set<std::uintptr_t> pcs;
   for (const auto& block : blocks) {
+    pcs.insert(inside_kernel(*block));
     for (const Event& event : block->events) {
       if (event.site != kNone) pcs.insert(pc_of_site(std::uint16_t(event.site)));
     }
@@ -210,7 +217,8 @@ void File::find_sites(const std::vector<std::unique_ptr<BlockRecord>>& blocks) {
 std::uint32_t File::site_of_pc(std::uintptr_t pc) {
   if (pc == 0) return kNone;
   const auto it = calls_.find(pc);
-  const Calls calls = it == calls_.end() ? Calls() : it->second;
+  Calls calls = it == calls_.end() ? Calls() : it->second;
+  for (std::string& line : calls.lines) line = std::filesystem::path(line).lexically_normal();
   return sites_.number(Object().raw("lines", Json::list(calls.lines)).add("built_in", calls.built_in).text());
 }
 
@@ -245,10 +253,7 @@ void File::add_shared_arrays(const BlockRecord& block) {
   if (variables.empty()) return;
   const std::uint32_t lowest = variables.front().begin;
   const std::uintptr_t window = (block.shared_begin + lowest) / 1024 * 1024;  // so that banks are right
-  std::uintptr_t pc = 0;
-  for (const Event& event : block.events) {
-    if (pc == 0 && event.site != kNone) pc = pc_of_site(std::uint16_t(event.site));
-  }
+  const std::uintptr_t pc = inside_kernel(block);
   const auto add = [&](const SharedArray& a) {
     shared_.push_back({a.begin, a.begin + a.bytes, std::uint32_t(arrays_.size()), a.name});
     Object array;
@@ -256,6 +261,13 @@ void File::add_shared_arrays(const BlockRecord& block) {
     if (!a.shape.empty()) array.raw("shape", Json::list(a.shape));
     if (a.element_bytes != 0) array.add("element_bytes", a.element_bytes);
     if (a.row_bytes != 0) array.add("row_bytes", a.row_bytes);
+    if (a.rows.period != 0) {
+      array.raw("layout", Object()
+                              .add("period", a.rows.period)
+                              .add("columns", a.rows.columns)
+                              .raw("places", Json::list(a.rows.places))
+                              .text());
+    }
     array.add("section", sections_.size()).add("begin", block.shared_begin + a.begin - window);
     arrays_.push_back(array.text());
   };
@@ -276,7 +288,8 @@ void File::add_shared_arrays(const BlockRecord& block) {
                          .bytes = std::uint32_t(part.end - part.begin),
                          .shape = part.dimensions,
                          .element_bytes = part.element_bytes,
-                         .row_bytes = part.row_bytes});
+                         .row_bytes = part.row_bytes,
+                         .rows = part.rows});
       }
     }
     SharedArray rest{.name = v.name, .begin = v.begin};  // what has no other name
@@ -319,12 +332,8 @@ File::Place File::place(std::uint32_t raw_array, std::uint32_t offset) {
 }
 
 std::string File::kernel_name(const BlockRecord& block) const {
-  for (const Event& event : block.events) {
-    if (event.site == kNone) continue;
-    const auto it = functions_.find(pc_of_site(std::uint16_t(event.site)));
-    if (it != functions_.end() && !it->second.empty()) return it->second.back();
-  }
-  return "kernel";
+  const auto it = functions_.find(inside_kernel(block));
+  return it == functions_.end() || it->second.empty() ? "kernel" : it->second.back();
 }
 
 std::string File::name_of_barrier(const Barrier& barrier) const {
