@@ -361,7 +361,7 @@ function findingsOf(recording, section, analysis) {
       const typical = groups.find((span, index) => span.work >= work && index > 1) ?? groups[0];
       found.push({
         kind: "overlap", good: true, title: `Copies overlap with work: ${number(work)} instructions`,
-        text: "So many instructions of the same warp (the median) lie between the start of a copy and the wait for it.",
+        text: "The median between the start of a copy and the wait for it, in the same warp.",
         link: at(typical.event, "timeline"),
       });
     }
@@ -373,7 +373,7 @@ function findingsOf(recording, section, analysis) {
     found.push({
       kind: "overlap", good: during > 0, weight: 0.4,
       title: during > 0 ? `Copies overlap with ${counted(during, "product")}` : "Copies and products take turns",
-      text: during > 0 ? "So many products of the block begin (the median) between the start of a copy and the first wait that needs it."
+      text: during > 0 ? "The median of the products that the block begins between the start of a copy and the first wait for it."
         : "Most copies are waited for before the block begins another product: nothing hides their time.",
       link: at(typical.event, "timeline"),
     });

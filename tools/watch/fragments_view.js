@@ -70,7 +70,7 @@ function mmaPicture(product, chosen) {
 }
 
 function wgmmaPicture(recording, product, warp, chosen) {
-  if (!product) return [element("p", { class: "muted" }, "The recording does not say which product this is.")];
+  if (!product?.m || !product.n || !product.k) return [element("p", { class: "muted" }, "The recording does not say which product this is.")];
   const { m, n, k } = product;
   const operand = (name, from) => {
     if (!from) return `${name}: not recorded.`;

@@ -51,6 +51,8 @@ function unpackColumns(bytes, count) {
 
 function readRecording(data, bytes) {
   const { header } = data;
+  header.arrays = header.arrays.map((array, index) =>
+    ({ ...array, space: array.space ?? "global", name: array.name || `array ${index}`, bytes: array.bytes ?? 0 }));
   const columns = unpackColumns(bytes, data.count);
   return {
     header, columns, files: data.files, count: data.count,

@@ -86,7 +86,7 @@ function sharedView(recording, cursor, replayOf) {
     const product = header.products[columns.array[event]] ?? {};
     // Rows of 128 bytes: as many as the operand has rows, or k if its columns are contiguous.
     return [["A", product.a, product.m], ["B", product.b, product.n]]
-      .filter(([, operand]) => operand && operand !== "registers")
+      .filter(([, operand]) => operand && operand !== "registers" && product.m && product.n)
       .map(([name, operand, rows]) => at(name, operand.array, operand.offset, 128 * (operand.major === "mn" ? product.k : rows)));
   }
 
