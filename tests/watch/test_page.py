@@ -237,7 +237,7 @@ class FindingsTest(WatchPageTest):
         found = self.findings("transpose")
         self.assertIn("Bank conflicts: 94 %", found)
         self.assertIn("transpose.cu:10, 32 instead of 1", found)
-        self.assertIn("Wasted sectors: 22 %", found)
+        self.assertIn("Wasted sectors: instructions use 22 %", found)
         self.assertIn("transpose.cu:13, 32 sectors (1,024 bytes) for 128 bytes", found)
         # The page opens there: one bank, 32 passes.
         self.assertIn("32 lanes, 1 bank: 32 wavefronts", self.text("shared-text"))
@@ -260,6 +260,9 @@ class FindingsTest(WatchPageTest):
         self.assertIn("race.cu:6", card)
         self.assertIn("Warp 1, lane 0: sPartial[1]", card)
         self.assertIn("no __syncthreads() between the two", card)
+        self.assertIn(
+            "no __syncthreads() between line 5 and line 6", self.text("source-holder")
+        )
 
     def test_who_is_waited_for(self):
         self.open("hopper", "#t=3&w=4")
@@ -380,7 +383,7 @@ class CursorTest(WatchPageTest):
         self.click_at("#banks", 0.9, 36)  # written by the warp whose row it is
         self.assertIn("Warp 1 writes sTile", self.text("instruction-title"))
         self.open("race", "#t=0")
-        self.click_at("#timeline-overlay", 64 + 6.5 / 13 * (1220 - 64), 75)
+        self.click_at("#timeline-overlay", 96 + 6.5 / 13 * (1220 - 96), 75)
         self.no_messages()
 
     def test_sections(self):
@@ -389,10 +392,7 @@ class CursorTest(WatchPageTest):
         x = made.array("global", "x", 512, shape=[128], type="f32")
         made.access(1, x, [4 * lane for lane in range(32)], 4, site=made.site(4))
         made.end()
-        self.add("two", made)
-        self.addCleanup(self.pages.pop, "two")
-        self.addCleanup(self.replays.pop, "two")
-        self.open("two")
+        self.show("two", made)
         self.assertIn("Defects1", self.text("summary"))
         self.browser.run(
             "(e => { e.value = '1'; e.dispatchEvent(new Event('change')); })(document.getElementById('section'))"
@@ -403,6 +403,63 @@ class CursorTest(WatchPageTest):
         self.assertIn("Warp 1 reads x", self.text("instruction-title"))
         self.no_messages()
 
+    def show(self, name: str, made: synthetic.Synthetic, address: str = "") -> None:
+        """Opens a recording that only one test needs."""
+        self.add(name, made)
+        self.addCleanup(self.pages.pop, name)
+        self.addCleanup(self.replays.pop, name)
+        self.open(name, address)
+
+    def test_warps_that_do_the_same_share_a_row(self):
+        made = synthetic.Synthetic("alike", 8)
+        x = made.array("global", "x", 4096, shape=[1024], type="f32")
+        for step in range(40):
+            for warp in range(8):
+                flags = int(warp >= 4 and step % 2 == 0)
+                at = [4 * (32 * warp + lane) for lane in range(32)]
+                made.access(warp, x, at, 4, flags=flags, site=made.site(1))
+        self.show("alike", made)
+        height = "document.getElementById('timeline-canvas').offsetHeight"
+        folded = self.browser.run(height)
+        self.click("#fold")
+        self.assertGreater(self.browser.run(height), folded)
+        self.click("#fold")
+        self.assertEqual(self.browser.run(height), folded)
+        # The second row stands for warps 4 to 7.
+        self.click_at("#timeline-overlay", 0.5, 0.8)
+        self.assertIn("Warp 4", self.text("instruction-title"))
+        self.press("ArrowDown")
+        self.click_at("#timeline-overlay", 0.7, 0.8)
+        self.assertIn("Warp 5", self.text("instruction-title"))
+
+    def test_rows_that_permute_their_elements(self):
+        made = synthetic.Synthetic("swizzled", 1)
+        layout = {"period": 2, "columns": 4, "places": [0, 1, 2, 3, 6, 7, 4, 5]}
+        s = made.array("shared", "sK", 256, element_bytes=4, layout=layout, begin=0)
+        made.access(0, s, [8 * lane for lane in range(32)], 4, site=made.site(1))
+        self.show("swizzled", made)
+        self.assertIn("lane 0: sK[0, 0]", self.text("lane-text"))
+        for lane, element in (
+            (1, "[0, 2]"),
+            (2, "[1, 2]"),
+            (3, "[1, 0]"),
+            (4, "[2, 0]"),
+        ):
+            self.click(f"#lanes button:nth-child({lane + 1})")
+            self.assertIn(f"lane {lane}: sK{element}", self.text("lane-text"))
+
+    def test_what_a_recording_leaves_out(self):
+        made = synthetic.hopper(self.folder)
+        for entries in ("sites", "arrays", "barriers", "copies", "products"):
+            for entry in made.header[entries]:
+                for key in set(entry) - {"lines", "space"}:
+                    del entry[key]
+        self.show("bare", made)
+        for key in ("End", "Home", "n", "w", "ArrowDown", "n", "c", "d"):
+            self.press(key)
+        self.assertIn("Warp 1", self.text("instruction-title"))
+        self.no_messages()
+
     def test_words_for_those_who_do_not_see(self):
         self.open("transpose")
         labels = self.browser.run(
@@ -410,6 +467,8 @@ class CursorTest(WatchPageTest):
         )
         self.assertIn("Step 18 of 50", labels[0])
         self.assertIn("32 wavefronts where 1 would do", labels[1])
+        # A column of sTile is in use, which holds a column of x.
+        self.assertIn("x, 32 x 32: 32 elements in use, rows 0 to 31", labels[3])
         self.press("n")
         self.browser.run("new Promise(done => setTimeout(done, 300))")
         self.assertIn("Step 19. Warp 0 writes y", self.text("live"))

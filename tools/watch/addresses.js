@@ -11,6 +11,7 @@ const isAccess = (recording, event) =>
   recording.columns.kind[event] === KIND.access && Boolean(arrayOf(recording, event)) &&
   Boolean(patternOf(recording, event));
 const isShared = (array) => array.space === "shared";
+const isGlobal = (array) => array.space === "global";  // neither: shared memory of another block of the cluster
 const isWrite = (flags) => flags === ACCESS.write || flags === ACCESS.async;
 const elementBytes = (array) => array.element_bytes ?? TYPE_BYTES[array.type] ?? WORD;
 const isLdmatrix = (flags) => flags === ACCESS.ldmatrix || flags === ACCESS.ldmatrixTransposed;
@@ -84,15 +85,31 @@ function wavefrontsOf(recording, event) {
 
 // What an access costs beyond what it has to: sectors or wavefronts, and the unit.
 function costOf(array, pattern) {
-  if (isShared(array)) {
+  if (!isGlobal(array)) {
     return { taken: pattern.wavefronts ?? 0, ideal: pattern.ideal ?? 0, unit: "wavefront" };
   }
   return { taken: pattern.sectors ?? 0, ideal: Math.ceil((pattern.bytes ?? 0) / SECTOR), unit: "sector" };
 }
 
+// The row and the column of an element of a shared array whose rows permute their elements.
+function placeInLayout(array, elementNumber) {
+  const { period, columns, places } = array.layout;
+  array.inverse ??= places.reduce((found, place, index) => {
+    found[place] = index;
+    return found;
+  }, []);
+  const size = period * columns;
+  const index = array.inverse[elementNumber % size];
+  return index === undefined ? null : [Math.floor(elementNumber / size) * period + Math.floor(index / columns), index % columns];
+}
+
 // "K[0, 3, 17, 5]" for a byte of an array whose shape is known, "s + 132 bytes" for others.
 function elementName(array, offset) {
   const bytes = elementBytes(array);
+  if (array.layout?.places && offset >= 0 && offset < array.bytes) {
+    const place = placeInLayout(array, Math.floor(offset / bytes));
+    if (place) return `${array.name}[${place.join(", ")}]`;
+  }
   if (!array.shape?.length && array.row_bytes && offset >= 0 && offset < array.bytes) {
     return `${array.name}, row ${Math.floor(offset / array.row_bytes)}, byte ${offset % array.row_bytes}`;
   }

@@ -10,7 +10,7 @@ function stateOf(recording, event) {
     case KIND.access: {
       const array = arrayOf(recording, event);
       if (flags[event] === ACCESS.async) return STATE.copy;
-      if (!array || isShared(array)) return STATE.shared;
+      if (!array || !isGlobal(array)) return STATE.shared;
       return flags[event] === ACCESS.read ? STATE.globalRead : STATE.globalWrite;
     }
     case KIND.op: return flags[event] === OP_MMA ? STATE.product : STATE.other;
@@ -30,7 +30,7 @@ const emptyLine = () => ({
 
 function analyse(recording, section) {
   const { columns, header } = recording;
-  const { kind, flags, warp, site, array, pattern, link, time, offset } = columns;
+  const { kind, flags, warp, site, array, pattern, link, time, offset, lanes } = columns;
   const { steps, warps } = section;
   const states = Array.from({ length: warps }, () => new Uint8Array(steps));
   const excess = Array.from({ length: warps }, () => new Uint8Array(steps));  // 8 * log2(taken / ideal)
@@ -73,7 +73,13 @@ function analyse(recording, section) {
     let state = stateOf(recording, event);
     if (asyncRead.has(event)) state = STATE.copy;
     if (state !== STATE.idle) {
-      if (states[of][now] === STATE.idle || state === STATE.product) states[of][now] = state;
+      // A lane that does something else does not wait any more, even if the recording does not say when it went on.
+      for (const wait of openWait[of].filter((one) => one.lanes & lanes[event])) {
+        openWait[of].splice(openWait[of].indexOf(wait), 1);
+        wait.end = now;
+        finishWait(wait);
+      }
+      if (states[of][now] === STATE.idle || states[of][now] === STATE.wait || state === STATE.product) states[of][now] = state;
       if (!(kind[event] === KIND.access && flags[event] === ACCESS.async)) {
         eachLine(event, (entry) => {
           ++entry.runs;
@@ -93,7 +99,7 @@ function analyse(recording, section) {
         const cost = costOf(to, shape);
         const more = cost.ideal > 0 ? cost.taken / cost.ideal : 1;
         if (more > 1) excess[of][now] = Math.max(excess[of][now], Math.min(255, Math.round(8 * Math.log2(more))));
-        const shared = isShared(to);
+        const shared = !isGlobal(to);
         if (shared) {
           ++total.sharedAccesses;
           total.wavefronts += cost.taken;
@@ -121,7 +127,7 @@ function analyse(recording, section) {
         break;
       }
       case KIND.wait:
-        openWait[of].push({ warp: of, begin: now, end: now, event, barrier: array[event], phase: offset[event], busy: busy[of] });
+        openWait[of].push({ warp: of, begin: now, end: now, event, barrier: array[event], phase: offset[event], busy: busy[of], lanes: lanes[event] });
         if (waitArrives.has(header.barriers[array[event]]?.kind)) lastAt.set(array[event], event);
         break;
       case KIND.arrive:
@@ -207,8 +213,9 @@ function analyse(recording, section) {
   function finishWait(wait) {
     wait.length = wait.end - wait.begin;
     waits.push(wait);
-    total.waited += wait.length;
-    for (let step = wait.begin; step < wait.end; ++step) states[wait.warp][step] = STATE.wait;
+    // Other lanes of the warp may have gone on meanwhile.
+    const own = states[wait.warp];
+    for (let step = wait.begin; step < wait.end; ++step) if (own[step] === STATE.idle) own[step] = STATE.wait;
     eachLine(wait.event, (entry) => { entry.waited += wait.length; });
   }
   // work: instructions between the issue and the wait that have nothing to do with the copy.
@@ -225,6 +232,7 @@ function analyse(recording, section) {
     spans.push(span);
   }
 
+  for (const own of states) for (const state of own) if (state === STATE.wait) ++total.waited;
   spans.sort((one, other) => one.begin - other.begin || one.event - other.event);
   for (const span of spans) {
     span.exposed = span.finished && !span.empty &&
@@ -239,31 +247,68 @@ function analyse(recording, section) {
       return section.number === 0 || recording.sections.length === 1;
     })
     .sort((one, other) => (other.kind === "race") - (one.kind === "race"));
+  const roles = rolesOf(recording, section);
   const waitOf = new Map(waits.flatMap((wait) => [[wait.event, wait], [wait.goOn, wait]]));
   const spanOf = new Map(spans.map((span) => [span.event, span]));
-  return { states, excess, lines, waits, waitOf, spans, spanOf, defects, total, byWarp: spansByWarp(spans, warps) };
+  return { states, excess, lines, waits, waitOf, spans, spanOf, defects, total, roles, folded: foldedRows(section, states), byWarp: spansByWarp(spans, warps) };
 }
 
-// The spans of each warp with a track for each, so that those in flight together do not cover each other.
+// What a warp is for, if the warps of a block differ: "copies", "products" or "".
+function rolesOf(recording, section) {
+  const { kind, flags } = recording.columns;
+  const counts = section.ofWarp.map((events) => {
+    let copies = 0, products = 0;
+    for (const event of events) {
+      if (kind[event] === KIND.productBegins || (kind[event] === KIND.op && flags[event] === OP_MMA)) ++products;
+      else if (kind[event] === KIND.copyBegins || (kind[event] === KIND.access && flags[event] === ACCESS.async)) ++copies;
+    }
+    return { copies, products };
+  });
+  const divided = counts.some(({ products }) => products > 0) && counts.some(({ copies, products }) => copies > 0 && products === 0);
+  return counts.map(({ copies, products }) => !divided ? "" : products ? "products" : copies ? "copies" : "");
+}
+
+// Rows of the timeline: neighbours of a warpgroup that do the same nearly always can share a row.
+function foldedRows(section, states) {
+  const alike = (one, other) => {
+    let same = 0;
+    for (let step = 0; step < section.steps; ++step) if (states[one][step] === states[other][step]) ++same;
+    return same >= 0.85 * section.steps;
+  };
+  const rows = [];
+  for (let warp = 0; warp < section.warps; ++warp) {
+    const row = rows[rows.length - 1];
+    if (warp % 4 && alike(row[0], warp)) row.push(warp);
+    else rows.push([warp]);
+  }
+  return rows;
+}
+
+// The spans of each warp with a track for each, so that those in flight together do not cover each other. Products have the
+// lowest track, where those in flight together are one bar.
 function spansByWarp(spans, warps) {
   const found = Array.from({ length: warps }, () => ({ spans: [], tracks: 0 }));
   const free = Array.from({ length: warps }, () => []);
+  const products = new Array(warps).fill(null);
   for (const span of spans) {
     if (span.empty) continue;
-    const last = found[span.warp].spans.findLast((one) => one.kind === "product");
-    if (span.kind === "product" && last && span.begin <= last.end) {  // products in flight together are one bar
-      last.end = Math.max(last.end, span.end);
-      free[span.warp][last.track] = last.end;
+    const of = found[span.warp];
+    if (span.kind === "product") {
+      const last = products[span.warp];
+      if (last && span.begin <= last.end) last.end = Math.max(last.end, span.end);
+      else of.spans.push(products[span.warp] = { ...span, track: -1 });
       continue;
     }
     const ends = free[span.warp];
-    let track = ends.findIndex((end) => end <= span.begin);
-    if (track < 0) track = ends.length < 4 ? ends.push(0) - 1 : ends.indexOf(Math.min(...ends));
-    ends[track] = span.end;
-    span.track = track;
-    found[span.warp].spans.push(span.kind === "product" ? { ...span } : span);
-    found[span.warp].tracks = Math.max(found[span.warp].tracks, track + 1);
+    span.track = ends.findIndex((end) => end <= span.begin);
+    if (span.track < 0) span.track = ends.length < 6 ? ends.push(0) - 1 : ends.indexOf(Math.min(...ends));
+    ends[span.track] = span.end;
+    of.spans.push(span);
   }
+  found.forEach((of, warp) => {
+    of.tracks = free[warp].length + (products[warp] ? 1 : 0);
+    for (const span of of.spans) if (span.kind === "product") span.track = of.tracks - 1;
+  });
   return found;
 }
 
@@ -311,7 +356,7 @@ function findingsOf(recording, section, analysis) {
     if (extra > 0 && line) {
       const pattern = patternOf(recording, line.line.worstShared);
       found.push({
-        kind: "banks", good: extra < 0.02 * total.idealWavefronts,
+        kind: "banks", good: extra < 0.05 * total.idealWavefronts, plain: extra < 0.05 * total.idealWavefronts,
         weight: extra / total.wavefronts,
         title: `Bank conflicts: ${percent(extra, total.wavefronts)} of shared memory's passes are extra`,
         text: `${counted(total.wavefronts, "wavefront")} where ${number(total.idealWavefronts)} would do. Worst line: ` +
@@ -332,15 +377,15 @@ function findingsOf(recording, section, analysis) {
     if (share < 0.9 && line) {
       const pattern = patternOf(recording, line.line.worstGlobal);
       found.push({
-        kind: "sectors", good: share > 0.75, weight: 1 - share,
-        title: `Wasted sectors: ${percent(total.bytes, fetched)} of the bytes moved are used`,
+        kind: "sectors", good: share > 0.75, plain: share > 0.75, weight: 1 - share,
+        title: `Wasted sectors: instructions use ${percent(total.bytes, fetched)} of their bytes`,
         text: `Worst line: ${lineName(line.key)}, ${counted(pattern.sectors, "sector")} (${bytesText(pattern.sectors * SECTOR)}) ` +
           `for ${bytesText(pattern.bytes)} in one instruction.`,
         link: at(line.line.worstGlobal, "instruction"),
       });
     } else {
       found.push({
-        kind: "sectors", good: true, title: `${percent(total.bytes, fetched)} of the bytes moved are used`,
+        kind: "sectors", good: true, title: `Instructions use ${percent(total.bytes, fetched)} of their sectors`,
         text: "Neighbouring lanes read neighbouring addresses.",
       });
     }
@@ -350,11 +395,11 @@ function findingsOf(recording, section, analysis) {
     const exposed = groups.filter((span) => span.exposed);
     const work = groups.map((span) => span.work).sort((one, other) => one - other)[groups.length >> 1];
     const example = exposed[exposed.length >> 1];
-    if (exposed.length > 0.2 * groups.length) {
+    if (exposed.length > 0.5 * groups.length && exposed.length >= 2) {
       found.push({
         kind: "overlap", good: false, weight: exposed.length / groups.length,
         title: `No overlap: ${percent(exposed.length, groups.length)} of the copies are waited for at once`,
-        text: "The warp starts a copy, then waits for it: no instruction lies between. Nothing hides the time of the copy.",
+        text: "A warp starts a copy, then waits for it: no other instruction lies between. Nothing in the warp hides the time of the copy.",
         link: at(example.event, "timeline"),
       });
     } else {
@@ -366,12 +411,12 @@ function findingsOf(recording, section, analysis) {
       });
     }
   }
-  const boxes = analysis.spans.filter((span) => span.kind === "box" && span.finished && span.loads);
+  const boxes = analysis.spans.filter((span) => span.kind === "box" && span.finished && span.loads && span.products > 0);  // not those before the first product
   if (boxes.length > 0 && total.products > 0) {
     const during = boxes.map((span) => span.work).sort((one, other) => one - other)[boxes.length >> 1];
     const typical = boxes.find((span) => span.work >= during && span.work > 0) ?? boxes[boxes.length >> 1];
     found.push({
-      kind: "overlap", good: during > 0, weight: 0.4,
+      kind: "overlap", good: during > 0 || boxes.length < 4, plain: during === 0 && boxes.length < 4, weight: 0.4,
       title: during > 0 ? `Copies overlap with ${counted(during, "product")}` : "Copies and products take turns",
       text: during > 0 ? "The median of the products that the block begins between the start of a copy and the first wait for it."
         : "Most copies are waited for before the block begins another product: nothing hides their time.",

@@ -87,7 +87,7 @@ function wgmmaPicture(recording, product, warp, chosen) {
   const parts = [element("p", {}, `D (${m} x ${n}) += A (${m} x ${k}) times B (${k} x ${n}). `, operand("A", product.a), " ", operand("B", product.b)),
     READ_CELLS.cloneNode(true),
     element("div", { class: "matrices" }, fragmentMatrix(`D, rows of warp ${warp % 4} of the warpgroup`, 16, shown, who, chosen, {
-      from: first, cellWidth: n > 16 ? 36 : 30, right: `columns 0 to ${shown - 1} of ${n}`,
+      from: first, cellWidth: 33, right: `columns 0 to ${shown - 1} of ${n}`,
       below: n > shown ? `The pattern repeats every 8 columns, with the next four registers: up to d${n / 2 - 1}.` : "",
     }))];
   if (product.a === "registers") {

@@ -8,13 +8,13 @@ const once = (make) => {
   };
 };
 
-// Where a page opens that has nothing to complain about: an access to shared memory in the middle of the busiest warp.
+// Where a page opens that has nothing to complain about: in the middle of the busiest warp, at what shows most.
 function quietStart(recording, section) {
-  const { time, kind } = recording.columns;
+  const { time, kind, flags } = recording.columns;
   const busiest = section.ofWarp.reduce((one, other) => other.length > one.length ? other : one);
   const from = Math.floor(busiest.length * 0.4);
   const inShared = (event) => isAccess(recording, event) && isShared(arrayOf(recording, event));
-  const wanted = [inShared, (event) => kind[event] === KIND.productBegins, (event) => kind[event] === KIND.access];
+  const wanted = [(event) => inShared(event) && isLdmatrix(flags[event]), (event) => kind[event] === KIND.productBegins, inShared, (event) => kind[event] === KIND.access];
   for (const accept of wanted) {
     const event = busiest.subarray(from).find(accept) ?? busiest.find(accept);
     if (event !== undefined) return { event, time: time[event] };

@@ -67,7 +67,24 @@ function sourceView(recording, cursor, analyses) {
       const head = element("summary", {}, name, missing ? element("em", {}, " (file not found: line numbers only)") : null);
       return element("details", { open: index < 3 || files.length < 5, class: "file" }, head, table);
     }));
+    markMissingBarriers();
     paint();
+  }
+
+  // A row after the first access of each race: which barrier is missing before the second one.
+  function markMissingBarriers() {
+    const done = new Set();
+    for (const defect of analyses(cursor.section).defects) {
+      const missing = missingBarrier(defect);
+      const first = framesOf(recording, defect.rival_site ?? NONE), second = framesOf(recording, defect.site ?? NONE);
+      const from = first.findLast((frame) => second.some((other) => other.file === frame.file && other.line !== frame.line));
+      const to = from && second.findLast((frame) => frame.file === from.file);
+      const entry = from && rows.get(lineKey(from.file, from.line));
+      if (!missing || !entry || done.has(`${from.file} ${from.line} ${to.line}`)) continue;
+      done.add(`${from.file} ${from.line} ${to.line}`);
+      entry.made.after(element("tr", { class: "barrier" },
+        element("td", { colspan: 4 }, `⚡ no ${missing} between line ${from.line} and line ${to.line}`)));
+    }
   }
 
   const gap = (count) => element("tr", { class: "gap" },

@@ -43,7 +43,7 @@ function tensorsView(recording, cursor, replayOf) {
   function show() {
     const replay = replayOf(cursor.section);
     replay.go(cursor.at.time);
-    const now = currentRanges();
+    const now = currentRanges(replay);
     for (const [tensor, entry] of shown) draw(replay, tensor, entry, now.get(tensor) ?? []);
     const parts = [...shown].map(([tensor, entry]) => {
       const { base, count } = replay.tensors.get(tensor);
@@ -55,11 +55,12 @@ function tensorsView(recording, cursor, replayOf) {
       const done = [read ? `${percent(read, count)} read` : "", written ? `${percent(written, count)} written` : ""];
       return `${entry.array.name}: ${done.filter(Boolean).join(", ") || "not touched yet"}`;
     });
-    text.textContent = `So far, of what this block touches: ${parts.join("; ")}.`;
+    text.textContent = `So far, of what this block touches: ${parts.join("; ")}. Outlined: what the instruction at the cursor uses.`;
   }
 
-  // The bytes of each tensor that the instruction at the cursor uses: [begin, end) pairs.
-  function currentRanges() {
+  // The bytes of each tensor that the instruction at the cursor uses, in global memory or by their copy in shared memory:
+  // [begin, end) pairs.
+  function currentRanges(replay) {
     const found = new Map();
     const add = (tensor, begin, end) => {
       if (!found.has(tensor)) found.set(tensor, []);
@@ -70,6 +71,15 @@ function tensorsView(recording, cursor, replayOf) {
         const { size } = patternOf(recording, event);
         for (const offset of laneOffsets(recording, event)) {
           if (offset !== null) add(columns.array[event], offset, offset + size);
+        }
+      } else if (isAccess(recording, event) && isShared(arrayOf(recording, event))) {
+        const { size } = patternOf(recording, event), begin = arrayOf(recording, event).begin ?? 0;
+        for (const offset of laneOffsets(recording, event)) {
+          if (offset === null) continue;
+          for (let byte = 0; byte < size; byte += WORD) {
+            const held = replay.holds(begin + offset + byte);
+            if (held?.tensor !== undefined) add(held.tensor, held.offset, held.offset + Math.min(WORD, size));
+          }
         }
       } else if (columns.kind[event] === KIND.copyBegins || columns.kind[event] === KIND.copyLands) {
         const copy = header.copies[columns.array[event]];

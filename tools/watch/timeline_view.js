@@ -1,13 +1,14 @@
 // Warps over time: what each one does at each step, what is in flight, and what an instruction costs beyond its minimum.
 
-const MARGIN = 64;  // for the names of warps
+const MARGIN = 96;  // for the names of warps
+const FOLD_FROM = 8;  // warps
 const STATE_HEIGHT = [0, 0.8, 0.8, 0.62, 0.45, 1, 0.3, 1];  // of the row, so that states differ in more than colour
 
 function timelineView(recording, cursor, analyses) {
   const canvas = byId("timeline-canvas"), overlay = byId("timeline-overlay"), holder = byId("timeline-holder");
   const overview = byId("overview"), text = byId("timeline-text");
   const { columns } = recording;
-  const view = { from: 0, to: 1, width: 0, rows: [] };
+  const view = { from: 0, to: 1, width: 0, rows: [], shown: [], folded: true };
   const whole = document.createElement("canvas");
   let drawnOverview = "";
 
@@ -34,16 +35,25 @@ function timelineView(recording, cursor, analyses) {
     const { section } = cursor;
     const analysis = analyses(section);
     if (!view.width) view.width = Math.max(280, holder.clientWidth);
-    const { band, cost, space, trackHeight } = section.warps < 3 ? { band: 40, cost: 24, space: 8, trackHeight: 8 } : section.warps > 10 ? { band: 10, cost: 4, space: 3, trackHeight: 4 }
-      : section.warps > 5 ? { band: 15, cost: 6, space: 4, trackHeight: 5 } : { band: 22, cost: 10, space: 7, trackHeight: 7 };
+    const { warps } = section;
+    const rows = view.folded && warps >= FOLD_FROM ? analysis.folded : Array.from({ length: warps }, (_, warp) => [warp]);
+    const { band, cost, space, trackHeight } = rows.length < 3 ? { band: 40, cost: 24, space: 8, trackHeight: 8 }
+      : rows.length > 10 ? { band: 10, cost: 4, space: 3, trackHeight: 4 }
+        : rows.length > 5 ? { band: 15, cost: 6, space: 4, trackHeight: 5 } : { band: 22, cost: 10, space: 7, trackHeight: 7 };
     let top = 16;
-    view.rows = analysis.byWarp.map(({ tracks }) => {
+    view.rows = new Array(warps);  // of each warp; those of a folded row are the same object
+    view.shown = rows.map((members) => {
+      const tracks = Math.max(...members.map((warp) => analysis.byWarp[warp].tracks));
       const flight = tracks * trackHeight + (tracks ? 2 : 0);
-      const row = { top, flight, band, cost, trackHeight };
+      const row = { members, top, flight, band, cost, trackHeight };
       top += flight + band + cost + space;
       row.height = top - row.top;
+      for (const warp of members) view.rows[warp] = row;
       return row;
     });
+    byId("fold").hidden = warps < FOLD_FROM || analysis.folded.length === warps;
+    byId("fold").textContent = view.folded ? "all warps" : "fold alike warps";
+    byId("fold").setAttribute("aria-pressed", String(!view.folded));
     view.height = top + 4;
   }
 
@@ -57,11 +67,12 @@ function timelineView(recording, cursor, analyses) {
     const exposedFill = hatch(context, palette.exposed, 4);
     const perStep = (view.width - MARGIN) / (view.to - view.from);
     drawAxis(context);
-    view.rows.forEach((row, warp) => {
+    for (const row of view.shown) {
+      const { members } = row;
+      const chosen = members.includes(cursor.at.warp);
+      const warp = chosen ? cursor.at.warp : members[0];
       const bandTop = row.top + row.flight;
-      context.fillStyle = palette.ink;
-      context.font = warp === cursor.at.warp ? "bold 11px system-ui, sans-serif" : "11px system-ui, sans-serif";
-      if (row.band >= 10) context.fillText(`warp ${warp}`, 4, bandTop + row.band / 2);
+      drawName(context, row, members, chosen, analysis.roles[warp]);
       context.fillStyle = palette.idle;
       context.fillRect(MARGIN, bandTop, view.width - MARGIN, row.band);
       drawStates(context, analysis, warp, row, bandTop, perStep, colours, waiting);
@@ -77,10 +88,25 @@ function timelineView(recording, cursor, analyses) {
           context.strokeRect(left + 0.5, top + 0.5, Math.max(1, width - 1), row.trackHeight - 2);
         }
       }
-    });
+    }
     drawDefects(context, analysis);
     drawOverview();
     drawCursor();
+  }
+
+  // "warp 0", "warps 4–7", and what they are for.
+  function drawName(context, row, members, chosen, role) {
+    const middle = row.top + row.flight + row.band / 2;
+    const twoLines = role && row.band > 20;
+    context.fillStyle = palette.ink;
+    context.font = `${chosen ? "bold " : ""}11px system-ui, sans-serif`;
+    context.fillText(members.length > 1 ? `warps ${members[0]}–${members[members.length - 1]}` : `warp ${members[0]}`,
+      4, middle - (twoLines ? 6 : 0));
+    if (!role) return;
+    context.fillStyle = palette.muted;
+    context.font = "10px system-ui, sans-serif";
+    if (twoLines) context.fillText(role, 4, middle + 7);
+    else context.fillText(role, MARGIN - 5 - context.measureText(role).width, middle);
   }
 
   function drawStates(context, analysis, warp, row, top, perStep, colours, waiting) {
@@ -309,7 +335,7 @@ function timelineView(recording, cursor, analyses) {
     const now = doingNow.map((count, state) => count ? `${count} ${states[state]}` : "").filter(Boolean).join(", ");
     const flying = analysis.spans.filter((span) => !span.empty && span.begin <= time && span.end > time);
     const copies = flying.filter((span) => span.kind !== "product").length;
-    const words = `Step ${time} of ${section.steps - 1}. Warps: ${now}. In flight: ${counted(copies, "copy group").replace("groups", "groups")}` +
+    const words = `Step ${time} of ${section.steps - 1}. Warps: ${now}. In flight: ${number(copies)} ${copies === 1 ? "copy" : "copies"}` +
       `, ${counted(flying.length - copies, "asynchronous product")}.`;
     canvas.setAttribute("aria-label", `Timeline of ${section.warps} warps. ${words} Warp ${warp} is selected.`);
     const mine = flying.find((span) => span.warp === warp && span.kind === "copies");
@@ -339,8 +365,8 @@ function timelineView(recording, cursor, analyses) {
     const box = overlay.getBoundingClientRect();
     const time = Math.floor(xToTime(clamp(event.clientX - box.left, MARGIN, view.width - 1)));
     const y = event.clientY - box.top;
-    const warp = view.rows.findIndex((row) => y < row.top + row.height);
-    return { time, warp: warp < 0 ? view.rows.length - 1 : warp };
+    const row = view.shown.find((one) => y < one.top + one.height) ?? view.shown[view.shown.length - 1];
+    return { time, warp: row.members.includes(cursor.at.warp) ? cursor.at.warp : row.members[0] };
   }
   let dragging = false, pending = 0;
   overlay.addEventListener("pointerdown", (event) => {
@@ -348,7 +374,7 @@ function timelineView(recording, cursor, analyses) {
     const { section } = cursor;
     for (const defect of analyses(section).defects) {
       for (const at of [defect.event, defect.rival_event]) {
-        if (!(at >= section.begin && at < section.end) || columns.warp[at] !== to.warp) continue;
+        if (!(at >= section.begin && at < section.end) || view.rows[columns.warp[at]] !== view.rows[to.warp]) continue;
         const box = overlay.getBoundingClientRect();
         if (Math.abs(timeToX(columns.time[at] + 0.5) - (event.clientX - box.left)) < 10) {
           cursor.go({ event: at, defect: defect.number, view: "defects" });
@@ -373,6 +399,10 @@ function timelineView(recording, cursor, analyses) {
     zoomTo((view.to - view.from) * (event.deltaY > 0 ? 1.3 : 1 / 1.3), place(event).time);
   }, { passive: false });
 
+  byId("fold").addEventListener("click", () => {
+    view.folded = !view.folded;
+    draw();
+  });
   start();
   cursor.listen((at, before) => {
     if (at.section !== before.section) start();

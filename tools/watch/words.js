@@ -9,7 +9,7 @@ const TERMS = {
   wavefront: "One pass over the 32 banks of shared memory. An access takes one or more; each one beyond what its size needs costs time.",
   bank: "One of 32 columns of shared memory, 4 bytes wide. In one pass it delivers one word, to any number of lanes.",
   "bank conflict": "Two lanes want different words of the same bank in one access. The bank serves one word per pass, so the access takes another wavefront.",
-  "in flight": "Started, but not yet waited for: an asynchronous copy or product works on its own while the warp goes on.",
+  "in flight": "Started, and not yet waited for: an asynchronous copy or product works on its own while the warp goes on. A bar ends where a wait for it ends: its length is the time that a copy may take without making anybody wait.",
   overlap: "Work that a warp does while a copy is in flight. It hides the time that the copy takes.",
   barrier: "A point where warps wait until all of them, or enough arrivals, have come.",
   mbarrier: "A barrier in shared memory that counts arrivals and landed bytes, in one phase after another.",
