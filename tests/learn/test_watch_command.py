@@ -120,7 +120,7 @@ class CommandTest(unittest.TestCase):
         self.record(made)
         said = self.made(self.learn("01"))
         self.assertIn(
-            "its last 1,234,567 events are left out", said.replace("\n   ", " ")
+            "events; the 1,234,567 after them are left out", said.replace("\n   ", " ")
         )
 
     def test_a_kernel_with_a_defect_has_a_page(self):

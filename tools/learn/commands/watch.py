@@ -193,6 +193,10 @@ def in_megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.0f} kB"
 
 
+def counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def say_contents(console: Console, run: watching.Run) -> None:
     """Prints which blocks the page shows, what was left out, and what is wrong with the kernel."""
     for section in run.sections:
@@ -200,10 +204,10 @@ def say_contents(console: Console, run: watching.Run) -> None:
         events = section["end"] - section["begin"]
         text = (
             f"{section['kernel']}: block {watching.in_words(block)} of {watching.in_words(grid, ' x ')}, "
-            f"{section['warps']} warps, {events:,} events"
+            f"{counted(section['warps'], 'warp')}, {counted(events, 'event')}"
         )
         if section["left_out"]:
-            text += f"; its last {section['left_out']:,} events are left out"
+            text += f"; the {section['left_out']:,} after them are left out"
         console.wrap(text, "   ")
     if trouble := run.trouble():
         console.wrap(trouble, "note:  ", style="yellow")
