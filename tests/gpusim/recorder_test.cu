@@ -486,6 +486,39 @@ TEST(Recorder, ARaceHasBothAccesses) {
   EXPECT_GE(told, defects.size());
 }
 
+__global__ void half_written(float* y) {
+  __shared__ float tile[64];
+  tile[threadIdx.x] = 1.0f;
+  float sum = 0.0f;
+  for (int i = 0; i < 2; ++i) sum += tile[32 * i + threadIdx.x];
+  y[threadIdx.x] = sum;
+}
+
+TEST(Recorder, AnUninitializedReadIsTheOneOfThisAddress) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> y("y", 32);
+  const Recording r = record([&] { run({1, 32}, half_written, y.get()); });
+  ASSERT_EQ(r.header["defects"].size(), 1u);
+  EXPECT_EQ(r.text(r.events.at(r.header["defects"][0]["event"])), "read tile+128 1/1w");
+}
+
+struct Tiles {
+  float *q, *k;
+  __device__ __forceinline__ explicit Tiles(float* memory) : q(memory), k(memory + 64) {}
+};
+
+__global__ void tiles_of_an_object() {
+  const Tiles s(pieces);
+  s.q[threadIdx.x] = 1.0f;
+  s.k[threadIdx.x] = 2.0f;
+}
+
+TEST(Recorder, ArraysOfAnObject) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Recording r = record([&] { run({1, 32, 512}, tiles_of_an_object); });
+  EXPECT_EQ(r.warp(0), (Lines{"0: write s.q+0 1/1w", "1: write s.k+0 1/1w", "2: end"}));
+}
+
 __global__ void too_far(float* y) {
   y[threadIdx.x + 4] = 2.0f;  // too far
 }

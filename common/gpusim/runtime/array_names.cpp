@@ -209,11 +209,16 @@ std::vector<ArrayNames::Part> ArrayNames::parts(std::uintptr_t return_address, c
                                                 std::size_t bytes, const ThreadNumbers& numbers) const {
   const auto arrays = arrays_.empty() ? arrays_.end() : arrays_.find(function_at(return_address));
   if (arrays == arrays_.end()) return {};
+  // Members of an object that was made with an array only repeat what the arrays are, if the kernel has any.
+  const auto is_member = [](const Array& a) { return a.name.find('.') != std::string::npos; };
+  const bool has_arrays = std::any_of(arrays->second.begin(), arrays->second.end(), [&](const Array& a) {
+    return a.variable == variable && !is_member(a);
+  });
   std::map<std::size_t, Part> parts;  // by begin
   for (const Array& a : arrays->second) {
     const auto begin = value_for(a.offset, numbers);
     if (a.variable != variable || !begin || *begin < 0 || std::size_t(*begin) >= bytes) continue;
-    if (a.name.find('.') != std::string::npos) continue;  // a member of an object that was made with an array
+    if (has_arrays && is_member(a)) continue;
     const auto [it, is_new] = parts.try_emplace(std::size_t(*begin));
     Part& part = it->second;
     if (is_new) {

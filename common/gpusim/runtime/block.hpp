@@ -584,7 +584,7 @@ class BlockRunner {
   void record_product_wait(int warp, std::uint32_t covered, const void* pc);
   void record_defect(const FindingKey& key, const Example& example, bool in_kernel);
   void tell_defect(std::uint32_t number, std::uint32_t event);
-  void settle_defects(const InstructionKey& key, std::uint32_t event, std::uint32_t lanes, int warp);
+  void settle_defects(const WarpAccess& access, std::uint32_t event, std::uint32_t lanes, int warp);
   void flush_defects(int warp);
   std::uint32_t record_failed_access(const FindingKey& key, const Example& example);
 
@@ -605,6 +605,7 @@ class BlockRunner {
   bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
+  record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
   const device::Launch* launch_ = nullptr;
 
   std::array<Thread, kMaxThreads> threads_;
@@ -676,7 +677,6 @@ class BlockRunner {
   int free_registers_ = 0;    ///< that the block's warps have given back
 
   SiteNumbers sites_;
-  record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
 
   std::byte* stacks_ = nullptr;
   // For AddressSanitizer, which must be notified of every change of stack.

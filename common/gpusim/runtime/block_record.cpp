@@ -152,7 +152,7 @@ void BlockRunner::record_access(const WarpAccess& access, const Pattern& pattern
     event.pattern = record_->pattern(p);
     const std::uint32_t number = record_->add(event);
     if (key.kind() == AccessKind::kRead && array < Event::kOfBlock) state.copy_read = number;
-    if (!record_->waiting_defects.empty()) settle_defects(key, number, lanes, warp);
+    if (!record_->waiting_defects.empty()) settle_defects(access, number, lanes, warp);
     return number;
   };
   if (key.space() == Space::kShared) {
@@ -706,15 +706,17 @@ void BlockRunner::tell_defect(std::uint32_t number, std::uint32_t event) {
 }
 
 /// An access has come out of the log: it may be one whose defect was found when it was made.
-void BlockRunner::settle_defects(const InstructionKey& key, std::uint32_t event, std::uint32_t lanes,
+void BlockRunner::settle_defects(const WarpAccess& access, std::uint32_t event, std::uint32_t lanes,
                                  int warp) {
   std::erase_if(record_->waiting_defects, [&](std::uint32_t number) {
-    const record::RecordedDefect& defect = record_->defects[number];
-    const int thread = defect.example.thread;
-    if (defect.key.pc != key.pc() || thread / kWarpSize != warp || (lanes & lanes_of(thread)) == 0)
-      return false;
-    tell_defect(number, event);
-    return true;
+    const FindingKey& key = record_->defects[number].key;
+    const Example& example = record_->defects[number].example;
+    const int lane = example.thread % kWarpSize;
+    const bool is_it = key.pc == access.key.pc() && example.thread / kWarpSize == warp &&
+                       (lanes >> lane & 1) != 0 &&
+                       example.address - access.addresses[std::size_t(lane)] < access.key.size();
+    if (is_it) tell_defect(number, event);
+    return is_it;
   });
 }
 
