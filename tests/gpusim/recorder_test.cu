@@ -232,6 +232,22 @@ TEST(Recorder, ALinkTellsWhichPartAndSkipsLanesThatStoreZero) {
   EXPECT_EQ(r.warp(0), (Lines{"0: read x+0 10s", "1: write y+0 4s <0.4", "2: end"}));
 }
 
+__global__ void add_up(const float* x, float* y, int n) {
+  float sum = 0.0f;
+  for (int i = 0; i < n; ++i) sum += x[i % 32];
+  y[threadIdx.x] = sum;
+}
+
+TEST(Recorder, WarpsEndAfterLongTurnsToo) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  constexpr int kReads = (1 << 16) - 1;  // and a write: two warps fill exactly two turns
+  const Buffer<float> x("x", counted(32)), y("y", 64);
+  const Recording r = record([&] { run({1, 64}, add_up, x.get(), y.get(), kReads); });
+  ASSERT_EQ(r.events.size(), 2u * (kReads + 2));
+  EXPECT_EQ(r.warp(0).back(), "65536: end");
+  EXPECT_EQ(r.warp(1).back(), "65536: end");
+}
+
 // ---- time ----------------------------------------------------------------------------------------------------
 
 __global__ void unequal(const float* x, float* y) {
