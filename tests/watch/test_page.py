@@ -91,6 +91,16 @@ class WatchPageTest(unittest.TestCase):
                 "Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at
             )
 
+    def until(self, condition: str) -> None:
+        """Waits until something is so; the page writes addresses and speaks with a delay."""
+        self.browser.run(
+            f"""new Promise((done, fail) => {{
+            const wait = tries => {condition} ? done(true)
+                : tries ? setTimeout(wait, 20, tries - 1) : fail(new Error("not so: " + {condition!r}));
+            wait(500);
+        }})"""
+        )
+
     def no_messages(self) -> None:
         self.assertEqual(self.browser.complaints(), [])
         said = [
@@ -103,14 +113,21 @@ class WatchPageTest(unittest.TestCase):
 
 class LooksTest(WatchPageTest):
     def test_screen_phone_and_paper(self):
-        for name, page in self.pages.items():
-            found = browse_pages.complaints_about(self.browser, page, None)
+        for name in ("transpose", "race", "hopper"):
+            found = browse_pages.complaints_about(self.browser, self.pages[name], None)
             self.assertEqual(found, [], name)
 
     def test_every_width_in_both_schemes(self):
-        for width in (390, 768, 1280, 1920):
-            self.open("race", "#t=8&v=defects", width)
-            for scheme in ("light", "dark"):
+        """Without 1280 in light and 390 in dark colours, which the test above has seen."""
+        self.open("race", "#t=8&v=defects")
+        for width, schemes in (
+            (390, ["light"]),
+            (768, ["light", "dark"]),
+            (1280, ["dark"]),
+            (1920, ["light", "dark"]),
+        ):
+            self.browser.resize(width)
+            for scheme in schemes:
                 self.browser.media(scheme)
                 self.browser.run("new Promise(requestAnimationFrame)")
                 found = self.browser.run(browse_pages.AUDIT)
@@ -337,9 +354,8 @@ class CursorTest(WatchPageTest):
         self.open("race", "#t=0&w=0")
         self.browser.run("document.getElementById('speed').value = '40'")
         self.press(" ")
-        self.browser.run("new Promise(done => setTimeout(done, 900))")
+        self.until("document.getElementById('play').textContent === 'Play'")
         self.assertEqual(self.step(), 12)
-        self.assertEqual(self.text("play"), "Play")
 
     def test_addresses(self):
         self.open("transpose", "#t=20&w=3&v=shared")
@@ -348,8 +364,7 @@ class CursorTest(WatchPageTest):
         focused = "document.querySelector('section.focused').id"
         self.assertEqual(self.browser.run(focused), "shared")
         self.press("ArrowRight")
-        self.browser.run("new Promise(done => setTimeout(done, 400))")
-        self.assertIn("t=21&w=3", self.browser.run("location.hash"))
+        self.until("location.hash.startsWith('#t=21&w=3')")
         self.open("transpose", "#t=99999999&w=77&v=nothing&s=5&e=123456")
         self.assertEqual(self.step(), 50)
         self.open("transpose", "#garbage")
@@ -470,8 +485,8 @@ class CursorTest(WatchPageTest):
         # A column of sTile is in use, which holds a column of x.
         self.assertIn("x, 32 x 32: 32 elements in use, rows 0 to 31", labels[3])
         self.press("n")
-        self.browser.run("new Promise(done => setTimeout(done, 300))")
-        self.assertIn("Step 19. Warp 0 writes y", self.text("live"))
+        said = "document.getElementById('live').textContent"
+        self.until(f"{said}.startsWith('Step 19. Warp 0 writes y')")
 
 
 class LargeTest(WatchPageTest):

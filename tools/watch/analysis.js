@@ -45,6 +45,7 @@ function analyse(recording, section) {
   const lastWait = new Array(warps).fill(null);
   const busy = new Uint32Array(warps);  // instructions of the warp so far that are not copies
   const products = new Uint32Array(warps);
+  let blockWork = 0;  // products, accesses, shuffles and votes of all warps so far
   const commits = new Map();
   const begun = new Map();
   const sinceCommit = new Array(warps).fill(-1);
@@ -87,6 +88,8 @@ function analyse(recording, section) {
         });
       }
       if (state !== STATE.copy && state !== STATE.wait && kind[event] !== KIND.commit) ++busy[of];
+      if (state === STATE.product || state === STATE.shared || state === STATE.globalRead ||
+        state === STATE.globalWrite || (kind[event] === KIND.op && flags[event] < OP_MMA)) ++blockWork;
       if (state === STATE.product) {
         ++products[of];
         ++total.products;
@@ -169,7 +172,7 @@ function analyse(recording, section) {
       }
       case KIND.copyBegins:
         begun.set(event, {
-          kind: "box", warp: of, begin: now, end: steps, event, busy: total.products, products: total.products,
+          kind: "box", warp: of, begin: now, end: steps, event, busy: blockWork, products: total.products,
           finished: false, empty: false,
         });
         ++total.copies;
@@ -225,6 +228,7 @@ function analyse(recording, section) {
     span.waitBegin = waitBegin;
     if (span.kind === "box") {
       span.work = span.productsDuring = total.products - span.products;
+      span.idle = blockWork === span.busy;
     } else {
       span.work = (wait ? wait.busy : busy[of]) - span.busy;
       span.productsDuring = products[of] - span.products;
@@ -236,7 +240,7 @@ function analyse(recording, section) {
   spans.sort((one, other) => one.begin - other.begin || one.event - other.event);
   for (const span of spans) {
     span.exposed = span.finished && !span.empty &&
-      (span.kind === "copies" ? span.work <= 1 : span.kind === "box" && span.loads && total.products > 0 && span.work === 0);
+      (span.kind === "copies" ? span.work <= 1 : span.kind === "box" && span.loads && span.idle);
   }
   const defects = header.defects
     .map((defect, number) => ({ ...defect, number }))
@@ -416,10 +420,10 @@ function findingsOf(recording, section, analysis) {
     const during = boxes.map((span) => span.work).sort((one, other) => one - other)[boxes.length >> 1];
     const typical = boxes.find((span) => span.work >= during && span.work > 0) ?? boxes[boxes.length >> 1];
     found.push({
-      kind: "overlap", good: during > 0 || boxes.length < 4, plain: during === 0 && boxes.length < 4, weight: 0.4,
-      title: during > 0 ? `Copies overlap with ${counted(during, "product")}` : "Copies and products take turns",
+      kind: "overlap", good: true, plain: during === 0,
+      title: during > 0 ? `Copies overlap with ${counted(during, "product")}` : "No product begins while most copies are in flight",
       text: during > 0 ? "The median of the products that the block begins between the start of a copy and the first wait for it."
-        : "Most copies are waited for before the block begins another product: nothing hides their time.",
+        : "Most copies are waited for before the block begins another product.",
       link: at(typical.event, "timeline"),
     });
   }
