@@ -50,7 +50,7 @@ PRINTED = """(() => {
 })()"""
 
 
-def _trouble(browser: chromium.Browser) -> list[str]:
+def trouble_in(browser: chromium.Browser) -> list[str]:
     """Errors since the page was opened, and requests to a network."""
     local = ("file:", "data:", "about:", "blob:")
     return [f"console: {text}" for text in browser.complaints()] + [
@@ -72,7 +72,7 @@ def complaints_about(
         elif browser.run(
             "Boolean(window.MathJax)"
         ):  # formulas are broken into lines once
-            trouble |= dict.fromkeys(_trouble(browser))
+            trouble |= dict.fromkeys(trouble_in(browser))
             browser.open(page.as_uri())
         browser.run(READY)
         new = [f"at {width} pixels: {text}" for text in browser.run(AUDIT)]
@@ -84,7 +84,7 @@ def complaints_about(
     browser.media("dark", "print")
     printed = [*browser.run(PRINTED), *browser.run(AUDIT)]
     found |= dict.fromkeys(f"on paper: {text}" for text in printed)
-    return list(found | trouble | dict.fromkeys(_trouble(browser)))
+    return list(found | trouble | dict.fromkeys(trouble_in(browser)))
 
 
 def complaints_about_switch(browser: chromium.Browser, page: Path) -> list[str]:

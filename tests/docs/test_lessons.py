@@ -825,6 +825,47 @@ class Summaries(InATree):
         self.assertTrue(text.endswith("| 05 | 12 problems | 3 | did not end |"), text)
 
 
+WATCH = """\
+options = "--rows 3"
+
+[[view]]
+title = "A *first* wait"
+variant = "mine"
+on = "wait"
+show = "timeline"
+see = "It waits at `twice_x()` for x_1."
+"""
+
+
+class Views(InATree):
+    def test_of_a_chapter(self):
+        self.write("docs/pages/watching.md", "# Watching\n")
+        self.write("chapters/01_x/watch.toml", WATCH)
+        text = self.fill("views: 01")
+        self.assertIn("([how to read them](../../docs/pages/watching.md))", text)
+        self.assertIn("`./learn watch 01 --exercise` your own kernels.\n\n", text)
+        self.assertIn(
+            "\n- [A \\*first\\* wait](../../docs/pages/watching.md#view-01_1): It waits at "
+            "`twice_x()` for x\\_1.\n  `./learn watch 01 --view 1`",
+            text,
+        )
+
+    def test_of_all_chapters(self):
+        self.write("chapters/01_x/watch.toml", WATCH)
+        text = self.fill("views: all")
+        self.assertTrue(text.startswith("### 01 Title\n\n"), text)
+        self.assertIn(
+            '- <a id="view-01_1"></a>[A \\*first\\* wait](#view-01_1): ', text
+        )
+
+    def test_what_it_refuses(self):
+        self.refuse("views: 01", "there is no chapter 01 with a watch.toml")
+        self.refuse("views: 1", "there is no chapter 1 with a watch.toml")
+        self.write("chapters/01_x/watch.toml", WATCH.replace("show", "shows"))
+        self.refuse("views: 01", "watch.toml: view 1: `shows` is unknown")
+        self.refuse("views: all", "watch.toml: view 1: `shows` is unknown")
+
+
 class Drawings(InATree):
     def test_the_file_is_written_and_checked(self):
         text = self.fill('drawing: on_chip "A row."')

@@ -9,10 +9,15 @@ import sys
 import tempfile
 import textwrap
 import unittest
+from contextlib import redirect_stdout
 from html import unescape
+from io import StringIO
 from pathlib import Path
+from unittest import mock
 
-from tools.docs.website import finish, layer_filter
+from tools.docs.website import finish, layer_filter, recordings
+from tools.learn import project, watching
+from tools.learn.console import LearnError
 
 from . import browse_pages, check_links, chromium
 
@@ -115,6 +120,26 @@ class PagesTest(FolderTest):
             ):
                 self.page(f"# 01. A\n\n[a]({link})\n")
 
+    def test_links_to_recorded_kernels(self):
+        watching = self.write(
+            "docs/pages/watching.md",
+            '# Watching\n\n- <a id="view-01_1"></a>[one](#view-01_1)\n- [two](#view-01_2)\n',
+        )
+        self.page("# 01. A\n\n[one](../../docs/pages/watching.md#view-01_1)\n")
+
+        def of(views: dict[str, Path], path: Path) -> str:
+            site = pages.Site(self.root, pages.find_pages(self.root), views)
+            return pages.Renderer(site, site.by_path[path]).render()
+
+        lesson, made = self.root / self.LESSON, {"01_1": Path("/x/01_1.html")}
+        self.assertIn('<a href="watch/01_1.html">one</a>', of(made, lesson))
+        self.assertIn('<a href="watch/01_1.html">one</a>', of(made, watching))
+        self.assertIn('<a href="watching.html#view-01_2">two</a>', of(made, watching))
+        self.assertNotIn("has no recordings", of(made, watching))
+        self.assertIn('<a href="watching.html#view-01_1">one</a>', of({}, lesson))
+        self.assertIn("This site has no recordings", of({}, watching))
+        self.assertNotIn("has no recordings", of({}, lesson))
+
     def test_a_drawing_becomes_part_of_the_page(self):
         svg = '<svg width="9" fill="#7d8590" role="img">\n<title>T</title>\n<text>a</text>\n</svg>\n'
         self.write("chapters/01_a/d.svg", svg)
@@ -128,6 +153,82 @@ class PagesTest(FolderTest):
     def test_a_page_without_a_title(self):
         with self.assertRaisesRegex(pages.PageError, "does not begin with a heading"):
             self.page("text\n")
+
+
+class RecordingsTest(FolderTest):
+    WATCH = """
+        options = "--rows 3"
+
+        [[view]]
+        title = "A wait"
+        variant = "mine"
+        on = "wait"
+        show = "timeline"
+        see = "It waits."
+        """
+
+    def setUp(self):
+        super().setUp()
+        self.patch(project, "ROOT", self.root)
+        self.write("chapters/01_a/README.md", "# 01. A\n")
+        self.write("chapters/01_a/watch.toml", self.WATCH)
+        self.folder = self.root / "made"
+
+    def patch(self, where: object, name: str, value: object) -> None:
+        patched = mock.patch.object(where, name, value)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def build(self) -> None:
+        self.write("build/sim/bin/ch01_a", "a program").chmod(0o755)
+
+    def make(self, write_view) -> tuple[list[str], str]:
+        """The names of the pages, and what is printed."""
+        self.patch(watching, "write_view", write_view)
+        with redirect_stdout(StringIO()) as said:
+            pages_made = recordings.make(self.folder)
+        for name, page in pages_made.items():
+            self.assertEqual(page, self.folder / f"{name}.html")
+        return list(pages_made), said.getvalue()
+
+    def test_pages_are_made_until_nothing_changes(self):
+        made = []
+
+        def write_view(console, view, program, folder, path):
+            made.append((view.name, program.name))
+            path.write_text("page")
+
+        self.build()
+        self.write("made/01_7.html", "of a view that is gone")
+        self.assertEqual(
+            self.make(write_view), (["01_1"], "1 recordings of kernels, 0.0 MB\n")
+        )
+        self.assertEqual(made, [("01_1", "ch01_a")])
+        self.assertFalse((self.folder / "01_7.html").exists())
+        self.make(write_view)
+        self.assertEqual(len(made), 1)
+        for changed in ("build/sim/bin/ch01_a", "chapters/01_a/watch.toml"):
+            path = self.root / changed
+            path.write_text(path.read_text() + "\n")
+            self.make(write_view)
+            self.make(write_view)
+        self.assertEqual(len(made), 3)
+
+    def test_without_programs(self):
+        said = "no recordings of kernels: 01 not built; ./learn run builds them\n"
+        self.assertEqual(self.make(None), ([], said))
+
+    def test_programs_that_cannot_record(self):
+        self.build()
+        old = LearnError("ch01_a is older than the recorder: build it again", 3)
+        said = f"no recordings of kernels: {old}\n"
+        self.assertEqual(self.make(mock.Mock(side_effect=old)), ([], said))
+
+    def test_a_view_that_cannot_be_made(self):
+        self.build()
+        wrong = LearnError("--seq-z: unknown", 2)
+        with self.assertRaisesRegex(LearnError, "view 01_1: --seq-z: unknown"):
+            self.make(mock.Mock(side_effect=wrong))
 
 
 class NotebooksTest(FolderTest):

@@ -234,6 +234,42 @@ class EndToEndTest(InAClone):
         self.clone.answer(2, "  value += __shfl_xor_sync(kAllLanes, value, 16);")
         self.says(self.clone.check(), 1, "1 right, 2 wrong", "exercise 2 is wrong")
 
+    def watch(self, checked: subprocess.CompletedProcess) -> str:
+        """What the last line of a check, a command, prints. Its page must be there."""
+        *_, last = checked.stdout.splitlines()
+        self.assertTrue(last.startswith("watch: ./learn watch 01 --answer "), last)
+        words = shlex.split(last)[2:]
+        done = self.clone.learn(*words, "--no-install", "--no-open")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        page = re.search(r"^page:  (\S+) \(", done.stdout, re.MULTILINE)[1]
+        self.assertIn("kernel.cuh", (self.clone.root / page).read_text())
+        return done.stdout
+
+    def test_6_watching_the_first_wrong_element(self):
+        said = self.watch(self.clone.check())
+        self.assertIn("page:  build/watch/01_row_per_warp_answer_2.html (", said)
+        self.assertIn("row_per_warp_softmax: block 0,0,0 of ", said)
+        self.assertIn("note:  row_per_warp: y is wrong\n", said)
+        done = self.clone.learn(
+            *("watch", "01", "--exercise", "--rows", "3", "--block", "2,0,0"),
+            *("--no-install", "--no-open"),
+        )
+        said = "page:  build/watch/01_row_per_block_exercise.html ("
+        blank = "exercises 3 and 4 are still blank"
+        self.says(
+            done, 0, said, blank, "row_per_block_softmax: block 2,0,0 of 3 x 1 x 1"
+        )
+
+    def test_6_watching_the_block_with_a_race(self):
+        solution = self.clone.regions[3].solution
+        barrier = next(at for at, line in enumerate(solution) if "__sync" in line)
+        racing = (*solution[:barrier], *solution[barrier + 1 :])
+        self.clone.answer(4, *racing)
+        said = self.watch(self.clone.learn("check", "01", "4", "--no-install"))
+        self.assertIn("page:  build/watch/01_row_per_block_answer_4.html (", said)
+        self.assertIn("note:  row_per_block: has a race\n", said)
+        self.clone.answer(4, *self.clone.regions[3].stub)
+
     def test_7_all_right_in_other_words(self):
         for number in (2, 3, 4):
             self.clone.answer(number)

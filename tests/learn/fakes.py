@@ -130,6 +130,8 @@ elif name == "python":
             end |= {"cell": 2, "id": "two", "error": "AssertionError: assert x == 4"}
         print(json.dumps(end))
     sys.exit("FAILS_AT" in fake)
+elif name.startswith("ch") and words == ["--list"]:
+    print("a title\n  row_per_thread  a thread per row\n  row_per_block   a block per row")
 elif name.startswith("ch"):
     status = int(fake.get("EXIT_" + name[2:4], 0))
     if status in (2, 3):
@@ -144,6 +146,14 @@ elif name.startswith("ch"):
     preset = sys.argv[0].split("/")[-3]  # build/PRESET/bin/chNN_name
     json = f"{tree}/json/{name[2:]}"
     special = f"{json}.{preset}.json"
+    if "GPUSIM_RECORD" in os.environ:
+        parts = ("BLOCKS", "EVENTS", "LAUNCH", "WRITER")
+        chosen = [os.environ.get(f"GPUSIM_RECORD_{part}", "-") for part in parts]
+        write(f"{tree}/calls.txt", " ".join(["recorder", *chosen]) + "\n", "a")
+        print(fake.get("RECORDER", ""))
+        if os.path.exists(f"{tree}/recording"):
+            with open(f"{tree}/recording", "rb") as file, open(os.environ["GPUSIM_RECORD"], "wb") as made:
+                made.write(file.read())
     copy(special if os.path.exists(special) else f"{json}.json", words[words.index("--json") + 1])
     sys.exit(status)
 """
@@ -172,7 +182,7 @@ class Tree:
         (self.root / "tools").mkdir()
         shutil.copy(SOURCE / "tools" / "__init__.py", self.root / "tools")
         # With the bytecode that Python compiled before.
-        for package in ("docs", "learn", "report"):
+        for package in ("docs", "learn", "report", "watch"):
             target = self.root / "tools" / package
             shutil.copytree(SOURCE / "tools" / package, target)
         for folder in ("bin", "data", "json"):

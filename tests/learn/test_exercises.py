@@ -790,6 +790,44 @@ class SeveralFilesTest(InAChapter):
             alone = command.replace("--exercise", "--answer 1")
             self.assertEqual(out.getvalue().count(alone), shown)
 
+    def test_a_failure_ends_with_the_command_that_shows_where(self):
+        self.run_command(start, "01")
+        number = len(self.exercise.inputs)
+        last = self.exercise.inputs[-1]
+
+        def command(
+            kind: str, states: dict, arguments: str = last, **found: str
+        ) -> str | None:
+            finding = diagnosis.Finding(kind, "v", arguments, "is wrong", **found)
+            verdict = checking.Verdict(exercise=1, finding=finding, exercises=states)
+            out = io.StringIO()
+            check.show_failure(console.Console(out), self.exercise, verdict)
+            *_, end = out.getvalue().splitlines()
+            return end.removeprefix("watch: ") if end.startswith("watch: ") else None
+
+        alone = {1: checking.WRONG, 2: checking.BLANK}
+        watch = "./learn watch 01"
+        self.assertEqual(
+            command("numbers", alone, at="y[0,5]"),
+            f"{watch} --answer 1 --variant v --at 'y[0,5]' --input {number}",
+        )
+        self.assertEqual(
+            command("race", {}, block="1,0,0"),
+            f"{watch} --exercise --variant v --block 1,0,0 --input {number}",
+        )
+        self.assertEqual(
+            command("sectors", alone),
+            f"{watch} --answer 1 --variant v --input {number}",
+        )
+        self.assertEqual(
+            command("numbers", alone, "--rows 3", at="y[0,5]"),
+            f"{watch} --answer 1 --variant v --at 'y[0,5]' --rows 3",
+        )
+        blank = {1: checking.UNKNOWN, 2: checking.BLANK}
+        self.assertIsNone(command("numbers", blank, at="y[0,5]"))
+        for kind in ("hang", "crash", "did_not_run"):
+            self.assertIsNone(command(kind, alone))
+
     def test_the_file_of_a_compiler_error_decides_who_is_blamed(self):
         self.run_command(start, "01")
         for name, line, number in (

@@ -42,6 +42,8 @@ KIND and ARGUMENTS are one of
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py or
         hopper_backward.py, written to NAME.svg next to the lesson. TEXT describes it in words
+    views: NN|all
+        the prepared views of a chapter, or of all, from the chapters' watch.toml
     results: FILE speed [CHAPTER]
     results: FILE sectors CHAPTER ROWSxCOLS
         a table of GPU measurements: FILE in docs/results/, in the format that
@@ -82,6 +84,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import os
 import re
 import shlex
 import sys
@@ -90,7 +93,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..learn import opens, project, regions, sheet
+from ..learn import opens, project, regions, sheet, views
 from ..learn.console import LearnError
 from ..learn.counts import COUNTS
 from ..report import results
@@ -117,6 +120,7 @@ DRAWINGS = (
     | hopper_backward.DRAWINGS
 )
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
+WATCHING = "docs/pages/watching.md"  # the page with all prepared views
 NOT_OURS = {"build", "exercises", "node_modules"}  # folders whose Markdown is not read
 
 
@@ -677,6 +681,57 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
         raise BlockError(f"docs/results/{file}: {error}") from None
 
 
+def _view_text(view: views.View, page: str, anchor: str = "") -> str:
+    """An entry of a list. @param page  where all views are listed   @param anchor  of this entry"""
+    link = f"[{escaped(view.title)}]({page}#view-{view.name})"
+    command = view.command.replace(" ", "\0")  # one word for textwrap
+    return textwrap.fill(
+        f"- {anchor}{link}: {escaped(view.see)} `{command}`",
+        120,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    ).replace("\0", " ")
+
+
+def _views_of_all(chapters: list[project.Chapter]) -> str:
+    """The list of all views, with a heading for each chapter."""
+    parts = []
+    for chapter in chapters:
+        listed = [
+            _view_text(view, "", f'<a id="view-{view.name}"></a>')
+            for view in views.of(chapter).views
+        ]
+        heading = f"### {chapter.number} {chapter.title}"
+        parts += ["\n".join([heading, "", *listed])] if listed else []
+    return "\n\n".join(parts)
+
+
+def make_views(tree: Tree, folder: Path, arguments: str) -> Made:
+    lessons = sorted(tree.root.glob("chapters/[0-9][0-9]_*/README.md"))
+    chapters = [project.Chapter(lesson.parent) for lesson in lessons]
+    try:
+        if arguments == "all":
+            return Made(_views_of_all(chapters))
+        chapter = next((c for c in chapters if c.number == arguments), None)
+        found = views.of(chapter).views if chapter else []
+    except LearnError as error:
+        raise BlockError(str(error)) from None
+    if not found:
+        raise BlockError(f"there is no chapter {arguments} with a {views.NAME}")
+    page = os.path.relpath(tree.root / WATCHING, folder)
+    other = (
+        "--rows 5" if int(arguments) < project.FIRST_ATTENTION_CHAPTER else "--causal"
+    )
+    text = (
+        f"**Watch it run.** Each of these pages shows a recorded block of the chapter's kernels, solutions included, "
+        f"and opens at the moment in question ([how to read them]({page})). `./learn watch {arguments} {other}` "
+        f"records another input, `./learn watch {arguments} --exercise` your own kernels."
+    )
+    listed = [_view_text(view, page) for view in found]
+    return Made("\n".join([*textwrap.wrap(text, 120), "", *listed]))
+
+
 MAKERS = {
     "code": make_code,
     "exercises": make_exercises,
@@ -691,6 +746,7 @@ MAKERS = {
     "planted": make_planted,
     "drawing": make_drawing,
     "results": make_results,
+    "views": make_views,
 }
 
 

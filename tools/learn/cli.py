@@ -28,6 +28,7 @@ from .commands import (
     test,
     train,
     try_,
+    watch,
 )
 from .console import Console, LearnError
 
@@ -39,6 +40,7 @@ COMMANDS = {
     "try": try_,
     "hint": hint,
     "look": look,
+    "watch": watch,
     "diff": diff,
     "reset": reset,
     "solution": solution,
@@ -110,7 +112,8 @@ def take_own(
     add_own(parser)
     own, args.options = parser.parse_known_args(args.options)
     for name, value in vars(own).items():
-        setattr(args, name, value or getattr(args, name))
+        if not (value is None or value is False or value == []):
+            setattr(args, name, value)
 
 
 def end_by_signal(signum: int, frame: object) -> None:

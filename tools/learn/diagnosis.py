@@ -78,6 +78,8 @@ class Finding:
     headline: str  # "y is wrong", after the variant's name
     details: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)  # in kernels: "kernel.cuh:48"
+    at: str = ""  # the first wrong element: "y[0,5]"
+    block: str = ""  # of the first defect: "1,0,0"
 
 
 def _plural(word: str) -> str:
@@ -459,6 +461,13 @@ def _numbers(tried: list[Attempt]) -> Finding:
         attempt.arguments,
         f"{_list([*wrong] or ['a result'])} {verb} wrong",
         details,
+        at=next(
+            (
+                f"{name}[{','.join(map(str, check['first_wrong']['index']))}]"
+                for name, check in wrong.items()
+            ),
+            "",
+        ),
     )
 
 
@@ -510,6 +519,9 @@ def _race(defect: dict) -> list[str]:
     return [found["cause"], found["where"], *accesses]
 
 
+IN_BLOCK = re.compile(r"\bin block \((\d+),(\d+),(\d+)\)")
+
+
 def _lines_in(text: str) -> list[str]:
     return re.findall(r"\b\w+\.cuh:\d+", text)
 
@@ -523,7 +535,12 @@ def _defect(attempt: Attempt, kind: str) -> Finding:
     lines = list(dict.fromkeys(own + _lines_in("\n".join(details))))
     if len(same) > 1:
         details.append(f"and {len(same) - 1} more like it, on other lines")
-    return Finding(kind, attempt.variant, attempt.arguments, headline, details, lines)
+    where = IN_BLOCK.search(same[0]["message"])
+    block = ",".join(where.groups()) if where else ""
+    arguments = attempt.arguments
+    return Finding(
+        kind, attempt.variant, arguments, headline, details, lines, block=block
+    )
 
 
 def _wavefronts(attempt: Attempt) -> tuple[int, int]:

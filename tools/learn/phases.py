@@ -131,6 +131,12 @@ def execute(
     return status, phase
 
 
+def refusal(output: list[str]) -> str:
+    """Why a program refused its command line."""
+    errors = [line for line in output if line.startswith("error: ")]
+    return (errors or output or ["it said nothing"])[-1].removeprefix("error: ")
+
+
 NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}  # NinjaReader reads this
 
 

@@ -114,7 +114,7 @@ def _is(value: object, kind: str) -> bool:
     return type(value) is types[kind]
 
 
-def _check(table: dict, keys: dict[str, str], where: str) -> None:
+def check(table: dict, keys: dict[str, str], where: str) -> None:
     """RegionError unless a table has all required keys, no unknown ones, and values of the right types."""
     known = {key.rstrip("?"): kind for key, kind in keys.items()}
     for key, value in table.items():
@@ -147,10 +147,10 @@ class Sheet:
         except (OSError, ValueError) as error:  # missing, not UTF-8, or not TOML
             why = error.strerror if isinstance(error, OSError) else error
             raise RegionError(f"{self.where}: {why}") from error
-        _check(table, OF_FILE, self.where)
+        check(table, OF_FILE, self.where)
         for number, entry in enumerate(table["exercise"], 1):
             where = f"{self.where}: exercise {number}"
-            _check(entry, OF_EXERCISE, where)
+            check(entry, OF_EXERCISE, where)
             if entry["number"] != number:
                 raise RegionError(f"{where} has the number {entry['number']}")
             if not entry["hints"]:
@@ -171,9 +171,9 @@ class Sheet:
                         f"{where}: `more` has {kind}, which is no limit and no defect"
                     )
             if "watch" in entry:
-                _check(entry["watch"], OF_WATCH, f"{where}: `watch`")
+                check(entry["watch"], OF_WATCH, f"{where}: `watch`")
             for at, wrong in enumerate(entry.get("wrong", []), 1):
-                _check(wrong, OF_WRONG, f"{where}: wrong answer {at}")
+                check(wrong, OF_WRONG, f"{where}: wrong answer {at}")
         if not table["inputs"]:
             raise RegionError(f"{self.where}: there are no inputs")
         files = table.get("files", DEFAULT_FILES)
@@ -275,7 +275,7 @@ class Sheet:
         ]
 
     def _open(self, entry: dict, where: str) -> opens.Open:
-        _check(entry, OF_OPEN, where)
+        check(entry, OF_OPEN, where)
         if not entry["at_most"] or not entry["hints"] or not entry["answer"]:
             raise RegionError(f"{where} needs `at_most`, `hints` and an `answer`")
         for name in entry["at_most"]:
@@ -284,7 +284,7 @@ class Sheet:
                 raise RegionError(f"{where}: `{name}` is no count: must be {known}")
         edits = []
         for at, edit in enumerate(entry["answer"], 1):
-            _check(edit, OF_ANSWER, f"{where}: edit {at}")
+            check(edit, OF_ANSWER, f"{where}: edit {at}")
             file = edit.get("file", self.files[0])
             count = self.texts.get(file, "").count(edit["from"])
             if count != 1:

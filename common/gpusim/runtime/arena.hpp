@@ -20,6 +20,10 @@ struct Allocation {
   std::uintptr_t end = 0;  ///< begin + the requested bytes
   std::string name;
   bool live = false;
+  // Of the tensor in it, if the program has told:
+  std::uintptr_t tensor = 0;  ///< its address
+  std::vector<std::int64_t> shape;
+  std::string type;  ///< "f32"
 };
 
 class Arena {
@@ -30,7 +34,9 @@ class Arena {
   void* allocate(std::size_t bytes);
   /// False if the pointer is not the start of a live allocation.
   bool release(void* pointer);
+  /// Gives the allocation that holds the pointer a name.
   void set_name(const void* pointer, const std::string& name);
+  void set_tensor(const void* pointer, const std::vector<std::int64_t>& shape, const std::string& type);
 
   std::size_t capacity() const { return capacity_; }
   std::size_t used() const { return used_; }
@@ -40,13 +46,15 @@ class Arena {
   bool contains(std::uintptr_t address) const { return address - base_ < size_; }
 
   /// Index of the allocation that holds all of [address, address + bytes), or 0.
-  std::uint32_t find(std::uintptr_t address, std::size_t bytes) const {
+  [[gnu::always_inline]] std::uint32_t find(std::uintptr_t address, std::size_t bytes) const {
     const std::uint32_t id = page_owner_[(address - base_) >> kPageBits];
     return id != 0 && address + bytes <= allocations_[id].end ? id : 0;
   }
   const Allocation& allocation(std::uint32_t id) const { return allocations_[id]; }
   std::size_t allocation_count() const { return allocations_.size(); }
 
+  /// The live allocation that is nearest to an address; 0 if there is none.
+  std::uint32_t nearest(std::uintptr_t address) const;
   /// The position of an address in words: in an allocation, in one that has been released, or near one.
   std::string place_of(std::uintptr_t address) const;
 

@@ -20,6 +20,16 @@ struct ThreadNumbers {
   std::vector<std::int64_t> parameters;  ///< of the kernel; 0 for those that are no integers
 };
 
+/// "s.full[1]" -> "s.full"
+std::string without_indices(std::string name);
+
+/// Rows that permute their elements: element (r, c) is number `places[r % period * columns + c]` of the `period` rows that begin with
+/// row r / period * period.
+struct RowLayout {
+  std::size_t period = 0, columns = 0;  ///< 0: each row has its elements in order
+  std::vector<std::int64_t> places;
+};
+
 /// The names that check/shared_arrays.hpp has found when the kernels were compiled.
 class ArrayNames {
  public:
@@ -31,6 +41,21 @@ class ArrayNames {
   /// @param numbers         of the thread that makes the access
   std::string element(std::uintptr_t return_address, const SharedByte& byte,
                       const ThreadNumbers& numbers) const;
+
+  /// An array in a variable of shared memory.
+  struct Part {
+    std::string name;
+    std::size_t begin = 0, end = 0;  ///< in the variable
+    std::size_t element_bytes = 0;   ///< 0: unknown
+    std::vector<std::size_t> dimensions;
+    std::size_t row_bytes = 0;  ///< 0: not declared
+    RowLayout rows;
+  };
+  /// The arrays that a kernel makes of a variable, in order.
+  ///
+  /// @param return_address  of any access by the kernel
+  std::vector<Part> parts(std::uintptr_t return_address, const std::string& variable, std::size_t bytes,
+                          const ThreadNumbers& numbers) const;
 
  private:
   struct Array {

@@ -121,6 +121,8 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   start_threads();
   has_clocks_ = false;
   if (expects_clocks_) start_clocks();
+  record_ = nullptr;
+  if (record::Recorder::instance() != nullptr) begin_record();
 }
 
 void BlockRunner::clear_shared() {

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@
 #include "gpusim/runtime/products.hpp"
 #include "gpusim/runtime/profile.hpp"
 #include "gpusim/runtime/races.hpp"
+#include "gpusim/runtime/recorder.hpp"
 #include "gpusim/runtime/sites.hpp"
 
 // The built-in variables of a kernel. The kernel sees them as constants, through shim/device_functions.h.
@@ -162,7 +164,7 @@ class BlockRunner {
   void mbarrier_wait(const void* barrier, int parity, const void* pc);
   void fence(Operation::Kind kind, const void* pc);
   void start_copy(BulkCopy&& copy, const void* pc);
-  void bulk_commit();
+  void bulk_commit(const void* pc);
   /// Ends the thread if these bytes are not a map of a tensor with three dimensions.
   void check_map(const TensorMap& map, const void* address, const void* pc);
   void bulk_wait(int pending, bool read_only, const void* pc);
@@ -544,6 +546,48 @@ class BlockRunner {
   void explain_copy(Example& example, InstructionKey instruction, std::uintptr_t address,
                     const Rival& rival) const;
 
+  // block_record.cpp
+  void begin_record();
+  void end_record(bool abandoned);
+  void record_members(const DeclaredObject& object);
+  std::uint32_t record_event(record::Event event, int thread, const void* pc);
+  std::uint32_t record_event_of_lanes(record::Event event, const void* pc);
+  void record_access(const WarpAccess& access, const Pattern& pattern, int warp);
+  void link_value(const WarpAccess& access, std::uint32_t event, int warp);
+  void record_op(int warp, record::Op op, std::uint32_t lanes, const void* pc,
+                 std::uint32_t array = record::kNone, std::uint32_t number = record::kNone);
+  void record_warp_op(int warp, const Thread& leader, std::uint32_t lanes);
+  void record_waits(int warp);
+  void record_wait(const Thread& thread, record::BarrierKind kind, std::uint64_t id,
+                   std::uint32_t phase = record::kNone);
+  void record_warp_wait(const Thread& thread);
+  std::uint32_t record_barrier(record::BarrierKind kind, std::uint64_t id, int thread, const void* pc);
+  void record_go_on(int warp, std::uint32_t lanes, record::BarrierKind kind);
+  void record_complete(std::uint32_t number);
+  void record_block_barrier();
+  void record_arrival(std::uint32_t number, std::uint32_t phase, int thread, const void* pc,
+                      std::uint32_t bytes = record::kNone);
+  std::uint32_t record_mbarrier(const Mbarrier& barrier);
+  void record_mbarrier_wait(const Thread& thread, const Mbarrier& barrier);
+  void record_named_barrier(int id, const std::vector<int>& waiting);
+  void record_copy_note(const WarpAccess& access, int warp);
+  void record_cluster_arrival(int warp, std::uint32_t lanes);
+  std::uint32_t cluster_arrival() const;
+  void record_cluster_barrier(std::optional<std::uint32_t> arrival);
+  void record_copy(const BulkCopy& copy, const Mbarrier* barrier, int thread, const void* pc);
+  void record_landing(const BulkCopy& copy, const Mbarrier& barrier);
+  void record_bulk_wait(const Operation& operation, int thread, const void* pc);
+  void record_operation(const Operation& operation, int thread, const void* pc);
+  record::Operand operand_of(std::uint64_t descriptor, bool mn_major) const;
+  void record_product(int warp, const WarpgroupOp& op);
+  void record_warpgroup_op(int warp, const WarpgroupOp& op);
+  void record_product_wait(int warp, std::uint32_t covered, const void* pc);
+  void record_defect(const FindingKey& key, const Example& example, bool in_kernel);
+  void tell_defect(std::uint32_t number, std::uint32_t event);
+  void settle_defects(const WarpAccess& access, std::uint32_t event, std::uint32_t lanes, int warp);
+  void flush_defects(int warp);
+  std::uint32_t record_failed_access(const FindingKey& key, const Example& example);
+
   Arena& arena_;
   const std::uintptr_t arena_base_;
   const std::size_t arena_bytes_;
@@ -561,6 +605,7 @@ class BlockRunner {
   bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
+  record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
   const device::Launch* launch_ = nullptr;
 
   std::array<Thread, kMaxThreads> threads_;
@@ -657,10 +702,19 @@ class OutsideKernel {
 
 template <class Complete>
 void BlockRunner::found(const FindingKey& key, Complete&& complete) {
+  const bool in_kernel = current_runner != nullptr;
   const OutsideKernel outside;
   Example* e = tally.findings.add(key, linear_);
+  const bool is_recorded = record_ != nullptr && !record_->known_defects.contains(key);
+  std::optional<Example> own;  // a lower block may have the same finding
+  if (is_recorded && e == nullptr) [[unlikely]] {
+    own.emplace().block = linear_;
+    e = &*own;
+  }
   if (e == nullptr) return;
   complete(*e);
+  if (is_recorded) [[unlikely]]
+    record_defect(key, *e, in_kernel);
   if (debugging_) announcer_.announce(key, *e);
 }
 

@@ -219,11 +219,11 @@ void BlockRunner::index_out_of_bounds(const IndexedArray& array, std::int64_t in
   const FindingKey key{.kind = DefectKind::kOutOfBounds, .pc = reinterpret_cast<std::uintptr_t>(pc)};
   {
     const OutsideKernel outside;
-    if (Example* e = tally.findings.add(key, linear_)) {
-      fill(*e, current_->linear, Space::kShared, shared_base_);
-      e->index = index;
-      e->detail = describe(array);
-    }
+    found(key, [&](Example& e) {
+      fill(e, current_->linear, Space::kShared, shared_base_);
+      e.index = index;
+      e.detail = describe(array);
+    });
   }
   stop();
 }

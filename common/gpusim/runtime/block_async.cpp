@@ -91,6 +91,7 @@ void BlockRunner::process_operations(const WarpAccess& access, int warp) {
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());
   bool released = false;
   told_.clear();
+  if (record_ != nullptr) record_->begin_batch();
   for (std::uint32_t rest = access.lanes; rest != 0 && !trapped_; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     Operation operation = std::move(operations_[access.addresses[lane]]);
@@ -115,7 +116,9 @@ void BlockRunner::count_operation(Operation::Kind kind, std::int64_t lanes) {
 bool BlockRunner::process_operation(Operation& operation, int thread, const void* pc) {
   Thread& t = threads_[thread];
   idle_rounds_ = 0;
+  if (record_ != nullptr) record_operation(operation, thread, pc);
   switch (operation.kind) {
+    case Operation::Kind::kBulkCommit: return false;
     case Operation::Kind::kInit: init_mbarrier(operation, thread, pc); return false;
     case Operation::Kind::kFenceProxy:
       trace_event("fence", thread, pc);

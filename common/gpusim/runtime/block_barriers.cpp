@@ -147,6 +147,10 @@ void BlockRunner::init_mbarrier(const Operation& operation, int thread, const vo
   barrier.init_pc = pc;
   mbarrier_at_[address] = mbarriers_.size();
   mbarriers_.push_back(std::move(barrier));
+  if (record_ != nullptr) {
+    record_op(thread / kWarpSize, record::Op::kBarrierInit, 1u << thread % kWarpSize, pc,
+              record_mbarrier(mbarriers_.back()), std::uint32_t(operation.value));
+  }
 }
 
 bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, const void* pc) {
@@ -169,6 +173,10 @@ bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, co
   }
   b.arrive_pc = pc;
   trace_event(operation.value != 0 ? "expect" : "arrive", thread, pc, b);
+  if (record_ != nullptr) {
+    record_arrival(record_mbarrier(b), b.phase, thread, pc,
+                   operation.value != 0 ? std::uint32_t(operation.value) : record::kNone);
+  }
   if (operation.value != 0) b.expect_pc = pc;
   b.bytes += operation.value;
   release(thread, b.gathered);
@@ -224,6 +232,7 @@ bool BlockRunner::try_complete(Mbarrier& b) {
   check_bytes(b);
   for (const auto& copy : b.in_flight) {
     trace_event("land", copy->thread, copy->pc, b);
+    if (record_ != nullptr) record_landing(*copy, b);
     land_load(*copy);
   }
   b.landed = std::move(b.in_flight);
@@ -233,6 +242,7 @@ bool BlockRunner::try_complete(Mbarrier& b) {
 }
 
 void BlockRunner::next_phase(Mbarrier& b) {
+  if (record_ != nullptr) record_complete(record_mbarrier(b));
   ++b.phase;
   b.missing = b.expected;
   b.bytes = 0;
@@ -247,11 +257,14 @@ void BlockRunner::next_phase(Mbarrier& b) {
 void BlockRunner::settle_waits(int warp) {
   bool released = false, waited = false, came = false;
   told_.clear();
+  if (record_ != nullptr) record_->begin_batch();
+  std::uint32_t gone_on = 0;
   for (int i = warp * kWarpSize; i < std::min((warp + 1) * kWarpSize, thread_count_); ++i) {
     Thread& t = threads_[i];
     if (t.state == State::kMbarrier) {
       settle_mbarrier(t);
       waited |= t.state == State::kReady;
+      gone_on |= std::uint32_t(t.state == State::kReady) << i % kWarpSize;
     } else if (t.state == State::kNamedBarrier && !t.arrived) {
       t.arrived = came = true;
       if (!has_clocks_) start_clocks();
@@ -260,6 +273,7 @@ void BlockRunner::settle_waits(int warp) {
     }
     if (trapped_) return;
   }
+  if (record_ != nullptr) record_go_on(warp, gone_on, record::BarrierKind::kMbarrier);
   tally.ops.mbarrier_waits += waited;
   tally.ops.named_barriers += came;
   if (released) ++warps_[warp].clock.tick;
@@ -272,6 +286,7 @@ void BlockRunner::settle_mbarrier(Thread& t) {
                 {"no thread has initialised ", name_of(t.barrier, t.sync_pc)});
   }
   if (!t.arrived) trace_event("wait", t.linear, t.sync_pc, *b);
+  if (!t.arrived && record_ != nullptr) record_mbarrier_wait(t, *b);
   t.arrived = true;
   if (int(b->phase & 1) == t.value && !try_complete(*b)) return;
   trace_event("go on", t.linear, t.sync_pc, *b);
@@ -306,6 +321,12 @@ bool BlockRunner::come_to(int id, int threads, int thread, const void* pc) {
     if (event_trace_ != nullptr) add_event(name, who, where, {std::to_string(id)}, -1);
   };
   trace(waits ? "wait" : "arrive", thread, pc);
+  if (record_ != nullptr && waits)
+    record_wait(threads_[thread], record::BarrierKind::kNamed, std::uint64_t(id));
+  if (record_ != nullptr && !waits) {
+    const std::uint32_t barrier = record_barrier(record::BarrierKind::kNamed, std::uint64_t(id), thread, pc);
+    record_arrival(barrier, record_->barrier(barrier).phase, thread, pc);
+  }
   release(thread, b.gathered);
   if (++b.arrived < b.threads) return true;
   for (const int waiting : b.waiting) {
@@ -314,6 +335,7 @@ bool BlockRunner::come_to(int id, int threads, int thread, const void* pc) {
     threads_[waiting].state = State::kReady;
     --waits_;
   }
+  if (record_ != nullptr) record_named_barrier(id, b.waiting);
   b = {};
   idle_rounds_ = 0;
   return true;

@@ -82,7 +82,11 @@ void BlockRunner::check_run(const BulkCopy& copy, std::uintptr_t global, std::si
   if (written < bytes) found_uninitialized(Space::kGlobal, global + written, bytes, pc);
 }
 
-void BlockRunner::bulk_commit() { ++current_->bulk.committed; }
+void BlockRunner::bulk_commit(const void* pc) {
+  const auto group = int(current_->bulk.committed++);
+  if (record_ != nullptr) [[unlikely]]
+    post({.kind = Operation::Kind::kBulkCommit, .value = group}, pc);
+}
 
 void BlockRunner::bulk_wait(int pending, bool read_only, const void* pc) {
   require(90, "cp.async.bulk", pc);
@@ -135,6 +139,7 @@ void BlockRunner::count_copy(const BulkCopy& copy) {
 void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, int thread,
                              const void* pc) {
   count_copy(*copy);
+  if (record_ != nullptr) record_copy(*copy, &barrier, thread, pc);
   tally.ops.bulk_load_bytes += std::int64_t(copy->bytes);
   if (!barrier.fenced) {
     complain(thread, DefectKind::kMisuse, pc,
@@ -188,6 +193,7 @@ void BlockRunner::land_load(BulkCopy& copy) {
 
 void BlockRunner::begin_store(const BulkCopy& copy, int thread, const void* pc) {
   count_copy(copy);
+  if (record_ != nullptr) record_copy(copy, nullptr, thread, pc);
   trace_event("store", thread, pc, copy.group);
   BulkGroups& bulk = threads_[thread].bulk;
   if (bulk.reads == 0) {

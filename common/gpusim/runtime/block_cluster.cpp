@@ -104,6 +104,7 @@ void BlockRunner::misuse_cluster(const std::string& how, const void* pc) {
 
 void BlockRunner::note_cluster(device::WarpOp op, std::uint32_t lanes, int warp) {
   if (op != device::WarpOp::kClusterWait) ++tally.ops.cluster_barriers;
+  if (op != device::WarpOp::kClusterWait && record_ != nullptr) record_cluster_arrival(warp, lanes);
   for (; lanes != 0; lanes &= lanes - 1) {
     Thread& t = threads_[warp * kWarpSize + std::countr_zero(lanes)];
     if (op == device::WarpOp::kClusterWait) {

@@ -60,6 +60,7 @@ void BlockRunner::note(AccessKind kind, std::uintptr_t value, const void* pc) {
 
 void BlockRunner::process_note(const WarpAccess& access, int warp) {
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());
+  if (record_ != nullptr) record_copy_note(access, warp);
   for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     process_note(warp * kWarpSize + lane, access.key.kind(), std::uint32_t(access.addresses[lane]), pc);

@@ -25,6 +25,8 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
                       access.addresses[std::countr_zero(access.lanes)]});
   }
   const Pattern& pattern = patterns_.of(access);
+  if (record_ != nullptr) [[unlikely]]
+    record_access(access, pattern, warp);
   if (key.space() == Space::kGlobal) {
     count_global(access, pattern);
   } else if (key.space() == Space::kCluster) {

@@ -100,12 +100,13 @@ void BlockRunner::add_divergence(Thread* at, const void* pc, Example found, std:
 /// @param at  a thread that waits, where a debugger stops; null: the one that runs now
 /// @param found  without the block
 void BlockRunner::add_finding(Thread* at, const FindingKey& key, Example found) {
+  found.block = linear_;
+  found.grid = grid_dim_;
+  found.block_dim = block_dim_;
+  found.parameters = launch_->parameters;
+  if (record_ != nullptr) record_defect(key, found, false);
   if (Example* e = tally.findings.add(key, linear_)) {
-    found.block = linear_;
     found.order = e->order;
-    found.grid = grid_dim_;
-    found.block_dim = block_dim_;
-    found.parameters = launch_->parameters;
     *e = std::move(found);
     if (!debugging_) return;
     if (at == nullptr || at->state == State::kDone) {

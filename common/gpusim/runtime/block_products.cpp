@@ -111,6 +111,7 @@ void BlockRunner::process_warpgroup_op(int warp) {
   for (int lane = 1; lane < kWarpSize; ++lane)
     compare_operands(op, warp * kWarpSize, products.arrived[std::size_t(lane)]->op, warp * kWarpSize + lane);
   PendingOp& pending = reach(warp, op);
+  if (record_ != nullptr) record_warpgroup_op(warp, op);
   switch (op.kind) {
     case Kind::kFence:
       register_uses_.cover(stacks_, kMaxThreads * kStackStride);

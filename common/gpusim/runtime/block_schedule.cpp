@@ -45,6 +45,7 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
 void BlockRunner::finish_block() {
   trapped_ = report_missing_warps();
   if (!trapped_ && has_clocks_) finish_copies();
+  if (record_ != nullptr) end_record(trapped_);
 }
 
 /// Lets each warp run once, and then opens the block's barrier if it can. @return  whether there was anything to run
@@ -74,13 +75,19 @@ bool BlockRunner::run_warp(int warp) {
     for (int i = first; i < last; ++i) {
       if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
     }
-    if (lanes_in_turn_ == 0) return round > 0;
+    if (lanes_in_turn_ == 0) {
+      if (record_ != nullptr) [[unlikely]]
+        record_waits(warp);
+      return round > 0;
+    }
     const int first_lane = log_.first_lane();
     for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
       resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
     if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
     log_.advance(process_one);
+    if (record_ != nullptr && log_.empty()) [[unlikely]]
+      flush_defects(warp);
     if (trapped_) return true;
     resolve_warp(warp);
     const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
@@ -147,6 +154,8 @@ void BlockRunner::resolve_warp(int warp) {
       if (w.is_blocked) continue;
     }
     if (leader.resolve != nullptr) leader.resolve(operands.data());
+    if (record_ != nullptr) [[unlikely]]
+      record_warp_op(warp, leader, needed);
     for (std::uint32_t m = needed; m != 0; m &= m - 1) lanes[std::countr_zero(m)].state = State::kReady;
     switch (op) {
       case device::WarpOp::kSync:
@@ -202,6 +211,8 @@ bool BlockRunner::release_barrier() {
     t.copies.covered_twice_before_barrier = t.copies.covered_twice;
     known_phases_ = std::max(known_phases_, t.cluster.waited);
   }
+  if (record_ != nullptr) [[unlikely]]
+    record_block_barrier();
   for (int w = 0; w < warp_count_; ++w) {
     tally.ops.barriers += warps_[w].live != 0;
     warps_[w].barrier_pc = first != nullptr ? first->sync_pc : nullptr;
@@ -214,6 +225,7 @@ bool BlockRunner::release_barrier() {
 
 /// Abandons a block whose threads cannot all end. Their stacks are reused without unwinding.
 void BlockRunner::abandon() {
+  if (record_ != nullptr) end_record(true);
   log_.clear();
   shared_shadow_.reset();
   if (has_clocks_) global_shadow_.reset();  // copies to it may be in flight

@@ -124,6 +124,7 @@ struct Operation {
     kWaitWrite,
     kFenceProxy,
     kNamedArrive,
+    kBulkCommit,  // only for recordings
   };
   Kind kind;
   std::uintptr_t barrier = 0;  ///< address or number

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace gpusim {
@@ -146,6 +147,10 @@ bool Cluster::open_barrier() {
   const bool complete = is_complete();
   if (complete) ++completed_;
   bool progress = complete;
+  std::uint32_t time = 0;
+  for (const BlockRunner* block : blocks_) {
+    if (complete && block->record_ != nullptr) time = std::max(time, block->cluster_arrival());
+  }
   for (BlockRunner* block : blocks_) {
     if (complete) ++block->epoch_;  // among its own threads, it counts as a __syncthreads() when it completes
     for (int i = 0; i < block->thread_count_; ++i) {
@@ -156,6 +161,8 @@ bool Cluster::open_barrier() {
       block->idle_rounds_ = 0;
       progress = true;
     }
+    if (block->record_ != nullptr)
+      block->record_cluster_barrier(complete ? std::optional(time) : std::nullopt);
   }
   return progress;
 }

@@ -4,10 +4,8 @@
 #include <functional>
 #include <set>
 #include <sstream>
-#include <unordered_map>
 #include <utility>
 
-#include "gpusim/runtime/array_names.hpp"
 #include "gpusim/runtime/source_text.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
@@ -200,22 +198,40 @@ void Findings::merge(Findings& other) {
   other.entries_.clear();
 }
 
-std::vector<Defect> Findings::describe() const {
+DefectText::DefectText(const std::vector<std::pair<const FindingKey*, const Example*>>& findings) {
   std::set<std::uintptr_t> pcs;
-  for (const auto& [key, entry] : entries_) {
-    const Example& e = entry.example;
-    pcs.insert({key.pc, key.rival_pc, e.lax_wait, e.early_barrier});
-    for (const Group& group : e.groups) pcs.insert(group.where.pc);
-    for (const Piece& piece : e.message) pcs.insert(piece.pc);
-    for (const Piece& piece : e.reason) pcs.insert(piece.pc);
+  for (const auto& [key, e] : findings) {
+    pcs.insert({key->pc, key->rival_pc, e->lax_wait, e->early_barrier});
+    for (const Group& group : e->groups) pcs.insert(group.where.pc);
+    for (const Piece& piece : e->message) pcs.insert(piece.pc);
+    for (const Piece& piece : e->reason) pcs.insert(piece.pc);
   }
   pcs.erase(0);
-  const auto lines = source_lines({pcs.begin(), pcs.end()});
-  const ArrayNames names;
-  const auto line_of = [&](std::uintptr_t pc) {
-    const auto it = lines.find(pc);
-    return it == lines.end() ? SourceLine{"?", ""} : it->second;
-  };
+  lines_ = source_lines({pcs.begin(), pcs.end()});
+}
+
+SourceLine DefectText::line_of(std::uintptr_t pc) const {
+  const auto it = lines_.find(pc);
+  return it == lines_.end() ? SourceLine{"?", ""} : it->second;
+}
+
+std::string DefectText::of(const FindingKey& key, Example example) const {
+  const auto line = [&](std::uintptr_t pc) { return line_of(pc); };
+  const ThreadNumbers numbers{example.block_dim.at(std::uint64_t(example.thread)), example.block_dim,
+                              example.parameters};
+  const std::string element = names_.element(key.pc, example.shared, numbers);
+  if (!element.empty()) example.place = element + " (" + example.place + ")";
+  std::string extra;
+  for (const auto* pieces : {&example.message, &example.reason}) {
+    for (const Piece& piece : *pieces) extra += text_of(piece, line, names_, numbers);
+  }
+  return describe_one(key, example, line, extra);
+}
+
+std::vector<Defect> Findings::describe() const {
+  std::vector<std::pair<const FindingKey*, const Example*>> findings;
+  for (const auto& [key, entry] : entries_) findings.emplace_back(&key, &entry.example);
+  const DefectText text(findings);
   // A line may have several machine instructions, so report one defect per pair of lines, whichever came first. What follows
   // from a mistake comes after it: defects are reported block by block, in the order in which they were found. Reads of what
   // nothing has written come last: races are found later, when a warp has made all its accesses, and may be the cause.
@@ -223,24 +239,16 @@ std::vector<Defect> Findings::describe() const {
   std::map<std::tuple<DefectKind, Space, std::uint8_t, std::string, std::string>, std::size_t> seen;
   std::vector<std::pair<Place, Defect>> placed;
   for (const auto& [key, entry] : entries_) {
-    const std::string line = line_of(key.pc).text;
-    const std::string rival_line = key.rival_pc != 0 ? line_of(key.rival_pc).text : "";
+    const std::string line = text.line_of(key.pc).text;
+    const std::string rival_line = key.rival_pc != 0 ? text.line_of(key.rival_pc).text : "";
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const auto [it, is_new] =
         seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, placed.size());
-    Example example = entry.example;
+    const Example& example = entry.example;
     const Place place{key.kind == DefectKind::kUninitializedRead, example.block, example.order};
     if (is_new) {
-      const ThreadNumbers numbers{example.block_dim.at(std::uint64_t(example.thread)), example.block_dim,
-                                  example.parameters};
-      const std::string element = names.element(key.pc, example.shared, numbers);
-      if (!element.empty()) example.place = element + " (" + example.place + ")";
-      std::string extra;
-      for (const auto* pieces : {&example.message, &example.reason}) {
-        for (const Piece& piece : *pieces) extra += text_of(piece, line_of, names, numbers);
-      }
-      placed.push_back({place, {key.kind, describe_one(key, example, line_of, extra), entry.count}});
+      placed.push_back({place, {key.kind, text.of(key, example), entry.count}});
     } else {
       auto& [first, defect] = placed[it->second];
       first = std::min(first, place);

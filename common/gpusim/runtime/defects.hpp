@@ -6,11 +6,13 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/access.hpp"
+#include "gpusim/runtime/array_names.hpp"
 #include "gpusim/runtime/dim3.hpp"
 #include "gpusim/runtime/shared_byte.hpp"
 #include "gpusim/runtime/whereabouts.hpp"
@@ -93,6 +95,21 @@ struct Example {
       false;  ///< the copy is in flight, but the reader has waited for its own copies of the same group
   std::uintptr_t lax_wait = 0;       ///< the reader's last wait, which has left them in flight
   std::uintptr_t early_barrier = 0;  ///< the __syncthreads() right before the wait
+};
+
+/// Says what findings are.
+class DefectText {
+ public:
+  /// @param findings  all that will be asked for: looking up their source lines takes long, whether one or many
+  explicit DefectText(const std::vector<std::pair<const FindingKey*, const Example*>>& findings);
+
+  /// The message, without the number of hazards.
+  std::string of(const FindingKey& key, Example example) const;
+  SourceLine line_of(std::uintptr_t pc) const;
+
+ private:
+  std::unordered_map<std::uintptr_t, SourceLine> lines_;
+  ArrayNames names_;
 };
 
 /// All findings since the last report.

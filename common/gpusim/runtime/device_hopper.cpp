@@ -87,7 +87,7 @@ void bulk_reduce_add(float* global, const float* shared, int bytes) {
 }
 void bulk_commit() {
   current_runner->require(90, kCopy, GPUSIM_CALLER);
-  current_runner->bulk_commit();
+  current_runner->bulk_commit(GPUSIM_CALLER);
 }
 void bulk_wait(int pending, bool read_only) { current_runner->bulk_wait(pending, read_only, GPUSIM_CALLER); }
 

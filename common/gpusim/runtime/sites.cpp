@@ -15,8 +15,8 @@ struct Sites {
 };
 
 Sites& sites() {
-  static Sites instance;
-  return instance;
+  static Sites* instance = new Sites;  // never destroyed: recordings are written at exit
+  return *instance;
 }
 
 }  // namespace

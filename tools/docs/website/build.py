@@ -150,13 +150,14 @@ def copy_mathjax(html: Path) -> None:
 def build(out: Path) -> Path:
     """Makes the site. Returns its first page."""
     require_tools()
-    from . import finish, pages, search_words
+    from . import finish, pages, recordings, search_words
 
     html = out / "html"
     out.mkdir(parents=True, exist_ok=True)
     try:
-        site = pages.stage(ROOT, out / "pages")
-    except pages.PageError as error:
+        views = recordings.make(out / "watch")
+        site = pages.stage(ROOT, out / "pages", views)
+    except (pages.PageError, recordings.LearnError) as error:
         raise SiteError(str(error)) from None
     shutil.rmtree(html, ignore_errors=True)
     write_layout(out)
@@ -169,6 +170,9 @@ def build(out: Path) -> Path:
         shutil.copyfile(source, target)
     for name, picture in site.pictures.items():
         (html / name).write_bytes(picture)
+    for path in views.values():
+        (html / "watch").mkdir(exist_ok=True)
+        shutil.copy(path, html / "watch")
     finish.finish(html)
     search_words.add(html, search_words.words_of(site))
     return html / "index.html"

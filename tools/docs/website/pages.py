@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -21,6 +22,7 @@ from . import highlight, notebooks
 # The pages other than chapters: file and name, in the order of the menu. The front page is README.md.
 PAGES_BEFORE = {"README.md": "index"}
 PAGES_AFTER = {
+    "docs/pages/watching.md": "watching",
     "docs/pages/debugging.md": "debugging",
     "docs/pages/numerics.md": "numerics",
     "docs/pages/results.md": "results",
@@ -37,6 +39,9 @@ PAGES_AFTER = {
 GREY = "#7d8590"  # of the text in drawings: tools/docs/drawings.py
 INSIDE = re.compile(r'src="data:image/(png|jpeg);base64,([^"]*)"')  # a picture
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:")
+
+
+VIEW = "view-"  # begins the anchor of a recorded kernel on the page that lists them
 
 
 class PageError(Exception):
@@ -124,10 +129,16 @@ def find_pages(root: Path) -> list[Page]:
 
 
 class Site:
-    """All pages, and the files that they refer to."""
+    """All pages, and the files that they refer to.
 
-    def __init__(self, root: Path, pages: list[Page]):
+    @param views  the pages of recorded kernels that were made, by name: "07_1"
+    """
+
+    def __init__(self, root: Path, pages: list[Page], views: Mapping[str, Path] = {}):
         self.root, self.pages = root, pages
+        self.views = {
+            f"{VIEW}{name}": f"watch/{path.name}" for name, path in views.items()
+        }
         self.by_path = {page.path.resolve(): page for page in pages}
         self.files: dict[Path, str] = {}  # files to copy, and their places in the site
         self.pictures: dict[str, bytes] = {}  # of notebooks, by name
@@ -145,6 +156,8 @@ class Site:
         where = page.path.relative_to(self.root)
         other = self.by_path.get(path)
         if other:
+            if anchor.startswith(VIEW):
+                return self.views.get(anchor, f"{other.name}.html#{anchor}")
             if anchor and anchor not in other.anchors:
                 raise PageError(f"{where}: {target}: there is no such heading")
             return f"{other.name}.html" + (
@@ -328,6 +341,15 @@ class Renderer:
         again = "<code>./learn docs</code>"
         return f'<p class="about">{link}, without results: {command} and then {again} add them</p>\n'
 
+    def _about_views(self) -> str:
+        """A line that says why the links lead to no page, if they do not."""
+        if self.site.views:
+            return ""
+        return (
+            '<p class="about">This site has no recordings, because the kernels were not built for the simulator: '
+            "<code>./learn run</code> and then <code>./learn docs</code> add them</p>\n"
+        )
+
     def _menu(self) -> None:
         """Puts pages below this one in the menu; the text has its own links to them."""
         below = [page.name for page in self.site.pages if page.under == self.page.name]
@@ -363,6 +385,8 @@ class Renderer:
             self._command("@tableofcontents{HTML:2}\n")
         if self.page.path.suffix == ".ipynb":
             self.html.append(self._about_notebook())
+        if name == "watching":
+            self.html.append(self._about_views())
         at = 0
         while at < len(self.page.tokens):
             at += 1 + self._block(at)
@@ -372,9 +396,12 @@ class Renderer:
         return "\n".join(self.parts)
 
 
-def stage(root: Path, target: Path) -> Site:
-    """Writes Doxygen's input into a folder. Returns the site; its files still have to be copied."""
-    site = Site(root, find_pages(root))
+def stage(root: Path, target: Path, views: Mapping[str, Path] = {}) -> Site:
+    """Writes Doxygen's input into a folder. Returns the site; its files still have to be copied.
+
+    @param views  pages of recorded kernels, by name
+    """
+    site = Site(root, find_pages(root), views)
     target.mkdir(parents=True, exist_ok=True)
     for old in target.iterdir():
         old.unlink()

@@ -151,6 +151,38 @@ def lines_in_words(more: int) -> str:
     return f"{more} more line{'s' if more > 1 else ''}"
 
 
+def is_alone(verdict: checking.Verdict) -> bool:
+    """Whether the finding is about one answer, which was tested with the solutions of all other exercises."""
+    return verdict.exercises.get(verdict.exercise) == checking.WRONG
+
+
+def of_kernel(verdict: checking.Verdict) -> str | None:
+    """The options of `debug` and `watch` for the kernels that have the finding; None if they cannot be had.
+
+    A program with blanks may never get to what is wrong outside of them.
+    """
+    if is_alone(verdict):
+        return f"--answer {verdict.exercise}"
+    return None if checking.BLANK in verdict.exercises.values() else "--exercise"
+
+
+def watch_command(
+    exercise: exercises.Exercise, verdict: checking.Verdict
+) -> str | None:
+    """The command that shows the first wrong location; None if there is nothing to watch."""
+    finding, which = verdict.finding, of_kernel(verdict)
+    if not (finding and which) or finding.kind in ("hang", "crash", "did_not_run"):
+        return None
+    words = f"./learn watch {exercise.number} {which} --variant {finding.variant}"
+    if finding.at:
+        words += f" --at '{finding.at}'"
+    elif finding.block:
+        words += f" --block {finding.block}"
+    if finding.arguments in exercise.inputs:
+        return f"{words} --input {exercise.inputs.index(finding.arguments) + 1}"
+    return f"{words} {finding.arguments}"
+
+
 def show_failure(
     console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
 ) -> None:
@@ -158,7 +190,7 @@ def show_failure(
 
     A blank has no fault: its stub is not the learner's.
     """
-    finding, number = verdict.finding, verdict.exercise
+    finding = verdict.finding
     if verdict.compiler:
         own = exercise.files if len(exercise.files) == 1 else [exercise.folder]
         console.say(f"{project.shown(own[0])} does not compile:", "bold")
@@ -171,12 +203,8 @@ def show_failure(
             console.say(cut(f"   {line}", console.width), "yellow")
         console.say(f"   with {finding.arguments}", "dim")
         stops = finding.kind == "crash" or finding.kind in diagnosis.DEFECTS
-        states = verdict.exercises
-        is_alone = states.get(number) == checking.WRONG  # the others were solved
-        # A program with blanks may never get to what is wrong outside of them.
-        if stops and (is_alone or checking.BLANK not in states.values()):
-            what = f"--answer {number}" if is_alone else "--exercise"
-            options = f"{what} --variant {finding.variant} {finding.arguments}"
+        if stops and (which := of_kernel(verdict)):
+            options = f"{which} --variant {finding.variant} {finding.arguments}"
             console.say(f"gdb:   ./learn debug {exercise.number} {options}")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
@@ -190,6 +218,16 @@ def show_failure(
             for n, state in verdict.exercises.items()
         )
         console.say("exercises: " + ", ".join(states))
+    show_step(console, exercise, verdict)
+    if command := watch_command(exercise, verdict):
+        console.say(f"watch: {command}")
+
+
+def show_step(
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+) -> None:
+    """Prints the task of the exercise that is wrong or blank, and the next command."""
+    number = verdict.exercise
     if number is None:
         console.say(
             f"next:  compare your file with the solution: ./learn diff {exercise.number}"

@@ -57,23 +57,33 @@ def command_of(program: Path, places: list[str], options: list[str]) -> list[str
 
 
 def build_answer(
-    console: Console, exercise: exercises.Exercise, number: int, options: str
+    exercise: exercises.Exercise,
+    number: int,
+    options: list[str],
+    purpose: str = "debug",
+    variant: str | None = None,
 ) -> Path:
-    """Builds the program that `check` tests one answer with, for an input in the options or else for all of its inputs."""
+    """Builds the program that `check` tests one answer with, for an input in the options or else for all of its inputs.
+
+    The chapter's own program must have been built.
+
+    @param purpose  "debug", or a word for another folder whose program gdb does not know the local variables of
+    @param variant  the only one to build; None: all of them
+    """
     exercise.region(number)  # LearnError if there is none
     copy, shown = exercise.own_copy(), project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, shown, number)
     source = exercise.chapter.path
     texts = regions.for_debugger(alone, exercise.regions, exercise.folder, source)
-    setup.build(console, SIM, [exercise.chapter.executable])
     build = project.build_folder(SIM)
-    folder = build / "debug" / f"{exercise.chapter.name}_{number}"
+    folder = build / purpose / f"{exercise.chapter.name}_{number}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    bench = trials.Workbench(build, exercise.chapter, debug=True)
-    inputs = [line for line in exercise.inputs if line in options] or exercise.inputs
+    bench = trials.Workbench(build, exercise.chapter, debug=purpose == "debug")
+    given = shlex.join(options)
+    inputs = [line for line in exercise.inputs if line in given] or exercise.inputs
     try:
-        return bench.program(texts, folder, inputs)
+        return bench.program(texts, folder, inputs, variant)
     except trials.CompileError as error:
         said = f"your answer to exercise {number} does not compile: ./learn check {exercise.number} says why"
         raise LearnError(said, 1) from error
@@ -93,8 +103,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
         raise LearnError("gdb is not in PATH: ./learn debug needs it", 3)
     machine.require_toolchain()
     if args.answer is not None:
-        options = shlex.join(args.options)
-        program = build_answer(console, exercise, args.answer, options)
+        setup.build(console, SIM, [chapter.executable])
+        program = build_answer(exercise, args.answer, args.options)
     else:
         setup.build(console, SIM, [f"{target}_debug"])
         program = project.build_folder(SIM) / "bin" / f"{target}_debug"

@@ -74,14 +74,17 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
+def refuse_file(option: str, name: str) -> None:
+    """LearnError if the FILE of an option cannot be written."""
+    target = Path(name)
+    if target.is_dir() or not os.access(target.absolute().parent, os.W_OK):
+        raise LearnError(f"{option} {name}: must be a file in a folder that exists", 2)
+
+
 def refuse_json(name: str | None) -> None:
     """LearnError if the FILE of --json cannot be written."""
     if name and name != "-":
-        target = Path(name)
-        if target.is_dir() or not os.access(target.absolute().parent, os.W_OK):
-            raise LearnError(
-                f"--json {name}: must be a file in a folder that exists", 2
-            )
+        refuse_file("--json", name)
 
 
 def write_json(name: str, data: object) -> None:
@@ -104,12 +107,6 @@ def check_run_arguments(
                 f"{name} is missing: `git checkout -- {name}` restores it", 2
             )
     refuse_json(args.json)
-
-
-def refusal(output: list[str]) -> str:
-    """Why a program refused its command line."""
-    errors = [line for line in output if line.startswith("error: ")]
-    return (errors or output)[-1].removeprefix("error: ")
 
 
 def run_chapter(
@@ -153,7 +150,7 @@ def run_chapter(
         cwd=Path.cwd() if options else folder,  # options may name files
     )
     if options and status == REFUSED:
-        raise LearnError(refusal(phase.output), REFUSED)
+        raise LearnError(phases.refusal(phase.output), REFUSED)
     try:
         data = json.loads(result.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -13,7 +13,7 @@ from pathlib import Path
 from .. import checking, diagnosis, exercises, phases, regions, setup, trials
 from ..console import Console, LearnError
 from . import check
-from .run import INPUTS, refusal, refuse_json, show_help, write_json
+from .run import INPUTS, refuse_json, show_help, write_json
 from .start import add_chapter
 
 HELP = "run your kernels on an input of your own, and see what they print"
@@ -105,7 +105,7 @@ def run(
         because = f": {why}" if why else ""
         raise LearnError(f"{program.name} was ended by {ended}{because}", 1)
     if status > 1 or (status and not data):
-        raise LearnError(refusal(phase.output), status)
+        raise LearnError(phases.refusal(phase.output), status)
     return status, data
 
 
