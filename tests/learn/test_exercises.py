@@ -225,7 +225,8 @@ class SheetTest(InAChapter):
         wrong = f"{first}: wrong answer 1"
         keys = (
             "inputs, files, try, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, exercise, open"
+            "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, "
+            "least_accesses_beside_products, least_bulk_loads, exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -1292,7 +1293,7 @@ class DiagnosisTest(unittest.TestCase):
     def test_what_the_failing_inputs_have(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
         causal = self.said(attempt("--seq-k 9"), attempt("--seq-k 9 --causal", **bad))
-        self.assertIn("only with --causal", causal)
+        self.assertIn("of the inputs tried, only with --causal", causal)
         tile = self.said(attempt("--seq-k 64"), attempt("--seq-k 65", **bad))
         self.assertIn("right up to --seq-k 64, wrong from 65 on", tile)
         rows = "--seq-q 9 --seq-k 5 --causal --init outliers"
@@ -1300,7 +1301,7 @@ class DiagnosisTest(unittest.TestCase):
             attempt("--seq-q 3 --seq-k 5 --causal"), attempt(rows, **bad)
         )
         self.assertIn(
-            "only with --init outliers, or with --causal and more queries than keys",
+            "of the inputs tried, only with --init outliers, or with --causal and more queries than keys",
             several,
         )
         either = self.said(attempt("--a 1 --b 1"), attempt("--a 2 --b 2", **bad))
@@ -1535,6 +1536,13 @@ class DiagnosisTest(unittest.TestCase):
             text = f"{name}: 624, the chapter's kernel 128 (once for each warp)"
             self.assertEqual(finding.details, [text])
 
+    def test_named_barriers_count_as_barriers(self):
+        few, many = (attempt(ops={"barriers": 8, "named_barriers": n}) for n in (4, 5))
+        self.assertIsNone(diagnosis.explain([few], ["barriers"], [many]))
+        finding = diagnosis.explain([many], ["barriers"], [few])
+        text = "barriers: 13, the chapter's kernel 12 (once for each warp)"
+        self.assertEqual((finding.kind, finding.details), ("barriers", [text]))
+
     def test_more_wavefronts_than_the_solution_are_wrong_where_it_is_asked(self):
         def stores(wavefronts: int) -> trials.Attempt:
             shared = {"store_wavefronts": wavefronts}
@@ -1572,6 +1580,8 @@ class DiagnosisTest(unittest.TestCase):
         for kind, says in {
             "named_barriers": "fewer named barriers than the chapter's kernel",
             "votes_beside_products": "computes less while a product is in flight",
+            "accesses_beside_products": "does less while a product is in flight",
+            "bulk_loads": "starts fewer copies of the copy engine",
         }.items():
             few, many = (attempt(ops={kind: n}) for n in (4, 5))
             self.assertIsNone(diagnosis.explain([many], [kind], [few]))
