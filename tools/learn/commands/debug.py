@@ -63,8 +63,7 @@ def build_answer(
     exercise.region(number)  # LearnError if there is none
     copy, shown = exercise.own_copy(), project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, shown, number)
-    source = exercise.chapter.path
-    texts = regions.for_debugger(alone, exercise.regions, exercise.folder, source)
+    texts = regions.for_debugger(alone, exercise.folder)
     setup.build(console, SIM, [exercise.chapter.executable])
     build = project.build_folder(SIM)
     folder = build / "debug" / f"{exercise.chapter.name}_{number}"
