@@ -226,7 +226,7 @@ class SheetTest(InAChapter):
         keys = (
             "inputs, files, try, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
             "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, "
-            "least_accesses_beside_products, least_bulk_loads, exercise, open"
+            "least_accesses_beside_products, exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -1610,7 +1610,6 @@ class DiagnosisTest(unittest.TestCase):
             "named_barriers": "fewer named barriers than the chapter's kernel",
             "votes_beside_products": "computes less while a product is in flight",
             "accesses_beside_products": "does less while a product is in flight",
-            "bulk_loads": "starts fewer copies of the copy engine",
         }.items():
             few, many = (attempt(ops={kind: n}) for n in (4, 5))
             self.assertIsNone(diagnosis.explain([many], [kind], [few]))
@@ -1900,6 +1899,14 @@ echo '{report}' > "$2"
         self.assertEqual(self.status, 0)
         text = self.try_('echo "$words"', "--variant", "v")
         self.assertIn("\n--variant v --json", text)
+
+    def test_try_wraps_reports_that_are_wider_than_the_terminal(self):
+        long = " ".join(["word"] * 40)
+        with mock.patch.object(self, "TABLE", f"{self.TABLE}{long}\n"):
+            text = self.try_("true", "--variant", "v")
+        self.assertNotIn(long, text)
+        self.assertIn(long, " ".join(text.split()))
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
 
     def test_try_has_an_input_of_its_own_if_none_is_given(self):
         with mock.patch.object(sheet.Sheet, "try_input", "--rows 7"):

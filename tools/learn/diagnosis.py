@@ -687,11 +687,6 @@ BEYOND = {
                 "does less while a product is in flight",
                 "loads, stores and atomic operations during a wgmma of the warp",
             ),
-            (
-                "bulk_loads",
-                "starts fewer copies of the copy engine",
-                "copies to shared memory by the copy engine",
-            ),
         )
     },
 }
