@@ -298,6 +298,13 @@ class SheetTest(InAChapter):
         self.assertEqual(sheet.more_of(2), {})
         self.assertEqual(sheet.more_of(None), {})
 
+    def test_what_is_added_to_wrong_numbers(self):
+        more = "number = 1\nmore = { numbers = 'Which row?' }"
+        self.write("exercises.toml", SHEET.replace("number = 1", more))
+        bad = attempt(**wrong(ALL_ROWS, ALL_COLS))
+        finding = diagnosis.explain([bad], more=self.exercise.more_of(1))
+        self.assertEqual((finding.kind, finding.details[-1]), ("numbers", "Which row?"))
+
     def test_what_an_answer_must_not_have_less_of(self):
         more = "number = 1\nmore = { named_barriers = 'Whose turn is it?' }"
         text = SHEET.replace("number = 1", more)
