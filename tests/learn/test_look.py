@@ -503,7 +503,11 @@ class LookTest(unittest.TestCase):
         self.write("10", self.copy("10"))
         self.assertEqual(
             self.look("10"),
-            ["exercise 4, store_pair: right", "next:  ./learn check 10"],
+            [
+                "exercise 4, store_pair: right",
+                "exercise 5, rows_of_dq: right",
+                "next:  ./learn check 10",
+            ],
         )
         own = solution.replace("n / 8 * kRows", "n / 8 * 8")
         self.write("10", self.copy("10", exercise_4=own))
@@ -514,6 +518,14 @@ class LookTest(unittest.TestCase):
             text,
         )
         self.assertEqual(self.status, 1)
+        solution = "\n".join(self.exercise("10").region(5).solution)
+        own = solution.replace("part / kParts", "0")
+        self.write("10", self.copy("10", exercise_5=own))
+        text = " ".join(" ".join(self.look("10")).split())
+        self.assertIn(
+            "rows_of_dq, 64 queries, columns 64 to 127: row 0 of the tile: columns 0 to 63 are never written",
+            text,
+        )
 
     def test_what_does_not_compile_is_shown_as_check_does(self):
         self.write("06", self.copy("06", exercise_1="  return {lane % 16, column};"))

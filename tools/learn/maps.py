@@ -241,7 +241,7 @@ MAPS: dict[str, list[Map]] = {
     "07": [Copies(1, "load_tile")],
     "08": [Rows(9, "from_a", transposed=True), Rows(9, "from_b", transposed=True)],
     "09": [Copies(1, "load_tile")],
-    "10": [Elements(4, "store_pair")],
+    "10": [Elements(4, "store_pair"), Elements(5, "rows_of_dq")],
 }
 # The programs that print them: {"own": {name: values}, "right": {name: values}}, or "chapter" and "device" instead.
 PROGRAMS = {
