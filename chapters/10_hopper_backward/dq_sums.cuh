@@ -49,7 +49,7 @@ __device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ, i
 template <class Tile>
 __device__ __forceinline__ Coord rows_of_dq(int w, int n, int r) {
   constexpr int kParts = Tile::Br / 64;  // of the rows; the other parts are columns
-  // EXERCISE 5: Return the row and the column. The consumers divide the rows first, then the columns.
+  // EXERCISE 5: Return the row and the column. With 64 queries a consumer has half of the columns, with 128 half of the rows.
   const int part = w / 4;
   return {part % kParts * 64 + w % 4 * 16 + r, part / kParts * Tile::kDqCols + 8 * n};
   // END 5

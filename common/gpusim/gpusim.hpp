@@ -52,6 +52,8 @@ struct OpCounters {
   /// only arrive.
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
   std::int64_t votes_beside_products = 0;  ///< of the votes, those of warps with a wgmma in flight
+  /// Loads, stores and atomic operations of warps with a wgmma in flight, on any memory, once per instruction.
+  std::int64_t accesses_beside_products = 0;
   /// Groups of asynchronous copies or of products, once per warp, that have been waited for too early: their threads have
   /// executed another wait that covers them before anything of them was read for the first time. A group of products
   /// counts only if the first wait has finished an older one as well.

@@ -78,6 +78,7 @@ Observation take_observation() {
                     .mbarrier_arrivals = report.ops.mbarrier_arrivals,
                     .named_barriers = report.ops.named_barriers,
                     .votes_beside_products = report.ops.votes_beside_products,
+                    .accesses_beside_products = report.ops.accesses_beside_products,
                     .over_waited = report.ops.over_waited,
                     .early_waits = report.early_waits,
                     .blocks_of_function = report.blocks_of_function};

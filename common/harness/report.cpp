@@ -343,6 +343,7 @@ Json to_json(const VariantResult& result) {
                    {"mbarrier_arrivals", counted.mbarrier_arrivals},
                    {"named_barriers", counted.named_barriers},
                    {"votes_beside_products", counted.votes_beside_products},
+                   {"accesses_beside_products", counted.accesses_beside_products},
                    {"over_waited", counted.over_waited}};
     if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;
     if (!counted.blocks_of_function.empty()) json["blocks_of_function"] = counted.blocks_of_function;

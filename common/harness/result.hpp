@@ -42,7 +42,8 @@ struct Counters {
   /// for an mbarrier, that arrive at one, and that come to a named barrier.
   std::int64_t bulk_loads = 0, bulk_stores = 0, bulk_load_bytes = 0;
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
-  std::int64_t votes_beside_products = 0;  ///< of the votes, those of warps with a wgmma in flight
+  std::int64_t votes_beside_products = 0;     ///< of the votes, those of warps with a wgmma in flight
+  std::int64_t accesses_beside_products = 0;  ///< loads, stores and atomic operations of such warps
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
   std::int64_t over_waited = 0;

@@ -113,5 +113,33 @@ TEST(WgmmaWaits, GroupsThatALaterWaitWouldHaveCovered) {
   EXPECT_EQ(over_waited(Wait::kOneByOne), 0) << "each wait finishes one group";
 }
 
+// ---- what a warp does meanwhile ------------------------------------------------------------------------------
+
+/// Of the three loads, atomic additions and stores of each warp after the product, the first `beside` come before its wait.
+__global__ void accesses_around_a_wait(float* out, int beside) {
+  fill();
+  float d[8];
+  ptx::wgmma_fence();
+  multiply(d);
+  float x = 0;
+  for (int n = 0; n < 3; ++n) {
+    if (n == beside) ptx::wgmma_wait<0>(d);
+    if (n == 0) x = out[threadIdx.x];
+    if (n == 1) atomicAdd(&out[threadIdx.x], x);
+    if (n == 2) reinterpret_cast<volatile float*>(smem)[kBytes / 4 + threadIdx.x] = x;
+  }
+  if (beside == 3) ptx::wgmma_wait<0>(d);
+}
+
+TEST(WgmmaWaits, CountsAccessesOfWarpsWithAProductInFlight) {
+  const Buffer<float> out = Buffer<float>::zeros("out", 128);
+  for (int beside = 0; beside <= 3; ++beside) {
+    const gpusim::Report report =
+        run({.block = 128, .dynamic_shared_bytes = kBytes + 512}, accesses_around_a_wait, out.get(), beside);
+    ASSERT_TRUE(is_clean(report)) << beside;
+    EXPECT_EQ(report.ops.accesses_beside_products, 4 * beside) << beside;
+  }
+}
+
 }  // namespace
 }  // namespace gpusim_test

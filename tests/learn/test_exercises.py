@@ -225,7 +225,8 @@ class SheetTest(InAChapter):
         wrong = f"{first}: wrong answer 1"
         keys = (
             "inputs, files, try, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, exercise, open"
+            "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, "
+            "least_accesses_beside_products, exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -296,6 +297,13 @@ class SheetTest(InAChapter):
         self.assertEqual(sheet.more_of(1), {"sectors": "Who reads x[0]?"})
         self.assertEqual(sheet.more_of(2), {})
         self.assertEqual(sheet.more_of(None), {})
+
+    def test_what_is_added_to_wrong_numbers(self):
+        more = "number = 1\nmore = { numbers = 'Which row?' }"
+        self.write("exercises.toml", SHEET.replace("number = 1", more))
+        bad = attempt(**wrong(ALL_ROWS, ALL_COLS))
+        finding = diagnosis.explain([bad], more=self.exercise.more_of(1))
+        self.assertEqual((finding.kind, finding.details[-1]), ("numbers", "Which row?"))
 
     def test_what_an_answer_must_not_have_less_of(self):
         more = "number = 1\nmore = { named_barriers = 'Whose turn is it?' }"
@@ -493,6 +501,7 @@ class SeveralFilesTest(InAChapter):
     def test_diff_and_solution_name_the_file(self):
         self.run_command(start, "01")
         self.answer(1)
+        self.answer(3, "return 1;")
         file = self.own / "more.cuh"
         file.write_text(file.read_text() + "int own;\n")
         first, second = self.run_command(diff, "01").split("\n\n-  exercises/")
@@ -500,13 +509,20 @@ class SeveralFilesTest(InAChapter):
         self.assertIn("exercise 1, line 5: Make 2 x of x.\n   the same", first)
         self.assertTrue(second.startswith("01_x/more.cuh\n+  chapters/01_x/more.cuh"))
         self.assertIn("exercise 3, line 6: ", second)
-        self.assertIn("-  return 0;\n+  return x * x;\n", second)
+        self.assertIn("-  return 1;\n+  return x * x;\n", second)
         self.assertIn("outside the exercises:\n-  int own;", second)
         only = self.run_command(diff, "01", "3")
         self.assertTrue(only.startswith("-  exercises/01_x/more.cuh\n"))
         self.assertNotIn("kernel.cuh", only)
         text = self.run_command(solution, "01", "3")
         self.assertIn("   return x * x;\n   chapters/01_x/more.cuh:3\n", text)
+
+    def test_diff_shows_the_solution_of_a_blank_only_if_it_is_asked_for(self):
+        self.run_command(start, "01")
+        self.assertNotIn("return x * x;", self.run_command(diff, "01"))
+        said = "still blank; the solution: ./learn diff 01 3\n"
+        self.assertIn(said, self.run_command(diff, "01"))
+        self.assertIn("+  return x * x;\n", self.run_command(diff, "01", "3"))
 
     def test_diff_compares_code_not_indentation(self):
         self.run_command(start, "01")
@@ -614,27 +630,27 @@ class SeveralFilesTest(InAChapter):
         wait = "more.cuh:6 (calls math.cuh:7; from kernel.cuh:3)"
         self.assertEqual(found.result["early_waits"], {wait: 2})
 
-    def test_a_debugger_shows_the_lines_where_they_come_from(self):
+    def test_a_debugger_shows_the_learners_lines_and_no_line_of_a_solution(self):
         copy = self.copy({1: ("  return 1;",), 3: ("  int z = x;", "  return z;")})
-        own, chapter = Path("/own"), self.exercise.chapter.path
-        places = {}  # by the line's text
+        own = Path("/own")
+        solutions = {line for r in self.exercise.regions for line in r.solution}
+        shown = {}  # what the debugger shows for a line
         for keep in (1, 3):
             alone = regions.alone(copy, self.exercise.regions, "", keep)
-            texts = regions.for_debugger(alone, self.exercise.regions, own, chapter)
-            for text in texts.values():
-                path, number = Path(), 0
+            for name, text in regions.for_debugger(alone, own).items():
+                number, whole = 0, copy[name].splitlines()
                 for line in text.splitlines():
-                    if mark := re.fullmatch(r'#line (\d+) "(.+)"', line):
-                        path, number = Path(mark[2]), int(mark[1])
+                    if mark := re.fullmatch(rf'#line (\d+) "/own/{name}"', line):
+                        number = int(mark[1])
                         continue
-                    folder = copy if path.parent == own else None
-                    whole = folder[path.name] if folder else path.read_text()
-                    self.assertEqual(line, whole.splitlines()[number - 1])
-                    places[line] = path.parent
+                    shown[line] = whole[number - 1]
                     number += 1
-        self.assertEqual(places["  return 1;"], own)
-        self.assertEqual(places["  int z = x;"], own)
-        self.assertIn(chapter, places.values())
+        self.assertTrue(solutions & set(shown))
+        for line, seen in shown.items():
+            if line in solutions:
+                self.assertRegex(seen, r"^\s*// EXERCISE \d+: ")
+            else:
+                self.assertEqual(line, seen)
 
     def test_without_a_line_of_the_answer_the_solutions_around_it_are_named(self):
         first = "line 1 of exercise 1's solution in twice() of kernel.cuh"
@@ -685,6 +701,27 @@ class SeveralFilesTest(InAChapter):
         verdict = self.check_one(2, wrong_numbers=False)
         self.assertTrue(verdict.blank)
         self.assertFalse(verdict.passed)
+
+    def test_after_one_exercise_comes_the_next_blank(self):
+        def said(number: int) -> str:
+            out, right = io.StringIO(), checking.Verdict(True, number)
+            with mock.patch.object(checking, "check_one", return_value=right):
+                check.report_one(
+                    console.Console(out),
+                    self.root,
+                    self.exercise,
+                    lambda: self.root,
+                    number,
+                )
+            return out.getvalue()
+
+        self.run_command(start, "01")
+        self.answer(2, "return x + x + x;")
+        self.assertIn("next:  exercise 3; a hint: ./learn hint 01 3\n", said(2))
+        self.answer(3, "return x * x;")
+        self.assertIn("next:  exercise 1; a hint: ./learn hint 01 1\n", said(3))
+        self.answer(1, "return x + x;")
+        self.assertIn("next:  all exercises: ./learn check 01\n", said(1))
 
     def judged(self, wrong_on: set[str | None]) -> tuple[checking.Verdict, list]:
         """Exercise 1 has an answer, the others are blank; trials of these variants fail, and all of blanks."""
@@ -1330,7 +1367,7 @@ class DiagnosisTest(unittest.TestCase):
     def test_what_the_failing_inputs_have(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
         causal = self.said(attempt("--seq-k 9"), attempt("--seq-k 9 --causal", **bad))
-        self.assertIn("only with --causal", causal)
+        self.assertIn("of the inputs tried, only with --causal", causal)
         tile = self.said(attempt("--seq-k 64"), attempt("--seq-k 65", **bad))
         self.assertIn("right up to --seq-k 64, wrong from 65 on", tile)
         rows = "--seq-q 9 --seq-k 5 --causal --init outliers"
@@ -1338,7 +1375,7 @@ class DiagnosisTest(unittest.TestCase):
             attempt("--seq-q 3 --seq-k 5 --causal"), attempt(rows, **bad)
         )
         self.assertIn(
-            "only with --init outliers, or with --causal and more queries than keys",
+            "of the inputs tried, only with --init outliers, or with --causal and more queries than keys",
             several,
         )
         either = self.said(attempt("--a 1 --b 1"), attempt("--a 2 --b 2", **bad))
@@ -1573,6 +1610,13 @@ class DiagnosisTest(unittest.TestCase):
             text = f"{name}: 624, the chapter's kernel 128 (once for each warp)"
             self.assertEqual(finding.details, [text])
 
+    def test_named_barriers_count_as_barriers(self):
+        few, many = (attempt(ops={"barriers": 8, "named_barriers": n}) for n in (4, 5))
+        self.assertIsNone(diagnosis.explain([few], ["barriers"], [many]))
+        finding = diagnosis.explain([many], ["barriers"], [few])
+        text = "barriers: 13, the chapter's kernel 12 (once for each warp)"
+        self.assertEqual((finding.kind, finding.details), ("barriers", [text]))
+
     def test_more_wavefronts_than_the_solution_are_wrong_where_it_is_asked(self):
         def stores(wavefronts: int) -> trials.Attempt:
             shared = {"store_wavefronts": wavefronts}
@@ -1610,6 +1654,7 @@ class DiagnosisTest(unittest.TestCase):
         for kind, says in {
             "named_barriers": "fewer named barriers than the chapter's kernel",
             "votes_beside_products": "computes less while a product is in flight",
+            "accesses_beside_products": "does less while a product is in flight",
         }.items():
             few, many = (attempt(ops={kind: n}) for n in (4, 5))
             self.assertIsNone(diagnosis.explain([many], [kind], [few]))
@@ -1899,6 +1944,14 @@ echo '{report}' > "$2"
         self.assertEqual(self.status, 0)
         text = self.try_('echo "$words"', "--variant", "v")
         self.assertIn("\n--variant v --json", text)
+
+    def test_try_wraps_reports_that_are_wider_than_the_terminal(self):
+        long = " ".join(["word"] * 40)
+        with mock.patch.object(self, "TABLE", f"{self.TABLE}{long}\n"):
+            text = self.try_("true", "--variant", "v")
+        self.assertNotIn(long, text)
+        self.assertIn(long, " ".join(text.split()))
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
 
     def test_try_has_an_input_of_its_own_if_none_is_given(self):
         with mock.patch.object(sheet.Sheet, "try_input", "--rows 7"):

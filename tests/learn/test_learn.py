@@ -698,7 +698,7 @@ class CommandLineTest(LearnTest):
             ("test", "1", "x"): ("no chapter x", "01, 02"),
             ("tset",): ("tset is not a command", "did you mean test?"),
             ("frobnicate",): ("run, test, start",),
-            ("look", "01"): ("chapter 01 have no maps", "07, 08 and 09 have some"),
+            ("look", "01"): ("chapter 01 have no maps", "07, 08, 09 and 10 have some"),
             ("run", "--jsn", "f"): ("--jsn",),
             ("run", "--json"): ("--json", "expected one argument"),
             ("--version",): ("--version",),

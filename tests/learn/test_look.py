@@ -349,7 +349,7 @@ class LookTest(unittest.TestCase):
     def test_a_chapter_without_maps(self):
         self.assertEqual(
             self.refused("01"),
-            "the exercises of chapter 01 have no maps to look at: 04, 06, 07, 08 and 09 have some",
+            "the exercises of chapter 01 have no maps to look at: 04, 06, 07, 08, 09 and 10 have some",
         )
 
     def test_a_chapter_that_is_not_started(self):
@@ -498,6 +498,35 @@ class LookTest(unittest.TestCase):
         self.assertIn("load_tile<32, 64, 65>: right load_tile<128", text)
         self.assertEqual(self.status, 1)
 
+    def test_pairs_of_a_fragment_are_told_by_panel(self):
+        solution = "\n".join(self.exercise("10").region(4).solution)
+        self.write("10", self.copy("10"))
+        self.assertEqual(
+            self.look("10"),
+            [
+                "exercise 4, store_pair: right",
+                "exercise 5, rows_of_dq: right",
+                "next:  ./learn check 10",
+            ],
+        )
+        own = solution.replace("n / 8 * kRows", "n / 8 * 8")
+        self.write("10", self.copy("10", exercise_4=own))
+        text = " ".join(" ".join(self.look("10")).split())
+        self.assertIn(
+            "store_pair, panel 1: row 8 of the tile: columns 0 to 63 are never written "
+            "(8 of 16 rows are like that)",
+            text,
+        )
+        self.assertEqual(self.status, 1)
+        solution = "\n".join(self.exercise("10").region(5).solution)
+        own = solution.replace("part / kParts", "0")
+        self.write("10", self.copy("10", exercise_5=own))
+        text = " ".join(" ".join(self.look("10")).split())
+        self.assertIn(
+            "rows_of_dq, 64 queries, columns 64 to 127: row 0 of the tile: columns 0 to 63 are never written",
+            text,
+        )
+
     def test_what_does_not_compile_is_shown_as_check_does(self):
         self.write("06", self.copy("06", exercise_1="  return {lane % 16, column};"))
         lines = self.look("06")
@@ -570,7 +599,7 @@ class LookTest(unittest.TestCase):
     def test_a_program_of_a_chapter_has_no_warnings(self):
         strict = f"{machine.compiler_command()} -Wall -Wextra -Wpedantic -Wshadow -Wold-style-cast -Werror"
         run = maps.subprocess.run
-        for number in ("07", "08", "09"):
+        for number in ("07", "08", "09", "10"):
 
             def without_w(words, **settings):
                 return run([word for word in words if word != "-w"], **settings)
@@ -602,6 +631,7 @@ class MapsTest(unittest.TestCase):
             "07": "(13, 0) of the tile gets (13, 0) of the matrix, should get zeros",
             "08": "from_a: lane 8 gives (8, 0), should give (0, 8)",
             "09": "(0, 0) of the tile gets (0, 8) of the matrix, should get (8, 0)",
+            "10": "(1, 0) of the tile gets (1, 0) of the matrix, should get (1, 8)",
         }.items():
             exercise = exercises.Exercise(project.select([number])[0])
             promised = [mutant.says for mutant in exercise.mutants()]

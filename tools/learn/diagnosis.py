@@ -389,7 +389,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
             )
             lists.append(f"right with --{option} {good_list}, wrong with {bad_list}")
     if words:
-        return [f"only with {', or with '.join(words)}"]
+        return [f"of the inputs tried, only with {', or with '.join(words)}"]
     found = sizes or lists  # a list says less than a threshold or a factor
     return found if len(found) == 1 else []
 
@@ -625,19 +625,20 @@ def _more_conflicts(attempt: Attempt, solution: Attempt) -> list[str]:
     return details
 
 
-def _operations(attempt: Attempt, name: str) -> int:
+def _operations(attempt: Attempt, *names: str) -> int:
     """How many of these a kernel has executed. 0 on a GPU, where nothing is counted."""
-    return attempt.result.get("ops", {}).get(name, 0)
+    return sum(attempt.result.get("ops", {}).get(name, 0) for name in names)
 
 
-def _more_operations(attempt: Attempt, solution: Attempt, name: str) -> list[str]:
-    own, most = (_operations(each, name) for each in (attempt, solution))
-    return [f"{name}: {own}, the chapter's kernel {most} (once for each warp)"]
+# A barrier of some of the block's warps makes them wait as well.
+BARRIERS = ("barriers", "named_barriers")
 
 
-def _fewer(attempt: Attempt, solution: Attempt, name: str, what: str) -> list[str]:
-    own, least = (_operations(each, name) for each in (attempt, solution))
-    return [f"{what}: {own}, the chapter's kernel {least} (once for each warp)"]
+def _compared(
+    attempt: Attempt, solution: Attempt, what: str, names: Iterable[str]
+) -> list[str]:
+    own, theirs = (_operations(each, *names) for each in (attempt, solution))
+    return [f"{what}: {own}, the chapter's kernel {theirs} (once for each warp)"]
 
 
 def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
@@ -669,31 +670,42 @@ BEYOND = {
     ),
     **{
         name: (
-            partial(_operations, name=name),
+            lambda attempt, names=names: _operations(attempt, *names),
             f"is right, but executes more {name} than the chapter's kernel",
-            partial(_more_operations, name=name),
+            partial(_compared, what=name, names=names),
         )
         for name in OPERATIONS
+        for names in [BARRIERS if name == "barriers" else (name,)]
     },
     "over_waited": (
-        partial(_operations, name="over_waited"),
+        lambda attempt: _operations(attempt, "over_waited"),
         "is right, but waits earlier than necessary",
         _more_waits,
     ),
-    "named_barriers": (
-        partial(_operations, name="named_barriers"),
-        "is right, but comes to fewer named barriers than the chapter's kernel",
-        partial(_fewer, name="named_barriers", what="barrier_sync and barrier_arrive"),
-    ),
-    "votes_beside_products": (
-        partial(_operations, name="votes_beside_products"),
-        "is right, but computes less while a product is in flight than the chapter's kernel",
-        partial(
-            _fewer,
-            name="votes_beside_products",
-            what="votes (__any_sync) during a wgmma of the warp",
-        ),
-    ),
+    **{
+        name: (
+            lambda attempt, name=name: _operations(attempt, name),
+            f"is right, but {does} than the chapter's kernel",
+            partial(_compared, what=what, names=[name]),
+        )
+        for name, does, what in (
+            (
+                "named_barriers",
+                "comes to fewer named barriers",
+                "barrier_sync and barrier_arrive",
+            ),
+            (
+                "votes_beside_products",
+                "computes less while a product is in flight",
+                "votes (__any_sync) during a wgmma of the warp",
+            ),
+            (
+                "accesses_beside_products",
+                "does less while a product is in flight",
+                "loads, stores and atomic operations during a wgmma of the warp",
+            ),
+        )
+    },
 }
 
 

@@ -241,6 +241,7 @@ MAPS: dict[str, list[Map]] = {
     "07": [Copies(1, "load_tile")],
     "08": [Rows(9, "from_a", transposed=True), Rows(9, "from_b", transposed=True)],
     "09": [Copies(1, "load_tile")],
+    "10": [Elements(4, "store_pair"), Elements(5, "rows_of_dq")],
 }
 # The programs that print them: {"own": {name: values}, "right": {name: values}}, or "chapter" and "device" instead.
 PROGRAMS = {
@@ -249,12 +250,15 @@ PROGRAMS = {
     "07": "chapters/07_multi_stage/maps.cpp",
     "08": "chapters/08_backward/maps.cpp",
     "09": "chapters/09_hopper/maps.cpp",
+    "10": "chapters/10_hopper_backward/maps.cpp",
 }
 # What a learner should know about errors where not the whole file is compiled.
 _ALONE = (
     "this compiles the answer by itself; ./learn check {} compiles it where it stands"
 )
-HOW_COMPILED = {number: _ALONE.format(number) for number in ("04", "07", "08", "09")}
+HOW_COMPILED = {
+    number: _ALONE.format(number) for number in ("04", "07", "08", "09", "10")
+}
 
 
 def of(chapter: project.Chapter) -> list[Map]:

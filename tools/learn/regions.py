@@ -254,28 +254,20 @@ def alone(
     )
 
 
-def for_debugger(
-    alone: Alone, regions: Iterable[Region], own: Path, chapter: Path
-) -> dict[str, str]:
-    """The texts with #line, so that a debugger shows a line where it comes from.
+def for_debugger(alone: Alone, own: Path) -> dict[str, str]:
+    """The texts with #line, so that a debugger shows the learner's lines, and for a solution the line of its task.
 
-    @param own, chapter  the folders of the learner's files and of the chapter's, which have the solutions
+    @param own  the folder of the learner's files
     """
-    begins = {region.number: region.begin for region in regions}
     texts = {}
     for name, text in alone.texts.items():
         marked: list[str] = []
-        previous, solved = ("", 0), 0
-        for line, origin, number in zip(
-            text.splitlines(), alone.lines[name], alone.exercises[name], strict=True
-        ):
-            solved = 0 if origin else solved + 1
-            place = own / name, origin
-            if not origin:  # the first line of a solution follows that of EXERCISE
-                place = chapter / name, begins[number] + 1 + solved
-            if place != (previous[0], previous[1] + 1):
-                marked.append(f'#line {place[1]} "{place[0]}"')
-            previous = place
+        previous, shown = -1, 0
+        for line, origin in zip(text.splitlines(), alone.lines[name], strict=True):
+            shown = origin or shown  # a solution follows the line of EXERCISE
+            if shown != previous + 1:
+                marked.append(f'#line {shown} "{own / name}"')
+            previous = shown
             marked.append(line)
         texts[name] = "\n".join(marked) + "\n"
     return texts

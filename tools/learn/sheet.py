@@ -42,6 +42,8 @@ DEFECTS = (
     "uninitialized_read",
 )
 
+NUMBERS_WRONG = "numbers"  # the kind of finding, which `more` may name as well
+
 STRING, STRINGS, TABLES = "a string", "a list of strings", "a list of tables"
 NUMBER, SWITCH, NUMBERS = "a number", "true or false", "a table of numbers"
 TEXTS = "a table of strings"
@@ -166,7 +168,7 @@ class Sheet:
                     raise RegionError(
                         f"{where}: `more` has {kind}, but there is no `{key} = true`"
                     )
-                if kind not in LIMITS + LEAST + DEFECTS:
+                if kind not in (*LIMITS, *LEAST, *DEFECTS, NUMBERS_WRONG):
                     raise RegionError(
                         f"{where}: `more` has {kind}, which is no limit and no defect"
                     )

@@ -20,6 +20,7 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
   warps_[warp].barrier_pc = nullptr;
+  if (!warps_[warp].products.tiles.empty()) ++tally.ops.accesses_beside_products;
   if (trace != nullptr) [[unlikely]] {
     trace->push_back({key.space(), key.kind(), key.size(), access.lanes,
                       access.addresses[std::countr_zero(access.lanes)]});

@@ -108,6 +108,7 @@ void Session::absorb(Tally& tally) {
   report_.ops.mbarrier_arrivals += tally.ops.mbarrier_arrivals;
   report_.ops.named_barriers += tally.ops.named_barriers;
   report_.ops.votes_beside_products += tally.ops.votes_beside_products;
+  report_.ops.accesses_beside_products += tally.ops.accesses_beside_products;
   report_.ops.over_waited += tally.ops.over_waited;
   for (const auto& [pc, count] : tally.blocks) blocks_[pc] += count;
   tally.blocks.clear();

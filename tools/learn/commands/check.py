@@ -230,7 +230,7 @@ def show_step(
     number = verdict.exercise
     if number is None:
         console.say(
-            f"next:  compare your file with the solution: ./learn diff {exercise.number}"
+            f"next:  what differs from the chapter's files: ./learn diff {exercise.number}"
         )
         return
     what = (
@@ -353,7 +353,15 @@ def report_one(
         show_failure(console, exercise, verdict)
         return verdict
     console.say(f"exercise {number} of chapter {exercise.number} is right", "green")
-    console.say(f"next:  all exercises: ./learn check {exercise.number}")
+    blanks = exercise.blanks()
+    if blanks:
+        following = next((n for n in blanks if n > number), blanks[0])
+        console.wrap(exercise.region(following).task, f"exercise {following}: ")
+        console.say(
+            f"next:  exercise {following}; a hint: ./learn hint {exercise.number} {following}"
+        )
+    else:
+        console.say(f"next:  all exercises: ./learn check {exercise.number}")
     return verdict
 
 

@@ -73,8 +73,7 @@ def build_answer(
     exercise.region(number)  # LearnError if there is none
     copy, shown = exercise.own_copy(), project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, shown, number)
-    source = exercise.chapter.path
-    texts = regions.for_debugger(alone, exercise.regions, exercise.folder, source)
+    texts = regions.for_debugger(alone, exercise.folder)
     build = project.build_folder(SIM)
     folder = build / purpose / f"{exercise.chapter.name}_{number}"
     shutil.rmtree(folder, ignore_errors=True)

@@ -63,7 +63,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         console.say(f"-  {project.shown(file)}", "red")
         console.say(f"+  {project.shown(exercise.source(tasks[0]))}", "green")
         for region in tasks:
-            show_region(console, region, where[region.number])
+            show_region(console, exercise, region, where[region.number], args.exercise)
         mine, fresh = regions.outside(own[file.name]), regions.outside(blank[file.name])
         if not same(mine, fresh) and args.exercise is None:
             console.say()
@@ -72,7 +72,14 @@ def main(console: Console, args: argparse.Namespace) -> int:
     return 0
 
 
-def show_region(console: Console, region: regions.Region, place: regions.Place) -> None:
+def show_region(
+    console: Console,
+    exercise: exercises.Exercise,
+    region: regions.Region,
+    place: regions.Place,
+    asked: int | None,
+) -> None:
+    """Prints one exercise. The solution of a blank is shown only if its number was asked for."""
     console.say()
     title = f"exercise {region.number}, line {place.begin + 1}: "
     console.wrap(region.task, title, style="bold")
@@ -80,7 +87,10 @@ def show_region(console: Console, region: regions.Region, place: regions.Place) 
         [line.removeprefix(region.indent) for line in lines]
         for lines in (place.lines, region.solution)
     )
-    if same(mine, solution):
+    if asked is None and regions.same_code(place.lines, region.stub):
+        command = f"./learn diff {exercise.number} {region.number}"
+        console.say(f"   still blank; the solution: {command}", "dim")
+    elif same(mine, solution):
         console.say("   the same", "dim")
     else:
         show(console, mine, solution, len(mine) + len(solution))

@@ -52,8 +52,8 @@ class Reader:
                 self._kernel(phase, before)
             self.end(phase.console)
             phase.show(line.removeprefix(before))
-        elif self.in_table:
-            phase.show(line)
+        elif self.in_table:  # reports of defects may be wider than a table
+            phase.console.wrap(line)
         elif not line.startswith("error: "):
             self._kernel(phase, line)
 
