@@ -419,9 +419,47 @@ def busy_time(jobs: list[Job]) -> float:
     )
 
 
+TIMELINE_ROW = 20  # the height of a row of jobs
+
+
+def draw_jobs(
+    svg: Svg,
+    jobs: list[Job],
+    left: float,
+    y: float,
+    unit: float,
+    look: Callable[[Job], tuple[str, float]],
+) -> None:
+    """A row with a named box for each job; `look` gives its colour and shade."""
+    for job in jobs:
+        x, width = left + job.begin * unit, (job.end - job.begin) * unit
+        svg.box(x, y, width, TIMELINE_ROW - 3, *look(job))
+        words = job.name if width > 30 else job.name.replace(" ", "")
+        if width > 11:
+            size = 8 if width < 24 else 9.5
+            svg.text(x + width / 2, y + 12.5, words, size, "middle")
+
+
+def draw_tensor_cores(
+    svg: Svg, jobs: list[Job], left: float, y: float, unit: float
+) -> None:
+    """A row that shows when some product runs."""
+    svg.text(left - 8, y + 12, "tensor cores", 11, "end")
+    for job in jobs:
+        if job.unit == "products":
+            x, width = left + job.begin * unit, (job.end - job.begin) * unit
+            svg.box(x, y, width, TIMELINE_ROW - 6, PRODUCT, 1, line=PRODUCT, thick=0.2)
+
+
 def timeline() -> str:
     """Products and softmax of two consumers over time, in three variants."""
-    tiles, row, left = 4, 20, 110
+    tiles, left = 4, 110
+
+    def look(job: Job) -> tuple[str, float]:
+        if job.unit == "softmax":
+            return SOFTMAX, 0.28
+        return PRODUCT, 0.14 if job.name.startswith("PV") else 0.4
+
     played = schedules(tiles)
     unit = 560 / max(job.end for jobs in played.values() for job in jobs)
     svg, y = Svg(), 0
@@ -436,27 +474,14 @@ def timeline() -> str:
             for kind in ("products", "softmax"):
                 words = f"consumer {consumer}" if kind == "products" else "softmax"
                 svg.text(left - 8, y + 14, words, 11, "end")
-                for job in jobs:
-                    if (job.consumer, job.unit) != (consumer, kind):
-                        continue
-                    x, width = left + job.begin * unit, (job.end - job.begin) * unit
-                    colour = (PRODUCT, 0.4)
-                    if kind == "softmax":
-                        colour = (SOFTMAX, 0.28)
-                    elif job.name.startswith("PV"):
-                        colour = PRODUCT, 0.14
-                    svg.box(x, y, width, row - 3, *colour)
-                    words = job.name if width > 30 else job.name.replace(" ", "")
-                    size = 9 if width < 30 else 10
-                    svg.text(x + width / 2, y + 12.5, words, size, "middle")
-                y += row
+                own = [
+                    job for job in jobs if (job.consumer, job.unit) == (consumer, kind)
+                ]
+                draw_jobs(svg, own, left, y, unit, look)
+                y += TIMELINE_ROW
             y += 3
-        svg.text(left - 8, y + 12, "tensor cores", 11, "end")
-        for job in jobs:
-            if job.unit == "products":
-                x, width = left + job.begin * unit, (job.end - job.begin) * unit
-                svg.box(x, y, width, row - 6, PRODUCT, 1, line=PRODUCT, thick=0.2)
-        y += row + 12
+        draw_tensor_cores(svg, jobs, left, y, unit)
+        y += TIMELINE_ROW + 12
     for colour, shade, words, x in (
         (PRODUCT, 0.4, "QK n: the scores of tile n", left),
         (PRODUCT, 0.14, "PV n", left + 180),

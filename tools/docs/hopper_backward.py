@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .drawings import GREY, ON_COLOUR, WARPS, Svg
-from .hopper import Actions, Job, busy_time, offset_of, place_of, play
+from .hopper import (
+    TIMELINE_ROW,
+    Actions,
+    Job,
+    busy_time,
+    draw_jobs,
+    draw_tensor_cores,
+    offset_of,
+    place_of,
+    play,
+)
 
 CHAPTER = Path(__file__).resolve().parents[2] / "chapters" / "10_hopper_backward"
 COPY, PRODUCT, ARITHMETIC, OTHER = WARPS[0], WARPS[2], WARPS[1], WARPS[3]
@@ -359,7 +369,12 @@ SHADES = {"S": 0.45, "dP": 0.45, "dV": 0.16, "dK": 0.16, "dQ": 0.3, "0": 0.3}
 
 def consumers() -> str:
     """Products and arithmetic of two consumers over time, in two variants."""
-    tiles, row, left = 4, 20, 90
+    tiles, left = 4, 90
+
+    def look(job: Job) -> tuple[str, float]:
+        colour = PRODUCT if job.unit == "products" else ARITHMETIC
+        return colour, SHADES.get(job.name.split()[0], 0.28)
+
     played = schedules(tiles)
     longest = max(job.end for jobs in played.values() for job in jobs)
     unit = 690 / longest
@@ -374,9 +389,9 @@ def consumers() -> str:
         svg.text(left - 8, y + 12, "producer", 11, "end")
         for tile, time in enumerate(copies(jobs, tiles), 2):
             x = left + time * unit
-            svg.segment(x, y + 1, x, y + row - 5, COPY, 2.4)
+            svg.segment(x, y + 1, x, y + TIMELINE_ROW - 5, COPY, 2.4)
             svg.text(x + 4, y + 12, f"Q {tile}, dO {tile}", 9.5)
-        y += row
+        y += TIMELINE_ROW
         for consumer in range(CONSUMERS):
             for kind in ("products", "arithmetic"):
                 words = f"consumer {consumer}" if kind == "products" else "arithmetic"
@@ -384,27 +399,16 @@ def consumers() -> str:
                 if kind == "arithmetic":
                     for begin, end in waits_for_other(jobs, consumer):
                         x, width = left + begin * unit, (end - begin) * unit
-                        svg.box(x, y, width, row - 3, "none", 1, WARPS[1], 1.2)
+                        svg.box(x, y, width, TIMELINE_ROW - 3, "none", 1, WARPS[1], 1.2)
                         svg.text(x + width / 2, y + 12.5, "waits", 9, "middle")
-                for job in jobs:
-                    if (job.consumer, job.unit) != (consumer, kind):
-                        continue
-                    x, width = left + job.begin * unit, (job.end - job.begin) * unit
-                    colour = PRODUCT if kind == "products" else ARITHMETIC
-                    shade = SHADES.get(job.name.split()[0], 0.28)
-                    svg.box(x, y, width, row - 3, colour, shade)
-                    words = job.name if width > 30 else job.name.replace(" ", "")
-                    if width > 11:
-                        size = 8 if width < 24 else 9.5
-                        svg.text(x + width / 2, y + 12.5, words, size, "middle")
-                y += row
+                own = [
+                    job for job in jobs if (job.consumer, job.unit) == (consumer, kind)
+                ]
+                draw_jobs(svg, own, left, y, unit, look)
+                y += TIMELINE_ROW
             y += 3
-        svg.text(left - 8, y + 12, "tensor cores", 11, "end")
-        for job in jobs:
-            if job.unit == "products":
-                x, width = left + job.begin * unit, (job.end - job.begin) * unit
-                svg.box(x, y, width, row - 6, PRODUCT, 1, line=PRODUCT, thick=0.2)
-        y += row + 12
+        draw_tensor_cores(svg, jobs, left, y, unit)
+        y += TIMELINE_ROW + 12
     for number, (colour, shade, words) in enumerate(
         (
             (PRODUCT, 0.45, "a product of query tile n; 0: of zeros"),
