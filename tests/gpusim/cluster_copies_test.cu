@@ -80,10 +80,10 @@ __global__ void send_to_all(const float2* in, float2* out) {
     __syncthreads();
   }
   if (threadIdx.x < kBlocks) {
-    const int to = int(threadIdx.x), barrier_of = (to + Plan::kBarrierOf) % kBlocks;
+    const int to = int(threadIdx.x);
+    std::uint64_t* const there = ptx::mapa(&full[0], (to + Plan::kBarrierOf) % kBlocks);
     auto* const bytes = reinterpret_cast<unsigned char*>(ptx::mapa(sValues, to) + rank) + Plan::kOffset;
-    ptx::st_async(reinterpret_cast<float2*>(bytes), in[blockIdx.x],
-                  ptx::mapa(&full[0], barrier_of));  // send: send
+    ptx::st_async(reinterpret_cast<float2*>(bytes), in[blockIdx.x], there);  // send: send
   }
   if (Plan::kWait && Plan::kWaitOfCluster) ptx::mbarrier_wait_cluster(&full[0], 0);  // send: wait
   if (Plan::kWait && !Plan::kWaitOfCluster) ptx::mbarrier_wait(&full[0], 0);         // send: narrow wait
@@ -165,7 +165,8 @@ TEST(ClusterCopies, AValueIsReadBeforeTheWait) {
   EXPECT_TRUE(tells(report, DefectKind::kRace, {line_of("send: send"), line_of("send: read")},
                     "data read while its load is in flight: no wait for full[0] between the two"));
   EXPECT_TRUE(says(report, "Async copy access by thread (0,0,0) of block (1,0,0) at " + at("send: send") +
-                               " and Read access by thread (0,0,0) of block (0,0,0) at " + at("send: read")));
+                               " and Read access by thread (32,0,0) of block (0,0,0) at " +
+                               at("send: read")));
   EXPECT_TRUE(says(report,
                    "which may have ended: it does not wait at a barrier of the cluster or for an "
                    "mbarrier until this access is over"));
@@ -237,7 +238,7 @@ struct Swap {
   static constexpr bool kWaitBeforeWrite = true;  ///< for `empty`: before the tile is written ..
   static constexpr bool kWaitBeforeCopy = false;  ///< .. or only before it is sent
   static constexpr bool kFenceProxy = true;
-  static constexpr bool kWaitFull = true;
+  static constexpr bool kWaitFull = true;      ///< in the second block
   static constexpr bool kArriveEarly = false;  ///< before the tile is read
   static constexpr bool kArrive = true;
   static constexpr bool kSyncWarp = true;
@@ -272,7 +273,8 @@ __global__ void swap_tiles(const float* in, float* out) {
       float* const to = ptx::mapa(sReceived, other) + Plan::kOffset;
       ptx::bulk_copy_cluster(to, sSent, kTile * 4, ptx::mapa(&full[0], other));  // swap: send
     }
-    if (Plan::kWaitFull) ptx::mbarrier_wait_cluster(&full[0], round % 2);  // swap: wait full
+    if (Plan::kWaitFull || ptx::cluster_ctarank() == 0)
+      ptx::mbarrier_wait_cluster(&full[0], round % 2);  // swap: wait full
     if (Plan::kArriveEarly && lane == 0) ptx::mbarrier_arrive_cluster(ptx::mapa(&empty[0], other));
     out[i] = 2.0f * sReceived[threadIdx.x];  // swap: read
     if (Plan::kSyncWarp) __syncwarp();
@@ -345,7 +347,7 @@ TEST(ClusterCopies, TheNextTileComesWhileTheReceiverReads) {
   EXPECT_TRUE(tells(report, DefectKind::kRace, {line_of("swap: send"), line_of("swap: read")},
                     "the sender has not learned that the read is over: no wait for an arrival of the reader "
                     "between the two"));
-  EXPECT_TRUE(says(report, "in block (0,0,0): the sender has not learned"));
+  EXPECT_TRUE(says(report, "in block (1,0,0): the sender has not learned"));
 }
 
 struct SwapWithoutSyncWarp : Swap {
@@ -366,8 +368,8 @@ TEST(ClusterCopies, WithoutEmptyNothingIsSafe) {
   EXPECT_TRUE(tells(report, DefectKind::kRace, {line_of("swap: send"), line_of("swap: read")},
                     "the sender has not learned that the read is over"));
   EXPECT_TRUE(tells(report, DefectKind::kRace, {line_of("swap: send"), line_of("swap: write")},
-                    "may still be reading: the writer has not learned that full[0] of block (1,0,0) has "
-                    "completed phase 0, of parity 0"));
+                    "the copy to block (0,0,0) may still be reading: the writer has not learned that full[0] "
+                    "of block (0,0,0) has completed phase 0, of parity 0"));
 }
 
 struct SwapWaitLate : Swap {
@@ -457,9 +459,9 @@ __global__ void send_and_end(float* out, int stays) {
   ptx::fence_proxy_async();
   cluster_sync();
   if (ptx::cluster_ctarank() == 0) {
-    if (threadIdx.x == 0)
-      ptx::bulk_copy_cluster(ptx::mapa(sReceived, 1), sSent, kTile * 4,
-                             ptx::mapa(&full[0], 1));  // ends: send
+    std::uint64_t* const there = ptx::mapa(&full[0], 1);
+    float* const to = ptx::mapa(sReceived, 1);
+    if (threadIdx.x == 0) ptx::bulk_copy_cluster(to, sSent, kTile * 4, there);  // ends: send
   } else {
     if (threadIdx.x == 0) ptx::mbarrier_arrive_expect_tx(&full[0], kTile * 4);
     ptx::mbarrier_wait_cluster(&full[0], 0);

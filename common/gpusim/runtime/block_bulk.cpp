@@ -267,10 +267,11 @@ void BlockRunner::finish_copies() {
   }
   for (Mbarrier& barrier : mbarriers_) {
     for (const auto& copy : barrier.in_flight) {
-      if (copy->is_in_cluster()) continue;  // see Cluster::find_ended()
-      complain(copy->thread, DefectKind::kMisuse, copy->pc,
-               {"the block ends while the load is in flight: no thread has waited for ",
-                name_of(barrier.address, copy->pc)});
+      if (!copy->is_in_cluster()) {  // of these, Cluster::find_ended() reports
+        complain(copy->thread, DefectKind::kMisuse, copy->pc,
+                 {"the block ends while the load is in flight: no thread has waited for ",
+                  name_of(barrier.address, copy->pc)});
+      }
       land_load(*copy);
     }
     barrier.in_flight.clear();

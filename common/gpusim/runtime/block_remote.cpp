@@ -215,6 +215,7 @@ void BlockRunner::begin_copy_in_cluster(const std::shared_ptr<BulkCopy>& copy, M
     add_event("load", thread, pc, {owner.name_for(*this, barrier.address, pc), owner.of_block_for(*this)},
               barrier.phase);
   }
+  if (owner.live_ == 0) return owner.land_load(*copy);  // see Cluster::find_ended()
   barrier.in_flight.push_back(copy);
 }
 
@@ -233,12 +234,18 @@ void BlockRunner::found_overwriting(const BulkCopy& copy, std::uintptr_t address
     e.rival_thread = rival.thread;
     e.rival_block = owner.linear_;
     if (rival.thread < ThreadClocks::kFirstSequence) {
-      e.reason = {std::string("the sender has not learned that the ") +
-                  (rival.kind == AccessKind::kWrite ? "write" : "read") +
-                  " is over: no wait for an arrival of the reader between the two"};
+      const auto number = owner.mbarrier_at_.at(copy.barrier);
+      const Mbarrier& barrier = owner.mbarriers_[number];
       if (rival.kind == AccessKind::kWrite) {
         e.reason = {
             "the sender has not learned that the write is over: no barrier of the cluster between the two"};
+      } else if (owner.last_wait_for(rival.thread, barrier).pc == nullptr) {
+        e.reason = {"data read while its load is in flight: no wait for ",
+                    owner.name_for(*this, barrier.address, copy.pc), " between the two"};
+      } else {
+        e.reason = {
+            "the sender has not learned that the read is over: no wait for an arrival of the reader between "
+            "the two"};
       }
       return;
     }
