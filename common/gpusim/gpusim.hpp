@@ -105,6 +105,11 @@ std::string format_defects(const Report& report);
 /// Gives an allocation the name under which reports show it. @param pointer  what cudaMalloc returned
 void name_allocation(const void* pointer, const std::string& name);
 
+/// The same for a tensor that begins at the pointer, whose allocation may be larger: recordings show its elements.
+/// @param shape  row-major    @param type  of an element: "f32", "f16", "bf16", "i32", ...
+void name_allocation(const void* pointer, const std::string& name, const std::vector<std::int64_t>& shape,
+                     const std::string& type);
+
 /// Makes reads of these bytes a defect until something writes them.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
 

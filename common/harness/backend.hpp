@@ -42,6 +42,10 @@ int host_bytes_per_device_byte();
 /// Gives an allocation the name under which counters and defects show it.
 void name_allocation(const void* pointer, const std::string& name);
 
+/// The same for a tensor, which may begin inside of an allocation. @param type  "f32", "f16" or "bf16"
+void name_tensor(const void* pointer, const std::string& name, const std::vector<std::int64_t>& shape,
+                 const std::string& type);
+
 /// Makes reading these bytes a defect until something writes them, if the backend checks that.
 void mark_uninitialized(const void* pointer, std::size_t bytes);
 

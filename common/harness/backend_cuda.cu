@@ -87,6 +87,7 @@ bool is_device_missing(cudaError_t error) {
 int host_bytes_per_device_byte() { return 0; }
 
 void name_allocation(const void*, const std::string&) {}
+void name_tensor(const void*, const std::string&, const std::vector<std::int64_t>&, const std::string&) {}
 
 void mark_uninitialized(const void*, std::size_t) {}
 

@@ -43,6 +43,11 @@ int host_bytes_per_device_byte() { return 10; }  // a word of 4 bytes has 33 byt
 
 void name_allocation(const void* pointer, const std::string& name) { gpusim::name_allocation(pointer, name); }
 
+void name_tensor(const void* pointer, const std::string& name, const std::vector<std::int64_t>& shape,
+                 const std::string& type) {
+  gpusim::name_allocation(pointer, name, shape, type);
+}
+
 void mark_uninitialized(const void* pointer, std::size_t bytes) {
   gpusim::mark_uninitialized(pointer, bytes);
 }

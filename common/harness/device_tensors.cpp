@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "attention/half.hpp"
+#include "harness/backend.hpp"
 
 namespace fa {
 namespace {
@@ -52,7 +53,13 @@ DeviceTensors::DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<
 }
 
 DeviceBuffer& DeviceTensors::add_buffer(const TensorSpec& spec) {
-  return buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.bytes(), guard_)).first->second;
+  DeviceBuffer& buffer =
+      buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.bytes(), guard_)).first->second;
+  const char* const type = spec.dtype == DType::kFloat32   ? "f32"
+                           : spec.dtype == DType::kFloat16 ? "f16"
+                                                           : "bf16";
+  backend::name_tensor(buffer.get(), spec.name, spec.shape, type);
+  return buffer;
 }
 
 std::map<std::string, void*> DeviceTensors::addresses() const {

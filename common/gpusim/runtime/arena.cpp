@@ -116,6 +116,15 @@ void Arena::set_name(const void* pointer, const std::string& name) {
   if (const std::uint32_t id = find(begin, 1)) allocations_[id].name = name;
 }
 
+void Arena::set_tensor(const void* pointer, const std::vector<std::int64_t>& shape, const std::string& type) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
+  const std::uint32_t id = contains(begin) ? find(begin, 1) : 0;
+  if (id == 0) return;
+  allocations_[id].tensor = begin;
+  allocations_[id].shape = shape;
+  allocations_[id].type = type;
+}
+
 std::uint32_t Arena::nearest(std::uintptr_t address) const {
   std::uint32_t nearest = 0;
   std::uintptr_t least = ~std::uintptr_t(0);

@@ -20,6 +20,10 @@ struct Allocation {
   std::uintptr_t end = 0;  ///< begin + the requested bytes
   std::string name;
   bool live = false;
+  // Of the tensor in it, if the program has told:
+  std::uintptr_t tensor = 0;  ///< its address
+  std::vector<std::int64_t> shape;
+  std::string type;  ///< "f32"
 };
 
 class Arena {
@@ -30,7 +34,9 @@ class Arena {
   void* allocate(std::size_t bytes);
   /// False if the pointer is not the start of a live allocation.
   bool release(void* pointer);
+  /// Gives the allocation that holds the pointer a name.
   void set_name(const void* pointer, const std::string& name);
+  void set_tensor(const void* pointer, const std::vector<std::int64_t>& shape, const std::string& type);
 
   std::size_t capacity() const { return capacity_; }
   std::size_t used() const { return used_; }

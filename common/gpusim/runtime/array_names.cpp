@@ -20,12 +20,47 @@ std::optional<std::int64_t> place_of(const Expression& layout, Position at) {
   return layout.value([&](const std::string& name) { return name == "r" ? at.row : at.column; });
 }
 
+constexpr std::int64_t kPeriod = 1024;  ///< rows, after which all permutations repeat
+
+/// 0 if no rows are declared.
+std::size_t elements_per_row(const Expression& layout) {
+  const auto begin = place_of(layout, {0, 0}), end = place_of(layout, {kPeriod, 0});
+  return begin && end && *end - *begin >= kPeriod ? std::size_t(*end - *begin) / kPeriod : 0;
+}
+
+RowLayout permutation_of(const Expression& layout, std::size_t columns) {
+  constexpr std::int64_t kMostRows = 16;  // of a period that a recording tells
+  RowLayout rows{.columns = columns};
+  const auto stride = std::int64_t(columns);
+  bool is_in_order = true;
+  for (std::int64_t row = 0; row < 2 * kMostRows; ++row) {
+    for (std::int64_t column = 0; column < stride; ++column) {
+      rows.places.push_back(place_of(layout, {row, column}).value_or(0));
+      is_in_order &= rows.places.back() == row * stride + column;
+    }
+  }
+  if (is_in_order) return {};
+  const auto repeats_after = [&](std::int64_t period) {
+    for (std::int64_t i = 0; i < kMostRows * stride; ++i)
+      if (rows.places[std::size_t(i + period * stride)] != rows.places[std::size_t(i)] + period * stride)
+        return false;
+    return true;
+  };
+  for (std::int64_t period = 1; period <= kMostRows; period *= 2) {
+    if (!repeats_after(period)) continue;
+    rows.period = std::size_t(period);
+    rows.places.resize(std::size_t(period * stride));
+    return rows;
+  }
+  return {};
+}
+
 /// The row and the column of an element: those whose place it is. A layout may permute the elements of neighbouring rows.
 std::optional<Position> position_at(const Expression& layout, std::int64_t index) {
-  constexpr std::int64_t kNeighbours = 16, kPeriod = 1024;  // rows, after which all permutations repeat
-  const auto begin = place_of(layout, {0, 0}), end = place_of(layout, {kPeriod, 0});
-  if (!begin || !end || *end - *begin < kPeriod) return std::nullopt;
-  const std::int64_t stride = (*end - *begin) / kPeriod, near = index / stride;
+  constexpr std::int64_t kNeighbours = 16;  // rows
+  const auto stride = std::int64_t(elements_per_row(layout));
+  if (stride == 0) return std::nullopt;
+  const std::int64_t near = index / stride;
   for (std::int64_t row = std::max<std::int64_t>(0, near - kNeighbours); row <= near + kNeighbours; ++row) {
     for (std::int64_t column = 0; column < stride; ++column) {
       if (place_of(layout, {row, column}) == index) return Position{row, column};
@@ -66,6 +101,11 @@ std::optional<std::int64_t> value_for(const Expression& offset, const ThreadNumb
 }
 
 }  // namespace
+
+std::string without_indices(std::string name) {
+  while (name.ends_with(']')) name.resize(name.rfind('['));
+  return name;
+}
 
 ArrayNames::ArrayNames() {
   std::istringstream lines(section_of_executable(".gpusim_names"));
@@ -169,11 +209,16 @@ std::vector<ArrayNames::Part> ArrayNames::parts(std::uintptr_t return_address, c
                                                 std::size_t bytes, const ThreadNumbers& numbers) const {
   const auto arrays = arrays_.empty() ? arrays_.end() : arrays_.find(function_at(return_address));
   if (arrays == arrays_.end()) return {};
+  // Members of an object that was made with an array only repeat what the arrays are, if the kernel has any.
+  const auto is_member = [](const Array& a) { return a.name.find('.') != std::string::npos; };
+  const bool has_arrays = std::any_of(arrays->second.begin(), arrays->second.end(), [&](const Array& a) {
+    return a.variable == variable && !is_member(a);
+  });
   std::map<std::size_t, Part> parts;  // by begin
   for (const Array& a : arrays->second) {
     const auto begin = value_for(a.offset, numbers);
     if (a.variable != variable || !begin || *begin < 0 || std::size_t(*begin) >= bytes) continue;
-    if (a.name.find('.') != std::string::npos) continue;  // a member of an object that was made with an array
+    if (has_arrays && is_member(a)) continue;
     const auto [it, is_new] = parts.try_emplace(std::size_t(*begin));
     Part& part = it->second;
     if (is_new) {
@@ -183,8 +228,10 @@ std::vector<ArrayNames::Part> ArrayNames::parts(std::uintptr_t return_address, c
     }
     if (part.dimensions.empty()) part.dimensions = a.dimensions;
     if (part.element_bytes == 0) part.element_bytes = a.bytes;
-    const auto first = place_of(a.layout, {0, 0}), later = place_of(a.layout, {1024, 0});
-    if (first && later && *later > *first) part.row_bytes = std::size_t(*later - *first) / 1024 * a.bytes;
+    const std::size_t columns = elements_per_row(a.layout);
+    if (columns == 0) continue;
+    part.row_bytes = columns * a.bytes;
+    part.rows = permutation_of(a.layout, columns);
   }
   std::vector<Part> result;
   for (auto& [begin, part] : parts) {

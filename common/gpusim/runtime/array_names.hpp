@@ -20,6 +20,16 @@ struct ThreadNumbers {
   std::vector<std::int64_t> parameters;  ///< of the kernel; 0 for those that are no integers
 };
 
+/// "s.full[1]" -> "s.full"
+std::string without_indices(std::string name);
+
+/// Rows that permute their elements: element (r, c) is number `places[r % period * columns + c]` of the `period` rows that begin with
+/// row r / period * period.
+struct RowLayout {
+  std::size_t period = 0, columns = 0;  ///< 0: each row has its elements in order
+  std::vector<std::int64_t> places;
+};
+
 /// The names that check/shared_arrays.hpp has found when the kernels were compiled.
 class ArrayNames {
  public:
@@ -39,6 +49,7 @@ class ArrayNames {
     std::size_t element_bytes = 0;   ///< 0: unknown
     std::vector<std::size_t> dimensions;
     std::size_t row_bytes = 0;  ///< 0: not declared
+    RowLayout rows;
   };
   /// The arrays that a kernel makes of a variable, in order.
   ///

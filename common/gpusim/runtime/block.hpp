@@ -572,6 +572,7 @@ class BlockRunner {
   // block_record.cpp
   void begin_record();
   void end_record(bool abandoned);
+  void record_members(const DeclaredObject& object);
   std::uint32_t record_event(record::Event event, int thread, const void* pc);
   std::uint32_t record_event_of_lanes(record::Event event, const void* pc);
   void record_access(const WarpAccess& access, const Pattern& pattern, int warp);
@@ -606,7 +607,7 @@ class BlockRunner {
   void record_product_wait(int warp, std::uint32_t covered, const void* pc);
   void record_defect(const FindingKey& key, const Example& example, bool in_kernel);
   void tell_defect(std::uint32_t number, std::uint32_t event);
-  void settle_defects(const InstructionKey& key, std::uint32_t event, std::uint32_t lanes, int warp);
+  void settle_defects(const WarpAccess& access, std::uint32_t event, std::uint32_t lanes, int warp);
   void flush_defects(int warp);
   std::uint32_t record_failed_access(const FindingKey& key, const Example& example);
 
@@ -627,6 +628,7 @@ class BlockRunner {
   bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
   int idle_rounds_ = 0;  ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
+  record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
   const device::Launch* launch_ = nullptr;
 
   std::array<Thread, kMaxThreads> threads_;
@@ -699,7 +701,6 @@ class BlockRunner {
   int free_registers_ = 0;    ///< that the block's warps have given back
 
   SiteNumbers sites_;
-  record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
 
   std::byte* stacks_ = nullptr;
   // For AddressSanitizer, which must be notified of every change of stack.
@@ -728,14 +729,15 @@ void BlockRunner::found(const FindingKey& key, Complete&& complete) {
   const bool in_kernel = current_runner != nullptr;
   const OutsideKernel outside;
   Example* e = tally.findings.add(key, linear_);
-  Example own;  // a lower block may have the same finding
-  if (record_ != nullptr && e == nullptr) [[unlikely]] {
-    own.block = linear_;
-    e = &own;
+  const bool is_recorded = record_ != nullptr && !record_->known_defects.contains(key);
+  std::optional<Example> own;  // a lower block may have the same finding
+  if (is_recorded && e == nullptr) [[unlikely]] {
+    own.emplace().block = linear_;
+    e = &*own;
   }
   if (e == nullptr) return;
   complete(*e);
-  if (record_ != nullptr) [[unlikely]]
+  if (is_recorded) [[unlikely]]
     record_defect(key, *e, in_kernel);
   if (debugging_) announcer_.announce(key, *e);
 }

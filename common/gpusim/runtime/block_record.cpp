@@ -26,6 +26,14 @@ constexpr std::uint32_t kLoadsToCompare = 16;
 
 std::uint32_t lanes_of(int thread) { return 1u << thread % kWarpSize; }
 
+/// "[1][63]" -> 2, 64
+std::vector<std::size_t> last_indices(const std::string& text) {
+  std::vector<std::size_t> shape;
+  for (std::size_t at = 0; at < text.size(); at = text.find(']', at) + 1)
+    shape.push_back(std::stoul(text.substr(at + 1)) + 1);
+  return shape;
+}
+
 }  // namespace
 
 void BlockRunner::begin_record() {
@@ -45,9 +53,40 @@ void BlockRunner::end_record(bool abandoned) {
   record_->abandoned |= abandoned;
   record_->shared_begin = shared_base_;
   record_->variables.clear();
+  record_->members.clear();
   for (const StaticVariable& v : variables_) {
     if (!v.touched || v.bytes == 0 || v.is_index) continue;
-    record_->variables.push_back({v.name, v.name, std::uint32_t(v.offset), std::uint32_t(v.bytes), {}, 0, 0});
+    record_->variables.push_back({.variable = v.name,
+                                  .name = v.name,
+                                  .begin = std::uint32_t(v.offset),
+                                  .bytes = std::uint32_t(v.bytes)});
+  }
+  for (const DeclaredObject& object : declared_) record_members(object);
+}
+
+/// The arrays of which a declared object consists.
+void BlockRunner::record_members(const DeclaredObject& object) {
+  const auto* const pointer = reinterpret_cast<const void*>(object.begin);
+  const auto name_at = [&](std::size_t offset) { return object.member_at(pointer, offset); };
+  for (std::size_t begin = 0; begin < object.bytes;) {
+    const std::string first = name_at(begin), base = without_indices(first);
+    const auto belongs = [&](std::size_t offset) { return without_indices(name_at(offset)) == base; };
+    std::size_t last = begin, step = 1;  // doubled, and then halved, as long as it stays in the array
+    for (; last + step < object.bytes && belongs(last + step); step *= 2) last += step;
+    for (; step > 0; step /= 2) {
+      if (last + step < object.bytes && belongs(last + step)) last += step;
+    }
+    const std::size_t end = last + 1;
+    if (!base.empty()) {
+      std::size_t element = 1;
+      while (begin + element < end && name_at(begin + element) == first) ++element;
+      record_->members.push_back({.begin = std::uint32_t(object.begin - shared_base_ + begin),
+                                  .bytes = std::uint32_t(end - begin),
+                                  .shape = last_indices(name_at(last).substr(base.size())),
+                                  .element_bytes = element,
+                                  .first = shared_byte(object.begin + begin)});
+    }
+    begin = end;
   }
 }
 
@@ -91,6 +130,10 @@ void BlockRunner::record_access(const WarpAccess& access, const Pattern& pattern
                               record_->events[state.copy_read].site == event.site;
   if (is_second_half) event.link = std::exchange(state.copy_read, kNone);
   event.time = is_second_half ? record_->events[event.link].time : record_->take_time(warp);
+  if (record_->is_full()) {
+    ++record_->left_out;
+    return;
+  }
   const auto add = [&](std::uint32_t array, std::uintptr_t begin, std::uint32_t lanes,
                        const GlobalCost& global, const SharedCost& shared) {
     const std::uintptr_t first = access.addresses[std::countr_zero(lanes)];
@@ -109,7 +152,7 @@ void BlockRunner::record_access(const WarpAccess& access, const Pattern& pattern
     event.pattern = record_->pattern(p);
     const std::uint32_t number = record_->add(event);
     if (key.kind() == AccessKind::kRead && array < Event::kOfBlock) state.copy_read = number;
-    if (!record_->waiting_defects.empty()) settle_defects(key, number, lanes, warp);
+    if (!record_->waiting_defects.empty()) settle_defects(access, number, lanes, warp);
     return number;
   };
   if (key.space() == Space::kShared) {
@@ -453,6 +496,9 @@ void BlockRunner::record_copy(const BulkCopy& copy, const Mbarrier* barrier, int
   record::Copy& known = record_->copies.emplace_back();
   known.copy = copy;
   known.copy.data = {};
+  copy.for_each_run([&](std::uintptr_t global, std::size_t, std::size_t) {
+    if (known.allocation == 0) known.allocation = arena_.find(global, 1);
+  });
   known.of = &copy;
   known.event = record_event({.kind = record::Kind::kCopyBegins, .array = number}, thread, pc);
   if (barrier == nullptr) return;
@@ -663,15 +709,17 @@ void BlockRunner::tell_defect(std::uint32_t number, std::uint32_t event) {
 }
 
 /// An access has come out of the log: it may be one whose defect was found when it was made.
-void BlockRunner::settle_defects(const InstructionKey& key, std::uint32_t event, std::uint32_t lanes,
+void BlockRunner::settle_defects(const WarpAccess& access, std::uint32_t event, std::uint32_t lanes,
                                  int warp) {
   std::erase_if(record_->waiting_defects, [&](std::uint32_t number) {
-    const record::RecordedDefect& defect = record_->defects[number];
-    const int thread = defect.example.thread;
-    if (defect.key.pc != key.pc() || thread / kWarpSize != warp || (lanes & lanes_of(thread)) == 0)
-      return false;
-    tell_defect(number, event);
-    return true;
+    const FindingKey& key = record_->defects[number].key;
+    const Example& example = record_->defects[number].example;
+    const int lane = example.thread % kWarpSize;
+    const bool is_it = key.pc == access.key.pc() && example.thread / kWarpSize == warp &&
+                       (lanes >> lane & 1) != 0 &&
+                       example.address - access.addresses[std::size_t(lane)] < access.key.size();
+    if (is_it) tell_defect(number, event);
+    return is_it;
   });
 }
 

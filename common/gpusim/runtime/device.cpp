@@ -71,6 +71,7 @@ class Pool {
     wake_.notify_all();
     done_.wait(lock, [this] { return busy_ == 0; });
     Session::instance().settle_grid_races(launch, next_number_);
+    if (record::Recorder* recorder = record::Recorder::instance()) recorder->end_launch(launch, next_number_);
     next_number_ += std::uint32_t(blocks);
     launch_ = nullptr;
     return static_bytes_;

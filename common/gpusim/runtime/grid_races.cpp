@@ -105,6 +105,13 @@ std::array<User, 2> GridRaces::users(std::uintptr_t byte, int use) const {
   return result;
 }
 
+std::optional<User> GridRaces::writer(std::uintptr_t offset) const {
+  for (const Use use : {Use::kWrite, Use::kAtomic}) {
+    if (const User user = users(offset, int(use))[0]; user.bits != 0) return user;
+  }
+  return std::nullopt;
+}
+
 void GridRaces::settle(std::uintptr_t suspect) {
   const std::uintptr_t word = suspect / 4;
   suspects_[word / 64].fetch_and(~(std::uint64_t(1) << word % 64));

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "gpusim/runtime/reserved.hpp"
@@ -54,6 +55,8 @@ class GridRaces {
 
   /// The conflicts over one suspect, each pair of uses with the lowest blocks that made them.
   std::vector<GridRace> conflicts(std::uintptr_t suspect) const;
+  /// The lowest block that has written or atomically changed a byte in this launch.
+  std::optional<User> writer(std::uintptr_t offset) const;
   /// The word is a suspect no longer.
   void settle(std::uintptr_t suspect);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +12,9 @@
 #include <string_view>
 
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/sites.hpp"
+#include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim::record {
 namespace {
@@ -73,11 +76,22 @@ std::string why_not_writable(const std::string& path) {
 
 }  // namespace
 
+std::uint64_t bytes_of_type(const std::string& type) {
+  const std::size_t digits = type.find_first_of("0123456789");
+  const auto bits = number(digits == type.npos ? "" : std::string_view(type).substr(digits));
+  return bits ? *bits / 8 : 1;
+}
+
 Recorder* Recorder::instance_ = Recorder::from_environment();
 
 Recorder* Recorder::from_environment() {
   Settings settings{.path = variable("GPUSIM_RECORD")};
-  if (settings.path.empty()) return nullptr;
+  if (const std::string element = variable("GPUSIM_RECORD_WRITER"); !element.empty()) {
+    settings.writer_of = Element::of(element);
+    if (!settings.writer_of)
+      refuse("GPUSIM_RECORD_WRITER", element, "should be an element like o[0,1,17,5], or a byte like o:4420");
+  }
+  if (settings.path.empty()) return settings.writer_of ? new Recorder(std::move(settings)) : nullptr;
   if (const std::string why = why_not_writable(settings.path); !why.empty())
     refuse("GPUSIM_RECORD", settings.path, why);
   if (const std::string debug = variable("GPUSIM_DEBUG"); !debug.empty() && debug != "0")
@@ -97,11 +111,16 @@ Recorder* Recorder::from_environment() {
     if (!which) refuse("GPUSIM_RECORD_LAUNCH", launch, "should be a number from 0 on: 0 is the first launch");
     settings.launch = int(*which);
   }
+  std::atexit([] {  // after everything else that is done at exit
+    if (instance_ == nullptr || instance_->exit_status_ == 0) return;
+    std::fflush(nullptr);
+    _exit(instance_->exit_status_);
+  });
   return new Recorder(std::move(settings));
 }
 
 BlockRecord* Recorder::begin_block(const Dim3& block) {
-  if (settings_.launch && *settings_.launch != launch_) return nullptr;
+  if (settings_.path.empty() || (settings_.launch && *settings_.launch != launch_)) return nullptr;
   const auto is_chosen = [&](const Dim3& b) { return b.x == block.x && b.y == block.y && b.z == block.z; };
   if (std::none_of(settings_.blocks.begin(), settings_.blocks.end(), is_chosen)) return nullptr;
   const std::lock_guard lock(mutex_);
@@ -109,6 +128,101 @@ BlockRecord* Recorder::begin_block(const Dim3& block) {
   record.launch = launch_;
   record.block = block;
   return &record;
+}
+
+std::optional<Element> Element::of(const std::string& text) {
+  Element element{.text = text};
+  const std::size_t at = text.find_first_of("[:");
+  if (at == 0 || at == text.npos) return std::nullopt;
+  element.tensor = text.substr(0, at);
+  const bool is_byte = text[at] == ':';
+  if (!is_byte && text.back() != ']') return std::nullopt;
+  const std::string_view numbers =
+      std::string_view(text).substr(at + 1, text.size() - at - (is_byte ? 1 : 2));
+  for (const std::string_view part : split(numbers, ',')) {
+    const auto value = number(part);
+    if (!value) return std::nullopt;
+    element.index.push_back(*value);
+  }
+  if (!is_byte) return element;
+  if (element.index.size() != 1) return std::nullopt;
+  element.byte = std::uint64_t(element.index[0]);
+  element.index.clear();
+  return element;
+}
+
+/// The address of the element; 0, and the reason, if there is none.
+static std::uintptr_t address_of(const Element& element, std::string& why) {
+  const auto lower = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return char(std::tolower(c)); });
+    return text;
+  };
+  const Arena& arena = Arena::instance();
+  std::string names;
+  for (std::size_t id = arena.allocation_count(); --id > 0;) {
+    const Allocation& a = arena.allocation(std::uint32_t(id));
+    if (!a.live) continue;
+    names = a.name + (names.empty() ? "" : ", ") + names;
+    if (lower(a.name) != lower(element.tensor)) continue;
+    why.clear();
+    std::uint64_t offset = element.byte;
+    const std::uintptr_t begin = a.tensor != 0 ? a.tensor : a.begin;
+    if (!element.index.empty()) {
+      bool inside = a.shape.size() == element.index.size();
+      for (std::size_t d = 0; d < a.shape.size() && inside; ++d) {
+        inside = element.index[d] < a.shape[d];
+        offset = offset * std::uint64_t(a.shape[d]) + std::uint64_t(element.index[d]);
+      }
+      if (!inside) {
+        std::string shape;
+        for (const std::int64_t length : a.shape)
+          shape += (shape.empty() ? "" : ", ") + std::to_string(length);
+        why = shape.empty()
+                  ? "the program does not tell the shape of " + a.name + ": name a byte, " + a.name + ":0"
+                  : a.name + " has the shape [" + shape + "]";
+        return 0;
+      }
+      offset *= bytes_of_type(a.type);
+    }
+    if (begin + offset < a.end) return begin + offset;
+    why = a.name + " has " + std::to_string(a.end - begin) + " bytes";
+    return 0;
+  }
+  why = "there is no tensor of this name, but " + names;
+  return 0;
+}
+
+void Recorder::end_launch(const device::Launch& launch, std::uint32_t first_block) {
+  if (!settings_.writer_of) return;
+  const std::uintptr_t address = address_of(*settings_.writer_of, writer_unknown_);
+  if (address == 0) return;
+  Arena& arena = Arena::instance();
+  const auto user = arena.grid_races().writer(address - arena.base());
+  if (!user) return;
+  const Dim3 grid{launch.grid.x, launch.grid.y, launch.grid.z},
+      block{launch.block.x, launch.block.y, launch.block.z};
+  const auto text = [](const Dim3& d) {
+    return std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z);
+  };
+  const std::uintptr_t pc = pc_of_site(user->site());
+  const auto calls = inlined_calls({pc})[pc].lines;
+  writer_ = "block " + text(grid.at(block_of(*user, launch, first_block))) + " of launch " +
+            std::to_string(launch_) + ", thread " +
+            text(block.at(std::uint64_t(user->thread() % kMaxThreads))) +
+            (calls.empty() ? "" : ", at " + calls.front());
+}
+
+/// When the program ends.
+void Recorder::tell_writer() const {
+  if (!settings_.writer_of) return;
+  const std::string& element = settings_.writer_of->text;
+  if (!writer_.empty()) {
+    std::fprintf(stderr, "gpusim: %s was last written by %s\n", element.c_str(), writer_.c_str());
+  } else {
+    const std::string why = writer_unknown_.empty() ? "no block has written it" : writer_unknown_;
+    std::fprintf(stderr, "gpusim: GPUSIM_RECORD_WRITER=%s: %s\n", element.c_str(), why.c_str());
+  }
 }
 
 void Recorder::add_race(const FindingKey& key, const Example& example) {

@@ -112,6 +112,7 @@ struct Barrier {
 struct Copy {
   BulkCopy copy;                 ///< without data
   const BulkCopy* of = nullptr;  ///< the block's own, for comparison only
+  std::uint32_t allocation = 0;  ///< of the global side; 0: nothing of it is inside the tensor
   std::uint32_t event = kNone, barrier = kNone;
   bool has_read = false, has_landed = false;
 };
@@ -166,6 +167,8 @@ struct SharedArray {
   std::uint32_t begin = 0, bytes = 0;  ///< in the TLS block
   std::vector<std::size_t> shape;
   std::size_t element_bytes = 0, row_bytes = 0;
+  RowLayout rows;
+  SharedByte first;  ///< of a member of a declared object, which has no name yet
 };
 
 /// What one block has done.
@@ -190,10 +193,12 @@ class BlockRecord {
   std::vector<Product> products;
   std::vector<RecordedDefect> defects;
   std::vector<SharedArray> variables;  ///< of shared memory
+  std::vector<SharedArray> members;    ///< of declared objects in them
   std::uintptr_t shared_begin = 0;     ///< the address of the TLS block
 
   /// @return its number; kNone if there was no room for it
   std::uint32_t add(const Event& event);
+  bool is_full() const { return events.size() >= most_events_; }
   std::uint32_t pattern(const AccessPattern& pattern);
   Barrier& barrier(std::uint32_t number) { return barriers[number]; }
   /// The number of a barrier. @param make_name  called the first time
@@ -240,13 +245,26 @@ class BlockRecord {
   std::map<Product, std::uint32_t> product_numbers_;
 };
 
+/// An element of a tensor, "o[0,1,17,5]", or a byte of it, "o:4420".
+struct Element {
+  std::string text, tensor;
+  std::vector<std::int64_t> index;  ///< empty: a byte
+  std::uint64_t byte = 0;
+
+  static std::optional<Element> of(const std::string& text);
+};
+
 /// What the environment asks for.
 struct Settings {
-  std::string path;
+  std::string path;  ///< empty: nothing is recorded
+  std::optional<Element> writer_of;
   std::vector<Dim3> blocks{Dim3{0, 0, 0}};
   std::size_t most_events = 400000;
   std::optional<int> launch;
 };
+
+/// "bf16" -> 2; 1 if the type has no number.
+std::uint64_t bytes_of_type(const std::string& type);
 
 class Recorder {
  public:
@@ -260,6 +278,8 @@ class Recorder {
   static Recorder* from_environment();
 
   void begin_launch() { ++launch_; }
+  /// The launch has ended. @param first_block  the number of the first block or cluster
+  void end_launch(const device::Launch& launch, std::uint32_t first_block);
   /// The record of a block that starts; nullptr if it is not to be recorded.
   BlockRecord* begin_block(const Dim3& block);
 
@@ -268,11 +288,12 @@ class Recorder {
 
   /// The contents of the file.
   std::string contents();
-  /// Writes the file when the program ends.
+  /// Writes the file when the program ends, and says who has written the element.
   void write_at_exit();
 
  private:
   void write();
+  void tell_writer() const;
 
   static Recorder* instance_;
 
@@ -280,6 +301,10 @@ class Recorder {
   std::mutex mutex_;
   int launch_ = -1;
   std::vector<std::unique_ptr<BlockRecord>> blocks_;
+  /// Who has written the element in the latest launch that wrote it, in words; empty if none did.
+  std::string writer_;
+  std::string writer_unknown_;  ///< why nothing can be said of it
+  int exit_status_ = 0;         ///< not 0: the program ends with this, unless it has defects to report
 };
 
 template <class MakeName>

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -122,6 +123,34 @@ std::vector<std::size_t> shares(const std::vector<std::unique_ptr<BlockRecord>>&
   return kept;
 }
 
+/// A return address at the beginning of the kernel.
+std::uintptr_t inside_kernel(const BlockRecord& block) {
+  return reinterpret_cast<std::uintptr_t>(block.kernel) + 1;
+}
+
+/// Where the tensor begins that is in an allocation.
+std::uintptr_t begin_of(const Allocation& a) { return a.tensor != 0 ? a.tensor : a.begin; }
+
+/// The variables of shared memory that the block has used, in order. A program may have several dynamic ones.
+std::vector<SharedArray> used_variables(const BlockRecord& block) {
+  std::vector<SharedArray> variables = block.variables;
+  std::sort(variables.begin(), variables.end(),
+            [](const auto& one, const auto& other) { return one.begin < other.begin; });
+  std::vector<bool> used(variables.size());
+  const auto use = [&](std::uint32_t offset) {
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      if (offset - variables[i].begin < variables[i].bytes) used[i] = true;
+  };
+  for (const Event& event : block.events)
+    if (event.kind == Kind::kAccess && event.array >= Event::kOfBlock && event.array != kNone)
+      use(event.offset);
+  for (const Copy& copy : block.copies) use(std::uint32_t(copy.copy.shared - block.shared_begin));
+  std::vector<SharedArray> result;
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    if (used[i]) result.push_back(std::move(variables[i]));
+  return result;
+}
+
 /// Puts the file together.
 class File {
  public:
@@ -133,6 +162,7 @@ class File {
   };
   struct Known {
     std::uint32_t begin, end, array;
+    std::string name;
   };
 
   void find_sites(const std::vector<std::unique_ptr<BlockRecord>>& blocks);
@@ -156,6 +186,8 @@ class File {
   Table sites_, patterns_;
   std::vector<std::string> sections_, arrays_, barriers_, copies_, products_, defects_;
   std::vector<Known> shared_;  ///< of this section, by begin
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
+      cluster_arrays_;  ///< by rank and own array
   std::vector<Event> events_;
   /// The first event of each block, and how many it keeps.
   std::map<const BlockRecord*, std::pair<std::uint32_t, std::size_t>> layout_;
@@ -169,6 +201,7 @@ class File {
 void File::find_sites(const std::vector<std::unique_ptr<BlockRecord>>& blocks) {
   std::set<std::uintptr_t> pcs;
   for (const auto& block : blocks) {
+    pcs.insert(inside_kernel(*block));
     for (const Event& event : block->events) {
       if (event.site != kNone) pcs.insert(pc_of_site(std::uint16_t(event.site)));
     }
@@ -184,7 +217,8 @@ void File::find_sites(const std::vector<std::unique_ptr<BlockRecord>>& blocks) {
 std::uint32_t File::site_of_pc(std::uintptr_t pc) {
   if (pc == 0) return kNone;
   const auto it = calls_.find(pc);
-  const Calls calls = it == calls_.end() ? Calls() : it->second;
+  Calls calls = it == calls_.end() ? Calls() : it->second;
+  for (std::string& line : calls.lines) line = std::filesystem::path(line).lexically_normal();
   return sites_.number(Object().raw("lines", Json::list(calls.lines)).add("built_in", calls.built_in).text());
 }
 
@@ -199,65 +233,107 @@ std::uint32_t File::global_array(std::uint32_t allocation) {
   const auto [it, is_new] = global_numbers_.try_emplace(allocation, std::uint32_t(arrays_.size()));
   if (is_new) {
     const Allocation& a = Arena::instance().allocation(allocation);
-    arrays_.push_back(
-        Object().add("space", "global").add("name", a.name).add("bytes", a.end - a.begin).text());
+    Object array;
+    array.add("space", "global").add("name", a.name);
+    std::uint64_t bytes = a.end - begin_of(a);
+    if (a.tensor != 0) {
+      bytes = bytes_of_type(a.type);
+      for (const std::int64_t length : a.shape) bytes *= std::uint64_t(length);
+      array.raw("shape", Json::list(a.shape)).add("type", a.type);
+    }
+    arrays_.push_back(array.add("bytes", bytes).text());
   }
   return it->second;
 }
 
 void File::add_shared_arrays(const BlockRecord& block) {
   shared_.clear();
-  if (block.variables.empty()) return;
-  std::uint32_t lowest = ~0u;
-  for (const SharedArray& v : block.variables) lowest = std::min(lowest, v.begin);
+  cluster_arrays_.clear();
+  const std::vector<SharedArray> variables = used_variables(block);
+  if (variables.empty()) return;
+  const std::uint32_t lowest = variables.front().begin;
   const std::uintptr_t window = (block.shared_begin + lowest) / 1024 * 1024;  // so that banks are right
-  std::uintptr_t pc = 0;
-  for (const Event& event : block.events) {
-    if (pc == 0 && event.site != kNone) pc = pc_of_site(std::uint16_t(event.site));
-  }
+  const std::uintptr_t pc = inside_kernel(block);
   const auto add = [&](const SharedArray& a) {
-    shared_.push_back({a.begin, a.begin + a.bytes, std::uint32_t(arrays_.size())});
+    shared_.push_back({a.begin, a.begin + a.bytes, std::uint32_t(arrays_.size()), a.name});
     Object array;
     array.add("space", "shared").add("name", a.name).add("bytes", a.bytes);
     if (!a.shape.empty()) array.raw("shape", Json::list(a.shape));
     if (a.element_bytes != 0) array.add("element_bytes", a.element_bytes);
     if (a.row_bytes != 0) array.add("row_bytes", a.row_bytes);
+    if (a.rows.period != 0) {
+      array.raw("layout", Object()
+                              .add("period", a.rows.period)
+                              .add("columns", a.rows.columns)
+                              .raw("places", Json::list(a.rows.places))
+                              .text());
+    }
     array.add("section", sections_.size()).add("begin", block.shared_begin + a.begin - window);
     arrays_.push_back(array.text());
   };
-  for (const SharedArray& v : block.variables) {
-    const auto parts = names_.parts(pc, v.variable, v.bytes, {{0, 0, 0}, block.block_dim, block.parameters});
-    if (parts.empty() || parts.front().begin != 0) {
-      SharedArray rest = v;
-      if (!parts.empty()) rest.bytes = std::uint32_t(parts.front().begin);
-      add(rest);
+  const ThreadNumbers numbers{{0, 0, 0}, block.block_dim, block.parameters};
+  for (const SharedArray& v : variables) {
+    std::vector<SharedArray> parts;  // in order
+    for (const SharedArray& member : block.members) {
+      if (member.begin < v.begin || member.begin >= v.begin + v.bytes) continue;
+      SharedArray& part = parts.emplace_back(member);
+      part.name = without_indices(names_.element(pc, member.first, numbers));
     }
-    for (const ArrayNames::Part& part : parts) {
-      add({v.variable, part.name, v.begin + std::uint32_t(part.begin), std::uint32_t(part.end - part.begin),
-           part.dimensions, part.element_bytes, part.row_bytes});
+    std::sort(parts.begin(), parts.end(),
+              [](const auto& one, const auto& other) { return one.begin < other.begin; });
+    if (parts.empty()) {
+      for (const ArrayNames::Part& part : names_.parts(pc, v.variable, v.bytes, numbers)) {
+        parts.push_back({.name = part.name,
+                         .begin = v.begin + std::uint32_t(part.begin),
+                         .bytes = std::uint32_t(part.end - part.begin),
+                         .shape = part.dimensions,
+                         .element_bytes = part.element_bytes,
+                         .row_bytes = part.row_bytes,
+                         .rows = part.rows});
+      }
     }
+    SharedArray rest{.name = v.name, .begin = v.begin};  // what has no other name
+    for (const SharedArray& part : parts) {
+      rest.bytes = part.begin - rest.begin;
+      if (part.begin > rest.begin) add(rest);
+      add(part);
+      rest.begin = part.begin + part.bytes;
+    }
+    rest.bytes = v.begin + v.bytes - rest.begin;
+    if (rest.bytes > 0) add(rest);
   }
 }
 
 File::Place File::place(std::uint32_t raw_array, std::uint32_t offset) {
   if (raw_array == kNone) return {kNone, offset};
-  if (raw_array < Event::kOfBlock) return {global_array(raw_array), offset};
+  if (raw_array < Event::kOfBlock) {
+    const Allocation& a = Arena::instance().allocation(raw_array);
+    return {global_array(raw_array), offset - std::uint32_t(begin_of(a) - a.begin)};
+  }
   const Known* last = nullptr;  // an access out of bounds belongs to the array before it
   for (const Known& known : shared_) {
     if (offset >= known.begin) last = &known;
     if (offset >= known.begin && offset < known.end) break;
   }
   if (last == nullptr) return {kNone, offset};
-  return {last->array, offset - last->begin};
+  if (raw_array == Event::kShared) return {last->array, offset - last->begin};
+  const std::uint32_t rank = raw_array - Event::kOfBlock;
+  const auto [it, is_new] = cluster_arrays_.try_emplace({rank, last->array}, std::uint32_t(arrays_.size()));
+  if (is_new) {
+    arrays_.push_back(Object()
+                          .add("space", "cluster")
+                          .add("name", last->name)
+                          .add("bytes", last->end - last->begin)
+                          .add("section", sections_.size())
+                          .add("cluster_rank", rank)
+                          .text());
+  }
+  return {it->second, offset - last->begin};
 }
 
 std::string File::kernel_name(const BlockRecord& block) const {
-  for (const Event& event : block.events) {
-    if (event.site == kNone) continue;
-    const auto it = functions_.find(pc_of_site(std::uint16_t(event.site)));
-    if (it != functions_.end() && !it->second.empty()) return it->second.back();
-  }
-  return "kernel";
+  const auto it = functions_.find(inside_kernel(block));
+  return it == functions_.end() || it->second.empty() ? "kernel" : it->second.back();
 }
 
 std::string File::name_of_barrier(const Barrier& barrier) const {
@@ -273,7 +349,6 @@ std::string File::name_of_barrier(const Barrier& barrier) const {
 
 std::string File::text_of(const BlockRecord& block, const Copy& copy, std::uint32_t first_barrier) {
   const BulkCopy& c = copy.copy;
-  const Arena& arena = Arena::instance();
   constexpr const char* kKinds[] = {"load", "store", "reduce"};
   constexpr int kSwizzles[] = {0, 32, 64, 128};
   // Runs of bytes that have the same length and distance are one entry.
@@ -281,16 +356,11 @@ std::string File::text_of(const BlockRecord& block, const Copy& copy, std::uint3
     std::uint64_t global, bytes, count, stride, box, box_stride;
   };
   std::vector<Runs> runs;
-  std::uint32_t tensor = kNone;
+  const std::uint32_t tensor = copy.allocation == 0 ? kNone : global_array(copy.allocation);
+  const std::uintptr_t begin = begin_of(Arena::instance().allocation(copy.allocation));
   std::uint64_t inside = 0;
-  std::uintptr_t begin = 0;
   c.for_each_run([&](std::uintptr_t global, std::size_t offset, std::size_t bytes) {
     inside += bytes;
-    if (tensor == kNone) {
-      const std::uint32_t id = arena.find(global, 1);
-      tensor = global_array(id);
-      begin = arena.allocation(id).begin;
-    }
     const std::uint64_t at = global - begin;
     if (!runs.empty()) {
       Runs& last = runs.back();
@@ -509,11 +579,39 @@ std::string Recorder::contents() {
 }
 
 void Recorder::write_at_exit() {
-  static const bool once = [] { return std::atexit([] { instance()->write(); }) == 0; }();
+  static const bool once = [] {
+    return std::atexit([] {
+             instance()->tell_writer();
+             instance()->write();
+           }) == 0;
+  }();
   static_cast<void>(once);
 }
 
 void Recorder::write() {
+  if (settings_.path.empty()) return;
+  const auto fail = [&](int status, const char* name, const std::string& value, const std::string& what) {
+    std::fprintf(stderr, "gpusim: %s=%s: %s\n", name, value.c_str(), what.c_str());
+    exit_status_ = status;
+  };
+  std::string missing;
+  for (const Dim3& wanted : settings_.blocks) {
+    const bool found = std::any_of(blocks_.begin(), blocks_.end(), [&](const auto& record) {
+      const Dim3& b = record->block;
+      return b.x == wanted.x && b.y == wanted.y && b.z == wanted.z;
+    });
+    if (!found) {
+      missing += (missing.empty() ? "" : ";") + std::to_string(wanted.x) + "," + std::to_string(wanted.y) +
+                 "," + std::to_string(wanted.z);
+    }
+  }
+  if (settings_.launch && *settings_.launch > launch_) {
+    fail(1, "GPUSIM_RECORD_LAUNCH", std::to_string(*settings_.launch),
+         "there are " + std::to_string(launch_ + 1) + " launches, from 0 on");
+  } else if (!missing.empty()) {
+    fail(1, "GPUSIM_RECORD_BLOCKS", missing, "no launch has such a block");
+  }
+  if (blocks_.empty()) return;
   const std::string data = contents();
   const std::string part = settings_.path + ".part" + std::to_string(getpid());
   std::FILE* const file = std::fopen(part.c_str(), "wb");
@@ -521,11 +619,8 @@ void Recorder::write() {
   if (file != nullptr) done = std::fclose(file) == 0 && done;
   done = done && std::rename(part.c_str(), settings_.path.c_str()) == 0;
   if (done) return;
-  std::fprintf(stderr, "gpusim: GPUSIM_RECORD=%s: cannot be written: %s\n", settings_.path.c_str(),
-               std::strerror(errno));
+  fail(2, "GPUSIM_RECORD", settings_.path, std::string("cannot be written: ") + std::strerror(errno));
   std::remove(part.c_str());
-  std::fflush(nullptr);
-  _exit(2);
 }
 
 }  // namespace gpusim::record

@@ -120,16 +120,19 @@ void Session::absorb(Tally& tally) {
   tally.ops = {};
 }
 
+std::uint64_t block_of(const User& user, const device::Launch& launch, std::uint32_t first) {
+  const std::uint64_t index = user.block() - first;
+  if (launch.cluster.x == 0) return index;
+  const Dim3 grid{launch.grid.x, launch.grid.y, launch.grid.z};
+  const Dim3 cluster{launch.cluster.x, launch.cluster.y, launch.cluster.z};
+  return block_in_grid(grid, cluster, index, user.thread() / kMaxThreads);
+}
+
 std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::Launch& launch,
                                           std::uint32_t first) {
   const Dim3 grid{launch.grid.x, launch.grid.y, launch.grid.z};
   const Dim3 block_dim{launch.block.x, launch.block.y, launch.block.z};
-  const auto block = [&](const User& user) -> std::uint64_t {
-    const std::uint64_t index = user.block() - first;
-    if (launch.cluster.x == 0) return index;
-    const Dim3 cluster{launch.cluster.x, launch.cluster.y, launch.cluster.z};
-    return block_in_grid(grid, cluster, index, user.thread() / kMaxThreads);
-  };
+  const auto block = [&](const User& user) { return block_of(user, launch, first); };
   constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
   const Arena& arena = Arena::instance();
   const std::uintptr_t address = arena.base() + race.offset;
@@ -245,6 +248,12 @@ std::string format_defects(const Report& report) {
 
 void name_allocation(const void* pointer, const std::string& name) {
   Arena::instance().set_name(pointer, name);
+}
+
+void name_allocation(const void* pointer, const std::string& name, const std::vector<std::int64_t>& shape,
+                     const std::string& type) {
+  Arena::instance().set_name(pointer, name);
+  Arena::instance().set_tensor(pointer, shape, type);
 }
 
 void mark_uninitialized(const void* pointer, std::size_t bytes) {

@@ -16,6 +16,10 @@
 
 namespace gpusim {
 
+/// The index in the grid of the block that has used some bytes in a launch. @param first  the number of the launch's first block or
+/// cluster
+std::uint64_t block_of(const User& user, const device::Launch& launch, std::uint32_t first);
+
 /// A race between two blocks of a launch, or of two clusters. @param first  the number of the launch's first block or cluster
 std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::Launch& launch,
                                           std::uint32_t first);
