@@ -5,11 +5,13 @@
 #include <gpusim_cluster.h>
 #include <gpusim_hopper.h>
 
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "cluster_softmax.cuh"
 #include "clusters.hpp"
 #include "hopper.hpp"
 #include "simulator.hpp"
@@ -225,6 +227,27 @@ TEST(ClusterCopies, AValueThatIsNotAligned) {
   EXPECT_TRUE(tells(report, DefectKind::kMisaligned, {line_of("send: send")},
                     "Misaligned __shared__ write of size 8 bytes"));
   EXPECT_TRUE(says(report, "in block (0,0,0), not a multiple of 8"));
+}
+
+TEST(ClusterCopies, TheSoftmaxOfARowOnSeveralBlocks) {
+  constexpr int kRows = 3, kCols = 1003;
+  using Row = fa::ch02::Clustered<4, 64, 1>;
+  std::vector<float> values(kRows * kCols);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i * 37 % 101) / 10.0f;
+  const Buffer<float> x("x", values), y("y", values.size());
+  const gpusim::Report report = run_clusters(Row::kBlocks, {kRows * Row::kBlocks, Row::kBlockThreads},
+                                             cluster_softmax_async<Row>, x.get(), y.get(), kCols);
+  EXPECT_TRUE(is_clean(report));
+  const std::vector<float> found = y.host();
+  for (int row = 0; row < kRows; ++row) {
+    const float* const in = &values[std::size_t(row * kCols)];
+    double sum = 0.0;
+    for (int col = 0; col < kCols; ++col) sum += std::exp(double(in[col]));
+    for (int col = 0; col < kCols; ++col)
+      EXPECT_NEAR(found[std::size_t(row * kCols + col)], std::exp(double(in[col])) / sum, 1e-6);
+  }
+  EXPECT_EQ(report.tensors.at("x").read_bytes, kRows * kCols * 4);
+  EXPECT_EQ(report.shared.remote_bytes, kRows * 4 * 3 * 8) << "a pair from each block to each other one";
 }
 
 // ---- tiles: cp.async.bulk from block to block --------------------------------------------------------------------

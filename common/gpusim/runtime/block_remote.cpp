@@ -271,9 +271,8 @@ void BlockRunner::found_overwriting(const BulkCopy& copy, std::uintptr_t address
 void BlockRunner::add_remote_use(BlockRunner& owner, const RemoteUse& use) {
   std::vector<RemoteUse>& uses = owner.remote_uses_;
   const auto same = std::find_if(uses.begin(), uses.end(), [&](const RemoteUse& u) {
-    const bool same_copy =
-        !u.completion || !use.completion || u.completion->sequence == use.completion->sequence;
-    return u.pc == use.pc && u.use.is_by_same(use.use) && same_copy;
+    const bool same_sequence = !use.completion || u.completion->sequence == use.completion->sequence;
+    return u.pc == use.pc && u.use.is_by_same(use.use) && same_sequence;
   });
   if (same == uses.end()) {
     uses.push_back(use);
