@@ -46,7 +46,7 @@ class Arena {
   bool contains(std::uintptr_t address) const { return address - base_ < size_; }
 
   /// Index of the allocation that holds all of [address, address + bytes), or 0.
-  std::uint32_t find(std::uintptr_t address, std::size_t bytes) const {
+  [[gnu::always_inline]] std::uint32_t find(std::uintptr_t address, std::size_t bytes) const {
     const std::uint32_t id = page_owner_[(address - base_) >> kPageBits];
     return id != 0 && address + bytes <= allocations_[id].end ? id : 0;
   }

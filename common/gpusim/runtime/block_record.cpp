@@ -51,6 +51,8 @@ void BlockRunner::begin_record() {
 /// The block has ended. Cheap to call twice.
 void BlockRunner::end_record(bool abandoned) {
   record_->abandoned |= abandoned;
+  for (int w = 0; w < warp_count_ && !abandoned; ++w)
+    record_waits(w);  // a long turn may have been the last one
   record_->shared_begin = shared_base_;
   record_->variables.clear();
   record_->members.clear();

@@ -581,6 +581,7 @@ std::string Recorder::contents() {
 void Recorder::write_at_exit() {
   static const bool once = [] {
     return std::atexit([] {
+             if (instance() == nullptr) return;  // it was that of a test
              instance()->tell_writer();
              instance()->write();
            }) == 0;
