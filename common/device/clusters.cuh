@@ -76,6 +76,86 @@ __device__ __forceinline__ T* mapa(T* s, int rank) {
 #endif
 }
 
+// --- mbarriers of other blocks ----------------------------------------------------------------------------
+// mbarriers are those of hopper.cuh. Other blocks may use one when they have waited at a barrier of the cluster after its
+// fence_mbarrier_init(), and until its block ends. Their pointers come from mapa().
+
+/// Arrives at an mbarrier of any block of the cluster. What this thread did before is visible to those who wait with
+/// mbarrier_wait_cluster().
+__device__ __forceinline__ void mbarrier_arrive_cluster(std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(
+                   std::uint32_t(__cvta_generic_to_shared(barrier)))
+               : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// mbarrier_wait() for an mbarrier of this block at which threads of other blocks arrive, or to which they send bytes.
+__device__ __forceinline__ void mbarrier_wait_cluster(std::uint64_t* barrier, int parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n"
+      ".reg .pred complete;\n"
+      "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 complete, [%0], %1;\n"
+      "@!complete bra again;\n"
+      "}" ::"r"(std::uint32_t(__cvta_generic_to_shared(barrier))),
+      "r"(parity)
+      : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// Sends a value of 4, 8 or 16 bytes to another block's shared memory. Its bytes count in the current phase of an mbarrier of
+/// that block: whoever waits for this phase sees the value. The address is a multiple of the size.
+template <class T>
+__device__ __forceinline__ void st_async(T* s, const T& value, std::uint64_t* barrier) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+#if __CUDA_ARCH__ >= 900
+  const auto to = std::uint32_t(__cvta_generic_to_shared(s));
+  const auto mbar = std::uint32_t(__cvta_generic_to_shared(barrier));
+  std::uint32_t v[sizeof(T) / 4];
+  memcpy(v, &value, sizeof(T));
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+                 "r"(v[0]), "r"(mbar)
+                 : "memory");
+  } else if constexpr (sizeof(T) == 8) {
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(to),
+        "r"(v[0]), "r"(v[1]), "r"(mbar)
+        : "memory");
+  } else {
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::
+            "r"(to),
+        "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]), "r"(mbar)
+        : "memory");
+  }
+#else
+  __trap();
+#endif
+}
+
+/// Starts a copy of contiguous bytes from this block's shared memory to another block's: addresses and size are multiples of
+/// 16. Its bytes count in the current phase of an mbarrier of that block. It reads what ordinary stores have written only
+/// after fence_proxy_async(), and until that phase is complete.
+__device__ __forceinline__ void bulk_copy_cluster(void* to, const void* from, int bytes,
+                                                  std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          std::uint32_t(__cvta_generic_to_shared(to))),
+      "r"(std::uint32_t(__cvta_generic_to_shared(from))), "r"(bytes),
+      "r"(std::uint32_t(__cvta_generic_to_shared(barrier)))
+      : "memory");
+#else
+  __trap();
+#endif
+}
+
 }  // namespace fa::ptx
 
 #endif

@@ -29,7 +29,8 @@ struct Sequence {
     kProduct,  ///< products: of a warp
   };
   Kind kind;
-  int owner;  ///< the number of the mbarrier, the thread or the warp
+  int owner;     ///< the number of the mbarrier, the thread or the warp
+  int rank = 0;  ///< of their block in its cluster
 };
 
 }  // namespace gpusim

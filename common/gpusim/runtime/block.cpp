@@ -120,7 +120,7 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   global_shadow_.next_block();
   start_threads();
   has_clocks_ = false;
-  if (expects_clocks_) start_clocks();
+  if (expects_clocks_ && cluster_ == nullptr) start_clocks();  // a cluster starts those of all its blocks
   record_ = nullptr;
   if (record::Recorder::instance() != nullptr) begin_record();
 }

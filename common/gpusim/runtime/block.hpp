@@ -155,13 +155,18 @@ class BlockRunner {
   void cluster_arrive(bool relaxed, const void* pc);
   void cluster_wait(const void* pc);
   void* map_shared_rank(const void* shared, int rank, const void* pc);
+  /// At an mbarrier of any block of the cluster.
+  void arrive_in_cluster(const void* barrier, const void* pc);
+  /// A copy that is_in_cluster().
+  void start_copy_in_cluster(BulkCopy&& copy, const void* pc);
 
   // Compute capability 9.0: see device_hopper.hpp.
   std::uint32_t shared_address(const void* pointer);
   void* shared_pointer(std::uint32_t address) const;
   void mbarrier_init(const void* barrier, int arrivals, const void* pc);
   void mbarrier_arrive(const void* barrier, int bytes, const void* pc);
-  void mbarrier_wait(const void* barrier, int parity, const void* pc);
+  /// @param of_cluster  acquires what other blocks have released, not only what its own has
+  void mbarrier_wait(const void* barrier, int parity, bool of_cluster, const void* pc);
   void fence(Operation::Kind kind, const void* pc);
   void start_copy(BulkCopy&& copy, const void* pc);
   void bulk_commit(const void* pc);
@@ -250,6 +255,7 @@ class BlockRunner {
     std::uintptr_t barrier = 0;  ///< kMbarrier
     int party = 0;               ///< kNamedBarrier: the threads that have to come
     bool arrived = false;        ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
+    bool of_cluster = false;     ///< kMbarrier: the scope of the wait
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -337,6 +343,7 @@ class BlockRunner {
   std::vector<Group> groups(int begin, int end, const Thread& waiting) const;
   std::string block_name() const;
   std::vector<Piece> what_it_does(const Thread& thread, bool many) const;
+  std::vector<Piece> where_threads_are(const std::string& of_block) const;
   void report_deadlock(Thread& waiting);
   void report_missing(int begin, int end, State state);
   void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
@@ -344,6 +351,7 @@ class BlockRunner {
 
   // block_async.cpp: what follows from operations of the asynchronous proxy
   void start_clocks();
+  void start_own_clocks(int blocks, int rank);
   void post(Operation&& operation, const void* pc);
   void process_operations(const WarpAccess& access, int warp);
   bool process_operation(Operation& operation, int thread, const void* pc);
@@ -382,7 +390,7 @@ class BlockRunner {
   [[noreturn]] void misuse(const void* pc, std::vector<Piece> message);
   Mbarrier* find_mbarrier(std::uintptr_t address);
   void init_mbarrier(const Operation& operation, int thread, const void* pc);
-  bool arrive(Mbarrier& barrier, const Operation& operation, int thread, const void* pc);
+  bool arrive(Mbarrier& barrier, const Operation& operation, BlockRunner& by, int thread, const void* pc);
   std::vector<Piece> with_repeated_wait(int thread, std::vector<Piece>&& message) const;
   bool try_complete(Mbarrier& barrier);
   void check_bytes(Mbarrier& barrier, const BulkCopy* next = nullptr);
@@ -401,8 +409,6 @@ class BlockRunner {
   void end_store(const BulkCopy& copy, const Actor& actor);
   void use_global_async(InstructionKey key, std::uintptr_t address, std::size_t bytes, int lane,
                         const Actor& actor, Completion completion);
-  template <class F>
-  void for_each_word(const BulkCopy& copy, F&& f) const;
   void count_copy(const BulkCopy& copy);
   void finish_copies();
 
@@ -493,6 +499,23 @@ class BlockRunner {
   void found_cluster_race(InstructionKey key, std::uintptr_t address, int thread, const ClusterUse& rival);
   void found_ended(const RemoteUse& use, const BlockRunner& owner);
   std::uintptr_t in_own_memory(std::uintptr_t address, const BlockRunner& owner) const;
+
+  // block_remote.cpp: mbarriers of other blocks of the cluster, and copies to these
+  BlockRunner& check_in_cluster(std::uintptr_t address, std::size_t bytes, AccessKind kind, const void* pc);
+  void check_own_mbarrier(std::uintptr_t address, const char* instead, const void* pc);
+  bool process_in_cluster(Operation& operation, int thread, const void* pc);
+  bool sees_initialisation(const Mbarrier& barrier, const BlockRunner& owner, int thread) const;
+  void found_early_use(const Mbarrier& barrier, const BlockRunner& owner, int thread, const void* pc);
+  void begin_copy_in_cluster(const std::shared_ptr<BulkCopy>& copy, Mbarrier& barrier, BlockRunner& owner,
+                             int thread, const void* pc);
+  void found_overwriting(const BulkCopy& copy, std::uintptr_t address, const BlockRunner& owner,
+                         const Rival& rival);
+  void add_remote_use(BlockRunner& owner, const RemoteUse& use);
+  void find_unread_sources();
+  BlockRunner& issuer_of(const BulkCopy& copy);
+  Piece name_for(const BlockRunner& reader, std::uintptr_t address, const void* pc) const;
+  std::string of_block_for(const BlockRunner& reader) const;
+
   // block_products.cpp
   /// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
   template <class Words>
@@ -640,6 +663,7 @@ class BlockRunner {
       remote_shadows_;                             ///< by rank: of this block's accesses to others' memory
   std::unique_ptr<ClusterShadow> cluster_shadow_;  ///< of the accesses of all blocks to this one's memory
   std::vector<RemoteUse> remote_uses_;             ///< of this one's memory
+  std::vector<SourceUse> source_uses_;             ///< of this one's memory, by its own copies
   GlobalShadow global_shadow_;
 
   // Asynchronous operations. Most kernels have none, and then all this stays empty.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/cluster.hpp"
 
 namespace gpusim {
 namespace {
@@ -50,8 +51,14 @@ void BlockRunner::fence(Operation::Kind kind, const void* pc) {
 // --- when the log is processed
 
 void BlockRunner::start_clocks() {
+  if (cluster_ != nullptr) return cluster_->start_clocks(true);
+  start_own_clocks(1, 0);
+}
+
+/// @param blocks  of the cluster, in which the block has this rank
+void BlockRunner::start_own_clocks(int blocks, int rank) {
   has_clocks_ = expects_clocks_ = true;
-  clocks_.start(thread_count_);
+  clocks_.start(thread_count_, blocks, rank);
   sequences_.clear();
   events_ = 0;
   mbarriers_.clear();
@@ -79,6 +86,8 @@ void BlockRunner::start_clocks() {
 
 std::uint16_t BlockRunner::new_sequence(Sequence sequence) {
   if (!has_clocks_) start_clocks();
+  sequence.rank = rank_;
+  if (cluster_ != nullptr) return cluster_->new_sequence(sequence);
   sequences_.push_back(sequence);
   return clocks_.new_sequence();
 }
@@ -108,6 +117,9 @@ void BlockRunner::count_operation(Operation::Kind kind, std::int64_t lanes) {
     case Operation::Kind::kNamedArrive: ++ops.named_barriers; break;
     case Operation::Kind::kLoad: ops.bulk_loads += lanes; break;
     case Operation::Kind::kStore: ops.bulk_stores += lanes; break;
+    case Operation::Kind::kArriveInCluster: ++ops.mbarrier_arrivals; break;
+    case Operation::Kind::kStoreInCluster: ++tally.shared.remote_requests; break;
+    case Operation::Kind::kCopyInCluster: tally.shared.remote_requests += lanes; break;
     default: break;
   }
 }
@@ -125,12 +137,20 @@ bool BlockRunner::process_operation(Operation& operation, int thread, const void
       t.proxy_fences.push_back(warps_[thread / kWarpSize].clock.tick + 1);
       [[fallthrough]];
     case Operation::Kind::kFenceInit:
-      for (Mbarrier& barrier : mbarriers_) barrier.fenced |= barrier.initializer == thread;
+      for (Mbarrier& barrier : mbarriers_) {
+        if (barrier.initializer != thread || barrier.fenced) continue;
+        barrier.fenced = true;
+        // The fence releases the initialisation, so that even a relaxed arrival makes it visible.
+        if (operation.kind == Operation::Kind::kFenceInit) barrier.fence_phase = t.cluster.arrived + 1;
+      }
       return operation.kind == Operation::Kind::kFenceProxy;
     case Operation::Kind::kNamedArrive: return come_to(int(operation.barrier), operation.value, thread, pc);
     case Operation::Kind::kStore: begin_store(*operation.copies[0], thread, pc); return false;
     case Operation::Kind::kWaitRead:
     case Operation::Kind::kWaitWrite: end_stores(operation, thread, pc); return false;
+    case Operation::Kind::kArriveInCluster:
+    case Operation::Kind::kStoreInCluster:
+    case Operation::Kind::kCopyInCluster: return process_in_cluster(operation, thread, pc);
     case Operation::Kind::kArrive:
     case Operation::Kind::kLoad: break;
   }
@@ -140,7 +160,7 @@ bool BlockRunner::process_operation(Operation& operation, int thread, const void
     return false;
   }
   use_mbarrier(AccessKind::kAtomic, operation.barrier, thread, pc);
-  if (operation.kind == Operation::Kind::kArrive) return arrive(*barrier, operation, thread, pc);
+  if (operation.kind == Operation::Kind::kArrive) return arrive(*barrier, operation, *this, thread, pc);
   begin_load(operation.copies[0], *barrier, thread, pc);
   return false;
 }
@@ -165,7 +185,7 @@ void BlockRunner::passed_block_barrier() {
   for (int w = 0; w < warp_count_; ++w) {
     const std::uint32_t tick = ++warps_[w].clock.tick;
     for (int i = w * kWarpSize; i < std::min((w + 1) * kWarpSize, thread_count_); ++i)
-      joined[std::size_t(i)] = tick;
+      joined[clocks_.first() + std::size_t(i)] = tick;
     warps_[w].has_learned = false;
   }
   for (int i = 0; i < thread_count_; ++i) std::copy(joined.begin(), joined.end(), clocks_.row(i));
@@ -178,7 +198,8 @@ void BlockRunner::release(int thread, Clock& clock) {
   const WarpClock& in_warp = warps_[warp].clock;
   for (int i = first; i < std::min(first + kWarpSize, thread_count_); ++i) {
     const std::uint32_t known = i == thread ? in_warp.tick + 1 : in_warp.known_by(thread - first, i - first);
-    clock[std::size_t(i)] = std::max(clock[std::size_t(i)], known);
+    std::uint32_t& component = clock[clocks_.first() + std::size_t(i)];
+    component = std::max(component, known);
   }
 }
 
@@ -194,7 +215,7 @@ void BlockRunner::learn(int thread, Completion operation) {
 
 /// The thread knows what the other one did before this tick.
 std::uint32_t BlockRunner::known(int thread, int other) const {
-  const std::uint32_t known = clocks_.row(thread)[other];
+  const std::uint32_t known = clocks_.row(thread)[clocks_.first() + std::size_t(other)];
   const int warp = thread / kWarpSize;
   if (other / kWarpSize != warp) return known;
   return std::max(known, warps_[warp].clock.known_by(thread % kWarpSize, other % kWarpSize));
@@ -301,6 +322,15 @@ void BlockRunner::found_async_race(InstructionKey instruction, std::uintptr_t ad
     fill(e, thread, Space::kShared, address);
     e.rival_thread = read.thread;
     const Sequence& sequence = sequences_[read.sequence - ThreadClocks::kFirstSequence];
+    if (sequence.kind == Sequence::Kind::kLoad) {
+      const BlockRunner& owner = *cluster_->blocks()[std::size_t(sequence.rank)];
+      const Mbarrier& barrier = owner.mbarriers_[std::size_t(sequence.owner)];
+      e.reason = {
+          "the copy to " + owner.block_name() + " may still be reading: the writer has not learned that ",
+          owner.name_for(*this, barrier.address, reinterpret_cast<const void*>(key.pc)),
+          owner.of_block_for(*this) + " has completed " + phase_name(read.number)};
+      return;
+    }
     const bool is_store = sequence.kind == Sequence::Kind::kStore;
     if (loading_ != nullptr) e.reason = read_too_early(read.thread, *loading_, loading_->phase);
     if (!e.reason.empty()) return;
@@ -356,6 +386,10 @@ void BlockRunner::explain_load(Example& e, InstructionKey instruction, std::uint
   const auto* const pc = reinterpret_cast<const void*>(instruction.pc());
   const bool reads = instruction.kind() == AccessKind::kRead || instruction.kind() == AccessKind::kAsyncRead;
   e.rival_thread = load != nullptr ? load->thread : barrier.initializer;
+  if (load != nullptr && load->is_in_cluster()) {
+    e.rival_block = cluster_->block_number(load->rank);
+    if (e.note.empty()) e.note = " in " + block_name();
+  }
   const std::uint32_t phase = load != nullptr ? load->completion.number : 0;
   if (reads && load != nullptr) e.reason = read_too_early(e.thread, barrier, phase);
   if (!e.reason.empty()) return;

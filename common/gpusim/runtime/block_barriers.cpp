@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/cluster.hpp"
 
 namespace gpusim {
 namespace {
@@ -26,6 +28,7 @@ void BlockRunner::mbarrier_init(const void* barrier, int arrivals, const void* p
 void BlockRunner::mbarrier_arrive(const void* barrier, int bytes, const void* pc) {
   require(90, "mbarrier", pc);
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
+  check_own_mbarrier(address, bytes == 0 ? ": mbarrier_arrive_cluster() can arrive there" : "", pc);
   check_mbarrier(address, pc);
   if (bytes < 0 || bytes > kMostBytes) {
     misuse(pc, {name_of(address, pc), " cannot expect " + std::to_string(bytes) + " bytes: must be 0 to " +
@@ -34,9 +37,10 @@ void BlockRunner::mbarrier_arrive(const void* barrier, int bytes, const void* pc
   post({.kind = Operation::Kind::kArrive, .barrier = address, .value = bytes}, pc);
 }
 
-void BlockRunner::mbarrier_wait(const void* barrier, int parity, const void* pc) {
+void BlockRunner::mbarrier_wait(const void* barrier, int parity, bool of_cluster, const void* pc) {
   require(90, "mbarrier", pc);
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
+  check_own_mbarrier(address, ": a thread can wait only for those of its own block", pc);
   check_mbarrier(address, pc);
   if (parity != 0 && parity != 1)
     misuse(pc, {"a wait for parity " + std::to_string(parity) + " of ", name_of(address, pc),
@@ -47,6 +51,7 @@ void BlockRunner::mbarrier_wait(const void* barrier, int parity, const void* pc)
   t.mask = 0;
   t.value = parity;
   t.arrived = false;
+  t.of_cluster = of_cluster;
   t.barrier = address;
   ++waits_;
   suspend();
@@ -144,6 +149,7 @@ void BlockRunner::init_mbarrier(const Operation& operation, int thread, const vo
   barrier.expected = barrier.missing = std::uint32_t(operation.value);
   barrier.sequence = new_sequence({Sequence::Kind::kLoad, int(mbarriers_.size())});
   barrier.initializer = thread;
+  barrier.init_tick = warps_[thread / kWarpSize].clock.tick;
   barrier.init_pc = pc;
   mbarrier_at_[address] = mbarriers_.size();
   mbarriers_.push_back(std::move(barrier));
@@ -153,36 +159,43 @@ void BlockRunner::init_mbarrier(const Operation& operation, int thread, const vo
   }
 }
 
-bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, int thread, const void* pc) {
-  const std::string expects = " expects " + std::to_string(b.expected) +
+/// A thread arrives at an mbarrier of this block. @param by  its block
+bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, BlockRunner& by, int thread,
+                         const void* pc) {
+  const std::string expects = of_block_for(by) + " expects " + std::to_string(b.expected) +
                               (b.expected == 1 ? " arrival" : " arrivals") + " in a phase: ";
   if (b.missing == 0) {
-    complain(thread, DefectKind::kMisuse, pc,
-             with_repeated_wait(
-                 thread, {name_of(b.address, pc), expects + "this is one more, and " + phase_name(b.phase) +
-                                                      ", is not complete until its bytes have landed"}));
+    by.complain(thread, DefectKind::kMisuse, pc,
+                by.with_repeated_wait(thread, {name_for(by, b.address, pc),
+                                               expects + "this is one more, and " + phase_name(b.phase) +
+                                                   ", is not complete until its bytes have landed"}));
     if (!try_complete(b)) {
-      trapped_ = true;
+      by.trapped_ = true;
       return false;
     }
-  } else if (b.phase != 0 && !clocks_.knows(thread, b.sequence, b.phase - 1)) {
-    complain(thread, DefectKind::kMisuse, pc,
-             with_repeated_wait(thread, {name_of(b.address, pc),
-                                         expects + "this may be one more in " + phase_name(b.phase - 1) +
-                                             ", because the thread has not waited for that phase"}));
+  } else if (b.phase != 0 && !by.clocks_.knows(thread, b.sequence, b.phase - 1)) {
+    by.complain(
+        thread, DefectKind::kMisuse, pc,
+        by.with_repeated_wait(thread, {name_for(by, b.address, pc),
+                                       expects + "this may be one more in " + phase_name(b.phase - 1) +
+                                           ", because the thread has not waited for that phase"}));
   }
   b.arrive_pc = pc;
-  trace_event(operation.value != 0 ? "expect" : "arrive", thread, pc, b);
-  if (record_ != nullptr) {
+  if (&by != this) {
+    b.from_block = {pc, by.rank_};
+  } else {
+    trace_event(operation.value != 0 ? "expect" : "arrive", thread, pc, b);
+  }
+  if (record_ != nullptr && &by == this) {
     record_arrival(record_mbarrier(b), b.phase, thread, pc,
                    operation.value != 0 ? std::uint32_t(operation.value) : record::kNone);
   }
   if (operation.value != 0) b.expect_pc = pc;
   b.bytes += operation.value;
-  release(thread, b.gathered);
+  by.release(thread, b.gathered);
   if (--b.missing == 0 && b.bytes == 0 && b.in_flight.empty()) {
     next_phase(b);
-    if (b.expected == 1) learn(thread, {b.sequence, b.phase - 1});
+    if (b.expected == 1) by.learn(thread, {b.sequence, b.phase - 1});
   }
   return true;
 }
@@ -203,8 +216,10 @@ void BlockRunner::check_bytes(Mbarrier& b, const BulkCopy* next) {
   if (b.missing != 0 || b.bytes >= in_flight || b.has_excess) return;
   b.has_excess = true;
   const BulkCopy& last = next != nullptr ? *next : *b.in_flight.back();
-  std::vector<Piece> text{name_of(b.address, last.pc), " expects too few bytes: " + std::to_string(b.bytes) +
-                                                           " are announced in " + phase_name(b.phase)};
+  BlockRunner& by = issuer_of(last);
+  std::vector<Piece> text{name_for(by, b.address, last.pc),
+                          of_block_for(by) + " expects too few bytes: " + std::to_string(b.bytes) +
+                              " are announced in " + phase_name(b.phase)};
   if (b.expect_pc != nullptr && b.bytes != 0) {
     text.push_back(" (");
     text.push_back(Piece::line(b.expect_pc));
@@ -212,7 +227,7 @@ void BlockRunner::check_bytes(Mbarrier& b, const BulkCopy* next) {
   }
   text.push_back(", and copies deliver " + std::to_string(in_flight) + boxes_of(last) +
                  ": it can be complete before all of them have landed");
-  complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
+  by.complain(last.thread, DefectKind::kMisuse, last.pc, std::move(text));
 }
 
 /// ", in boxes of 64 x 128 x 1 elements of 2 bytes"; empty if the copy is of no box.
@@ -231,7 +246,7 @@ bool BlockRunner::try_complete(Mbarrier& b) {
   if (b.bytes > b.bytes_in_flight()) return false;
   check_bytes(b);
   for (const auto& copy : b.in_flight) {
-    trace_event("land", copy->thread, copy->pc, b);
+    if (!copy->is_in_cluster()) trace_event("land", copy->thread, copy->pc, b);
     if (record_ != nullptr) record_landing(*copy, b);
     land_load(*copy);
   }
@@ -248,8 +263,9 @@ void BlockRunner::next_phase(Mbarrier& b) {
   b.bytes = 0;
   b.has_excess = false;
   b.gathered.resize(clocks_.stride());
-  b.gathered[clocks_.component(b.sequence)] = b.phase;
+  b.gathered[clocks_.component(b.sequence, clocks_.first())] = b.phase;
   b.complete = b.gathered;
+  b.complete_from_block = std::exchange(b.from_block, {});
   idle_rounds_ = 0;
 }
 
@@ -292,6 +308,13 @@ void BlockRunner::settle_mbarrier(Thread& t) {
   trace_event("go on", t.linear, t.sync_pc, *b);
   use_mbarrier(AccessKind::kAtomic, t.barrier, t.linear, t.sync_pc);
   acquire(t.linear, b->complete);
+  if (const FromBlock& from = b->complete_from_block; from.pc != nullptr && !t.of_cluster) {
+    complain(t.linear, DefectKind::kMisuse, t.sync_pc,
+             {name_of(t.barrier, t.sync_pc),
+              " is completed by " + cluster_->blocks()[std::size_t(from.rank)]->block_name() + " at ",
+              Piece::line(from.pc),
+              ", but the wait sees only what its own block has done: needs mbarrier_wait_cluster()"});
+  }
   const auto number = std::size_t(b - mbarriers_.data());
   if (t.last_waits.size() <= number) t.last_waits.resize(mbarriers_.size());
   LastWait& last = t.last_waits[number];

@@ -132,6 +132,8 @@ void BlockRunner::count_copy(const BulkCopy& copy) {
               .atomic_sectors = sectors,
               .atomic_requests = first};
         break;
+      case BulkCopy::Kind::kToBlock:
+      case BulkCopy::Kind::kValue: break;
     }
   });
 }
@@ -158,7 +160,7 @@ void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& ba
   });
   const InstructionKey to = InstructionKey::make(pc, 16, AccessKind::kCopyIssue, Space::kShared);
   const Actor writer = actor_of(to, warp);
-  for_each_word(*copy, [&](std::uintptr_t address) {
+  copy->for_each_word([&](std::uintptr_t address) {
     const std::size_t offset = address - shared_base_;
     check_async_readers(address, 4, lane, writer, to);
     async_shadow_.clear_write(offset / 4);
@@ -171,22 +173,18 @@ void BlockRunner::begin_load(const std::shared_ptr<BulkCopy>& copy, Mbarrier& ba
   trace_event("load", thread, pc, barrier);
 }
 
-/// Calls f(address) for each word in shared memory.
-template <class F>
-void BlockRunner::for_each_word(const BulkCopy& copy, F&& f) const {
-  copy.for_each_chunk([&](std::uintptr_t address, std::size_t) {
-    for (int i = 0; i < 4; ++i) f(address + std::uintptr_t(4 * i));
-  });
-}
-
 void BlockRunner::land_load(BulkCopy& copy) {
-  copy.take_from_global();
-  copy.put_into_shared();
+  if (copy.is_in_cluster()) {
+    copy.copy_in_cluster();
+  } else {
+    copy.take_from_global();
+    copy.put_into_shared();
+  }
   copy.data = {};
   landed_boxes_.add(copy, shared_base_, shared_bytes_);
   const InstructionKey key = InstructionKey::make(copy.pc, 16, AccessKind::kCopyLand, Space::kShared);
   const Actor actor = actor_of(key, copy.thread / kWarpSize);
-  for_each_word(copy, [&](std::uintptr_t address) {
+  copy.for_each_word([&](std::uintptr_t address) {
     shared_shadow_.end_copy(address - shared_base_, 4, actor, copy.completion);
   });
 }
@@ -269,9 +267,11 @@ void BlockRunner::finish_copies() {
   }
   for (Mbarrier& barrier : mbarriers_) {
     for (const auto& copy : barrier.in_flight) {
-      complain(copy->thread, DefectKind::kMisuse, copy->pc,
-               {"the block ends while the load is in flight: no thread has waited for ",
-                name_of(barrier.address, copy->pc)});
+      if (!copy->is_in_cluster()) {  // of these, Cluster::find_ended() reports
+        complain(copy->thread, DefectKind::kMisuse, copy->pc,
+                 {"the block ends while the load is in flight: no thread has waited for ",
+                  name_of(barrier.address, copy->pc)});
+      }
       land_load(*copy);
     }
     barrier.in_flight.clear();

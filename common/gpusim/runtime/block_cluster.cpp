@@ -22,6 +22,7 @@ void BlockRunner::start(Cluster& cluster, int rank, std::uint64_t linear, std::u
   if (!cluster_shadow_) cluster_shadow_ = std::make_unique<ClusterShadow>(shared_bytes_ / 4 + 4);
   cluster_shadow_->clear();
   remote_uses_.clear();
+  source_uses_.clear();
   begin_block(linear, number);
 }
 
@@ -105,8 +106,10 @@ void BlockRunner::misuse_cluster(const std::string& how, const void* pc) {
 void BlockRunner::note_cluster(device::WarpOp op, std::uint32_t lanes, int warp) {
   if (op != device::WarpOp::kClusterWait) ++tally.ops.cluster_barriers;
   if (op != device::WarpOp::kClusterWait && record_ != nullptr) record_cluster_arrival(warp, lanes);
+  const bool releases = has_clocks_ && op == device::WarpOp::kClusterArrive;
   for (; lanes != 0; lanes &= lanes - 1) {
     Thread& t = threads_[warp * kWarpSize + std::countr_zero(lanes)];
+    if (releases) cluster_->release(*this, t.linear);
     if (op == device::WarpOp::kClusterWait) {
       t.state = State::kClusterSync;
       t.mask = 0;
@@ -120,6 +123,7 @@ void BlockRunner::note_cluster(device::WarpOp op, std::uint32_t lanes, int warp)
       released_[phase] = std::max(released_[phase], epoch_);
     }
   }
+  if (releases) ++warps_[warp].clock.tick;
 }
 
 // --- when the log is processed
@@ -149,23 +153,16 @@ void BlockRunner::find_remote_races(InstructionKey key, std::uintptr_t address, 
   find_cluster_races(key, address, lanes, actor, owner);
 
   const int thread = actor.warp * kWarpSize + std::countr_zero(lanes);
-  RemoteUse use{.pc = reinterpret_cast<const void*>(key.pc()),
-                .address = address,
-                .size = key.size(),
-                .use = {.epoch = actor.epoch,
-                        .arrived = threads_[thread].cluster.arrived,
-                        .thread = std::uint16_t(rank_ * kMaxThreads + thread),
-                        .site = actor.site,
-                        .kind = key.kind()}};
-  std::vector<RemoteUse>& uses = owner.remote_uses_;
-  const auto same = std::find_if(uses.begin(), uses.end(), [&](const RemoteUse& u) {
-    return u.pc == use.pc && u.use.rank() == use.use.rank();
-  });
-  if (same == uses.end()) {
-    uses.push_back(use);
-  } else if (use.use.is_later_than(same->use)) {
-    *same = use;
-  }
+  const RemoteUse use{.pc = reinterpret_cast<const void*>(key.pc()),
+                      .address = address,
+                      .size = key.size(),
+                      .use = {.epoch = actor.epoch,
+                              .arrived = threads_[thread].cluster.arrived,
+                              .tick = has_clocks_ ? actor.clock->tick : 0,
+                              .thread = std::uint16_t(rank_ * kMaxThreads + thread),
+                              .site = actor.site,
+                              .kind = key.kind()}};
+  add_remote_use(owner, use);
 }
 
 /// An access by this block to the shared memory of a block of the cluster: finds the accesses of others that may come at
@@ -176,6 +173,7 @@ void BlockRunner::find_cluster_races(InstructionKey key, std::uintptr_t address,
     const int thread = actor.warp * kWarpSize + std::countr_zero(lanes);
     const ClusterUse use{.epoch = actor.epoch,
                          .arrived = threads_[thread].cluster.arrived,
+                         .tick = has_clocks_ ? actor.clock->tick : 0,
                          .thread = std::uint16_t(rank_ * kMaxThreads + thread),
                          .site = actor.site,
                          .kind = key.kind()};
@@ -213,7 +211,8 @@ void BlockRunner::found_ended(const RemoteUse& use, const BlockRunner& owner) {
   found(key, [&](Example& e) {
     fill(e, use.use.thread % kMaxThreads, Space::kCluster, use.address);
     e.note = " in " + owner.block_name() +
-             ", which may have ended: it does not wait at a barrier of the cluster for this access";
+             ", which may have ended: it does not wait at a barrier of the cluster " +
+             (has_clocks_ ? "or for an mbarrier until this access is over" : "for this access");
   });
 }
 

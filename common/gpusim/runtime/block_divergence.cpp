@@ -222,8 +222,8 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
   return text;
 }
 
-/// No thread can go on, and some wait for an mbarrier or a named barrier.
-void BlockRunner::report_deadlock(Thread& waiting) {
+/// A line for each place where threads of the block are. @param of_block  "" or the block's name
+std::vector<Piece> BlockRunner::where_threads_are(const std::string& of_block) const {
   using Place = std::tuple<State, const void*, int, std::uintptr_t, unsigned>;
   const auto place_of_thread = [](const Thread& t) -> Place {
     switch (t.state) {
@@ -241,20 +241,26 @@ void BlockRunner::report_deadlock(Thread& waiting) {
     if (it == places.end()) it = places.insert(it, {place, {}});
     it->second.push_back(i);
   }
+  std::vector<Piece> text;
+  for (const auto& [place, members] : places) {
+    const bool many = members.size() > 1;
+    const auto name = [&](int thread) { return short_name(block_dim_, thread); };
+    text.push_back(std::string("\n    ") + (many ? "threads " : "thread ") + list(members, name) + of_block +
+                   " ");
+    for (Piece& piece : what_it_does(threads_[members.front()], many)) text.push_back(std::move(piece));
+  }
+  return text;
+}
+
+/// No thread can go on, and some wait for an mbarrier or a named barrier.
+void BlockRunner::report_deadlock(Thread& waiting) {
   Example found;
   const bool some_run = std::any_of(threads_.begin(), threads_.begin() + thread_count_,
                                     [](const Thread& t) { return t.state == State::kReady; });
   found.message = {"Barrier error detected. " +
                    (some_run ? "Threads of " + block_name() + " wait for others, which do not come"
                              : "Deadlock in " + block_name() + ": no thread can go on")};
-  for (const auto& [place, members] : places) {
-    const bool many = members.size() > 1;
-    const auto name = [&](int thread) { return short_name(block_dim_, thread); };
-    found.message.push_back(std::string("\n    ") + (many ? "threads " : "thread ") + list(members, name) +
-                            " ");
-    for (Piece& piece : what_it_does(threads_[members.front()], many))
-      found.message.push_back(std::move(piece));
-  }
+  for (Piece& piece : where_threads_are("")) found.message.push_back(std::move(piece));
   add_divergence(&waiting, waiting.sync_pc, std::move(found));
 }
 

@@ -566,6 +566,9 @@ void BlockRunner::record_operation(const Operation& operation, int thread, const
     case Operation::Kind::kNamedArrive:
     case Operation::Kind::kLoad:
     case Operation::Kind::kStore: return;  // by those who carry them out
+    case Operation::Kind::kArriveInCluster:
+    case Operation::Kind::kStoreInCluster:
+    case Operation::Kind::kCopyInCluster: return;  // recordings do not have them
   }
 }
 

@@ -66,6 +66,14 @@ void BulkCopy::put_into_shared() const {
   });
 }
 
+void BulkCopy::copy_in_cluster() {
+  if (kind == Kind::kToBlock) {
+    const auto* from = reinterpret_cast<const std::byte*>(source);
+    data.assign(from, from + bytes);
+  }
+  std::memcpy(reinterpret_cast<void*>(shared), data.data(), bytes);
+}
+
 void BulkCopy::take_from_global() {
   data.assign(bytes, std::byte(0));
   if (is_tensor() && map.nan_fill != 0) {

@@ -2,6 +2,7 @@
 /// What the threads of a block ask of the copy engine and of barriers in shared memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +16,19 @@
 
 namespace gpusim {
 
-/// A copy between global and shared memory: of a box of a tensor, or of contiguous bytes.
+/// A copy between global and shared memory: of a box of a tensor, or of contiguous bytes. Or one to the shared memory of a
+/// block of the cluster: of bytes in that of the issuer's block, or of a value.
 struct BulkCopy {
-  enum class Kind : std::uint8_t { kLoad, kStore, kAdd };
+  enum class Kind : std::uint8_t { kLoad, kStore, kAdd, kToBlock, kValue };
   Kind kind = Kind::kLoad;
   TensorMap map;  ///< not valid: contiguous
   std::array<std::int32_t, TensorMap::kMaxRank> at{};
   std::uintptr_t global = 0;  ///< contiguous: the address
+  std::uintptr_t source = 0;  ///< kToBlock: the address
   std::uintptr_t shared = 0;
   std::size_t bytes = 0;  ///< in shared memory
   std::uintptr_t barrier = 0;
+  int rank = 0;  ///< kToBlock, kValue: of the issuer's block
   int thread = 0;
   const void* pc = nullptr;
   Completion completion;        ///< loads: of the barrier
@@ -33,6 +37,7 @@ struct BulkCopy {
   std::vector<std::byte> data;  ///< without swizzle
 
   bool is_tensor() const { return map.is_valid(); }
+  bool is_in_cluster() const { return kind == Kind::kToBlock || kind == Kind::kValue; }
 
   /// Calls f(global, offset, bytes) for each run of bytes inside the tensor; `offset` is in the unswizzled box.
   template <class F>
@@ -49,12 +54,22 @@ struct BulkCopy {
       f(is_tensor() ? map.swizzled(shared + offset) : shared + offset, offset);
   }
 
+  /// Calls f(address) for each word in shared memory.
+  template <class F>
+  void for_each_word(F&& f) const {
+    for_each_chunk([&](std::uintptr_t address, std::size_t offset) {
+      for (std::size_t i = 0; i < std::min<std::size_t>(16, bytes - offset); i += 4) f(address + i);
+    });
+  }
+
   /// The bytes in the order of the unswizzled box: out of shared memory, ...
   void take_from_shared();
   void put_into_shared() const;
   /// ... and of global memory, with the fill for elements outside.
   void take_from_global();
   void put_into_global() const;
+  /// To a block of the cluster.
+  void copy_in_cluster();
 };
 
 /// The bulk stores of a thread.
@@ -66,6 +81,12 @@ struct BulkGroups {
                 writes = 0;  ///< sequences: reading shared memory, writing global memory; 0: none yet
 };
 
+/// What another block of the cluster has added to a phase of an mbarrier.
+struct FromBlock {
+  const void* pc = nullptr;  ///< null: nothing
+  int rank = 0;
+};
+
 /// An mbarrier. The phase is the number of phases that are complete.
 struct Mbarrier {
   std::uintptr_t address = 0;
@@ -75,7 +96,9 @@ struct Mbarrier {
   bool has_excess = false;     ///< more than that are in flight, which has been reported
   std::uint32_t phase = 0;
   std::uint16_t sequence = 0;
-  bool fenced = false;  ///< the copy engine sees the initialisation
+  bool fenced = false;            ///< the copy engine sees the initialisation
+  std::uint32_t fence_phase = 0;  ///< of the cluster's barrier: after it, other blocks see the initialisation
+  std::uint32_t init_tick = 0;
   int initializer = 0;
   const void* init_pc = nullptr;
   const void* arrive_pc = nullptr;  ///< of the latest arrival
@@ -84,6 +107,7 @@ struct Mbarrier {
   std::vector<std::shared_ptr<BulkCopy>> landed;  ///< with the last phase
   Clock gathered;                                 ///< what those who have arrived know
   Clock complete;                                 ///< the same when the last phase was complete
+  FromBlock from_block, complete_from_block;      ///< of this phase, and of the last one
 
   std::int64_t bytes_in_flight() const {
     std::int64_t sum = 0;
@@ -125,6 +149,10 @@ struct Operation {
     kFenceProxy,
     kNamedArrive,
     kBulkCommit,  // only for recordings
+    // By a thread of another block of the cluster:
+    kArriveInCluster,
+    kStoreInCluster,
+    kCopyInCluster,
   };
   Kind kind;
   std::uintptr_t barrier = 0;  ///< address or number

@@ -13,7 +13,8 @@ namespace gpusim {
 
 /// Whoever has this clock knows what component c did before its time clock[c]. The first components are the threads of the
 /// block, whose time is the tick of their WarpClock; then come the sequences of asynchronous operations
-/// (async_shared.hpp), whose time counts completed operations.
+/// (async_shared.hpp), whose time counts completed operations. The blocks of a cluster number components alike: the threads
+/// of all blocks, by rank, then the sequences of all of them.
 using Clock = std::vector<std::uint32_t>;
 
 class ThreadClocks {
@@ -22,10 +23,13 @@ class ThreadClocks {
   static constexpr std::uint16_t kFirstSequence = kMaxThreads;
 
   /// Begins a block, in which nobody knows anything.
-  void start(int threads) {
+  /// @param blocks  of its cluster, in which it has this rank
+  void start(int threads, int blocks = 1, int rank = 0) {
     threads_ = std::size_t(threads);
+    all_threads_ = threads_ * std::size_t(blocks);
+    first_ = first_of(rank);
     sequences_ = 0;
-    stride_ = (threads_ + kSpare) / kUnit * kUnit;
+    stride_ = (all_threads_ + kSpare) / kUnit * kUnit;
     known_.assign(threads_ * stride_, 0);
   }
 
@@ -36,18 +40,27 @@ class ThreadClocks {
   const std::uint32_t* row(int thread) const { return &known_[std::size_t(thread) * stride_]; }
   std::size_t stride() const { return stride_; }
 
-  /// The component of a thread or a sequence.
-  std::size_t component(std::uint16_t actor) const {
-    return actor < kFirstSequence ? actor : threads_ + (actor - kFirstSequence);
+  /// The component of thread 0 of this block, and of a block of its cluster.
+  std::size_t first() const { return first_; }
+  std::size_t first_of(int rank) const { return threads_ * std::size_t(rank); }
+  /// That of the first sequence.
+  std::size_t first_sequence() const { return all_threads_; }
+  /// The component of a sequence, or of a thread of the block whose thread 0 has component `first`.
+  std::size_t component(std::uint16_t actor, std::size_t first) const {
+    return actor < kFirstSequence ? first + actor : all_threads_ + (actor - kFirstSequence);
   }
 
   /// Whether `thread` knows what an actor did at a time. Of another thread of its warp: through barriers, or its WarpClock.
   bool knows(int thread, std::uint16_t actor, std::uint32_t time) const {
-    return row(thread)[component(actor)] > time;
+    return knows(thread, actor, time, first_);
+  }
+  /// The same of a thread of another block of the cluster.
+  bool knows(int thread, std::uint16_t actor, std::uint32_t time, std::size_t first) const {
+    return row(thread)[component(actor, first)] > time;
   }
   /// The thread learns what the actor has done before that time.
   void learn(int thread, std::uint16_t actor, std::uint32_t time) {
-    std::uint32_t& known = row(thread)[component(actor)];
+    std::uint32_t& known = row(thread)[component(actor, first_)];
     known = std::max(known, time);
   }
   /// The thread learns what the clock says.
@@ -66,7 +79,7 @@ class ThreadClocks {
   static constexpr std::size_t kUnit = 16;
   static constexpr std::size_t kSpare = 64 + kUnit - 1;  ///< room for sequences, until there are more
 
-  std::size_t threads_ = 0, sequences_ = 0, stride_ = 0;
+  std::size_t threads_ = 0, all_threads_ = 0, first_ = 0, sequences_ = 0, stride_ = 0;
   std::vector<std::uint32_t> known_;  ///< a row for each thread
 };
 

@@ -77,6 +77,8 @@ void Cluster::run(std::uint64_t index, std::uint32_t number) {
   const int size = int(blocks_.size());
   for (int rank = 0; rank < size; ++rank)
     on_thread_of(rank, [&] { blocks_[rank]->start(*this, rank, block_number(rank), number); });
+  if (std::any_of(blocks_.begin(), blocks_.end(), [](const auto* block) { return block->expects_clocks_; }))
+    start_clocks(false);
   const auto runs = [](const BlockRunner* block) { return block->live_ > 0; };
   while (std::any_of(blocks_.begin(), blocks_.end(), runs)) {
     bool progress = false;
@@ -116,8 +118,44 @@ bool Cluster::released(const ClusterUse& use, std::uint32_t phase) const {
 }
 
 bool Cluster::ordered(const ClusterUse& earlier, const BlockRunner& block, int thread) const {
-  return released(earlier, std::max(block.threads_[thread].cluster.waited, block.known_phases_));
+  if (released(earlier, std::max(block.threads_[thread].cluster.waited, block.known_phases_))) return true;
+  if (earlier.tick == 0 || !block.has_clocks_) return false;
+  const auto in_block = std::uint16_t(earlier.thread % kMaxThreads);
+  return block.clocks_.knows(thread, in_block, earlier.tick, block.clocks_.first_of(earlier.rank()));
 }
+
+void Cluster::start_clocks(bool late) {
+  gathered_.clear();
+  complete_.clear();
+  const int size = int(blocks_.size());
+  for (int rank = 0; rank < size; ++rank) blocks_[rank]->start_own_clocks(size, rank);
+  if (!late) return;
+  // Nobody has recorded who knows what until now: what comes before is taken to be known to the other blocks.
+  for (BlockRunner* block : blocks_) {
+    for (const BlockRunner* other : blocks_) {
+      if (other == block) continue;
+      const std::size_t first = block->clocks_.first_of(other->rank_);
+      for (int i = 0; i < block->thread_count_; ++i) {
+        std::uint32_t* const row = block->clocks_.row(i) + first;
+        for (int j = 0; j < other->thread_count_; ++j) row[j] = other->warps_[j / kWarpSize].clock.tick + 1;
+      }
+    }
+  }
+  for (BlockRunner* block : blocks_) {
+    for (int w = 0; w < block->warp_count_; ++w) ++block->warps_[w].clock.tick;
+  }
+}
+
+std::uint16_t Cluster::new_sequence(Sequence sequence) {
+  std::uint16_t number = 0;
+  for (BlockRunner* block : blocks_) {
+    block->sequences_.push_back(sequence);
+    number = block->clocks_.new_sequence();
+  }
+  return number;
+}
+
+void Cluster::release(BlockRunner& block, int thread) { block.release(thread, gathered_); }
 
 /// Whether every thread of the cluster has arrived in the next phase, or has returned before it came there.
 bool Cluster::is_complete() const {
@@ -145,19 +183,26 @@ bool Cluster::is_complete() const {
 /// Completes the next phase of the barrier if it can, and lets the threads go on that wait for a complete one.
 bool Cluster::open_barrier() {
   const bool complete = is_complete();
-  if (complete) ++completed_;
+  if (complete) {
+    ++completed_;
+    complete_ = gathered_;
+  }
   bool progress = complete;
   std::uint32_t time = 0;
   for (const BlockRunner* block : blocks_) {
     if (complete && block->record_ != nullptr) time = std::max(time, block->cluster_arrival());
   }
   for (BlockRunner* block : blocks_) {
-    if (complete) ++block->epoch_;  // among its own threads, it counts as a __syncthreads() when it completes
+    if (complete) {  // among its own threads, it counts as a __syncthreads() when it completes
+      if (block->has_clocks_) block->passed_block_barrier();
+      ++block->epoch_;
+    }
     for (int i = 0; i < block->thread_count_; ++i) {
       BlockRunner::Thread& t = block->threads_[i];
       if (t.state != BlockRunner::State::kClusterSync || t.cluster.arrived > completed_) continue;
       t.state = BlockRunner::State::kReady;
       t.cluster.waited = t.cluster.arrived;
+      if (block->has_clocks_) block->acquire(i, complete_);
       block->idle_rounds_ = 0;
       progress = true;
     }
@@ -167,8 +212,30 @@ bool Cluster::open_barrier() {
   return progress;
 }
 
+/// No thread of the cluster can continue, and some of them wait for an mbarrier. @return  whether this is so
+bool Cluster::report_deadlock() {
+  const auto waits = [](const BlockRunner* block) {
+    return std::any_of(block->threads_.begin(), block->threads_.begin() + block->thread_count_,
+                       [](const auto& t) { return t.state == BlockRunner::State::kMbarrier; });
+  };
+  const auto at = std::find_if(blocks_.begin(), blocks_.end(), waits);
+  if (blocks_.size() == 1 || at == blocks_.end()) return false;
+  BlockRunner& first = **at;
+  Example found;
+  found.message = {"Barrier error detected. Deadlock in the cluster that begins with " +
+                   blocks_[0]->block_name() + ": no thread can go on"};
+  for (const BlockRunner* block : blocks_) {
+    for (Piece& piece : block->where_threads_are(" of " + block->block_name()))
+      found.message.push_back(std::move(piece));
+  }
+  BlockRunner::Thread& waiting = first.most_awaited(0, first.thread_count_, BlockRunner::State::kMbarrier);
+  on_thread_of(first.rank_, [&] { first.add_divergence(&waiting, waiting.sync_pc, std::move(found)); });
+  return true;
+}
+
 /// No thread of the cluster can continue.
 void Cluster::report_divergence() {
+  if (report_deadlock()) return;
   using State = BlockRunner::State;
   const auto waits = [](const BlockRunner* block) {
     return std::any_of(block->threads_.begin(), block->threads_.begin() + block->thread_count_,
@@ -212,14 +279,30 @@ void Cluster::report_divergence() {
 
 /// After the last thread has ended: finds accesses to shared memory of a block that may have ended before.
 void Cluster::find_ended() {
-  for (const BlockRunner* owner : blocks_) {
+  for (BlockRunner* owner : blocks_) {
     std::uint32_t waited = 0;  // the block has not ended before this phase did
     for (int i = 0; i < owner->thread_count_; ++i)
       waited = std::max(waited, owner->threads_[i].cluster.waited);
     for (const RemoteUse& use : owner->remote_uses_) {
-      if (!released(use.use, waited)) blocks_[use.use.rank()]->found_ended(use, *owner);
+      const bool is_over = (!use.completion && released(use.use, waited)) || has_waited_for(*owner, use);
+      if (!is_over) blocks_[use.use.rank()]->found_ended(use, *owner);
+    }
+    owner->find_unread_sources();
+  }
+}
+
+/// Whether a thread of the block has learned that an access to its memory is over.
+bool Cluster::has_waited_for(const BlockRunner& owner, const RemoteUse& use) {
+  if (!owner.has_clocks_ || use.use.tick == 0) return false;
+  const ThreadClocks& clocks = owner.clocks_;
+  for (int i = 0; i < owner.thread_count_; ++i) {
+    if (use.completion ? clocks.knows(i, use.completion->sequence, use.completion->number)
+                       : clocks.knows(i, std::uint16_t(use.use.thread % kMaxThreads), use.use.tick,
+                                      clocks.first_of(use.use.rank()))) {
+      return true;
     }
   }
+  return false;
 }
 
 }  // namespace gpusim

@@ -58,13 +58,21 @@ class Cluster {
   /// Whether an earlier access comes before what a thread of another block does now.
   bool ordered(const ClusterUse& earlier, const BlockRunner& block, int thread) const;
 
+  /// From now on, all blocks have clocks, with the same numbers of components. @param late  some of them have begun already
+  void start_clocks(bool late);
+  std::uint16_t new_sequence(Sequence sequence);
+  /// A thread arrives at the cluster's barrier, and releases what it knows.
+  void release(BlockRunner& block, int thread);
+
  private:
   void on_thread_of(int rank, const std::function<void()>& work);
   bool released(const ClusterUse& use, std::uint32_t phase) const;
   bool open_barrier();
   bool is_complete() const;
   void report_divergence();
+  bool report_deadlock();
   void find_ended();
+  static bool has_waited_for(const BlockRunner& owner, const RemoteUse& use);
   void give_up();
 
   struct Helper {
@@ -77,6 +85,7 @@ class Cluster {
   Dim3 grid_, dim_;
   std::uint64_t index_ = 0;
   std::uint32_t completed_ = 0;  ///< phases of the barrier
+  Clock gathered_, complete_;    ///< of the barrier: see Mbarrier
 };
 
 }  // namespace gpusim

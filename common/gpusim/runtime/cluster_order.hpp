@@ -1,5 +1,6 @@
 /// @file
-/// Accesses of several blocks of a cluster to the same shared memory. Only the cluster's barrier orders them.
+/// Accesses of several blocks of a cluster to the same shared memory. The cluster's barrier orders them, and mbarriers, which
+/// clocks know of.
 ///
 /// The barrier has phases 1, 2, 3, .. A thread arrives in a phase, and later waits for it. What a thread has done before
 /// it arrives in a phase comes before what any thread of the cluster does after it has waited for that phase, unless the
@@ -9,9 +10,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "gpusim/runtime/access.hpp"
+#include "gpusim/runtime/async_shared.hpp"
 
 namespace gpusim {
 
@@ -34,15 +37,23 @@ struct ClusterClock {
 struct ClusterUse {
   std::uint32_t epoch = 0;    ///< of the block, see Actor
   std::uint32_t arrived = 0;  ///< ClusterClock::arrived of the thread
+  std::uint32_t tick = 0;     ///< of its warp; 0: the cluster has no clocks
   std::uint16_t thread = 0;   ///< kMaxThreads * rank of the block + number in the block
   std::uint16_t site = 0;
   AccessKind kind = AccessKind::kRead;
   std::uint8_t bytes = 0;  ///< a bit for each byte of the word
 
   int rank() const { return thread / kMaxThreads; }
+  /// Whether only the later of two uses matters: with clocks, one warp does not speak for another.
+  bool is_by_same(const ClusterUse& other) const {
+    return tick == 0 || other.tick == 0 ? rank() == other.rank()
+                                        : thread / kWarpSize == other.thread / kWarpSize;
+  }
   /// Of two uses by one block: nothing that comes after this one comes before the other.
   bool is_later_than(const ClusterUse& other) const {
-    return arrived != other.arrived ? arrived > other.arrived : epoch > other.epoch;
+    return arrived != other.arrived ? arrived > other.arrived
+           : epoch != other.epoch   ? epoch > other.epoch
+                                    : tick > other.tick;
   }
   bool reads() const { return kind == AccessKind::kRead; }
   bool conflicts_with(const ClusterUse& other) const {
@@ -68,7 +79,7 @@ class ClusterShadow {
       ClusterUse* same = nullptr;
       for (ClusterUse& earlier : uses) {
         if (earlier.conflicts_with(use) && !ordered(earlier)) on_race(earlier);
-        if (earlier.rank() == use.rank() && earlier.kind == use.kind && earlier.bytes == use.bytes)
+        if (earlier.is_by_same(use) && earlier.kind == use.kind && earlier.bytes == use.bytes)
           same = &earlier;
       }
       if (same == nullptr) {
@@ -92,12 +103,22 @@ class ClusterShadow {
 };
 
 /// An access by another block of the cluster: of those with the same instruction and block, the one that comes last as far
-/// as the cluster's barrier is concerned. It must be over before the block ends whose memory it is.
+/// as the cluster's barrier is concerned (with clocks: of each warp). It must be over before the block ends whose memory it
+/// is.
 struct RemoteUse {
   const void* pc = nullptr;
   std::uintptr_t address = 0;
   std::size_t size = 0;
   ClusterUse use;
+  std::optional<Completion> completion = std::nullopt;  ///< of a copy
+};
+
+/// A copy out of this block's memory, which must be over before the block ends.
+struct SourceUse {
+  const void* pc = nullptr;
+  int thread = 0;
+  std::uintptr_t barrier = 0;  ///< that of another block
+  Completion completion;
 };
 
 }  // namespace gpusim

@@ -74,7 +74,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
   side(!rival_first);
   out << "\n    " << (key.space == Space::kGlobal ? "global" : "shared") << " memory, " << e.place;
   if (e.block != e.rival_block && key.space != Space::kGlobal) {
-    out << e.note << ": no barrier of the cluster between the two";
+    out << e.note << ": " << (reason.empty() ? "no barrier of the cluster between the two" : reason);
     return out.str();
   }
   if (e.block != e.rival_block) {

@@ -61,7 +61,30 @@ void mbarrier_arrive_expect_tx(std::uint64_t* barrier, int bytes) {
   current_runner->mbarrier_arrive(barrier, bytes, GPUSIM_CALLER);
 }
 void mbarrier_wait(std::uint64_t* barrier, int parity) {
-  current_runner->mbarrier_wait(barrier, parity, GPUSIM_CALLER);
+  current_runner->mbarrier_wait(barrier, parity, false, GPUSIM_CALLER);
+}
+void mbarrier_wait_cluster(std::uint64_t* barrier, int parity) {
+  current_runner->mbarrier_wait(barrier, parity, true, GPUSIM_CALLER);
+}
+
+void mbarrier_arrive_cluster(std::uint64_t* barrier) {
+  current_runner->arrive_in_cluster(barrier, GPUSIM_CALLER);
+}
+void store_async(void* to, const void* value, std::size_t bytes, std::uint64_t* barrier) {
+  BulkCopy copy{.kind = BulkCopy::Kind::kValue};
+  copy.shared = reinterpret_cast<std::uintptr_t>(to);
+  copy.source = reinterpret_cast<std::uintptr_t>(value);
+  copy.bytes = bytes;
+  copy.barrier = reinterpret_cast<std::uintptr_t>(barrier);
+  current_runner->start_copy_in_cluster(std::move(copy), GPUSIM_CALLER);
+}
+void bulk_copy_cluster(void* to, const void* from, int bytes, std::uint64_t* barrier) {
+  BulkCopy copy{.kind = BulkCopy::Kind::kToBlock};
+  copy.shared = reinterpret_cast<std::uintptr_t>(to);
+  copy.source = reinterpret_cast<std::uintptr_t>(from);
+  copy.bytes = std::size_t(std::ptrdiff_t(bytes));
+  copy.barrier = reinterpret_cast<std::uintptr_t>(barrier);
+  current_runner->start_copy_in_cluster(std::move(copy), GPUSIM_CALLER);
 }
 
 void prefetch_tensor_map(const CUtensorMap*) {

@@ -20,6 +20,13 @@ void fence_mbarrier_init();
 void mbarrier_arrive(std::uint64_t* barrier);
 void mbarrier_arrive_expect_tx(std::uint64_t* barrier, int bytes);
 void mbarrier_wait(std::uint64_t* barrier, int parity);
+/// Acquires at cluster scope.
+void mbarrier_wait_cluster(std::uint64_t* barrier, int parity);
+
+// Of any block of the cluster:
+void mbarrier_arrive_cluster(std::uint64_t* barrier);
+void store_async(void* to, const void* value, std::size_t bytes, std::uint64_t* barrier);
+void bulk_copy_cluster(void* to, const void* from, int bytes, std::uint64_t* barrier);
 
 void prefetch_tensor_map(const CUtensorMap* map);
 void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z);

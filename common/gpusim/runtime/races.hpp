@@ -62,7 +62,9 @@ struct Actor {
   std::uint64_t tag;
   std::uint64_t reader_tag;  ///< the same for reads; for other accesses, a value that matches nothing
   const ThreadClocks*
-      clocks;  ///< null: only __syncthreads() and __syncwarp() order the accesses of this block
+      clocks;              ///< null: only __syncthreads() and __syncwarp() order the accesses of this block
+  bool is_remote = false;  ///< it belongs to another block of the cluster than the memory, and has clocks; ..
+  std::size_t first = 0;   ///< .. and this is the component of thread 0 of the block whose memory it is
 
   Actor(int warp_, std::uint16_t site_, AccessKind kind_, std::uint32_t block_epoch_, std::uint32_t epoch_,
         const WarpClock& clock_, const ThreadClocks* clocks_ = nullptr)
@@ -80,8 +82,11 @@ struct Actor {
 
   /// Whether `thread`, of this warp, knows through barriers what another one did at that tick.
   bool knows(int thread, std::uint16_t other, std::uint32_t then) const {
-    return clocks != nullptr && clocks->knows(thread, other, then);
+    if (clocks == nullptr) return false;
+    return is_remote ? clocks->knows(thread, other, then, first) : clocks->knows(thread, other, then);
   }
+  bool is_in_warp(int other) const { return warp == other && !is_remote; }
+  bool is_thread(int thread, int other) const { return thread == other && !is_remote; }
 };
 
 /// Race state of consecutive words of memory: a cell per 4-byte word, and one per byte for words that the block
@@ -118,6 +123,10 @@ class RaceShadow {
   void begin_copy(std::size_t offset, std::size_t bytes, int lane, const Actor& a, Completion copy,
                   OnRace&& on_race) {
     for_each_cell(offset, bytes, a, [&](Cell& c) {
+      // A __syncthreads() of the block says nothing to a thread of another one.
+      const bool is_older = c.epoch() != a.epoch && c.epoch() >= a.block_epoch;
+      if (a.is_remote && is_older && !c.copying && meet_writer(c, lane, a, on_race))
+        tell_readers(c, lane, a, on_race);
       renew(c, a);
       touch(c, lane, a, on_race);
       c.copying = true;
@@ -310,13 +319,15 @@ class RaceShadow {
     const auto thread = std::uint16_t(a.warp * kWarpSize + lane);
     if (c.copying) {
       const bool adds = c.writer_atomic && a.kind == AccessKind::kAtomic;
-      if (adds || (a.kind == AccessKind::kCopyLand && c.writer == thread)) return true;
+      if (adds || (a.kind == AccessKind::kCopyLand && a.is_thread(thread, c.writer))) return true;
       on_race(lane, Rival{c.writer, c.writer_site, AccessKind::kCopyIssue});
       return false;
     }
-    if (c.writer == kNobody || c.writer == thread || (c.writer_atomic && a.kind == AccessKind::kAtomic))
+    if (c.writer == kNobody || a.is_thread(thread, c.writer) ||
+        (c.writer_atomic && a.kind == AccessKind::kAtomic))
       return true;
-    if ((c.writer / kWarpSize != a.warp || !a.clock->ordered(c.writer % kWarpSize, c.writer_tick, lane)) &&
+    if ((!a.is_in_warp(c.writer / kWarpSize) ||
+         !a.clock->ordered(c.writer % kWarpSize, c.writer_tick, lane)) &&
         !a.knows(thread, c.writer, c.writer_tick)) {
       on_race(lane, Rival{c.writer, c.writer_site,
                           c.writer_atomic   ? AccessKind::kAtomic
@@ -417,8 +428,8 @@ class RaceShadow {
     const auto tell = [&](int warp, const Reads& reads) {
       for (std::uint32_t rest = reads.lanes; rest != 0; rest &= rest - 1) {
         const auto reader = std::uint16_t(warp * kWarpSize + std::countr_zero(rest));
-        if (reader == thread || a.knows(thread, reader, reads.tick)) continue;
-        if (warp == a.warp && a.clock->ordered(reader % kWarpSize, reads.tick, lane)) continue;
+        if (a.is_thread(thread, reader) || a.knows(thread, reader, reads.tick)) continue;
+        if (a.is_in_warp(warp) && a.clock->ordered(reader % kWarpSize, reads.tick, lane)) continue;
         return on_race(lane, Rival{reader, reads.site, AccessKind::kRead});
       }
     };
