@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import io
 import json
 import re
@@ -1591,6 +1592,12 @@ class DiagnosisTest(unittest.TestCase):
         fewer = attempt(traffic={"counted": traffic | {"write_sectors": 16}})
         finding = diagnosis._beyond("sectors", [stores], [fewer])
         self.assertIn("4 store instructions, with 16 sectors", finding.details[1])
+
+    def test_a_solution_that_was_stopped_sets_no_limit(self):
+        traffic = {"write_requests": 4, "write_sectors": 64, "write_bytes": 128}
+        own = attempt(traffic={"counted": traffic})
+        stopped = dataclasses.replace(own, result=None, ended=trials.HANGS)
+        self.assertIsNone(diagnosis._beyond("sectors", [own], [stopped]))
 
     def test_more_operations_than_the_solution_are_wrong_where_it_is_asked(self):
         def counts(**ops: int) -> trials.Attempt:

@@ -712,9 +712,12 @@ BEYOND = {
 def _beyond(
     limit: str, attempts: list[Attempt], solution: Iterable[Attempt]
 ) -> Finding | None:
-    """The first attempt with more of something, or for LEAST less, than the solution has on the same input."""
+    """The first attempt with more of something, or for LEAST less, than the solution has on the same input.
+
+    Where the solution itself was stopped, as on a machine that is busy, there is nothing to compare with.
+    """
     count, headline, details = BEYOND[limit]
-    same = {(a.variant, a.arguments): a for a in solution}
+    same = {(a.variant, a.arguments): a for a in solution if a.result}
     for attempt in attempts:
         allowed = same.get((attempt.variant, attempt.arguments))
         excess = count(attempt) - count(allowed) if allowed else 0
