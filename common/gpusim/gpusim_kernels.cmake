@@ -10,7 +10,7 @@ function(gpusim_kernel_options variable)
     list(APPEND options -fsanitize=bounds-strict -fsanitize-recover=bounds-strict -gstatement-frontiers -Og
       -fno-optimize-sibling-calls -fno-extern-tls-init
       -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
-      -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic --param=tsan-instrument-func-entry-exit=0)
+      -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic -Wno-psabi --param=tsan-instrument-func-entry-exit=0)
   else()
     list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds -O1 -fno-vectorize -fno-slp-vectorize)
   endif()
