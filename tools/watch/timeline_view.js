@@ -358,7 +358,9 @@ function timelineView(recording, cursor, analyses) {
     const { steps } = cursor.section;
     showWhole();
     if (steps > 1600) {
-      view.to = 800;
+      // One pixel or two for each step: a part of one would show as a pattern.
+      const pixels = Math.max(280, holder.clientWidth) - MARGIN;
+      view.to = pixels < 800 ? pixels : Math.ceil(pixels / 2);
       follow();
     }
   }
