@@ -88,7 +88,7 @@ function epochsOf(recording, section) {
   return section.epochs = { of, unclear };
 }
 
-const PAIR_SEARCH = 20000;  // events
+const PAIR_SEARCH = 5000;  // events, and comparisons of two
 
 // Two accesses by different warps from the lines of a group whose accesses are by one warp, with no barrier between them.
 // Null if there are none, or if something else may order them.
@@ -106,20 +106,18 @@ function pairOfWarps(recording, section, group, { of, unclear }) {
     if (!firstSites.has(columns.site[event]) && !secondSites.has(columns.site[event])) continue;
     if (candidates.push(event) >= PAIR_SEARCH) break;
   }
-  const readers = candidates.filter((event) => firstSites.has(columns.site[event]));
+  const readers = candidates.filter((event) => firstSites.has(columns.site[event])).reverse();  // the last one first
   const writers = candidates.filter((event) => secondSites.has(columns.site[event]));
   const changes = (event) => isWrite(columns.flags[event]);
   // The access that the simulator names, and the nearest one of another warp before it.
+  let compared = 0;
   for (const second of [shown.second, ...writers]) {
-    let best = null;
     for (const first of readers) {
       if (columns.warp[first] === columns.warp[second] || columns.time[first] > columns.time[second]) continue;
       if (!changes(first) && !changes(second)) continue;
-      if (best !== null && columns.time[first] < columns.time[best]) continue;
-      if (touchedByBoth(recording, first, second)) best = first;
+      if (touchedByBoth(recording, first, second)) return [first, second];
+      if (++compared > PAIR_SEARCH) return null;
     }
-    if (best !== null) return [best, second];
-    if (second !== shown.second && writers.indexOf(second) > 50) break;
   }
   return null;
 }
