@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import pty
@@ -409,6 +410,16 @@ class SearchTest(unittest.TestCase):
 
 
 class ChaptersTest(unittest.TestCase):
+    def test_titles_say_whose_kernels_they_are(self):
+        chapter = project.chapters()[0]
+        for exercise, answer, title in (
+            (False, None, "01 row_per_warp"),
+            (True, None, "01 row_per_warp, exercises"),
+            (False, 2, "01 row_per_warp, answer to exercise 2"),
+        ):
+            args = argparse.Namespace(exercise=exercise, answer=answer)
+            self.assertEqual(watch.title_of(args, chapter, "row_per_warp"), title)
+
     def test_every_chapter_has_two_or_three_views(self):
         for chapter in project.chapters():
             found = views.of(chapter).views

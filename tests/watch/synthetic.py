@@ -428,6 +428,78 @@ def race(folder: Path) -> Synthetic:
     return made
 
 
+SLICES = """// Each warp multiplies with the slice, then replaces its part of it: no barrier between the two.
+__device__ void load_line(const float* s) {
+  for (int i = 0; i < 2; ++i) r[i] = s[lane + 32 * i];
+}
+
+__device__ void replace_slice(float* s) {
+  s[lane + 32 * warp] = x;
+  s[lane ^ 1] = x;
+  __syncthreads();  // complete
+}
+
+__global__ void slices(float* s) {
+  for (int slice = 0; slice < 2; ++slice) {
+    load_line(s);
+    replace_slice(s);
+  }
+}
+"""
+
+
+def slices(folder: Path, warps: int = 2, atomic: bool = False) -> Synthetic:
+    """Four reports of one race, each of warp 0 against itself. With two warps, both use the bytes.
+
+    @param atomic  both warps also add to a counter, which may order them"""
+    source = folder / "slices.cu"
+    source.write_text(SLICES, encoding="utf-8")
+    made = Synthetic("slices", warps, str(source))
+    s = made.array("shared", "sSlice", 256, element_bytes=4, begin=0)
+    line = [4 * lane for lane in range(32)]
+    swapped = [4 * (lane ^ 1) for lane in range(32)]
+    for _ in range(2):
+        accesses: dict[int, list[int]] = {}
+        for warp in range(warps):
+            if atomic:
+                counter = made.array("shared", "counter", 4, begin=256)
+                made.access(
+                    warp, counter, [0], 4, flags=ATOMIC, lanes=1, site=made.site(13)
+                )
+            half = [128 + at for at in line]
+            accesses[warp] = [
+                made.access(warp, s, line, 4, site=made.site(3, 14)),
+                made.access(warp, s, half, 4, site=made.site(3, 14)),
+                made.access(
+                    warp,
+                    s,
+                    [128 * warp + at for at in line],
+                    4,
+                    flags=WRITE,
+                    site=made.site(7, 15),
+                ),
+                made.access(warp, s, swapped, 4, flags=WRITE, site=made.site(8, 15)),
+            ]
+        for own, line_number in ((2, 7), (3, 8)):
+            made.header["defects"].append(
+                {
+                    "kind": "race",
+                    "message": f"Race reported between Write access by thread (0,0,0) at slices.cu:{line_number} (from"
+                    " slices.cu:15) and Read access by thread (1,0,0) at slices.cu:3 (from slices.cu:14): no"
+                    " __syncwarp() or __syncthreads() between the two",
+                    "event": accesses[0][own],
+                    "rival_event": accesses[0][0],
+                    "site": made.site(line_number, 15),
+                    "rival_site": made.site(3, 14),
+                    "thread": 0,
+                    "rival_thread": 1,
+                }
+            )
+        made.block_barrier(made.site(9, 15, built_in="__syncthreads"))
+    made.end()
+    return made
+
+
 def hopper(folder: Path, tiles: int = 6) -> Synthetic:
     """A producer warp copies boxes with the copy engine; four warps multiply. Its source does not exist."""
     made = Synthetic("warp_specialised", 5)

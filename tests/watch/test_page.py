@@ -63,6 +63,13 @@ class WatchPageTest(unittest.TestCase):
         self.browser.open(self.pages[name].as_uri() + address)
         self.browser.run(READY)
 
+    def show(self, name: str, made: synthetic.Synthetic, address: str = "") -> None:
+        """Opens a recording that only one test needs."""
+        self.add(name, made)
+        self.addCleanup(self.pages.pop, name)
+        self.addCleanup(self.replays.pop, name)
+        self.open(name, address)
+
     def press(self, key: str, shift: bool = False) -> None:
         self.browser.run(f"{PRESS}({key!r}, {str(shift).lower()})")
 
@@ -134,6 +141,21 @@ class LooksTest(WatchPageTest):
                 self.assertEqual(found, [], (width, scheme))
         self.no_messages()
 
+    def test_banks_use_the_width_there_is(self):
+        # What it is drawn for; the style sheet makes a canvas that is too wide narrower.
+        widths = (
+            "[parseFloat(document.getElementById('banks').style.width),"
+            " document.getElementById('banks-holder').clientWidth]"
+        )
+        self.open("transpose")
+        drawn, holder = self.browser.run(widths)
+        self.assertEqual(drawn, holder)
+        # The neighbours change, the window does not.
+        self.browser.run(
+            "document.getElementById('shared-map').parentElement.style.minWidth = '250px'"
+        )
+        self.until(f"(([drawn, now]) => drawn === now && now < {holder})({widths})")
+
     def test_only_the_page_itself_is_read(self):
         self.open("hopper")
         local = [u for u in self.browser.requests() if not u.startswith("data:")]
@@ -168,7 +190,9 @@ class NumbersTest(WatchPageTest):
                     f"sectors{totals['sectors']:,} / ideal {totals['ideal sectors']:,}",
                     summary,
                 )
-            self.assertIn(f"Longest wait{totals.get('longest wait', 0)} step", summary)
+            if "longest wait" in totals:
+                longest = f" waits {totals['longest wait']} step"
+                self.assertIn(longest, self.text("findings"))
 
     def test_lines(self):
         for name in ("transpose", "stages_3"):
@@ -181,7 +205,7 @@ class NumbersTest(WatchPageTest):
                 shown = self.browser.run(
                     f"""(() => {{ const chooser = document.getElementById("metric");
                     chooser.value = "{metric}"; chooser.dispatchEvent(new Event("change"));
-                    return [...document.querySelectorAll(".heat[title]")].map(e => [e.previousSibling.textContent, e.title]); }})()"""
+                    return [...document.querySelectorAll(".heat[title]")].map(e => [e.previousSibling.textContent, e.title.split("; ")[0]]); }})()"""
                 )
                 self.assertEqual(
                     {int(line): text for line, text in shown},
@@ -254,7 +278,7 @@ class FindingsTest(WatchPageTest):
         found = self.findings("transpose")
         self.assertIn("Bank conflicts: 94 %", found)
         self.assertIn("transpose.cu:10, 32 instead of 1", found)
-        self.assertIn("Wasted sectors: instructions use 22 %", found)
+        self.assertIn("Wasted sectors: 78 % of the fetched bytes are not used", found)
         self.assertIn("transpose.cu:13, 32 sectors (1,024 bytes) for 128 bytes", found)
         # The page opens there: one bank, 32 passes.
         self.assertIn("32 lanes, 1 bank: 32 wavefronts", self.text("shared-text"))
@@ -280,6 +304,81 @@ class FindingsTest(WatchPageTest):
         self.assertIn(
             "no __syncthreads() between line 5 and line 6", self.text("source-holder")
         )
+
+    def test_reports_of_one_warp(self):
+        """If several warps use the bytes, the page shows two of them and says what it takes."""
+        self.show("slices", synthetic.slices(self.folder))
+        between = "no __syncthreads() between line 14 and line 15"
+        self.assertIn(
+            f"Race, at 4 places Warps 0 and 1 use sSlice: {between}",
+            self.text("findings"),
+        )
+        card = self.text("defects-holder")
+        self.assertIn("First: warp 1 reads sSlice", card)
+        self.assertIn("Then: warp 0 writes sSlice", card)
+        self.assertIn("it takes __syncthreads()", card)
+        self.assertIn("Nothing synchronises them before slices.cu:15.", card)
+        self.assertIn(
+            "Lane 0 touches sSlice + 0 bytes, as the other does: bytes 0 to 3", card
+        )
+        self.assertIn(between, self.text("source-holder"))
+        self.no_messages()
+
+    def test_reports_about_the_same_lines_share_a_card(self):
+        self.show("slices", synthetic.slices(self.folder), "#t=0&w=0")
+        holder = "document.getElementById('defects-holder')"
+        self.assertEqual(self.browser.run(f"{holder}.children.length"), 1)
+        self.assertIn("3 more at other addresses", self.text("defects-holder"))
+        folded = f"{holder}.querySelector('.others').open"
+        self.assertFalse(self.browser.run(folded))
+        self.assertEqual(
+            self.browser.run("document.querySelectorAll('tr.barrier').length"), 1
+        )
+        # A link to one of the others shows it.
+        self.browser.run("location.hash = '#d=2&v=defects'")
+        self.until(folded)
+        self.assertTrue(
+            self.browser.run(
+                "document.getElementById('defect-2').classList.contains('chosen')"
+            )
+        )
+
+    def test_a_race_within_a_warp_stays_one(self):
+        """One warp alone, and two that something else may order: the page says what the simulator says."""
+        for name, more in (("alone", {"warps": 1}), ("atomic", {"atomic": True})):
+            self.show(name, synthetic.slices(self.folder, **more))
+            card = self.text("defects-holder")
+            self.assertIn("First: warp 0 reads sSlice", card, name)
+            self.assertIn("no __syncwarp() or __syncthreads()", card, name)
+            self.assertNotIn("it takes", card, name)
+
+    def test_the_line_that_acts(self):
+        self.show("slices", synthetic.slices(self.folder), "#t=3&w=0")
+        current = "document.querySelector('tr.current .line').textContent"
+        self.assertEqual(self.browser.run(current), "8")
+        calling = "document.querySelector('tr.calling .line').textContent"
+        self.assertEqual(self.browser.run(calling), "15")
+        own = "document.querySelector('tr.current .at').textContent"
+        self.assertEqual(self.browser.run(own), "w0–1")
+        visible = """(line => { const row = [...document.querySelectorAll("tr.ran")].find(e => e.querySelector(".line").textContent === line);
+            const box = document.getElementById("source-holder").getBoundingClientRect(), own = row.getBoundingClientRect();
+            return own.top >= box.top && own.bottom <= box.bottom; })"""
+        # As many lines as fit are visible: with a low holder, the line of the instruction, not its caller.
+        self.browser.run(
+            "document.getElementById('source-holder').style.maxHeight = '110px'"
+        )
+        self.press("ArrowLeft")
+        self.press("ArrowRight")
+        self.until(f"{visible}('8')")
+        self.click("#call-path a")  # the caller
+        self.until(f"{visible}('15')")
+
+    def test_lines_and_their_calls(self):
+        self.show("slices", synthetic.slices(self.folder))
+        title = "[...document.querySelectorAll('.heat[title]')].map(e => e.previousSibling.textContent + ': ' + e.title)"
+        titles = self.browser.run(title)
+        self.assertIn("3: 8 executions", titles)
+        self.assertIn("14: 8 executions; in calls: 8", titles)
 
     def test_who_is_waited_for(self):
         self.open("hopper", "#t=3&w=4")
@@ -350,6 +449,32 @@ class CursorTest(WatchPageTest):
         self.assertIn("32 wavefronts where 1 would do", self.text("instruction-title"))
         self.no_messages()
 
+    def test_the_next_defect(self):
+        """The next one after the cursor's step, whichever was the last; the page does not scroll away from the timeline."""
+        made = synthetic.slices(self.folder)
+        steps = sorted(
+            {made.events[one["event"]][-1] for one in made.header["defects"]}
+        )
+        self.show("slices", made, "#t=0&w=0")
+        self.press("d")
+        self.assertEqual(self.step(), steps[0])
+        self.press("d")
+        self.assertEqual(self.step(), steps[1])
+        self.press("Home")
+        self.press("d")
+        self.assertEqual(self.step(), steps[0])
+        self.browser.run(f"location.hash = '#t={steps[2] - 1}&w=1'")
+        self.until(
+            f"document.getElementById('step-text').textContent.startsWith('{steps[2] - 1} ')"
+        )
+        before = self.browser.run("scrollY")
+        self.press("d")
+        self.assertEqual(self.step(), steps[2])
+        self.press("End")
+        self.press("d")
+        self.assertEqual(self.step(), steps[0])
+        self.assertEqual(self.browser.run("scrollY"), before)
+
     def test_playing_moves_on(self):
         self.open("race", "#t=0&w=0")
         self.browser.run("document.getElementById('speed').value = '40'")
@@ -417,13 +542,6 @@ class CursorTest(WatchPageTest):
         self.open("two", "#s=1&t=0&w=1")
         self.assertIn("Warp 1 reads x", self.text("instruction-title"))
         self.no_messages()
-
-    def show(self, name: str, made: synthetic.Synthetic, address: str = "") -> None:
-        """Opens a recording that only one test needs."""
-        self.add(name, made)
-        self.addCleanup(self.pages.pop, name)
-        self.addCleanup(self.replays.pop, name)
-        self.open(name, address)
 
     def test_warps_that_do_the_same_share_a_row(self):
         made = synthetic.Synthetic("alike", 8)

@@ -56,14 +56,15 @@ function analyse(recording, section) {
   const frames = (event) => header.sites[site[event]] ?? [];
   const eachLine = (event, change) => {
     let before = -1;
-    for (const [file, line] of frames(event)) {
+    frames(event).forEach(([file, line], depth) => {
       const key = lineKey(file, line);
-      if (key === before) continue;
+      if (key === before) return;
       before = key;
       let entry = lines.get(key);
       if (!entry) lines.set(key, entry = emptyLine());
       change(entry);
-    }
+      if (depth === 0) change(entry.own ??= emptyLine());
+    });
   };
 
   for (const event of section.order) {
@@ -251,10 +252,11 @@ function analyse(recording, section) {
       return section.number === 0 || recording.sections.length === 1;
     })
     .sort((one, other) => (other.kind === "race") - (one.kind === "race"));
+  const groups = groupDefects(recording, section, defects);
   const roles = rolesOf(recording, section);
   const waitOf = new Map(waits.flatMap((wait) => [[wait.event, wait], [wait.goOn, wait]]));
   const spanOf = new Map(spans.map((span) => [span.event, span]));
-  return { states, excess, lines, waits, waitOf, spans, spanOf, defects, total, roles, folded: foldedRows(section, states), byWarp: spansByWarp(spans, warps) };
+  return { states, excess, lines, waits, waitOf, spans, spanOf, defects, groups, total, roles, folded: foldedRows(section, states), byWarp: spansByWarp(spans, warps) };
 }
 
 // What a warp is for, if the warps of a block differ: "copies", "products" or "".
@@ -340,16 +342,17 @@ function findingsOf(recording, section, analysis) {
     return best;
   };
 
-  for (const defect of analysis.defects.slice(0, 3)) {
-    const known = defect.event !== undefined && defect.event !== null && defect.event !== NONE;
+  for (const { defects, head, ...group } of analysis.groups.slice(0, 3)) {
+    const event = [group.second, head.at].find((one) => knownEvent(one) && one >= section.begin && one < section.end);
     found.push({
-      kind: "defect", good: false, title: defectTitle(defect), text: defectText(recording, defect),
-      link: known ? { ...at(defect.event, "defects"), d: defect.number } : { v: "defects", d: defect.number },
+      kind: "defect", good: false, title: `${defectTitle(head)}${defects.length > 1 ? `, at ${defects.length} places` : ""}`,
+      text: defectText(recording, { head, ...group }),
+      link: event !== undefined ? { ...at(event, "defects"), d: head.number } : { v: "defects", d: head.number },
     });
   }
-  if (analysis.defects.length > 3) {
+  if (analysis.groups.length > 3) {
     found.push({
-      kind: "defect", good: false, title: `${analysis.defects.length - 3} more defects`,
+      kind: "defect", good: false, title: `${counted(analysis.groups.slice(3).reduce((sum, { defects }) => sum + defects.length, 0), "more defect")}`,
       text: "All of them are listed below.", link: { v: "defects" },
     });
   }
@@ -382,7 +385,7 @@ function findingsOf(recording, section, analysis) {
       const pattern = patternOf(recording, line.line.worstGlobal);
       found.push({
         kind: "sectors", good: share > 0.75, plain: share > 0.75, weight: 1 - share,
-        title: `Wasted sectors: instructions use ${percent(total.bytes, fetched)} of their bytes`,
+        title: `Wasted sectors: ${percent(fetched - total.bytes, fetched)} of the fetched bytes are not used`,
         text: `Worst line: ${lineName(line.key)}, ${counted(pattern.sectors, "sector")} (${bytesText(pattern.sectors * SECTOR)}) ` +
           `for ${bytesText(pattern.bytes)} in one instruction.`,
         link: at(line.line.worstGlobal, "instruction"),
@@ -402,12 +405,13 @@ function findingsOf(recording, section, analysis) {
     if (exposed.length > 0.5 * groups.length && exposed.length >= 2) {
       found.push({
         kind: "overlap", good: false, weight: exposed.length / groups.length,
-        title: `No overlap: ${percent(exposed.length, groups.length)} of the copies are waited for at once`,
-        text: "A warp starts a copy, then waits for it: no other instruction lies between. Nothing in the warp hides the time of the copy.",
+        title: `No overlap: ${percent(exposed.length, groups.length)} of the copies are waited for immediately`,
+        text: "A warp starts a copy, then waits for it: no other instruction lies between. Nothing in the warp hides the copy. Steps do not count the time of a copy: on a GPU the warp would stand still here, once for each copy.",
         link: at(example.event, "timeline"),
       });
     } else {
-      const typical = groups.find((span, index) => span.work >= work && index > 1) ?? groups[0];
+      const later = groups.slice(2).filter((span) => span.work >= work);
+      const typical = later.length ? later.reduce((one, other) => other.warp < one.warp ? other : one) : groups[0];
       found.push({
         kind: "overlap", good: true, title: `Copies overlap with work: ${number(work)} instructions`,
         text: "The median between the start of a copy and the wait for it, in the same warp.",
@@ -434,7 +438,7 @@ function findingsOf(recording, section, analysis) {
     found.push({
       kind: "waits", good: true, plain: true,
       title: `Warps wait during ${percent(total.waited, alive)} of their steps`,
-      text: `Longest: warp ${longest.warp} waits ${counted(longest.length, "step")} for ${barrier}` +
+      text: `Logical steps, not time. Longest: warp ${longest.warp} waits ${counted(longest.length, "step")} for ${barrier}` +
         `${longest.lastArrival >= 0 && columns.warp[longest.lastArrival] !== longest.warp
           ? `, last reached by warp ${columns.warp[longest.lastArrival]}` : ""}.`,
       link: { ...at(longest.event, "timeline"), t: Math.max(longest.begin, longest.end - 1) },

@@ -5,7 +5,7 @@ const KEYS = [
   ["Space", "play and pause"], ["Home, End", "the first step, the last step"],
   ["n, p", "the next, the previous event of the warp"], ["c", "the next costly access: bank conflict or wasted sectors"],
   ["d", "the next defect"], ["w", "the next wait of the warp"], ["+ − 0", "zoom the timeline in, out, to the whole"],
-  ["1 to 6", "go to a view"], ["?", "show or hide these keys"],
+  ["1 to 6", "go to a view: 1 timeline, 2 source, 3 instruction, 4 shared memory, 5 tensors, 6 defects"], ["?", "show or hide these keys"],
 ];
 const VIEW_IDS = ["timeline", "source", "instruction", "shared", "tensors", "defects"];
 
@@ -54,12 +54,15 @@ function controls(recording, cursor, analyses, timeline) {
       if (first !== undefined) cursor.go({ event: first });
     }
   }
+  // The next one after the cursor's step. Those of one step follow each other; after the last one comes the first.
   function nextDefect() {
-    const { defects } = analyses(cursor.section);
+    const { time, defect: current } = cursor.at;
+    const timeOf = ({ at }) => at === null ? -1 : columns.time[at];
+    const defects = [...analyses(cursor.section).defects].sort((one, other) => timeOf(one) - timeOf(other));
     if (!defects.length) return;
-    const next = defects[(defects.findIndex(({ number: one }) => one === cursor.at.defect) + 1) % defects.length];
-    const has = next.event !== undefined && next.event !== null && next.event !== NONE;
-    cursor.go({ defect: next.number, view: "defects", ...(has ? { event: next.event } : {}) });
+    const own = defects.findIndex((one) => one.number === current);
+    const next = (own >= 0 && timeOf(defects[own]) === time ? defects[own + 1] : defects.find((one) => timeOf(one) >= time)) ?? defects[0];
+    cursor.go({ defect: next.number, view: "", ...(next.at === null ? {} : { event: next.at }) });
   }
   const goToView = (view) => cursor.go({ view, event: cursor.at.event });
 

@@ -66,7 +66,7 @@ function instructionView(recording, cursor, analyses) {
       if (!wait.unfinished) made.append(".");
     } else if (span && span.kind === "copies") {
       made.append(span.empty ? "The group is empty."
-        : span.finished ? `${counted(span.work, "instruction")} of the warp between this and the wait for the group (step ${span.waitBegin}): ` +
+        : span.finished ? `${counted(span.work, "instruction")} of the warp between this and the wait for ${columns.offset[event] === NONE ? "the group" : `group ${number(columns.offset[event])}`} (step ${number(span.waitBegin)}): ` +
           `${span.exposed ? "nothing hides the copy." : `${counted(span.productsDuring, "product")} among them.`}` : "No wait for this group was recorded.");
       if (span.exposed) made.className = "bad";
     } else if (span && span.kind === "box" && span.finished) {
@@ -76,7 +76,7 @@ function instructionView(recording, cursor, analyses) {
   }
 
   const eventName = (event) => {
-    const names = ["", "access", "instruction", "wait", "goes on", "arrive", "commit", "copy", "copy landed", "product",
+    const names = ["", "access", "instruction", "wait begins", "wait ends", "arrive", "commit", "copy", "copy landed", "product",
       "product done", "group landed", "defect", "end"];
     const array = isAccess(recording, event) ? arrayOf(recording, event).name : "";
     return array ? `${isWrite(columns.flags[event]) ? "write" : "read"} ${array}` : names[columns.kind[event]] ?? "event";
@@ -89,6 +89,9 @@ function instructionView(recording, cursor, analyses) {
 
   function showLanes(event, chosen) {
     const access = event >= 0 && isAccess(recording, event);
+    const multiplies = event >= 0 && (columns.kind[event] === KIND.productBegins || columns.kind[event] === KIND.productEnds ||
+      (columns.kind[event] === KIND.op && columns.flags[event] === OP_MMA));
+    lanesHolder.hidden = !access && !multiplies;
     const offsets = access ? laneOffsets(recording, event) : null;
     const wavefronts = access && isShared(arrayOf(recording, event)) ? wavefrontsOf(recording, event).words : [];
     const passOf = new Map(wavefronts.map((word) => [word.lane, word.wavefront]));

@@ -20,6 +20,7 @@ SCRIPTS = (
     "recording.js",
     "addresses.js",
     "analysis.js",
+    "races.js",
     "replay.js",
     "words.js",
     "cursor.js",

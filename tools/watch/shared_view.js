@@ -273,7 +273,8 @@ function sharedView(recording, cursor, replayOf) {
     map.setAttribute("aria-label", `Map of ${bytesText(replayOf(cursor.section).sharedBytes)} of shared memory: ` +
       arraysHere().map((array) => `${array.name} from byte ${array.begin ?? 0}, ${bytesText(array.bytes)}`).join("; "));
     const tensors = [...replayOf(cursor.section).tensors.keys()];
-    legend.replaceChildren("A location holds: ", ...tensors.map((tensor) => swatch(tensorColour(recording, tensor), header.arrays[tensor].name)),
+    const legendOfLanes = event < 0 ? ["A location holds: "] : ["Numbers: lanes of this access (4x: that many); lanes of one colour are served in one pass. Pale: what a location holds: "];
+    legend.replaceChildren(...legendOfLanes, ...tensors.map((tensor) => swatch(tensorColour(recording, tensor), header.arrays[tensor].name)),
       swatch(palette.other, "computed"), swatch(palette.idle, "nothing yet"));
   }
 
@@ -335,6 +336,12 @@ function sharedView(recording, cursor, replayOf) {
     const held = replayOf(cursor.section).holds(address);
     if (held) cursor.go({ event: held.event });
   });
+  // The holder gets its width after the first drawing, and another one whenever its neighbours change.
+  new ResizeObserver(() => {
+    if (Math.max(270, holder.clientWidth) === state.width) return;
+    state.width = 0;
+    show();
+  }).observe(holder);
   cursor.listen(show);
   return {
     draw: () => {

@@ -51,8 +51,7 @@ function sourceView(recording, cursor, analyses) {
     const files = filesInOrder().filter((file) => used.has(file));
     holder.replaceChildren(...files.map((file, index) => {
       const { name, ranges, missing } = recording.files[file];
-      const longest = ranges.reduce((most, range) => range.lines.reduce((length, text) => Math.max(length, text.length), most), 0);
-      const table = element("table", { class: "code", style: `--width:calc(13.5rem + ${longest + 2} * .5rem)` },
+      const table = element("table", { class: "code" },
         element("colgroup", {}, element("col"), element("col"), element("col"), element("col")));
       const shown = missing || !ranges.length
         ? [...lines.keys()].filter((key) => Math.floor(key / 1048576) === file).map((key) => key % 1048576)
@@ -73,17 +72,12 @@ function sourceView(recording, cursor, analyses) {
 
   // A row after the first access of each race: which barrier is missing before the second one.
   function markMissingBarriers() {
-    const done = new Set();
-    for (const defect of analyses(cursor.section).defects) {
-      const missing = missingBarrier(defect);
-      const first = framesOf(recording, defect.rival_site ?? NONE), second = framesOf(recording, defect.site ?? NONE);
-      const from = first.findLast((frame) => second.some((other) => other.file === frame.file && other.line !== frame.line));
-      const to = from && second.findLast((frame) => frame.file === from.file);
-      const entry = from && rows.get(lineKey(from.file, from.line));
-      if (!missing || !entry || done.has(`${from.file} ${from.line} ${to.line}`)) continue;
-      done.add(`${from.file} ${from.line} ${to.line}`);
-      entry.made.after(element("tr", { class: "barrier" },
-        element("td", { colspan: 4 }, `⚡ no ${missing} between line ${from.line} and line ${to.line}`)));
+    for (const group of analyses(cursor.section).groups) {
+      const [from, to] = group.between;
+      const entry = from && rows.get(lineKey(...from));
+      const words = group.race && raceText(recording, group);
+      if (!entry || !words || lineKey(...from) === lineKey(...to)) continue;
+      entry.made.after(element("tr", { class: "barrier" }, element("td", { colspan: 4 }, `⚡ ${words}`)));
     }
   }
 
@@ -112,9 +106,13 @@ function sourceView(recording, cursor, analyses) {
       heat.replaceChildren();
       heat.removeAttribute("title");
       if (value <= 0) continue;
-      heat.append(element("span", { class: metric.bad ? "bar bad" : "bar", style: `width:${Math.max(2, 100 * value / most)}%` }),
+      const { own } = lines.get(key);
+      const called = value - (own ? metric.value(own) : 0);
+      const wide = Math.max(2, 100 * value / most);
+      const bar = (share, more) => element("span", { class: `bar${metric.bad ? " bad" : ""}${more}`, style: `width:${share}%` });
+      heat.append(...called > 0 ? [bar(wide, " called")] : [], ...called < value ? [bar(wide * (value - called) / value, "")] : [],
         element("span", { class: "value" }, compact(value)));
-      heat.title = `${number(value)} ${metric.name}`;
+      heat.title = `${number(value)} ${metric.name}${called > 0 ? `; in calls: ${number(called)}` : ""}`;
     }
     byId("metric-none").hidden = most > 0;
     byId("metric-none").textContent = `No line has ${metric.name}.`;
@@ -126,6 +124,7 @@ function sourceView(recording, cursor, analyses) {
   function mark(scroll) {
     for (const [made, name] of marked) made.classList.remove(name);
     for (const { warps } of markedCells) warps.replaceChildren();
+    for (const { made } of rows.values()) made.classList.remove("shown");
     marked = [];
     markedCells = [];
     const { section } = cursor;
@@ -139,7 +138,8 @@ function sourceView(recording, cursor, analyses) {
       if (current === undefined) continue;
       const frames = recording.header.sites[columns.site[current]] ?? [];
       if (!frames.length) continue;
-      const key = lineKey(...frames[frames.length - 1]);
+      const acting = frames.find(([file]) => file === frames[frames.length - 1][0]);
+      const key = lineKey(...acting);
       if (!atLine.has(key)) atLine.set(key, []);
       atLine.get(key).push(other);
     }
@@ -150,33 +150,28 @@ function sourceView(recording, cursor, analyses) {
       markedCells.push(entry);
     }
     const frames = event >= 0 ? framesOf(recording, columns.site[event]) : [];
+    const acting = frames.length ? actingFrame(frames) : null;
     frames.forEach((frame, depth) => {
       const entry = rows.get(lineKey(frame.file, frame.line));
       if (!entry) return;
-      const name = depth === 0 ? "current" : "calling";
+      const name = depth === 0 || frame === acting ? "current" : "calling";
       entry.made.classList.add(name);
       marked.push([entry.made, name]);
     });
     path.replaceChildren(...[...frames].reverse().map((frame, depth) => element("li", { style: `--depth:${depth}` },
-      element("b", {}, `${frame.name}:${frame.line}`), " ", element("code", {}, coloured(frame.text.trim())))));
+      element("a", { href: "#", "data-line": lineKey(frame.file, frame.line), title: "show this line", class: frame === acting ? "acting" : null },
+        element("b", {}, `${frame.name}:${frame.line}`), " ", element("code", {}, coloured(frame.text.trim()))))));
     if (!frames.length) path.append(element("li", {}, "The instruction has no line in the sources."));
     if (scroll) {
       cancelAnimationFrame(scrolling);
-      scrolling = requestAnimationFrame(() => scrollTo(frames));
+      scrolling = requestAnimationFrame(() => acting && scrollTo(rows.get(lineKey(acting.file, acting.line)) ?? rows.get(lineKey(frames[0].file, frames[0].line))));
     }
   }
 
-  function scrollTo(frames) {
-    if (frames.length) {
-      const outermost = frames[frames.length - 1];
-      const entry = rows.get(lineKey(outermost.file, outermost.line)) ?? rows.get(lineKey(frames[0].file, frames[0].line));
-      if (entry && entry.made.offsetParent) {
-        const [box, own] = [holder.getBoundingClientRect(), entry.made.getBoundingClientRect()];
-        if (own.top < box.top + 40 || own.bottom > box.bottom - 40) {
-          holder.scrollTop += own.top - box.top - box.height / 3;
-        }
-      }
-    }
+  function scrollTo(entry) {
+    if (!entry?.made.offsetParent) return;
+    const [box, own] = [holder.getBoundingClientRect(), entry.made.getBoundingClientRect()];
+    if (own.top < box.top + 40 || own.bottom > box.bottom - 40) holder.scrollTop += own.top - box.top - box.height / 3;
   }
   let markedCells = [], scrolling = 0;
 
@@ -215,6 +210,15 @@ function sourceView(recording, cursor, analyses) {
     if (key === undefined) return;
     event.preventDefault();
     goToLine(Number(key));
+  });
+  path.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-line]");
+    if (!link) return;
+    event.preventDefault();
+    const entry = rows.get(Number(link.dataset.line));
+    entry?.made.closest("details").setAttribute("open", "");
+    scrollTo(entry);
+    for (const { made } of rows.values()) made.classList.toggle("shown", made === entry?.made);
   });
   build();
   cursor.listen((at, before) => {

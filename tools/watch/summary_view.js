@@ -8,15 +8,14 @@ function summaryView(recording, cursor, analyses) {
   function show() {
     const { section } = cursor;
     const { info } = section;
-    const { total, waits, defects } = analyses(section);
+    const { total, defects } = analyses(section);
     const extra = total.wavefronts - total.idealWavefronts;
-    const longest = waits.reduce((most, wait) => Math.max(most, wait.length), 0);
     const parts = [
       figure("Kernel", shortKernel(info.kernel)),
       figure(term("block"), `${(info.block ?? []).join(", ")} of ${(info.grid ?? []).join(" x ")}`),
       figure(term("warp", "warps"), number(section.warps)),
-      figure("Events", number(total.events)),
-      figure(term("step", "steps"), number(section.steps)),
+      figure(term("event", "events"), number(total.events)),
+      figure(term("step", "steps"), `0 to ${number(section.steps - 1)} (logical, not time)`),
     ];
     if (total.sharedAccesses) {
       parts.push(figure([term("wavefront", "wavefronts")][0],
@@ -26,8 +25,7 @@ function summaryView(recording, cursor, analyses) {
       parts.push(figure(term("sector", "sectors"), `${number(total.sectors)} / ideal ${number(total.idealSectors)}`,
         { bad: total.sectors > 1.3 * total.idealSectors }));
     }
-    if (total.products) parts.push(figure("Products", number(total.products)));
-    parts.push(figure("Longest wait", counted(longest, "step")));
+    if (total.products) parts.push(figure(term("product", "products"), number(total.products)));
     parts.push(figure("Defects", number(defects.length), { bad: defects.length > 0 }));
     strip.replaceChildren(...parts);
     const left = info.left_out ?? 0;

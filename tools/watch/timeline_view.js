@@ -117,7 +117,8 @@ function timelineView(recording, cursor, analyses) {
         const state = states[step];
         let end = step + 1;
         if (state === STATE.wait || state === STATE.idle) while (end < view.to && states[end] === state) ++end;
-        const left = timeToX(step), width = Math.max(0.8, (end - step) * perStep - (perStep > 3 ? 1 : 0));
+        // Whole pixels: parts of one would show as a pattern.
+        const left = Math.round(timeToX(step)), width = Math.max(1, Math.round(timeToX(end)) - left - (perStep > 3 ? 1 : 0));
         if (state !== STATE.idle) {
           const height = row.band * STATE_HEIGHT[state];
           context.fillStyle = state === STATE.wait ? waiting : colours[state];
@@ -175,10 +176,10 @@ function timelineView(recording, cursor, analyses) {
   }
 
   function drawDefects(context, analysis) {
-    for (const defect of analysis.defects) {
+    for (const group of analysis.groups) {
       const marks = [];
-      for (const event of [defect.rival_event, defect.event]) {
-        if (!(event >= cursor.section.begin && event < cursor.section.end)) continue;
+      for (const event of [group.first, group.second]) {
+        if (!(event !== null && event >= cursor.section.begin && event < cursor.section.end)) continue;
         const time = columns.time[event], row = view.rows[columns.warp[event]];
         if (!row || time < view.from || time > view.to) continue;
         marks.push([timeToX(time + 0.5), row.top + row.flight + row.band / 2]);
@@ -268,9 +269,9 @@ function timelineView(recording, cursor, analyses) {
       }
     }
     context.fillStyle = palette.bad;
-    for (const defect of analysis.defects) {
-      if (!(defect.event >= section.begin && defect.event < section.end)) continue;
-      context.fillRect((columns.time[defect.event] + 0.5) / section.steps * width - 1, 0, 3, height);
+    for (const { at } of analysis.defects) {
+      if (at === null) continue;
+      context.fillRect((columns.time[at] + 0.5) / section.steps * width - 1, 0, 3, height);
     }
   }
 
@@ -335,12 +336,13 @@ function timelineView(recording, cursor, analyses) {
     const now = doingNow.map((count, state) => count ? `${count} ${states[state]}` : "").filter(Boolean).join(", ");
     const flying = analysis.spans.filter((span) => !span.empty && span.begin <= time && span.end > time);
     const copies = flying.filter((span) => span.kind !== "product").length;
-    const words = `Step ${time} of ${section.steps - 1}. Warps: ${now}. In flight: ${number(copies)} ${copies === 1 ? "copy" : "copies"}` +
+    const words = `Step ${number(time)} of ${number(section.steps - 1)}. Warps: ${now}. In flight: ${number(copies)} ${copies === 1 ? "copy" : "copies"}` +
       `, ${counted(flying.length - copies, "asynchronous product")}.`;
     canvas.setAttribute("aria-label", `Timeline of ${section.warps} warps. ${words} Warp ${warp} is selected.`);
-    const mine = flying.find((span) => span.warp === warp && span.kind === "copies");
-    text.textContent = words + (mine?.finished ? ` The copies of warp ${warp} in flight here have ` +
-      `${counted(mine.work, "instruction")} to hide behind.` : "");
+    const mine = flying.filter((span) => span.warp === warp && span.kind === "copies" && span.finished);
+    const groupName = ({ event }) => columns.offset[event] === NONE ? "the group" : `group ${number(columns.offset[event])}`;
+    text.textContent = words + (mine.length ? ` Copies of warp ${warp} in flight here, with the instructions between the commit and the wait for it: ` +
+      `${mine.map((span) => `${groupName(span)}: ${number(span.work)}`).join(", ")}.` : "");
   }
 
   function follow() {
@@ -356,7 +358,9 @@ function timelineView(recording, cursor, analyses) {
     const { steps } = cursor.section;
     showWhole();
     if (steps > 1600) {
-      view.to = 800;
+      // One pixel or two for each step: a part of one would show as a pattern.
+      const pixels = Math.max(280, holder.clientWidth) - MARGIN;
+      view.to = pixels < 800 ? pixels : Math.ceil(pixels / 2);
       follow();
     }
   }
@@ -372,12 +376,12 @@ function timelineView(recording, cursor, analyses) {
   overlay.addEventListener("pointerdown", (event) => {
     const to = place(event);
     const { section } = cursor;
-    for (const defect of analyses(section).defects) {
-      for (const at of [defect.event, defect.rival_event]) {
-        if (!(at >= section.begin && at < section.end) || view.rows[columns.warp[at]] !== view.rows[to.warp]) continue;
+    for (const { head, first, second } of analyses(section).groups) {
+      for (const at of [second, first]) {
+        if (!(at !== null && at >= section.begin && at < section.end) || view.rows[columns.warp[at]] !== view.rows[to.warp]) continue;
         const box = overlay.getBoundingClientRect();
         if (Math.abs(timeToX(columns.time[at] + 0.5) - (event.clientX - box.left)) < 10) {
-          cursor.go({ event: at, defect: defect.number, view: "defects" });
+          cursor.go({ event: at, defect: head.number, view: "defects" });
           return;
         }
       }

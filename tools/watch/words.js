@@ -1,6 +1,8 @@
 // Terms and events in plain English.
 
 const TERMS = {
+  event: "What the recording has an entry for: an instruction of a warp that accesses memory, multiplies, waits or synchronises, or a copy that lands.",
+  product: "An instruction of the tensor cores: mma by a warp, wgmma by four warps together.",
   step: "One step is one instruction of a warp on a logical clock. Steps show order and who waits for whom. They are not nanoseconds: a real load takes far longer than an addition, and the simulator does not predict time.",
   warp: "32 threads that execute an instruction together.",
   lane: "One of the 32 threads of a warp, numbered 0 to 31.",
@@ -112,7 +114,9 @@ function costText(recording, event) {
     return taken > ideal ? `${counted(taken, unit)} where ${number(ideal)} would do: bank conflicts`
       : `${counted(taken, unit)}, no bank conflict`;
   }
-  return `${counted(taken, unit)}, ${percent(pattern.bytes, taken * SECTOR)} of their ${bytesText(taken * SECTOR)} used`;
+  const all = taken * SECTOR;
+  return `${counted(taken, unit)}, ` + (taken > ideal ? `${percent(all - pattern.bytes, all)} of their ${bytesText(all)} not used`
+    : `${percent(pattern.bytes, all)} of their ${bytesText(all)} used`);
 }
 
 const DEFECT_TITLES = {
@@ -126,13 +130,13 @@ const defectTitle = (defect) => DEFECT_TITLES[defect.kind] ?? "Defect";
 // What the simulator says is missing between the two accesses of a race, such as "__syncthreads()".
 const missingBarrier = (defect) => /\bno ((?:[^:.()]|\(\))+) between the two/.exec(shortMessage(defect.message))?.[1] ?? "";
 
-// "kernel.cuh:179 and kernel.cuh:181: no __syncthreads() between the two", or the simulator's message.
-function defectText(recording, defect) {
-  const places = [defect.rival_site, defect.site].map((site) => framesOf(recording, site ?? NONE).at(-1))
-    .map((frame) => frame && `${frame.name}:${frame.line}`);
-  const missing = missingBarrier(defect);
-  return places[0] && places[1] && missing ? `${places[0]} and ${places[1]}: no ${missing} between the two`
-    : shortMessage(defect.message);
+// What the reports of a group are about: "Warps 0 and 1 use sSlice: no __syncthreads() between line 282 and line 284".
+function defectText(recording, group) {
+  const { header, columns } = recording;
+  const text = group.race ? raceText(recording, group) : "";
+  if (!text) return shortMessage(group.head.message);
+  const name = knownEvent(group.second) ? header.arrays[columns.array[group.second]]?.name : "";
+  return group.warps.length === 2 && name ? `Warps ${group.warps.join(" and ")} use ${name}: ${text}.` : `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 const shortMessage = (message) => (message ?? "").replace(/^=+\s*/gm, "").replace(/\s+/g, " ").trim();
 

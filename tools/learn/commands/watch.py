@@ -249,20 +249,26 @@ def page_of(args: argparse.Namespace, chapter: project.Chapter, what: str) -> Pa
     return FOLDER / f"{name}.html"
 
 
+def title_of(args: argparse.Namespace, chapter: project.Chapter, variant: str) -> str:
+    title = f"{chapter.number} {variant}"
+    if args.answer is not None:
+        return f"{title}, answer to exercise {args.answer}"
+    return f"{title}, exercises" if args.exercise else title
+
+
 def write_page(
     console: Console,
-    chapter: project.Chapter,
     request: watching.Request,
     place: watching.Place | None,
     folder: Path,
     path: Path,
+    title: str,
 ) -> tuple[watching.Run, int]:
     """Records what is asked for, and writes the page. Returns the run and the page's size.
 
     @param place   an element whose last write the page shows
     @param folder  for files that are of no use later
     """
-    title = f"{chapter.number} {request.variant}"
     if not place:
         run = watching.record(console, request, folder, "watch")
         return run, watching.write(run, path, title)
@@ -301,7 +307,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
         else:
             request = watching.Request(program, variant, options, blocks)
             path = page_of(args, chapter, variant)
-            run, size = write_page(console, chapter, request, place, folder, path)
+            title = title_of(args, chapter, variant)
+            run, size = write_page(console, request, place, folder, path, title)
     console.say(f"page:  {project.shown(path)} ({in_megabytes(size)})", "bold")
     say_contents(console, run)
     if not args.no_open:
