@@ -608,13 +608,13 @@ void BlockRunner::record_product(int warp, const WarpgroupOp& op) {
 
 /// What a warp of a warpgroup executes.
 void BlockRunner::record_warpgroup_op(int warp, const WarpgroupOp& op) {
-  using Kind = WarpgroupOp::Kind;
+  using OpKind = WarpgroupOp::Kind;
   record_->begin_batch();
   const WarpProducts& products = warps_[warp].products;
   switch (op.kind) {
-    case Kind::kFence: return record_op(warp, record::Op::kProductFence, ~0u, op.pc);
-    case Kind::kProduct: return record_product(warp, op);
-    case Kind::kCommit:
+    case OpKind::kFence: return record_op(warp, record::Op::kProductFence, ~0u, op.pc);
+    case OpKind::kProduct: return record_product(warp, op);
+    case OpKind::kCommit:
       record_event_of_lanes({.kind = record::Kind::kCommit,
                              .warp = std::uint8_t(warp),
                              .lanes = ~0u,
@@ -622,9 +622,9 @@ void BlockRunner::record_warpgroup_op(int warp, const WarpgroupOp& op) {
                              .offset = products.group()},
                             op.pc);
       return;
-    case Kind::kWait: return record_product_wait(warp, products.covered(op.count), op.pc);
-    case Kind::kDecrease:
-    case Kind::kIncrease:
+    case OpKind::kWait: return record_product_wait(warp, products.covered(op.count), op.pc);
+    case OpKind::kDecrease:
+    case OpKind::kIncrease:
       record_go_on(warp, ~0u, BarrierKind::kWarp);
       return record_op(warp, record::Op::kRegisters, ~0u, op.pc, kNone, std::uint32_t(op.count));
   }
