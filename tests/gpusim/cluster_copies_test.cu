@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster_softmax.cuh"
@@ -30,12 +31,25 @@ std::vector<float> numbers(int count) {
   return values;
 }
 
+/// The words of a report if clang++ has compiled the kernels.
+std::string as_said(std::string text) {
+#ifdef __clang__
+  const std::pair<std::string, std::string> others[] = {
+      {"full[0]", "full"}, {"empty[0]", "empty"}, {"wait in mbarrier_wait_cluster()", "wait in a call"}};
+  for (const auto& [own, other] : others) {
+    for (std::size_t i = text.find(own); i != std::string::npos; i = text.find(own, i))
+      text.replace(i, own.size(), other);
+  }
+#endif
+  return text;
+}
+
 /// Whether a report is of this kind, of these lines and says this.
 testing::AssertionResult tells(const gpusim::Report& report, DefectKind kind, const std::vector<int>& lines,
                                const std::string& words) {
   for (const gpusim::Defect& d : report.defects) {
     if (d.kind == kind && lines_of(d.message, __FILE__) == lines &&
-        d.message.find(in_words(words)) != std::string::npos) {
+        d.message.find(as_said(words)) != std::string::npos) {
       return testing::AssertionSuccess();
     }
   }
@@ -155,7 +169,7 @@ TEST(ClusterCopies, ABarrierOfABlockThatMayNotHaveStarted) {
   const gpusim::Report report = run_send<SendWithoutClusterBarrier>();
   ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
   EXPECT_TRUE(says(report, at("send: send") + " by thread (1,0,0) in block (0,0,0)"));
-  EXPECT_TRUE(says(report, in_words("no thread has initialised full[0]") +
+  EXPECT_TRUE(says(report, as_said("no thread has initialised full[0]") +
                                " of block (1,0,0): no barrier of the cluster comes before"));
 }
 
@@ -182,7 +196,7 @@ TEST(ClusterCopies, TooFewBytesAreExpected) {
   EXPECT_TRUE(tells(report, DefectKind::kMisuse, {line_of("send: send"), line_of("send: expect")},
                     "expects too few bytes: 24 are announced in phase 0, of parity 0 (" + at("send: expect") +
                         "), and copies deliver 32: it can be complete before all of them have landed"));
-  EXPECT_TRUE(says(report, in_words("full[0]") + " of block (0,0,0) expects too few bytes"));
+  EXPECT_TRUE(says(report, as_said("full[0]") + " of block (0,0,0) expects too few bytes"));
 }
 
 struct SendTooManyBytes : Send {
@@ -199,7 +213,7 @@ TEST(ClusterCopies, TooManyBytesAreExpected) {
              at("send: expect") + " are missing; a wait for parity 1 would return";
   }
   ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
-  EXPECT_EQ(report.defects[0].message.substr(0, in_words(words).size()), in_words(words));
+  EXPECT_EQ(report.defects[0].message.substr(0, as_said(words).size()), as_said(words));
 }
 
 struct SendNarrowWait : Send {
@@ -433,11 +447,11 @@ TEST(ClusterCopies, TooManyBytesOfATileAreExpected) {
   EXPECT_TRUE(says(report, "Deadlock in the cluster that begins with block (0,0,0): no thread can go on"));
   for (const std::string block : {"(0,0,0)", "(1,0,0)"}) {
     EXPECT_TRUE(
-        says(report, in_words("threads 0 to 63 of block " + block + " wait in mbarrier_wait_cluster() at " +
-                              at("swap: wait full") +
-                              " for parity 0 of full[0]: it is in phase 0, of parity 0; 16 of 272 bytes "
-                              "announced at " +
-                              at("swap: expect") + " are missing")));
+        says(report, as_said("threads 0 to 63 of block " + block + " wait in mbarrier_wait_cluster() at " +
+                             at("swap: wait full") +
+                             " for parity 0 of full[0]: it is in phase 0, of parity 0; 16 of 272 bytes "
+                             "announced at " +
+                             at("swap: expect") + " are missing")));
   }
 }
 
@@ -447,7 +461,7 @@ struct SwapWithoutArrival : Swap {
 TEST(ClusterCopies, WithoutArrivalsEverythingStops) {
   EXPECT_TRUE(
       says(run_swap<SwapWithoutArrival>(),
-           in_words("for parity 0 of empty[0]: it is in phase 0, of parity 0; 2 of 2 arrivals are missing")));
+           as_said("for parity 0 of empty[0]: it is in phase 0, of parity 0; 2 of 2 arrivals are missing")));
 }
 
 struct SwapEndAlone : Swap {

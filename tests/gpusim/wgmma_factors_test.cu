@@ -54,7 +54,7 @@ __global__ void from_shared(const __grid_constant__ CUtensorMap a, const __grid_
                             Steps steps, bool stored, float* out) {
   load(a, b);
   if (stored) {  // by threads: A is no longer from a tensor
-    for (int i = int(threadIdx.x); i < kTile / 16; i += 128) reinterpret_cast<uint4*>(smem)[i] = {};
+    for (int i = int(threadIdx.x); i < kTile / 4; i += 128) reinterpret_cast<unsigned*>(smem)[i] = 0;
     ptx::fence_proxy_async();
     __syncthreads();
   }
