@@ -21,6 +21,7 @@ from .hopper_mistakes import (
     TOUCHED,
     Mistake,
     Plant,
+    parities_of_rings,
 )
 
 # Name: file, and the text that begins the region; empty: all of the file.
@@ -839,47 +840,7 @@ MISTAKES = (
         ),
     ),
     # --- parity
-    Mistake(
-        PARITY,
-        "the producer waits for the consumers' parity",
-        one(
-            "rings",
-            "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
-            "ptx::mbarrier_wait(&ring.empty[stage], parity);",
-        ),
-    ),
-    Mistake(
-        PARITY,
-        "the producer always waits for parity 1",
-        one(
-            "rings",
-            "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
-            "ptx::mbarrier_wait(&ring.empty[stage], 1);",
-        ),
-    ),
-    Mistake(
-        PARITY,
-        "consumers wait for the producer's parity",
-        one(
-            "rings",
-            "ptx::mbarrier_wait(&ring.full[stage], parity);",
-            "ptx::mbarrier_wait(&ring.full[stage], parity ^ 1);",
-        ),
-    ),
-    Mistake(
-        PARITY,
-        "consumers always wait for parity 0",
-        one(
-            "rings",
-            "ptx::mbarrier_wait(&ring.full[stage], parity);",
-            "ptx::mbarrier_wait(&ring.full[stage], 0);",
-        ),
-    ),
-    Mistake(
-        PARITY,
-        "the parity does not change when the ring begins again",
-        one("rings", "parity ^= 1;", ";"),
-    ),
+    *parities_of_rings(one),
     Mistake(
         PARITY,
         "the wait for what is loaded once has the wrong parity",

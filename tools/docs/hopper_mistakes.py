@@ -143,6 +143,54 @@ WAIT_O = "ptx::wgmma_wait<0>(w.rO);"
 ISSUE_S = "issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());\n"
 COMMIT = "ptx::wgmma_commit();"
 
+
+def parities_of_rings(one) -> tuple[Mistake, ...]:
+    """The mistakes in Place's waits, which are in a file that chapter 10 uses, too. @param one  the chapter's function"""
+    return (
+        Mistake(
+            PARITY,
+            "the producer waits for the consumers' parity",
+            one(
+                "rings",
+                "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
+                "ptx::mbarrier_wait(&ring.empty[stage], parity);",
+            ),
+        ),
+        Mistake(
+            PARITY,
+            "the producer always waits for parity 1",
+            one(
+                "rings",
+                "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
+                "ptx::mbarrier_wait(&ring.empty[stage], 1);",
+            ),
+        ),
+        Mistake(
+            PARITY,
+            "consumers wait for the producer's parity",
+            one(
+                "rings",
+                "ptx::mbarrier_wait(&ring.full[stage], parity);",
+                "ptx::mbarrier_wait(&ring.full[stage], parity ^ 1);",
+            ),
+        ),
+        Mistake(
+            PARITY,
+            "consumers always wait for parity 0",
+            one(
+                "rings",
+                "ptx::mbarrier_wait(&ring.full[stage], parity);",
+                "ptx::mbarrier_wait(&ring.full[stage], 0);",
+            ),
+        ),
+        Mistake(
+            PARITY,
+            "the parity does not change when the ring begins again",
+            one("rings", "parity ^= 1;", ";"),
+        ),
+    )
+
+
 MISTAKES = (
     # --- accumulators or registers of A before the wait
     Mistake(
@@ -541,47 +589,7 @@ MISTAKES = (
         one("rings", "__syncthreads();", ";"),
     ),
     # --- parity
-    Mistake(
-        PARITY,
-        "the producer waits for the consumers' parity",
-        one(
-            "rings",
-            "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
-            "ptx::mbarrier_wait(&ring.empty[stage], parity);",
-        ),
-    ),
-    Mistake(
-        PARITY,
-        "the producer always waits for parity 1",
-        one(
-            "rings",
-            "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
-            "ptx::mbarrier_wait(&ring.empty[stage], 1);",
-        ),
-    ),
-    Mistake(
-        PARITY,
-        "consumers wait for the producer's parity",
-        one(
-            "rings",
-            "ptx::mbarrier_wait(&ring.full[stage], parity);",
-            "ptx::mbarrier_wait(&ring.full[stage], parity ^ 1);",
-        ),
-    ),
-    Mistake(
-        PARITY,
-        "consumers always wait for parity 0",
-        one(
-            "rings",
-            "ptx::mbarrier_wait(&ring.full[stage], parity);",
-            "ptx::mbarrier_wait(&ring.full[stage], 0);",
-        ),
-    ),
-    Mistake(
-        PARITY,
-        "the parity does not change when the ring begins again",
-        one("rings", "parity ^= 1;", ";"),
-    ),
+    *parities_of_rings(one),
     Mistake(
         PARITY,
         "Q's wait has the wrong parity",
