@@ -50,7 +50,7 @@ struct Tma {
   static void launch(const Args& a, cudaStream_t stream) {
     const auto attention = a.as<typename Tile::T>();
     fa::launch(tma_attention<Tile>, unsigned(query_tiles<Tile>(attention)), Tile::kThreads,
-               sizeof(SharedTiles<Tile>), stream, attention, tensor_maps<Tile>(attention, 64));
+               sizeof(SharedTiles<Tile>), stream, attention, tensor_maps<Tile>(attention, a.head_dim, 64));
   }
 };
 
@@ -64,7 +64,8 @@ struct BlockPerTile {
   static void launch(const Args& a, cudaStream_t stream) {
     const auto attention = a.as<typename Tile::T>();
     fa::launch(Kernel<Tile>::get(), unsigned(query_tiles<Tile>(attention)), Tile::kThreads,
-               sizeof(SharedTiles<Tile>), stream, attention, tensor_maps<Tile>(attention, Tile::Br));
+               sizeof(SharedTiles<Tile>), stream, attention,
+               tensor_maps<Tile>(attention, a.head_dim, Tile::Br));
   }
 };
 
@@ -91,10 +92,10 @@ struct Persistent {
     const unsigned blocks = unsigned(std::min(multiprocessors(), query_tiles<Tile>(attention)));
     if constexpr (requires { typename Kernel<Tile>::TakesMarks; }) {
       fa::launch(Kernel<Tile>::get(), blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
-                 tensor_maps<Tile>(attention, Tile::Br), queue, nullptr);
+                 tensor_maps<Tile>(attention, a.head_dim, Tile::Br), queue, nullptr);
     } else {
       fa::launch(Kernel<Tile>::get(), blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
-                 tensor_maps<Tile>(attention, Tile::Br), queue);
+                 tensor_maps<Tile>(attention, a.head_dim, Tile::Br), queue);
     }
   }
 };
@@ -152,7 +153,7 @@ struct WithoutMaximum {
     const int tiles = query_tiles<Tile>(attention);
     FA_CUDA_CHECK(cudaMemsetAsync(queue, 0, (2 + std::size_t(tiles)) * sizeof(int), stream));
     const unsigned blocks = unsigned(std::min(multiprocessors(), tiles));
-    const TensorMaps maps = tensor_maps<Tile>(attention, Tile::Br);
+    const TensorMaps maps = tensor_maps<Tile>(attention, a.head_dim, Tile::Br);
     fa::launch(gapless_attention<Tile, NoMaximum<Tile>>, blocks, Tile::kThreads, sizeof(SharedTiles<Tile>),
                stream, attention, maps, queue, marks);
     fa::launch(repair_attention<Tile>, blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
@@ -162,17 +163,14 @@ struct WithoutMaximum {
 
 // --- the variants -------------------------------------------------------------------------------------------
 
-template <class Method, class F>
+/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for a shape, and returns what it returns.
+template <class Method, class Sizes, class F>
 auto with_tile(const Shape& shape, F f) {
-  return with_head_dim(shape.head_dim, [&](auto d) {
-    using Result = decltype(f(std::type_identity<typename Method::template Tile<__nv_bfloat16, 64>>()));
-    if constexpr (int(d) < 64) {
-      throw std::invalid_argument("no tiles for head_dim " + std::to_string(int(d)));
-      return Result();
-    } else {
-      return f(std::type_identity<typename Method::template Tile<__nv_bfloat16, d>>());
-    }
+  std::invoke_result_t<F, std::type_identity<typename Method::template Tile<__nv_bfloat16, 64>>> result;
+  with_compiled<Sizes>(shape.dtype, shape.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    result = f(std::type_identity<typename Method::template Tile<T, d>>());
   });
+  return result;
 }
 
 template <class Method, class Sizes = LessonSizes>
@@ -187,7 +185,7 @@ Step step(const char* name, const char* summary) {
                 },
             .traffic =
                 [](const Shape& shape) {
-                  return with_tile<Method>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+                  return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
                     Traffic traffic = traffic_of<Tile>(shape);
                     if constexpr (Method::kHasQueue) Method::template add_queue<Tile>(traffic, shape);
                     return traffic;
@@ -196,7 +194,7 @@ Step step(const char* name, const char* summary) {
             .refuse = refuse_unless_compiled<Sizes>,
             .needs =
                 [](const Shape& shape) {
-                  return with_tile<Method>(shape, []<class Tile>(std::type_identity<Tile>) {
+                  return with_tile<Method, Sizes>(shape, []<class Tile>(std::type_identity<Tile>) {
                     return DeviceNeeds{.shared_bytes = sizeof(SharedTiles<Tile>),
                                        .compute_capability = kCapability,
                                        .exactly = true};
@@ -204,7 +202,7 @@ Step step(const char* name, const char* summary) {
                 }};
   if constexpr (Method::kHasQueue) {
     step.workspace = [](const Shape& shape) {
-      return with_tile<Method>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+      return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
         return std::vector<TensorSpec>{
             {.name = "queue", .shape = {Method::template queue_length<Tile>(shape)}}};
       });

@@ -35,6 +35,12 @@ struct Specialised<128> : TileChoices {  // 384 threads with 168 registers each
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 };
 template <>
+struct Specialised<96> : Specialised<128> {};
+template <>
+struct Specialised<192> : Specialised<128> {  // Q and four tiles of 112 keys or values take 216 KiB
+  static constexpr int Bc = 112;
+};
+template <>
 struct Specialised<256> : Specialised<128> {  // O takes 128 registers, and Q, K and V of 64 keys 192 KiB
   static constexpr int Bc = 64;
 };
@@ -49,7 +55,9 @@ struct FinalChoices<64> : Specialised<64> {
   static constexpr int kStages = 3, kQueryBuffers = 2;
 };
 template <>
-struct FinalChoices<256> : Specialised<256> {};  // there is no room for a second buffer of Q
+struct FinalChoices<192> : Specialised<192> {};  // there is no room for a second buffer of Q
+template <>
+struct FinalChoices<256> : Specialised<256> {};
 
 /// What follows from the choices.
 template <class Element, int kHeadDimension, class Choices>
@@ -57,7 +65,8 @@ struct HopperTiles : Choices {
   using T = Element;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int Br = 64 * Choices::kConsumers;
-  static constexpr int kPanels = kHeadDim / 64;  ///< a row of a swizzled box has 128 bytes
+  static constexpr int kPanels = (kHeadDim + 63) / 64;  ///< a row of a swizzled box has 128 bytes
+  static constexpr int kCols = 64 * kPanels;            ///< of a tile in shared memory
   static constexpr int kThreads = 128 * (Choices::kConsumers + (Choices::kConsumers > 1));
 };
 

@@ -19,14 +19,14 @@ struct TensorMaps {
   CUtensorMap o;        ///< boxes of 64 columns and a warp's 16 rows
 };
 
-/// Starts the copy of a tile of kRows rows. `full` completes its phase when all of it has landed. Rows past the end of the
-/// tensor become zeros.
-template <int kRows, int kHeadDim, class T>
+/// Starts the copy of a tile of kRows rows and kCols columns. `full` completes its phase when all of it has landed. Rows and
+/// columns past the end of the tensor become zeros.
+template <int kRows, int kCols, class T>
 __device__ __forceinline__ void load_tile(T* s, const CUtensorMap& map, std::uint64_t& full, int first_row,
                                           int head) {
   // EXERCISE 1: Announce the bytes of the tile, and start the copies of its panels.
-  ptx::mbarrier_arrive_expect_tx(&full, kRows * kHeadDim * int(sizeof(T)));
-  for (int panel = 0; panel < kHeadDim / 64; ++panel)
+  ptx::mbarrier_arrive_expect_tx(&full, kRows * kCols * int(sizeof(T)));
+  for (int panel = 0; panel < kCols / 64; ++panel)
     ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);
   // END 1
 }
@@ -42,8 +42,8 @@ struct Producer {
   __device__ __forceinline__ void load_q(QueryTile tile) {
     q.wait_empty(s.q_ring);
     s.query_tile[q.stage] = tile;
-    load_tile<Tile::Br, Tile::kHeadDim>(s.q[q.stage], maps.q, s.q_ring.full[q.stage], tile.first_query,
-                                        tile.head);
+    load_tile<Tile::Br, Tile::kCols>(s.q[q.stage], maps.q, s.q_ring.full[q.stage], tile.first_query,
+                                     tile.head);
     q.advance();
   }
   /// All that a query tile needs.
@@ -59,12 +59,12 @@ struct Producer {
   }
   __device__ __forceinline__ void load_k(int first_key, int kv_head) {
     k.wait_empty(s.k_ring);
-    load_tile<Tile::Bc, Tile::kHeadDim>(s.k[k.stage], maps.k, s.k_ring.full[k.stage], first_key, kv_head);
+    load_tile<Tile::Bc, Tile::kCols>(s.k[k.stage], maps.k, s.k_ring.full[k.stage], first_key, kv_head);
     k.advance();
   }
   __device__ __forceinline__ void load_v(int first_key, int kv_head) {
     v.wait_empty(s.v_ring);
-    load_tile<Tile::Bc, Tile::kHeadDim>(s.v[v.stage], maps.v, s.v_ring.full[v.stage], first_key, kv_head);
+    load_tile<Tile::Bc, Tile::kCols>(s.v[v.stage], maps.v, s.v_ring.full[v.stage], first_key, kv_head);
     v.advance();
   }
   /// Keys and values from the last tile to the first, in the order in which the products need them.

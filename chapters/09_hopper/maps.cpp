@@ -14,19 +14,19 @@ namespace {
 
 using T = std::uint16_t;
 constexpr int kChunk = 8, kBoxCols = 64;
-constexpr int kRows = 8, kHeadDim = 128;      // of the tile
+constexpr int kRows = 8, kCols = 128;         // of the tile
 constexpr int kFirstRow = 8, kExisting = 13;  // rows of the matrix
 constexpr int kHead = 1;
 
 struct CUtensorMap {};
 
 // The tile: two panels of kRows rows of 64 columns. Swizzled or not, a row has the same chunks.
-T tile[kRows * kHeadDim];
+T tile[kRows * kCols];
 std::vector<std::string> chunks;  // what has been copied, as JSON, by the offset in the tile
 
 std::string source(int row, int col, int head) {
   if (head != kHead) return "\"another head\"";
-  const bool exists = row >= 0 && row < kExisting && col >= 0 && col < kHeadDim;
+  const bool exists = row >= 0 && row < kExisting && col >= 0 && col < kCols;
   return exists ? "[" + std::to_string(row) + ", " + std::to_string(col) + "]" : "\"zeros\"";
 }
 
@@ -56,12 +56,12 @@ void right(T* s, const CUtensorMap& map, std::uint64_t& full, int first_row, int
 }
 
 void print(const char* whose, decltype(right) copy) {
-  chunks.assign(kRows * kHeadDim / kChunk, "null");
+  chunks.assign(kRows * kCols / kChunk, "null");
   std::uint64_t full = 0;
   copy(tile, {}, full, kFirstRow, kHead);
   std::printf("\"%s\": {\"load_tile\": ", whose);
   for (int row = 0; row < kRows; ++row) {
-    for (int col = 0; col < kHeadDim; col += kChunk) {
+    for (int col = 0; col < kCols; col += kChunk) {
       const int at = (col / kBoxCols * kRows + row) * kBoxCols + col % kBoxCols;
       const char* const before = col > 0 ? ", " : row > 0 ? "], [" : "[[";
       std::printf("%s%s", before, chunks[std::size_t(at / kChunk)].c_str());

@@ -14,13 +14,18 @@ struct LessonSizes {
   static constexpr std::array kTypes = {DType::kBFloat16};
 };
 
-/// For `final`.
+/// For `final`. Each kernel computes all multiples of 8 down to the next smaller one.
 struct AllSizes {
-  static constexpr std::array kHeadDims = {64, 128, 256};
+  static constexpr std::array kHeadDims = {64, 96, 128, 192, 256};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
+  static constexpr bool kPads = true;
 };
 
-/// For `no_maximum`, which relies on the exponents of bf16.
-using BFloat16Sizes = LessonSizes;
+/// For `no_maximum`, which relies on the exponents of bf16, and on room for two tiles of Q.
+struct BFloat16Sizes {
+  static constexpr std::array kHeadDims = {64, 96, 128};
+  static constexpr std::array kTypes = {DType::kBFloat16};
+  static constexpr bool kPads = true;
+};
 
 }  // namespace fa::ch09

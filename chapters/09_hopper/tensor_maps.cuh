@@ -53,14 +53,14 @@ CUtensorMap tensor_map(const T* tensor, std::int64_t heads, std::int64_t rows, i
                               std::to_string(box[1]) + " x " + std::to_string(box[0]) + ": " + reason);
 }
 
-/// The maps of a kernel with these tiles. @param q_rows  of a box of Q
+/// The maps of a kernel with these tiles, which may be wider than the tensors. @param q_rows  of a box of Q
 template <class Tile>
-TensorMaps tensor_maps(const Attention<typename Tile::T>& a, int q_rows) {
+TensorMaps tensor_maps(const Attention<typename Tile::T>& a, int head_dim, int q_rows) {
   const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
-  return {.q = tensor_map(a.q, heads, a.seq_q, Tile::kHeadDim, q_rows),
-          .k = tensor_map(a.k, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
-          .v = tensor_map(a.v, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
-          .o = tensor_map(a.o, heads, a.seq_q, Tile::kHeadDim, 16)};
+  return {.q = tensor_map(a.q, heads, a.seq_q, head_dim, q_rows),
+          .k = tensor_map(a.k, kv_heads, a.seq_k, head_dim, Tile::Bc),
+          .v = tensor_map(a.v, kv_heads, a.seq_k, head_dim, Tile::Bc),
+          .o = tensor_map(a.o, heads, a.seq_q, head_dim, 16)};
 }
 
 }  // namespace fa::ch09

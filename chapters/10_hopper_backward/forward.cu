@@ -47,7 +47,7 @@ void forward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {
     const auto attention = args.as<typename Tile::T>();
     fa::launch(ch09::specialised_attention<Tile>, unsigned(ch09::query_tiles<Tile>(attention)),
                Tile::kThreads, sizeof(ch09::SharedTiles<Tile>), stream, attention,
-               ch09::tensor_maps<Tile>(attention, Tile::Br));
+               ch09::tensor_maps<Tile>(attention, args.head_dim, Tile::Br));
   });
 }
 

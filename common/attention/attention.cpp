@@ -32,6 +32,13 @@ void require_shape(const char* name, const Tensor& tensor, const std::vector<std
   }
 }
 
+std::optional<std::string> refuse_other_types(const AttentionShape& shape, const std::vector<DType>& dtypes) {
+  if (std::find(dtypes.begin(), dtypes.end(), shape.dtype) != dtypes.end()) return std::nullopt;
+  std::vector<std::string_view> names;
+  for (const DType dtype : dtypes) names.push_back(name_of(dtype));
+  return fmt::format("--dtype is {}: this variant takes {}", name_of(shape.dtype), fmt::join(names, ", "));
+}
+
 }  // namespace
 
 double AttentionShape::logit_scale() const { return scale.value_or(1.0 / std::sqrt(double(head_dim))); }
@@ -114,12 +121,16 @@ std::optional<std::string> refuse_unless(const AttentionShape& shape,
   if (std::find(head_dims.begin(), head_dims.end(), shape.head_dim) == head_dims.end()) {
     return fmt::format("--head-dim is {}: must be one of {}", shape.head_dim, fmt::join(head_dims, ", "));
   }
-  if (std::find(dtypes.begin(), dtypes.end(), shape.dtype) == dtypes.end()) {
-    std::vector<std::string_view> names;
-    for (const DType dtype : dtypes) names.push_back(name_of(dtype));
-    return fmt::format("--dtype is {}: this variant takes {}", name_of(shape.dtype), fmt::join(names, ", "));
+  return refuse_other_types(shape, dtypes);
+}
+
+std::optional<std::string> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,
+                                                const std::vector<DType>& dtypes) {
+  if (shape.head_dim % 8 != 0 || shape.head_dim > largest_head_dim) {
+    return fmt::format("--head-dim is {}: must be a multiple of 8 up to {}", shape.head_dim,
+                       largest_head_dim);
   }
-  return std::nullopt;
+  return refuse_other_types(shape, dtypes);
 }
 
 Excerpt<AttentionShape> ends(const AttentionShape& shape) {

@@ -56,6 +56,10 @@ std::optional<std::string> refuse_unless(const AttentionShape& shape,
                                          const std::vector<std::int64_t>& head_dims,
                                          const std::vector<DType>& dtypes);
 
+/// The same for a variant that takes every multiple of 8 up to a head dimension.
+std::optional<std::string> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,
+                                                const std::vector<DType>& dtypes);
+
 /// Bytes of a forward pass with a block per tile of Br queries: Q, O and LSE once; K and V once per block, up to the
 /// last key that its last query sees.
 Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br);

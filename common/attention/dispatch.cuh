@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "attention/attention.hpp"
 #include "attention/tensor.hpp"
@@ -20,11 +22,11 @@
 
 namespace fa {
 
-// To build quickly, restrict the kernels to a few head dimensions and types, and to the tiles of devices with much shared
-// memory, such as those that answers to exercises are tested with (tools/learn/trials.py):
+// To build quickly, restrict the kernels to those of a few head dimensions and types, and to the tiles of devices with much
+// shared memory, such as those that answers to exercises are tested with (tools/learn/trials.py):
 // -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16 -DFA_LARGE_TILES_ONLY
 #ifndef FA_HEAD_DIMS
-#define FA_HEAD_DIMS 32, 64, 128, 256
+#define FA_HEAD_DIMS 32, 64, 96, 128, 192, 256
 #endif
 #ifndef FA_DTYPES
 #define FA_DTYPES fa::DType::kFloat32, fa::DType::kFloat16, fa::DType::kBFloat16
@@ -76,31 +78,60 @@ inline constexpr DType kDTypeOf = std::is_same_v<T, float>    ? DType::kFloat32
                                   : std::is_same_v<T, __half> ? DType::kFloat16
                                                               : DType::kBFloat16;
 
-/// Whether a variant is compiled for an element type and a head dimension.
+/// Whether kernels compiled for a head dimension compute smaller ones too: every multiple of 8, padded on the chip.
 ///
-/// @tparam Sizes  the sizes that it is compiled for: `kTypes`, an array of DType, and `kHeadDims`, an array of int
+/// @tparam Sizes  what a variant is compiled for: `kTypes`, an array of DType; `kHeadDims`, an array of int, the smallest
+///                first; and `kPads = true` if it pads
 template <class Sizes>
-constexpr bool is_compiled(DType dtype, int head_dim) {
-  return is_one_of(Sizes::kTypes, dtype) && is_one_of(kTypesOfBuild, dtype) &&
-         is_one_of(Sizes::kHeadDims, head_dim) && is_one_of(kHeadDimsOfBuild, head_dim);
+constexpr bool pads() {
+  if constexpr (requires { Sizes::kPads; }) {
+    return Sizes::kPads;
+  } else {
+    return false;
+  }
 }
 
-/// Calls f with the element type and the head dimension: f(std::type_identity<__half>(),
+/// The head dimension of the kernel that computes `head_dim`: the least that suffices. 0 if there is none.
+template <class Sizes>
+constexpr int width_of(std::int64_t head_dim) {
+  for (const int width : Sizes::kHeadDims) {
+    if (head_dim == width || (pads<Sizes>() && head_dim < width && head_dim % 8 == 0)) return width;
+  }
+  return 0;
+}
+
+/// Whether a variant has a kernel for an element type and a width.
+template <class Sizes>
+constexpr bool is_compiled(DType dtype, int width) {
+  return is_one_of(Sizes::kTypes, dtype) && is_one_of(kTypesOfBuild, dtype) &&
+         std::any_of(std::begin(kHeadDimsOfBuild), std::end(kHeadDimsOfBuild),
+                     [=](int head_dim) { return width_of<Sizes>(head_dim) == width; });
+}
+
+/// Calls f with the element type and the width of the kernel that computes the head dimension: f(std::type_identity<__half>(),
 /// std::integral_constant<int, 64>()). Kernels for sizes outside @p Sizes are not instantiated.
 ///
 /// @throws std::invalid_argument  if no kernel is compiled for them: refuse_unless_compiled() says so before
 template <class Sizes, class F>
 void with_compiled(DType dtype, std::int64_t head_dim, F f) {
+  const int wanted = width_of<Sizes>(head_dim);
+  bool found = false;
   with_type(dtype, [&]<class T>(std::type_identity<T> type) {
-    with_head_dim(head_dim, [&](auto d) {
-      if constexpr (is_compiled<Sizes>(kDTypeOf<T>, d)) {
-        f(type, d);
-      } else {
-        throw std::invalid_argument("no kernel for " + std::string(name_of(kDTypeOf<T>)) + " and head_dim " +
-                                    std::to_string(d));
+    const auto call_if_wanted = [&](auto width) {
+      if constexpr (is_compiled<Sizes>(kDTypeOf<T>, width)) {
+        if (int(width) != wanted) return;
+        found = true;
+        f(type, width);
       }
-    });
+    };
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      (call_if_wanted(std::integral_constant<int, Sizes::kHeadDims[i]>()), ...);
+    }
+    (std::make_index_sequence<Sizes::kHeadDims.size()>());
   });
+  if (!found)
+    throw std::invalid_argument("no kernel for " + std::string(name_of(dtype)) + " and head_dim " +
+                                std::to_string(head_dim));
 }
 
 /// The shared memory of a block with these tiles, in bytes: `kSharedBytes`, or `kFloats` floats.
@@ -128,8 +159,9 @@ auto with_tiles_that_fit(F f) {
 /// Nothing if a variant is compiled for the shape, otherwise what would be valid.
 template <class Sizes>
 std::optional<std::string> refuse_unless_compiled(const AttentionShape& shape) {
-  return refuse_unless(shape, {Sizes::kHeadDims.begin(), Sizes::kHeadDims.end()},
-                       {Sizes::kTypes.begin(), Sizes::kTypes.end()});
+  const std::vector<DType> types(Sizes::kTypes.begin(), Sizes::kTypes.end());
+  if (pads<Sizes>()) return refuse_unless_padded(shape, Sizes::kHeadDims.back(), types);
+  return refuse_unless(shape, {Sizes::kHeadDims.begin(), Sizes::kHeadDims.end()}, types);
 }
 
 }  // namespace fa

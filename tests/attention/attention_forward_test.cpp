@@ -204,6 +204,12 @@ TEST(AttentionShape, RefusesWhatAVariantWasNotCompiledFor) {
   EXPECT_EQ(refuse_unless(shape, {32, 64}, {DType::kFloat16, DType::kBFloat16}), std::nullopt);
   EXPECT_EQ(refuse_unless(shape, {32, 128}, {DType::kFloat16}), "--head-dim is 64: must be one of 32, 128");
   EXPECT_EQ(refuse_unless(shape, {64}, {DType::kFloat32}), "--dtype is fp16: this variant takes fp32");
+  EXPECT_EQ(refuse_unless_padded(shape, 64, {DType::kFloat16}), std::nullopt);
+  EXPECT_EQ(refuse_unless_padded(shape, 56, {DType::kFloat16}),
+            "--head-dim is 64: must be a multiple of 8 up to 56");
+  EXPECT_EQ(refuse_unless_padded({.head_dim = 68, .dtype = DType::kFloat16}, 256, {DType::kFloat16}),
+            "--head-dim is 68: must be a multiple of 8 up to 256");
+  EXPECT_EQ(refuse_unless_padded(shape, 64, {DType::kFloat32}), "--dtype is fp16: this variant takes fp32");
 }
 
 TEST(AttentionForwardInputs, AreTheLogitsOfAFewKeys) {

@@ -29,12 +29,13 @@ constexpr std::int64_t kMultiprocessors = 132;  // of the device that the simula
 /// The tile sizes that follow from choices.cuh.
 struct Tiles {
   std::string_view variant;
-  std::int64_t head_dim, Br, Bc, stages, query_buffers, threads;
+  std::int64_t head_dim, Br, Bc, stages, query_buffers, threads;  // the largest head_dim with these tiles
 
   bool has_wgmma() const { return variant != "tma"; }
   bool is_gapless() const { return query_buffers == 2; }
+  std::int64_t cols() const { return (head_dim + 63) / 64 * 64; }  ///< of a tile: in panels of 64
   std::int64_t shared_bytes() const {
-    const std::int64_t tiles = 2 * head_dim * (query_buffers * Br + 2 * stages * Bc);
+    const std::int64_t tiles = 2 * cols() * (query_buffers * Br + 2 * stages * Bc);
     return (tiles / 1024 + 1) * 1024;  // and the barriers
   }
 };
@@ -46,8 +47,9 @@ constexpr Tiles kTiles[] = {
     {"overlapped", 64, 192, 128, 2, 1, 512},  {"overlapped", 128, 128, 128, 2, 1, 384},
     {"ping_pong", 64, 192, 128, 2, 1, 512},   {"ping_pong", 128, 128, 128, 2, 1, 384},
     {"final", 64, 192, 128, 3, 2, 512},       {"final", 128, 128, 128, 2, 2, 384},
+    {"final", 96, 128, 128, 2, 2, 384},       {"final", 192, 128, 112, 2, 1, 384},
     {"final", 256, 128, 64, 2, 1, 384},       {"no_maximum", 64, 192, 128, 3, 2, 512},
-    {"no_maximum", 128, 128, 128, 2, 2, 384},
+    {"no_maximum", 96, 128, 128, 2, 2, 384},  {"no_maximum", 128, 128, 128, 2, 2, 384},
 };
 
 VariantResult run_on(std::string_view variant, const Shape& shape, const TensorMap& inputs) {
@@ -222,7 +224,7 @@ std::int64_t landed_bytes(const Shape& shape, const Tiles& tile) {
   std::int64_t rows = 0;
   for (std::int64_t first = 0; first < shape.seq_q; first += tile.Br)
     rows += tile.Br + 2 * key_tiles(shape, tile.Bc, first, tile.Br) * tile.Bc;
-  return shape.batch * shape.heads * rows * tile.head_dim * 2;
+  return shape.batch * shape.heads * rows * tile.cols() * 2;
 }
 
 TEST_F(Hopper, CountsTheProductsAndCopiesOfItsTiles) {
@@ -244,6 +246,29 @@ TEST_F(Hopper, CountsTheProductsAndCopiesOfItsTiles) {
           << tile.variant << tile.head_dim << causal;
       EXPECT_EQ(result.counted->bulk_load_bytes, landed_bytes(shape, tile))
           << tile.variant << tile.head_dim << causal;
+    }
+  }
+}
+
+// Columns that a tensor does not have are zeros on the chip: they land and are multiplied, but HBM has none of them.
+TEST_F(Hopper, PadsHeadDimensionsOnTheChip) {
+  for (const Tiles& tile : kTiles) {
+    if (tile.variant != "final" && tile.variant != "no_maximum") continue;
+    for (const std::int64_t head_dim : {tile.head_dim - 8, tile.head_dim - 24}) {
+      const Shape shape{.heads = 2,
+                        .kv_heads = 1,
+                        .seq_q = 70,
+                        .seq_k = 150,
+                        .head_dim = head_dim,
+                        .causal = true,
+                        .dtype = DType::kBFloat16};
+      const VariantResult result = run_on(tile.variant, shape);
+      ASSERT_EQ(result.complaint(), "") << tile.variant << head_dim;
+      if (!result.counted) GTEST_SKIP() << "products and copies are counted on the simulator";
+      EXPECT_EQ(result.counted->mma_units, all_products(shape, tile)) << tile.variant << head_dim;
+      EXPECT_EQ(result.counted->bulk_load_bytes, landed_bytes(shape, tile)) << tile.variant << head_dim;
+      const TensorTraffic& q = result.counted->traffic.tensors.at("q");
+      EXPECT_EQ(q.read_bytes, 2 * 70 * head_dim * 2) << tile.variant << head_dim;
     }
   }
 }
@@ -302,7 +327,7 @@ TEST_F(Hopper, StoresOnlyOToSharedMemory) {
 
 // ---- without a maximum ------------------------------------------------------------------------------------------
 
-constexpr Tiles kNoMaximum = kTiles[15];
+constexpr Tiles kNoMaximum = kTiles[17];
 
 /// Queries and keys whose only logits other than 0 are set by the test. V is random.
 struct Logits {
@@ -435,9 +460,12 @@ void expect_refused(const std::vector<std::string>& options, const std::string& 
 
 TEST_F(Hopper, RefusesWhatItHasNoKernelsFor) {
   for (const std::string& variant : variant_names(describe_chapter())) {
-    const bool is_final = variant == "final";
-    expect_refused({"--variant", variant, "--dtype", "bf16", "--head-dim", "32"},
-                   std::string("--head-dim is 32: must be one of 64, 128") + (is_final ? ", 256" : ""));
+    const bool is_final = variant == "final", pads = is_final || variant == "no_maximum";
+    const std::string multiple = std::string("a multiple of 8 up to ") + (is_final ? "256" : "128");
+    for (const std::string head_dim : {"4", "68", "264"}) {
+      expect_refused({"--variant", variant, "--dtype", "bf16", "--head-dim", head_dim},
+                     "--head-dim is " + head_dim + ": must be " + (pads ? multiple : "one of 64, 128"));
+    }
     expect_refused({"--variant", variant, "--dtype", "fp32", "--head-dim", "64"},
                    std::string("--dtype is fp32: this variant takes ") + (is_final ? "fp16, bf16" : "bf16"));
     if (!is_final) {
