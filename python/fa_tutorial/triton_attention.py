@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -22,6 +23,7 @@ from . import checks
 LOG2E = tl.constexpr(1.4426950408889634)  # e^x = 2^(x * log2 e)
 LOWEST = tl.constexpr(-3.4028235e38)  # of float32
 RESCALE_THRESHOLD = tl.constexpr(8.0)  # in powers of 2
+LENGTHS = ["group", "seq_q", "seq_k"]  # one kernel for all of them
 
 # --- what a program has in common with a block ---------------------------------------------------------
 
@@ -97,7 +99,7 @@ def add_key_tile(
     return o, m, l
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def forward_kernel(
     q_ptr,
     k_ptr,
@@ -155,7 +157,7 @@ def forward_kernel(
 # --- backward ------------------------------------------------------------------------------------------
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def delta_kernel(
     do_ptr, o_ptr, delta_ptr, rows, HEAD_DIM: tl.constexpr, Br: tl.constexpr
 ):
@@ -166,7 +168,7 @@ def delta_kernel(
     tl.store(delta_ptr + row, tl.sum(d_o * o, 1), row < rows)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def key_gradients_kernel(
     q_ptr,
     k_ptr,
@@ -223,7 +225,7 @@ def key_gradients_kernel(
     store_rows(dv_ptr + kv_head * seq_k * HEAD_DIM, keys, seq_k, dv, HEAD_DIM)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def query_gradients_kernel(
     q_ptr,
     k_ptr,
@@ -274,6 +276,42 @@ def query_gradients_kernel(
 # --- launches ------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Tile:
+    """Queries and keys of a tile, warps of a block, and how many key tiles are in flight or in use."""
+
+    Br: int
+    Bc: int
+    warps: int
+    stages: int
+
+
+# By bytes of an element, and head_dim up to this. Rows are as in chapters 07 and 08 where a block's shared memory suffices.
+FORWARD_TILES = {
+    (2, 64): Tile(128, 64, 4, 3),
+    (2, 128): Tile(128, 64, 8, 3),
+    (2, 256): Tile(64, 64, 8, 2),
+    (4, 64): Tile(64, 32, 8, 2),
+    (4, 256): Tile(32, 32, 8, 1),
+}
+BACKWARD_TILES = {
+    (2, 64): Tile(64, 64, 4, 2),
+    (2, 128): Tile(64, 64, 8, 2),
+    (2, 256): Tile(64, 32, 8, 1),
+    (4, 64): Tile(32, 32, 4, 1),
+    (4, 256): Tile(16, 16, 4, 1),
+}
+
+
+def tile_for(tiles: dict, q: torch.Tensor) -> Tile:
+    """The first tile that is meant for such queries. @throws ValueError"""
+    size, head_dim = q.element_size(), q.shape[3]
+    for (of_size, most), tile in tiles.items():
+        if size == of_size and head_dim <= most:
+            return tile
+    raise ValueError(f"head_dim is {head_dim}: the Triton kernels have tiles up to 256")
+
+
 def _require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float):
     """Raises one sentence unless the kernels can run."""
     checks.require_problem(q, k, v, scale)
@@ -300,16 +338,16 @@ def forward(
     v: torch.Tensor,
     causal: bool = False,
     scale: float | None = None,
-    Br: int = 128,
-    Bc: int = 64,
+    tile: Tile | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O and LSE. @throws ValueError, TypeError  one sentence that says what would be right"""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     _require_problem(q, k, v, scale)
+    tile = tile or tile_for(FORWARD_TILES, q)
     batch, heads, seq_q, head_dim = q.shape
     o = torch.empty_like(q)
     lse = q.new_empty(q.shape[:3], dtype=torch.float32)
-    forward_kernel[(batch * heads * triton.cdiv(seq_q, Br),)](
+    forward_kernel[(batch * heads * triton.cdiv(seq_q, tile.Br),)](
         q,
         k,
         v,
@@ -321,8 +359,10 @@ def forward(
         scale,
         CAUSAL=causal,
         HEAD_DIM=head_dim,
-        Br=Br,
-        Bc=Bc,
+        Br=tile.Br,
+        Bc=tile.Bc,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
     )
     return o, lse
 
@@ -336,27 +376,30 @@ def backward(
     lse: torch.Tensor,
     causal: bool = False,
     scale: float | None = None,
-    Br: int = 64,
-    Bc: int = 64,
+    tile: Tile | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV, with the same bits in every run: no atomic additions, as in mma_deterministic."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     _require_problem(q, k, v, scale)
     checks.require_results(q, do, o, lse)
     do = do.contiguous()
+    tile = tile or tile_for(BACKWARD_TILES, q)
     batch, heads, seq_q, head_dim = q.shape
     kv_heads, seq_k = k.shape[1:3]
     delta = torch.empty_like(lse)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     rows = batch * heads * seq_q
-    delta_kernel[(triton.cdiv(rows, Br),)](do, o, delta, rows, HEAD_DIM=head_dim, Br=Br)
+    delta_kernel[(triton.cdiv(rows, tile.Br),)](
+        do, o, delta, rows, HEAD_DIM=head_dim, Br=tile.Br
+    )
     lengths = (heads // kv_heads, seq_q, seq_k, scale)
-    constants = {"CAUSAL": causal, "HEAD_DIM": head_dim, "Br": Br, "Bc": Bc}
+    constants = {"CAUSAL": causal, "HEAD_DIM": head_dim, "Br": tile.Br, "Bc": tile.Bc}
+    constants |= {"num_warps": tile.warps, "num_stages": tile.stages}
     inputs = (q, k, v, do, lse, delta)
-    key_gradients_kernel[(batch * kv_heads * triton.cdiv(seq_k, Bc),)](
+    key_gradients_kernel[(batch * kv_heads * triton.cdiv(seq_k, tile.Bc),)](
         *inputs, dk, dv, *lengths, **constants
     )
-    query_gradients_kernel[(batch * heads * triton.cdiv(seq_q, Br),)](
+    query_gradients_kernel[(batch * heads * triton.cdiv(seq_q, tile.Br),)](
         *inputs, dq, *lengths, **constants
     )
     return dq, dk, dv

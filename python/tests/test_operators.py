@@ -1,72 +1,77 @@
 """The operators on the CPU, compared with float64: python -m unittest tests.test_operators, in python/.
 
 Needs PyTorch, and the programs of the chapters in build/sim. FA_TUTORIAL_CALLS=2000: the number of random calls.
+test_cuda.py runs the same tests on a GPU.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import random
 import unittest
 
 import fa_tutorial
 import torch
 from fa_tutorial import scaled_dot_product_attention as attention
 
-from . import reference
+from . import random_calls, reference
 
 CALLS = int(os.environ.get("FA_TUTORIAL_CALLS", "40"))
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+DTYPES = random_calls.DTYPES
 OPERATOR = torch.ops.fa_tutorial.attention.default
 BACKWARD = torch.ops.fa_tutorial.attention_backward.default
 
 
-def tensors(
-    dtype=torch.float32, heads=2, kv_heads=2, seq_q=9, seq_k=9, head_dim=32, batch=1
-) -> list[torch.Tensor]:
-    """Q, K, V and dO."""
-    shapes = [(batch, heads, seq_q, head_dim), (batch, kv_heads, seq_k, head_dim)]
-    return [
-        torch.randn(shapes[index]).to(dtype).requires_grad_(index_of_leaf < 3)
-        for index_of_leaf, index in enumerate((0, 1, 1, 0))
-    ]
+class OnDevice(unittest.TestCase):
+    """Tests whose tensors are on `device`."""
+
+    device = "cpu"
+
+    def tensors(
+        self,
+        dtype=torch.float32,
+        heads=2,
+        kv_heads=2,
+        seq_q=9,
+        seq_k=9,
+        head_dim=32,
+        batch=1,
+    ) -> list[torch.Tensor]:
+        """Q, K, V and dO."""
+        shapes = [(batch, heads, seq_q, head_dim), (batch, kv_heads, seq_k, head_dim)]
+        drawn = (
+            torch.randn(shapes[which], device=self.device) for which in (0, 1, 1, 0)
+        )
+        return [
+            x.to(dtype).requires_grad_(number < 3) for number, x in enumerate(drawn)
+        ]
 
 
-class Agreement(unittest.TestCase):
+class Agreement(OnDevice):
+    longest = 80  # queries or keys of a random call
+
     def setUp(self):
         torch.manual_seed(0)
         self.addCleanup(fa_tutorial.use)
 
     def compare(self, q, k, v, do, causal: bool, scale: float | None, what: object):
         """Compares O, LSE and the gradients with float64."""
-        options = {"is_causal": causal, "scale": scale, "enable_gqa": True}
-        o = attention(q, k, v, **options)
-        gradients = torch.autograd.grad(o, (q, k, v), do)
-        with torch.no_grad():
-            again, lse = attention(q, k, v, return_lse=True, **options)
-        self.assertTrue(torch.equal(o, again), what)
-        expected = reference.attention(
-            q, k, v, do, causal, scale or q.shape[-1] ** -0.5
-        )
-        found = dict(zip(("dq", "dk", "dv"), gradients, strict=True))
-        for name, computed in (found | {"o": o, "lse": lse}).items():
-            if name in ("dq", "dk", "dv", "o"):
-                self.assertEqual(computed.dtype, q.dtype)
-            self.assertEqual(reference.complaint(expected, name, computed), "", what)
+        found = random_calls.shares(q, k, v, do, causal, scale)
+        for name, share in found.items():
+            self.assertLessEqual(share, 1.0, (name, what))
 
     def test_every_dtype(self):
         for dtype in DTYPES:
             for causal in (False, True):
-                given = tensors(dtype, heads=4, kv_heads=2, seq_q=37, seq_k=70)
+                given = self.tensors(dtype, heads=4, kv_heads=2, seq_q=37, seq_k=70)
                 self.compare(*given, causal, None, (dtype, causal))
 
     def test_queries_that_see_no_key(self):
         for dtype in (torch.float32, torch.bfloat16):
-            self.compare(*tensors(dtype, seq_q=11, seq_k=4), True, 0.3, dtype)
+            self.compare(*self.tensors(dtype, seq_q=11, seq_k=4), True, 0.3, dtype)
 
     def test_a_wrong_result_is_noticed(self):
-        q, k, v, do = tensors(torch.bfloat16, seq_q=40, seq_k=40, head_dim=64)
+        q, k, v, do = self.tensors(torch.bfloat16, seq_q=40, seq_k=40, head_dim=64)
         scale = 64**-0.5
         right = reference.attention(q, k, v, do, True, scale)
         for wrong in (
@@ -86,7 +91,7 @@ class Agreement(unittest.TestCase):
         for name in fa_tutorial.variants():
             done = 0
             for dtype in (torch.float32, torch.bfloat16):
-                given = tensors(dtype, heads=2, kv_heads=1, head_dim=64)
+                given = self.tensors(dtype, heads=2, kv_heads=1, head_dim=64)
                 with fa_tutorial.use(name):
                     try:
                         self.compare(*given, True, None, name)
@@ -96,57 +101,11 @@ class Agreement(unittest.TestCase):
             self.assertGreaterEqual(done, 1, name)
 
     def test_random_calls(self):
-        choose = random.Random(1)
-        for call in range(CALLS):
-            dtype = choose.choice(DTYPES)
-            group, kv_heads = choose.choice((1, 1, 2, 3)), choose.choice((1, 2))
-            seq_q, seq_k = choose.randint(1, 80), choose.randint(1, 80)
-            head_dim = choose.choice((32, 64, 128))
-            shape = dict(zip(("seq_q", "seq_k"), (seq_q, seq_k), strict=True))
-            q, k, v, do = tensors(
-                dtype,
-                heads=group * kv_heads,
-                kv_heads=kv_heads,
-                head_dim=head_dim,
-                batch=choose.choice((1, 2)),
-                **shape,
-            )
-            q, k, v = (self.any_view(choose, x) for x in (q, k, v))
-            do, kind = self.any_gradient(choose, do)
-            causal, scale = choose.random() < 0.5, choose.choice((None, 0.05, 1.0))
-            what = (call, dtype, list(q.shape), list(k.shape), causal, scale, kind)
-            self.compare(q, k, v, do, causal, scale, what)
-
-    @staticmethod
-    def any_view(choose, x):
-        """The tensor, a part of a larger one, or one that was transposed and copied."""
-        x = x.detach()
-        kind = choose.choice(("own", "part", "copied"))
-        if kind == "part":
-            whole = torch.randn(x.shape[0] + 2, *x.shape[1:]).to(x.dtype)
-            whole[1:-1] = x
-            x = whole[1:-1]
-        elif kind == "copied":
-            x = x.transpose(1, 2).contiguous().transpose(1, 2).contiguous()
-        return x.requires_grad_()
-
-    @staticmethod
-    def any_gradient(choose, do):
-        """A gradient with strides that PyTorch makes."""
-        kind = choose.choice(("dense", "of a sum", "transposed", "odd address", "part"))
-        if kind == "of a sum":
-            do = do.new_ones(()).expand(do.shape)
-        elif kind == "transposed":
-            do = do.transpose(1, 2).contiguous().transpose(1, 2)
-        elif kind == "odd address":
-            odd = torch.empty(do.numel() + 1, dtype=do.dtype)[1:].view(do.shape)
-            do = odd.copy_(do)
-        elif kind == "part":
-            do = torch.cat((do, do), -1)[..., : do.shape[-1]]
-        return do, kind
+        found = random_calls.run_all(CALLS, self.device, self.longest, seed=1)
+        self.assertEqual(found["wrong"], [])
 
 
-class Autograd(unittest.TestCase):
+class Autograd(OnDevice):
     def setUp(self):
         torch.manual_seed(0)
         torch.compiler.reset()
@@ -154,7 +113,7 @@ class Autograd(unittest.TestCase):
 
     def test_opcheck(self):
         for dtype in DTYPES:
-            q, k, v, do = tensors(dtype, heads=4, seq_q=5, seq_k=7)
+            q, k, v, do = self.tensors(dtype, heads=4, seq_q=5, seq_k=7)
             rest = (True, 0.2, "", "")
             torch.library.opcheck(OPERATOR, (q, k, v, *rest))
             q, k, v = (x.detach() for x in (q, k, v))
@@ -171,7 +130,7 @@ class Autograd(unittest.TestCase):
 
         compiled = torch.compile(loss, fullgraph=True, backend=backend, dynamic=dynamic)
         for dtype, seq in ((torch.float32, 8), (torch.bfloat16, 13)):
-            q, k, v, _ = tensors(dtype, heads=4, seq_q=seq, seq_k=seq)
+            q, k, v, _ = self.tensors(dtype, heads=4, seq_q=seq, seq_k=seq)
             expected = torch.autograd.grad(loss(q, k, v), (q, k, v))
             found = torch.autograd.grad(compiled(q, k, v), (q, k, v))
             for ours, eager in zip(found, expected, strict=True):
@@ -185,7 +144,7 @@ class Autograd(unittest.TestCase):
 
     def test_use_is_seen_by_compiled_code(self):
         compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
-        q, k, v, _ = (x.detach() for x in tensors(head_dim=64))
+        q, k, v, _ = (x.detach() for x in self.tensors(head_dim=64))
         before = compiled(q, k, v)
         fa_tutorial.use("07/final")
         with self.assertRaisesRegex(Exception, "07/final cannot run this: dtype"):
@@ -194,9 +153,9 @@ class Autograd(unittest.TestCase):
         self.assertTrue(torch.equal(compiled(q, k, v), before))
 
     def test_autocast(self):
-        q, k, v, do = tensors()
+        q, k, v, do = self.tensors()
         for dtype in (torch.bfloat16, torch.float16):
-            with torch.autocast("cpu", dtype=dtype):
+            with torch.autocast(self.device, dtype=dtype):
                 o = attention(q, k, v)
             self.assertEqual(o.dtype, dtype)
             gradients = torch.autograd.grad(o, (q, k, v), do.to(dtype))
@@ -209,24 +168,24 @@ class Autograd(unittest.TestCase):
                 self.assertEqual(what, "")
 
     def test_autocast_compiled(self):
-        q, k, v, _ = tensors()
+        q, k, v, _ = self.tensors()
 
         def cast(q, k, v):
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.autocast(self.device, dtype=torch.bfloat16):
                 return attention(q, k, v)
 
         compiled = torch.compile(cast, fullgraph=True, backend="aot_eager")
         self.assertTrue(torch.equal(compiled(q, k, v), cast(q, k, v)))
 
     def test_only_some_need_gradients(self):
-        q, k, v, do = tensors()
+        q, k, v, do = self.tensors()
         expected = torch.autograd.grad(attention(q, k, v), (q, k, v), do)
         o = attention(q.detach(), k, v.detach())
         (found,) = torch.autograd.grad(o, (k,), do)
         self.assertTrue(torch.equal(found, expected[1]))
 
     def test_second_gradient(self):
-        q, k, v, _ = tensors()
+        q, k, v, _ = self.tensors()
         o = attention(q, k, v)
         first = torch.autograd.grad(o.pow(2).sum(), (q, k, v), create_graph=True)
         with self.assertRaises(NotImplementedError) as raised:
@@ -237,20 +196,20 @@ class Autograd(unittest.TestCase):
     def test_deterministic(self):
         torch.use_deterministic_algorithms(True)
         self.addCleanup(torch.use_deterministic_algorithms, False)
-        q, k, v, do = tensors(torch.bfloat16, heads=4, seq_q=70, seq_k=150)
+        q, k, v, do = self.tensors(torch.bfloat16, heads=4, seq_q=70, seq_k=150)
         with fa_tutorial.use("08/mma_deterministic"):
             named = torch.autograd.grad(attention(q, k, v, enable_gqa=True), (q,), do)
         found = torch.autograd.grad(attention(q, k, v, enable_gqa=True), (q,), do)
         self.assertTrue(torch.equal(found[0], named[0]))
 
     def test_inference(self):
-        q, k, v, _ = tensors()
+        q, k, v, _ = self.tensors()
         expected = attention(q, k, v)
         with torch.inference_mode():
             self.assertTrue(torch.equal(attention(q, k, v), expected))
 
 
-class Refusals(unittest.TestCase):
+class Refusals(OnDevice):
     """Every bad input raises one sentence."""
 
     def setUp(self):
@@ -265,7 +224,7 @@ class Refusals(unittest.TestCase):
 
     def test_shapes(self):
         def z(*shape):
-            return torch.zeros(shape)
+            return torch.zeros(shape, device=self.device)
 
         good = z(1, 2, 3, 32)
         for words, q, k, v in (
@@ -286,7 +245,7 @@ class Refusals(unittest.TestCase):
         self.refuses(ValueError, "a multiple", three, good, good, enable_gqa=True)
 
     def test_dtypes_and_devices(self):
-        good = torch.zeros(1, 2, 3, 32)
+        good = torch.zeros(1, 2, 3, 32, device=self.device)
         for dtype in (torch.float64, torch.int32, torch.complex64):
             words = f"query is {dtype}: it must be float32, float16 or bfloat16"
             self.refuses(TypeError, words, *3 * [good.to(dtype)])
@@ -296,37 +255,37 @@ class Refusals(unittest.TestCase):
         self.refuses(TypeError, "must be a torch.Tensor", None, good, good)
 
     def test_memory(self):
-        good = torch.zeros(1, 2, 3, 32)
-        apart = torch.zeros(1, 3, 2, 32).transpose(1, 2)
+        good = torch.zeros(1, 2, 3, 32, device=self.device)
+        apart = torch.zeros(1, 3, 2, 32, device=self.device).transpose(1, 2)
         words = r"query is not contiguous.*: pass query.contiguous\(\)"
         self.refuses(ValueError, words, apart, good, good)
-        same = torch.zeros(1, 1, 3, 32).expand(1, 2, 3, 32)
+        same = torch.zeros(1, 1, 3, 32, device=self.device).expand(1, 2, 3, 32)
         self.refuses(ValueError, "value is not contiguous", good, good, same)
-        odd = torch.zeros(good.numel() + 1)[1:].view(good.shape)
+        odd = torch.zeros(good.numel() + 1, device=self.device)[1:].view(good.shape)
         self.refuses(ValueError, r"pass key.clone\(\)", good, odd, good)
         self.refuses(ValueError, "to_dense", good.to_sparse(), good, good)
 
     def test_options(self):
-        good = 3 * [torch.zeros(1, 2, 3, 32)]
-        mask = torch.ones(3, 3, dtype=torch.bool)
+        good = 3 * [torch.zeros(1, 2, 3, 32, device=self.device)]
+        mask = torch.ones(3, 3, dtype=torch.bool, device=self.device)
         self.refuses(NotImplementedError, "attn_mask", *good, attn_mask=mask)
         self.refuses(NotImplementedError, "dropout_p is 0.1", *good, dropout_p=0.1)
         for scale in (0.0, -1.0, math.inf, math.nan):
             self.refuses(ValueError, "a finite number above 0", *good, scale=scale)
 
     def test_no_backward_pass(self):
-        given = [x.detach().requires_grad_() for x in tensors(head_dim=256)[:3]]
+        given = [x.detach().requires_grad_() for x in self.tensors(head_dim=256)[:3]]
         words = "no backward pass.*08/.*head_dim is 256: must be one of 32, 64, 128"
         self.refuses(ValueError, words, *given)
         with torch.no_grad():
             self.assertEqual(attention(*given).shape, given[0].shape)
-        small = tensors()[:3]
+        small = self.tensors()[:3]
         self.refuses(
             NotImplementedError, "lse has no gradient", *small, return_lse=True
         )
 
     def test_operators_called_directly(self):
-        q, k, v, do = (x.detach() for x in tensors())
+        q, k, v, do = (x.detach() for x in self.tensors())
         o, lse = OPERATOR(q, k, v, False, 1.0, "", "")
         for wrong in (
             (do[:, :1], q, k, v, o, lse),
@@ -341,7 +300,7 @@ class Refusals(unittest.TestCase):
             OPERATOR(q, k, v, False, 1.0, "07/best", "")
 
 
-class Selection(unittest.TestCase):
+class Selection(OnDevice):
     def setUp(self):
         self.addCleanup(fa_tutorial.use)
 
@@ -353,7 +312,7 @@ class Selection(unittest.TestCase):
         self.assertFalse([name for name in names if name.startswith(("01", "02"))])
 
     def test_use(self):
-        q = torch.randn(1, 1, 4, 256)
+        q = torch.randn(1, 1, 4, 256, device=self.device)
         by_default = attention(q, q, q)
         with fa_tutorial.use("03/one_pass"):
             other = attention(q, q, q)
@@ -364,7 +323,7 @@ class Selection(unittest.TestCase):
         torch.testing.assert_close(other, by_default)
 
     def test_the_backward_pass_is_that_of_its_forward_pass(self):
-        q, k, v, do = tensors(head_dim=64)
+        q, k, v, do = self.tensors(head_dim=64)
         with fa_tutorial.use("08/fp32_two_kernels"):
             o = attention(q, k, v)
         fa_tutorial.use("08/mma_pipelined")  # which takes 16 bits

@@ -19,20 +19,25 @@ import torch
 from training import gpt, train
 
 FOLDER = Path(__file__).resolve().parents[1]
-SIZES = gpt.Sizes(layers=2, heads=2, head_dim=32, context=24)
 
 
 class ModelTest(unittest.TestCase):
+    device = "cpu"
+    sizes = gpt.Sizes(layers=2, heads=2, head_dim=32, context=24)
+
+    def text(self) -> torch.Tensor:
+        drawn = torch.randint(gpt.BYTES, (2, self.sizes.context + 1))
+        return drawn.to(self.device)
+
     def gradients(self, attention: str, dtype=torch.float32, autocast=False) -> list:
         """Of every parameter, in float64."""
         torch.manual_seed(0)
-        model = gpt.Gpt(SIZES, gpt.ATTENTION[attention]).to(dtype)
+        model = gpt.Gpt(self.sizes, gpt.ATTENTION[attention]).to(self.device, dtype)
         with torch.no_grad():  # so that attention is far from uniform
             for block in model.blocks:
                 block.qkv.weight *= 10
-        text = torch.randint(gpt.BYTES, (2, SIZES.context + 1))
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-            loss = model.loss(text)
+        with torch.autocast(self.device, dtype=torch.bfloat16, enabled=autocast):
+            loss = model.loss(self.text())
         loss.backward()
         return [parameter.grad.double() for parameter in model.parameters()]
 
@@ -58,8 +63,8 @@ class ModelTest(unittest.TestCase):
     def test_compiled_without_a_graph_break(self):
         torch.compiler.reset()
         torch.manual_seed(0)
-        model = gpt.Gpt(SIZES, gpt.ours)
-        text = torch.randint(gpt.BYTES, (2, SIZES.context + 1))
+        model = gpt.Gpt(self.sizes, gpt.ours).to(self.device)
+        text = self.text()
         compiled = torch.compile(model.loss, fullgraph=True, backend="aot_eager")
         found = torch.autograd.grad(compiled(text), list(model.parameters()))
         expected = torch.autograd.grad(model.loss(text), list(model.parameters()))
@@ -72,16 +77,21 @@ class ModelTest(unittest.TestCase):
         self.assertAlmostEqual(count / 1e6, 11, delta=1)
 
 
-class TrainingTest(unittest.TestCase):
+class InFolder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.addCleanup(torch.use_deterministic_algorithms, False)
 
+
+class Resumed(InFolder):
+    options = ("--runs", "ours")
+    keep = ("--steps", "7", "--keep-every", "5")
+
     def command(self, out: str, *words: str) -> list[str]:
-        small = [sys.executable, "-m", "training.train", "--steps", "7"]
-        return [*small, "--runs", "ours", "--out", str(self.folder / out), *words]
+        small = [sys.executable, "-m", "training.train", *self.options, *self.keep]
+        return [*small, "--out", str(self.folder / out), *words]
 
     def run_to_the_end(self, out: str, *words: str) -> subprocess.CompletedProcess:
         command = self.command(out, *words)
@@ -94,7 +104,8 @@ class TrainingTest(unittest.TestCase):
         return torch.load(file, weights_only=True)["model"]
 
     def test_a_killed_run_ends_with_the_same_weights(self):
-        self.assertEqual(self.run_to_the_end("whole").returncode, 0)
+        done = self.run_to_the_end("whole")
+        self.assertEqual(done.returncode, 0, done.stderr)
         with subprocess.Popen(
             self.command("killed"), cwd=FOLDER, stdout=subprocess.PIPE, text=True
         ) as process:
@@ -118,9 +129,12 @@ class TrainingTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertRegex(done.stderr, f"^train: .*{words}.*--again[^\n]*\n$")
 
+
+class TrainingTest(InFolder):
     def test_bad_options(self):
         for words, *options in (
             ("must be 1 or more", "--steps", "0"),
+            ("--keep-every 0: must be 1 or more", "--keep-every", "0"),
             ("must be one or more of unfused, ours, sdpa", "--runs", "ours,fast"),
             ("finds no GPU", "--device", "cuda"),
             ("Not a directory", "--out", f"{__file__}/out"),
@@ -133,7 +147,10 @@ class TrainingTest(unittest.TestCase):
 
     def test_curves_agree(self):
         plan = dataclasses.replace(train.TINY, steps=4, sample=3)
-        options, _ = train.parse(["--out", str(self.folder)])
+        file = self.folder / "results" / "training.json"
+        file.parent.mkdir()
+        words = ["--out", str(self.folder), "--json", str(file)]
+        options, _ = train.parse(words)
         with contextlib.redirect_stdout(io.StringIO()) as stdout:
             train.train(options, plan)
         last = json.loads(stdout.getvalue().splitlines()[-1])
@@ -142,6 +159,9 @@ class TrainingTest(unittest.TestCase):
         for ours, theirs in zip(curves["ours"], curves["sdpa"], strict=True):
             self.assertAlmostEqual(ours, theirs, delta=1e-3)
         self.assertLess(curves["ours"][-1], curves["ours"][0])
+        written = json.loads(file.read_text())
+        self.assertEqual(written["runs"], last["results"])
+        self.assertEqual(written["plan"]["steps"], 4)
         picture = (self.folder / "losses.png").exists()
         self.assertEqual(picture, "losses.png" in last["drawn"])
 

@@ -10,8 +10,10 @@ import fa_tutorial
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 BYTES = 256
+Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,17 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def of_backend(backend: SDPBackend) -> Attention:
+    """PyTorch's attention by one of its kernels."""
+
+    def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        with sdpa_kernel(backend):
+            return sdpa(q, k, v)
+
+    return run
+
+
 ATTENTION = {"unfused": unfused, "ours": ours, "sdpa": sdpa}
-Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Block(nn.Module):

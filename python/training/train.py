@@ -1,9 +1,11 @@
 """Trains a small GPT over the sources of Python's standard library with three kinds of attention: ./learn train.
 
     python -m training.train [--device cpu|cuda] [--steps N] [--runs NAME,...] [--out FOLDER] [--again]
+                             [--deterministic] [--keep-every N] [--json FILE]
 
 Every run begins with the same weights and sees the same text. Its checkpoint is in FOLDER/NAME: a run that was killed
-goes on from there, and on the CPU ends with the same weights as one that was not. Prints a line of JSON for each event.
+goes on from there. On the CPU, and on a GPU with --deterministic, it ends with the same weights as one that was not.
+Prints a line of JSON for each event. --json also writes the results, with the machine, to FILE.
 
 Exit status: 2 the arguments or a checkpoint are unusable.
 """
@@ -15,6 +17,9 @@ import contextlib
 import dataclasses
 import json
 import math
+import os
+import platform
+import statistics
 import sys
 import sysconfig
 import time
@@ -38,6 +43,7 @@ class Plan:
     keep_every: int  # steps between checkpoints
     sample: int  # bytes of text at the end
     runs: tuple[str, ...]
+    deterministic: bool  # only kernels that always give the same bits
 
 
 # On the CPU, our kernels run in the simulator: a step of this model takes seconds.
@@ -51,6 +57,7 @@ TINY = Plan(
     keep_every=5,
     sample=32,
     runs=("unfused", "ours", "sdpa"),
+    deterministic=True,
 )
 # 11 million parameters. PyTorch's attention is trained twice: its own runs differ because its sums have no fixed order.
 SMALL = Plan(
@@ -63,6 +70,7 @@ SMALL = Plan(
     keep_every=100,
     sample=400,
     runs=("unfused", "ours", "sdpa", "sdpa-again"),
+    deterministic=False,
 )
 PLANS = {"cpu": TINY, "cuda": SMALL}
 SEED = 0
@@ -123,7 +131,7 @@ class Run:
             self.model.parameters(), lr=plan.rate, betas=(0.9, 0.95), weight_decay=0.1
         )
         self.losses: list[float] = []
-        self.seconds = 0.0
+        self.times: list[float] = []  # seconds of each step
         if self.file.exists():
             self._load()
 
@@ -131,6 +139,7 @@ class Run:
         """What a checkpoint must have been made with."""
         plan = dataclasses.asdict(self.plan)
         kept = ("sizes", "batch", "steps", "rate", "megabytes", "autocast")
+        kept += ("deterministic",)
         return {name: plan[name] for name in kept} | {"device": self.device}
 
     def _load(self) -> None:
@@ -146,7 +155,7 @@ class Run:
             )
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
-        self.losses, self.seconds = saved["losses"], saved["seconds"]
+        self.losses, self.times = saved["losses"], saved["times"]
 
     def save(self) -> None:
         """Replaces the checkpoint. It is complete at any time."""
@@ -158,7 +167,7 @@ class Run:
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "losses": self.losses,
-                "seconds": self.seconds,
+                "times": self.times,
             },
             partial,
         )
@@ -192,7 +201,7 @@ class Run:
         while len(self.losses) < self.plan.steps:
             begin = time.perf_counter()
             self.losses.append(self.step(text))
-            self.seconds += time.perf_counter() - begin
+            self.times.append(time.perf_counter() - begin)
             done = len(self.losses)
             if done % self.plan.keep_every == 0 or done == self.plan.steps:
                 self.save()
@@ -202,12 +211,12 @@ class Run:
         result = {
             "run": self.name,
             "losses": self.losses,
-            "seconds": self.seconds,
+            "seconds": sum(self.times),
             "sample": sample.decode("utf-8", errors="replace"),
         }
         if self.device == "cuda":
-            tokens = self.plan.steps * self.plan.batch * self.plan.sizes.context
-            result["tokens_per_second"] = tokens / self.seconds
+            tokens = self.plan.batch * self.plan.sizes.context
+            result["tokens_per_second"] = tokens / statistics.median(self.times)
             result["peak_bytes"] = torch.cuda.max_memory_allocated()
         return result
 
@@ -232,6 +241,23 @@ def draw(results: list[dict], file: Path) -> str:
     return f"losses: {file}"
 
 
+def about(device: str, plan: Plan) -> dict:
+    """The machine, the versions and the plan, as results in docs/results/ name them."""
+    on_gpu = device == "cuda"
+    return {
+        "device": torch.cuda.get_device_name() if on_gpu else platform.machine(),
+        "machine": {"torch": torch.__version__, "python": platform.python_version()},
+        "plan": dataclasses.asdict(plan),
+    }
+
+
+def write(file: Path, content: object) -> None:
+    """Replaces a file, which is complete at any time."""
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    partial.replace(file)
+
+
 def parse(words: list[str] | None) -> tuple[argparse.Namespace, Plan]:
     """The options and the plan. @throws Unusable"""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -240,12 +266,22 @@ def parse(words: list[str] | None) -> tuple[argparse.Namespace, Plan]:
     parser.add_argument("--runs", help="unfused, ours, sdpa, with commas between them")
     parser.add_argument("--out", type=Path, default=Path("build/train"))
     parser.add_argument("--again", action="store_true", help="forget the checkpoints")
+    same = "only kernels that always give the same bits, as on the CPU"
+    parser.add_argument("--deterministic", action="store_true", help=same)
+    parser.add_argument("--keep-every", type=int, help="steps between checkpoints")
+    parser.add_argument("--json", type=Path, help="file for the results")
     options = parser.parse_args(words)
     plan = PLANS[options.device]
     if options.steps is not None:
         if options.steps < 1:
             raise Unusable(f"--steps {options.steps}: must be 1 or more")
         plan = dataclasses.replace(plan, steps=options.steps)
+    if options.keep_every is not None:
+        if options.keep_every < 1:
+            raise Unusable(f"--keep-every {options.keep_every}: must be 1 or more")
+        plan = dataclasses.replace(plan, keep_every=options.keep_every)
+    if options.deterministic:
+        plan = dataclasses.replace(plan, deterministic=True)
     if options.runs:
         runs = tuple(options.runs.split(","))
         for name in runs:
@@ -260,8 +296,10 @@ def parse(words: list[str] | None) -> tuple[argparse.Namespace, Plan]:
 
 def train(options: argparse.Namespace, plan: Plan) -> None:
     """Trains all models of a plan and writes results.json and losses.png."""
+    if plan.deterministic:  # a run can be repeated
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it
+        torch.use_deterministic_algorithms(True)
     if options.device == "cpu":
-        torch.use_deterministic_algorithms(True)  # so that a run can be repeated
         torch.set_num_threads(1)  # the matrices are too small to gain from more
     folder = options.out
     folder.mkdir(parents=True, exist_ok=True)
@@ -271,9 +309,9 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
         if options.again:
             (folder / name / "checkpoint.pt").unlink(missing_ok=True)
         results.append(Run(name, plan, options.device, folder).train(text, number))
-    partial = folder / "results.partial"
-    partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    partial.replace(folder / "results.json")
+    write(folder / "results.json", results)
+    if options.json:
+        write(options.json, about(options.device, plan) | {"runs": results})
     say(drawn=draw(results, folder / "losses.png"), results=results)
 
 

@@ -30,8 +30,10 @@ class CommandsTest(unittest.TestCase):
         self.assert_one_line(2, "--steps 0: must be 1 or more", "train", "--steps", "0")
         self.assert_one_line(2, "--preset simm", "train", "--preset", "simm")
         self.assert_one_line(2, "name none", "test", "01", "--pytorch")
-        words = "--preset cuda: --pytorch needs the preset sim"
-        self.assert_one_line(2, words, "test", "--pytorch", "--preset", "cuda")
+        words = "--preset sim-asan: --pytorch needs sim or cuda"
+        self.assert_one_line(2, words, "test", "--pytorch", "--preset", "sim-asan")
+        words = "--preset cuda: nvidia-smi finds no GPU"
+        self.assert_one_line(3, words, "test", "--pytorch", "--preset", "cuda")
 
     def test_a_test_run_mentions_the_other_tests(self):
         done = self.tree.learn("test")

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import math
 import statistics
@@ -52,6 +53,7 @@ PEERS = {
     "memory-efficient": SDPBackend.EFFICIENT_ATTENTION,
     "unfused": SDPBackend.MATH,
 }
+TRITON = "Triton"  # the kernels of chapters 07 and 08 in Triton: python/fa_tutorial/triton_attention.py
 # The largest relative L2 error of O on two heads, in 16 bits and in fp32. Gradients may have twice that.
 ERROR_LIMIT = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
@@ -127,6 +129,31 @@ def peer(name: str, point: Point, tensors: Tensors) -> Callable:
     return gradients
 
 
+def triton_peer(point: Point, tensors: Tensors) -> Callable:
+    """The same for the kernels in Triton. @throws RuntimeError  if they do not run"""
+    try:
+        from fa_tutorial import triton_attention
+        from triton.runtime.errors import OutOfResources
+    except ImportError as error:
+        raise RuntimeError(f"{error}: pip install triton") from error
+
+    def forward(n):
+        return triton_attention.forward(*tensors.sets[n][:3], point.causal)
+
+    count = len(tensors.sets)
+    try:
+        forward(0)
+        if not point.backward:
+            return lambda n: forward(n % count)[:1]
+        saved = []
+        for number, (*qkv, do) in enumerate(tensors.sets):
+            saved.append((do, *qkv, *forward(number)))
+        triton_attention.backward(*saved[0], point.causal)
+    except OutOfResources as error:  # the tiles are for GPUs of data centers
+        raise RuntimeError(str(error)) from error
+    return lambda n: triton_attention.backward(*saved[n % count], point.causal)
+
+
 def contenders(
     plan: Plan, point: Point, tensors: Tensors
 ) -> Iterator[tuple[str | None, str, Callable[[int], tuple[torch.Tensor, ...]]]]:
@@ -152,7 +179,8 @@ def contenders(
             yield chapter, name, launch
     for name in plan.peers:
         try:
-            launch_peer = peer(name, point, tensors)
+            run = triton_peer if name == TRITON else functools.partial(peer, name)
+            launch_peer = run(point, tensors)
             launch_peer(0)
         except RuntimeError as refusal:
             reason = str(refusal).splitlines()[0]
@@ -327,7 +355,7 @@ def matrix_product(dtype: torch.dtype, n: int = 8192) -> float:
 
 
 def show(point: Point, rows: list[dict]) -> None:
-    """A line for a point, with each kernel's speed relative to FA2, or else to the first peer."""
+    """A line for a point, with each kernel's speed relative to the first peer, which is FA2 in 16 bits."""
     base = next((r for r in rows if r["chapter"] is None), None)
     cells = []
     for row in rows:

@@ -56,7 +56,7 @@ BACKWARD_16_BIT = [
     ("10_hopper_backward", ["final", "deterministic"]),
 ]
 BACKWARD_LADDER = [("08_backward", ["mma_pipelined"]), ("10_hopper_backward", None)]
-PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient"]
+PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient", "Triton"]
 
 
 def constant_tokens(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .. import environments, phases, project, pytorch, setup
+from .. import environments, machine, packages, phases, project, pytorch, setup
 from ..console import Console, LearnError
 
 HELP = "build everything and run the tests (of all chapters, or of those named)"
@@ -17,7 +17,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pytorch",
         action="store_true",
-        help="test the operators for PyTorch instead, on the simulator; installs PyTorch in build/ if no Python has it",
+        help="test the operators for PyTorch instead, on the simulator, or with --preset cuda on the GPU; installs PyTorch in"
+        " build/ if no Python has it",
     )
 
 
@@ -37,17 +38,22 @@ class UnittestReader:
 
 
 def test_pytorch(console: Console, args: argparse.Namespace) -> int:
-    """Builds what the operators run on the CPU, and runs the tests of python/."""
+    """Builds what the operators run on the CPU or on the GPU, and runs the tests of python/."""
     if args.chapters:
         raise LearnError("--pytorch tests all chapters together: name none", 2)
     preset = args.preset or "sim"
-    if preset != "sim":
-        raise LearnError(f"--preset {preset}: --pytorch needs the preset sim", 2)
+    if preset not in ("sim", "cuda"):
+        raise LearnError(f"--preset {preset}: --pytorch needs sim or cuda", 2)
+    on_gpu = preset == "cuda"
+    if on_gpu and not machine.gpus():
+        raise LearnError("--preset cuda: nvidia-smi finds no GPU", 3)
     args.preset = preset
-    setup.prepare(console, args)
+    setup.prepare(console, args, packages.GPU_PACKAGES if on_gpu else packages.PACKAGES)
     python = pytorch.require_python(console, not args.no_install)
-    setup.build(console, preset, pytorch.programs())
-    command = [python, "-m", "unittest", "discover", "--verbose", "-t", ".", "tests"]
+    targets = ["chapter_libraries"] if on_gpu else pytorch.programs()
+    setup.build(console, preset, targets)
+    tests = ["tests.test_cuda"] if on_gpu else ["discover", "-t", ".", "tests"]
+    command = [python, "-m", "unittest", "--verbose", *tests]
     reader = UnittestReader()
     status, phase = phases.execute(
         console,

@@ -1,0 +1,300 @@
+"""The operators on a GPU: python -m unittest tests.test_cuda, in python/. Skipped where PyTorch finds no GPU.
+
+The tests of test_operators.py and test_training.py again, and what only a GPU has: streams, graphs, several devices, the
+memory that a call takes and the time that it costs the host. Needs the chapters' libraries: ./learn test --pytorch
+--preset cuda builds them.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+import fa_tutorial
+import torch
+from fa_tutorial import chapter_library, selection
+from fa_tutorial import scaled_dot_product_attention as attention
+
+from . import random_calls, reference, test_operators, test_training, triton_cases
+
+on_a_gpu = unittest.skipUnless(torch.cuda.is_available(), "PyTorch finds no GPU")
+SLEEP = 100_000_000  # cycles: at least 50 ms
+# What an operator may take of the host's time in addition to a launch.
+MOST_OVERHEAD_US = 10.0
+
+
+@on_a_gpu
+class AgreementOnGpu(test_operators.Agreement):
+    device = "cuda"
+    longest = 600
+
+
+@on_a_gpu
+class AutogradOnGpu(test_operators.Autograd):
+    device = "cuda"
+
+    def test_compiled_by_inductor(self):
+        self.compiled_agrees("inductor")
+
+
+@on_a_gpu
+class RefusalsOnGpu(test_operators.Refusals):
+    device = "cuda"
+
+    def test_two_kinds_of_devices(self):
+        good = torch.zeros(1, 2, 3, 32, device="cuda")
+        words = "key is on cpu and query on cuda:0: move them to one device"
+        self.refuses(ValueError, words, good, good.cpu(), good)
+
+    def test_libraries_that_are_not_built(self):
+        chapter_library.load.cache_clear()
+        self.addCleanup(chapter_library.load.cache_clear)
+        good = torch.zeros(1, 2, 3, 32, device="cuda")
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.dict(os.environ, {"FA_TUTORIAL_BUILD": folder}),
+        ):
+            words = r"there is no .*libch05.*--target ch05_\w+_library\) builds it"
+            self.refuses(FileNotFoundError, words, good, good, good)
+
+
+@on_a_gpu
+class SelectionOnGpu(test_operators.Selection):
+    device = "cuda"
+
+
+@on_a_gpu
+class GradientsOfAModelOnGpu(test_training.ModelTest):
+    device = "cuda"
+
+
+@on_a_gpu
+class TrainingOnGpu(test_training.Resumed):
+    options = ("--device", "cuda", "--deterministic", "--runs", "ours")
+
+
+def inputs(dtype=torch.bfloat16, seq=300, head_dim=64, heads=6) -> list[torch.Tensor]:
+    """Q, K, V and dO on the current device."""
+    shape = (2, heads, seq, head_dim)
+    return [torch.randn(shape, device="cuda").to(dtype) for _ in range(4)]
+
+
+def forward_and_backward(q, k, v, do) -> tuple[torch.Tensor, ...]:
+    """O, dQ, dK and dV."""
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    o = attention(q, k, v, is_causal=True)
+    return o.detach(), *torch.autograd.grad(o, (q, k, v), do)
+
+
+class Compared(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.addCleanup(fa_tutorial.use)
+
+    def is_right(self, given: list, found: tuple, what: object = None) -> None:
+        """Compares the results of forward_and_backward() with float64."""
+        exact = reference.attention(*given, True, given[0].shape[-1] ** -0.5)
+        for name, x in zip(("o", "dq", "dk", "dv"), found, strict=True):
+            share = reference.share_of_limit(exact, name, x)
+            self.assertLessEqual(share, 1.0, (name, what))
+
+
+@on_a_gpu
+class Streams(Compared):
+    def test_a_call_waits_for_its_stream_alone(self):
+        """Each stream writes its inputs late. Kernels on another stream would read the NaN before."""
+        for dtype in random_calls.DTYPES:
+            given = [inputs(dtype) for _ in range(4)]
+            late = [[torch.full_like(x, torch.nan) for x in one] for one in given]
+            torch.cuda.synchronize()
+            streams = [torch.cuda.Stream() for _ in given]
+            found = []
+            for stream, empty, one in zip(streams, late, given, strict=True):
+                with torch.cuda.stream(stream):
+                    torch.cuda._sleep(SLEEP)
+                    for x, values in zip(empty, one, strict=True):
+                        x.copy_(values)
+                    found.append(forward_and_backward(*empty))
+            busy = [not stream.query() for stream in streams]
+            torch.cuda.synchronize()
+            self.assertTrue(all(busy), "a call waited for the GPU")
+            for one, results in zip(given, found, strict=True):
+                self.is_right(one, results, dtype)
+
+    def test_many_calls_at_once(self):
+        """Kernels of several streams overlap: nothing that they write may be shared."""
+        given = [inputs(seq=700) for _ in range(3)]
+        streams = [torch.cuda.Stream() for _ in given]
+        torch.cuda.synchronize()
+        found = []
+        for number in range(30):
+            with torch.cuda.stream(streams[number % 3]):
+                found.append(forward_and_backward(*given[number % 3]))
+        torch.cuda.synchronize()
+        for number, results in enumerate(found):
+            self.is_right(given[number % 3], results, number)
+
+
+@on_a_gpu
+class Graphs(Compared):
+    def captured(self, dtype: torch.dtype) -> None:
+        given = inputs(dtype)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            forward_and_backward(*given)  # what is done once, before the capture
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            results = forward_and_backward(*given)
+        for _ in range(3):
+            for x, other in zip(given, inputs(dtype), strict=True):
+                x.copy_(other)
+            for x in results:
+                x.fill_(torch.nan)
+            graph.replay()
+            self.is_right(given, results, dtype)
+
+    def test_captured_and_replayed(self):
+        for dtype in random_calls.DTYPES:
+            self.captured(dtype)
+
+    def test_captured_kernels_of_chapters_07_and_08(self):
+        with fa_tutorial.use("07/final", "08/mma_pipelined"):
+            self.captured(torch.bfloat16)
+
+    def test_compiled_with_graphs(self):
+        torch.compiler.reset()
+        compiled = torch.compile(attention, fullgraph=True, mode="reduce-overhead")
+        given = inputs()
+        for _ in range(4):  # warmed up, captured, replayed
+            q, k, v = (x.detach().requires_grad_() for x in given[:3])
+            torch.compiler.cudagraph_mark_step_begin()
+            o = compiled(q, k, v, is_causal=True)
+            gradients = torch.autograd.grad(o, (q, k, v), given[3])
+            self.is_right(given, (o.detach(), *gradients))
+
+
+@unittest.skipUnless(torch.cuda.device_count() > 1, "there is no second GPU")
+class Devices(Compared):
+    def test_tensors_of_another_device(self):
+        for device in ("cuda:1", "cuda:0", "cuda:1"):
+            given = [x.to(device) for x in inputs()]
+            found = forward_and_backward(*given)
+            self.assertEqual({str(x.device) for x in found}, {device})
+            self.is_right(given, found, device)
+        self.assertEqual(torch.cuda.current_device(), 0)
+
+    def test_two_devices_in_one_call(self):
+        q, k, v, _ = inputs()
+        with self.assertRaisesRegex(ValueError, "key is on cuda:1 and query on cuda:0"):
+            attention(q, k.to("cuda:1"), v)
+
+
+@on_a_gpu
+class Deterministic(Compared):
+    def test_the_same_bits(self):
+        torch.use_deterministic_algorithms(True)
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+        for dtype in random_calls.DTYPES:
+            given = inputs(dtype, seq=1500)
+            first = forward_and_backward(*given)
+            for _ in range(3):
+                for x, again in zip(first, forward_and_backward(*given), strict=True):
+                    self.assertTrue(torch.equal(x, again), dtype)
+            self.is_right(given, first, dtype)
+
+
+@on_a_gpu
+class Costs(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(fa_tutorial.use)
+
+    def test_memory(self):
+        """A call takes O and LSE, its workspace, and no copy of an input."""
+        for dtype in (torch.float32, torch.bfloat16):
+            q, k, v, _ = inputs(dtype, seq=4096)
+            torch.cuda.synchronize()
+            attention(q, k, v)
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            o = attention(q, k, v)
+            taken = torch.cuda.max_memory_allocated() - before
+            lse = 4 * o.numel() // o.shape[-1]
+            # Less than half a tensor more: the workspace of chapter 09 counts tiles.
+            self.assertLess(taken, o.nbytes + lse + q.nbytes // 2, dtype)
+
+    def test_time_of_the_host(self):
+        """How much longer than a launch of its kernels a call keeps the host busy."""
+        for variant in ("07/final", "09/final"):
+            if torch.cuda.get_device_capability() != (9, 0) and variant[:2] == "09":
+                continue
+            fa_tutorial.use(variant)
+            found = overhead_us(variant)
+            print(f"{variant}: {found}", file=sys.stderr)
+            extra = found["operator"] - found["launch"]
+            self.assertLess(extra, MOST_OVERHEAD_US, (variant, found))
+
+
+def host_us(call, calls: int = 200, rounds: int = 25) -> float:
+    """The host's time for a call in microseconds, in the fastest tenth of the rounds; the GPU has caught up before each."""
+    times = []
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(calls):
+            call()
+        times.append(1e6 * (time.perf_counter() - begin) / calls)
+    torch.cuda.synchronize()
+    return statistics.quantiles(times, n=10)[0]
+
+
+def overhead_us(variant: str) -> dict[str, float]:
+    """The host's time for a launch, for a call of the operator, and for PyTorch's own attention. The kernels are so short
+    that the host never waits for the GPU."""
+    q, k, v = (
+        torch.randn(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16) for _ in "qkv"
+    )
+    o, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+    chapter, name = selection.split(variant)
+    tensors = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
+    given = chapter_library.describe(tensors, False, 0.125)
+    bound = chapter_library.load(chapter).bind(name, given)
+    stream = torch.cuda.current_stream().cuda_stream
+    functional = torch.nn.functional.scaled_dot_product_attention
+    return {
+        "launch": host_us(lambda: bound.launch(stream)),
+        "operator": host_us(lambda: attention(q, k, v)),
+        "PyTorch's attention": host_us(lambda: functional(q, k, v)),
+    }
+
+
+@on_a_gpu
+class TritonOnGpu(triton_cases.Cases):
+    """Each element type and head dimension is another kernel, which takes a second to compile."""
+
+    device = "cuda"
+    dtypes = (torch.bfloat16, torch.float32)
+    tile = None
+    head_dims = (64, 128)
+
+    def test_one_of_each(self):
+        self.one_of_each()
+
+    def test_large_logits(self):
+        self.large_logits()
+
+    def test_random_sizes(self):
+        self.random_sizes(60, longest=700)
+
+    def test_bad_input(self):
+        self.bad_input()
+
+
+if __name__ == "__main__":
+    unittest.main()
