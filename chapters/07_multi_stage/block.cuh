@@ -37,7 +37,7 @@ struct LongestFirst {
     const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
     if (!a.causal) return HeadAfterHead::tile_of<Tile>(block, a);
     const size_t bytes =
-        2 * sizeof(typename Tile::T) * size_t(a.seq_k) * Tile::kHeadDim;  // K and V of a head
+        2 * sizeof(typename Tile::T) * size_t(a.seq_k) * size_t(a.head_dim);  // K and V of a head
     const int cached = int(max(size_t(1), min(size_t(heads), kCachedBytes / bytes)));
     const int groups = (heads + cached - 1) / cached, group = (heads + groups - 1) / groups;
     const int first_head = block / (group * tiles) * group, here = min(group, heads - first_head);
@@ -57,8 +57,7 @@ struct Block {
   int seen_by_first;  ///< how many keys the tile's first query sees; no other query sees fewer
   int seen_by_last;   ///< how many keys its last query sees, the most of all: the block loads these
   float factor;       ///< turns q.k into an exponent of 2: scale * log2 e
-  const T* gQ;        ///< the query tile
-  const T *gK, *gV;   ///< keys and values of the head: [seq_k, d]
+  HeadRows<const T> gQ, gK, gV;  ///< all rows of the head
 
   __device__ __forceinline__ explicit Block(const Attention<T>& attention) : a(attention) {
     const QueryTile tile = Tile::Order::template tile_of<Tile>(blockIdx.x, a);
@@ -66,12 +65,11 @@ struct Block {
     first_query = tile.first_query;
     warp_row = threadIdx.x / 32 * Tile::kWarpRows;
     factor = a.scale * kLog2e;
-    const size_t first_key_of_head = size_t(a.kv_head(head)) * a.seq_k;
-    gK = a.k + first_key_of_head * Tile::kHeadDim;
-    gV = a.v + first_key_of_head * Tile::kHeadDim;
+    gQ = a.q_rows(head);
+    gK = a.k_rows(head);
+    gV = a.v_rows(head);
     seen_by_last = a.visible_keys(min(first_query + Tile::Br, a.seq_q) - 1);
     seen_by_first = a.visible_keys(first_query);
-    gQ = a.q + (size_t(head) * a.seq_q + first_query) * Tile::kHeadDim;
   }
 
   /// How many key tiles the block needs.

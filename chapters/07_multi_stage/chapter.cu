@@ -80,15 +80,16 @@ Step step(const char* name, const char* summary) {
       .launch = launch_step<Kernel, Choices, Sizes>,
       .traffic =
           [](const Shape& shape) {
-            return with_head_dim(shape.head_dim, [&](auto d) {
+            return with_head_dim<Sizes>(shape.head_dim, [&](auto d) {
               return with_tiles<__nv_bfloat16, Choices<d>, d>(
                   [&]<class Tile>(std::type_identity<Tile>) { return attention_traffic(shape, Tile::Br); });
             });
           },
       .refuse = refuse_unless_compiled<Sizes>,
+      .takes_strides = true,
       .needs =
           [](const Shape& shape) {
-            return with_head_dim(shape.head_dim, [](auto d) {
+            return with_head_dim<Sizes>(shape.head_dim, [](auto d) {
               return with_tiles<__nv_bfloat16, Choices<d>, d>([]<class Tile>(std::type_identity<Tile>) {
                 return DeviceNeeds{.shared_bytes = Tile::kSharedBytes, .compute_capability = 80};
               });

@@ -55,7 +55,7 @@ struct Ladder {
   };
 };
 
-/// The choices that were fastest on an H100 and an H200. Those for head_dim 32 were not measured.
+/// The choices that were fastest on an H100 and an H200. Those for head_dim 32, 96 and 192 were not measured.
 template <int d>
 struct FinalChoices : TileChoices {};
 template <>
@@ -66,6 +66,11 @@ struct FinalChoices<64> : TileChoices {  // O takes 64 registers, Q and S 32 eac
 template <>
 struct FinalChoices<32> : FinalChoices<64> {};
 template <>
+struct FinalChoices<96> : TileChoices {  // O takes 96 registers, Q 48 and S 32
+  static constexpr int kSlice = 32;
+  static constexpr bool kQInRegisters = true;
+};
+template <>
 struct FinalChoices<256> : TileChoices {  // O takes 128 registers for 16 rows
   static constexpr int kWarpRows = 16, Bc = 32, kSlice = 32;
   /// For devices on which a block may have 192 KiB: one block with twice the queries instead of two of the above, so that
@@ -74,6 +79,9 @@ struct FinalChoices<256> : TileChoices {  // O takes 128 registers for 16 rows
     static constexpr int kWarps = 8, kWarpRows = 16, kBlocksPerSm = 1;
   };
 };
+
+template <>
+struct FinalChoices<192> : FinalChoices<256> {};
 
 /// What follows from the choices.
 template <class Element, int kHeadDimension, class Choices = FinalChoices<kHeadDimension>>
@@ -86,7 +94,8 @@ struct MultiStageTiles : Choices {
   static constexpr int kRowTiles = Choices::kWarpRows / 16;  ///< fragments from top to bottom of a warp
   static constexpr int kLaneRows = 2 * kRowTiles;  ///< rows in which a lane has elements: lane / 4 + 8 * i
   static constexpr int kTile = Choices::Bc * kHeadDim;  ///< elements in a tile of K or of V
-  static constexpr int kSharedBytes = int(sizeof(T)) * (Br * kHeadDim + 2 * Choices::kStages * kTile);
+  static constexpr int kRowsInShared = Br + 2 * Choices::kStages * Choices::Bc;  ///< of Q, K and V
+  static constexpr int kSharedBytes = int(sizeof(T)) * kRowsInShared * kHeadDim;
 };
 
 }  // namespace fa::ch07

@@ -2,8 +2,9 @@
 /// FlashAttention v2 tuned for the instructions of sm_80: cp.async copies, mma and exponentials overlap.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], all __half or
-/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1 and any kv_heads that divides heads.
-/// A row that sees no key has O = 0 and LSE = -inf.
+/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1, any kv_heads that divides heads, any strides that are
+/// multiples of 16 bytes, and any head_dim that is a multiple of 8, up to the kernel's d. Columns from head_dim to d are zeros
+/// on the chip and do not exist in HBM. A row that sees no key has O = 0 and LSE = -inf.
 ///
 /// A masked key has weight 0, but is multiplied all the same unless its whole slice is hidden: NaN or infinity in its
 /// value reaches O. Causal masks are aligned to the bottom right: device/attention.cuh.
@@ -49,9 +50,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
+  pad<Tile>(sQ, a);  // columns that do not exist in HBM
   const int tiles = block.key_tiles();
 
-  load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
+  load_q(sQ, block);
   cp_async_commit();
   const QueryFragments<Tile> rQ = load_queries<Tile, 0>(sQ + block.warp_row * d);
 
@@ -86,9 +88,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
+  pad<Tile>(sQ, a);  // columns that do not exist in HBM
   const int tiles = block.key_tiles();
 
-  load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
+  load_q(sQ, block);
   cp_async_commit();
   // EXERCISE 4: Start the copies of the first kStages - 1 tiles, each to a stage of its own and as a group of its own.
   for (int n = 0; n < kStages - 1; ++n) {
@@ -142,9 +145,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
+  pad<Tile>(sQ, a);  // columns that do not exist in HBM
   const int tiles = block.key_tiles();
 
-  load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
+  load_q(sQ, block);
   cp_async_commit();
   load_kv(sK, block.gK, 0, block);
   cp_async_commit();
@@ -189,13 +193,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
+  pad<Tile>(sQ, a);
   // The last of the warp's rows sees the most keys, and every row sees those that the first one sees.
   const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
   const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);
   const int tiles = block.key_tiles();
   // EXERCISE 7: Count the tiles, from key 0 on, that need no mask, in first_masked. After Q, start the first kStages - 1 of the walk.
   const int first_masked = min(block.seen_by_first, block.seen_by_last) / Bc;
-  load_tile<Tile, Br>(sQ, block.gQ, a.seq_q - block.first_query);
+  load_q(sQ, block);
   cp_async_commit();
   for (int n = 0; n < kStages - 1; ++n) {
     if (n < tiles) {
@@ -207,11 +212,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   // END 7
   const QueryFragments<Tile> rQ = load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
 
-  // Where this thread's next copies begin: one tile closer to key 0 each time. Only the last tile can be ragged, and its
-  // copy has already started.
-  const ThreadChunk<Tile> mine;
-  const ptrdiff_t next = ptrdiff_t(tiles - kStages) * Bc * d + mine.row * d + mine.col;
-  const T *next_k = block.gK + next, *next_v = block.gV + next;
+  // The copies that have not started. Only the last tile can be ragged, and its copy has.
+  TilesBackwards<Tile> next_k(block.gK, tiles - kStages, a.head_dim),
+      next_v(block.gV, tiles - kStages, a.head_dim);
 
   Accumulators<Tile> acc;
   int tile = tiles - 1, stage = 0;
@@ -221,10 +224,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     __syncthreads();  // the tile has landed; nobody reads the previous one, whose stage is free
     if (tile >= kStages - 1) {
       const int free = (stage + kStages - 1) % kStages * Tile::kTile;
-      load_whole_tile<Tile>(sK + free, next_k);
-      load_whole_tile<Tile>(sV + free, next_v);
-      next_k -= Bc * d;
-      next_v -= Bc * d;
+      next_k.load(sK + free);
+      next_v.load(sV + free);
     }
     cp_async_commit();
   };

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 
+#include "device/attention.cuh"
 #include "device/swizzle.cuh"
 
 namespace fa {
@@ -19,9 +20,10 @@ struct Tile {
 };
 constexpr int kChunk = 8;
 constexpr int kRows = 16, kExisting = 13;  // rows of the tile, and of the matrix
+constexpr int kStride = 96;                // elements from one row of the matrix to the next
 
 struct ThreadChunk {
-  static constexpr int kStep = Tile::kThreads * kChunk / Tile::kHeadDim;
+  static constexpr int kWidth = Tile::kHeadDim, kStep = Tile::kThreads * kChunk / kWidth;
   int row, col;
 };
 
@@ -31,7 +33,7 @@ struct Source {
 };
 
 // What has been copied: by the offset in the tile.
-Tile::T tile[kRows * Tile::kHeadDim], matrix[kRows * Tile::kHeadDim];
+Tile::T tile[kRows * Tile::kHeadDim], matrix[kRows * kStride];
 std::map<std::ptrdiff_t, Source> copied;
 
 void cp_async_16_or_zero(void* s, const void* g, bool inside) {
@@ -42,8 +44,9 @@ void cp_async_16_or_zero(void* s, const void* g, bool inside) {
 void own(int thread, [[maybe_unused]] int step, [[maybe_unused]] ThreadChunk mine) {
   [[maybe_unused]] const struct { int x; } threadIdx{thread};
   [[maybe_unused]] Tile::T* const sTile = tile;
-  [[maybe_unused]] const Tile::T* const gTile = matrix;
-  [[maybe_unused]] const int rows = kExisting;
+  [[maybe_unused]] const HeadRows<const Tile::T> gRows = {matrix, kStride};
+  [[maybe_unused]] const int first = 0, end = kExisting, cols = Tile::kHeadDim, right = 0;
+  [[maybe_unused]] const int row = step + mine.row, col = right + mine.col;
   do {  // `continue` ends a step here as well
 #include "own_1.inc"
   } while (false);
@@ -51,8 +54,8 @@ void own(int thread, [[maybe_unused]] int step, [[maybe_unused]] ThreadChunk min
 
 void right(int, int step, ThreadChunk mine) {
   Tile::T* const sTile = tile;
-  const Tile::T* const gTile = matrix;
-  const int rows = kExisting;
+  const HeadRows<const Tile::T> gRows = {matrix, kStride};
+  const int first = 0, end = kExisting, row = step + mine.row, col = mine.col;
 #include "right_1.inc"
 }
 
@@ -64,7 +67,7 @@ void print_chunk(int row, int col) {
     std::printf("\"zeros\"");
   } else {
     const int at = int(found->second.at);
-    std::printf("[%d, %d]", at / Tile::kHeadDim, at % Tile::kHeadDim);
+    std::printf("[%d, %d]", at / kStride, at % kStride);
   }
 }
 

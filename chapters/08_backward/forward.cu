@@ -52,9 +52,7 @@ void launch_tiles(MultiStageTiles<T, d>, const AttentionBackward::Args& args, un
 }  // namespace
 
 std::vector<TensorSpec> forward::workspace(const AttentionShape& shape) {
-  const std::vector<std::int64_t> rows = {shape.batch, shape.heads, shape.seq_q};
-  return {{.name = "o", .shape = {rows[0], rows[1], rows[2], shape.head_dim}, .dtype = shape.dtype},
-          {.name = "lse", .shape = rows}};
+  return AttentionForward::outputs(shape);
 }
 
 Traffic forward::traffic(const AttentionShape& shape) {

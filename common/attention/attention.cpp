@@ -26,6 +26,19 @@ constexpr double kLeastScale = 1.2e-38, kMostScale = 2.3e38;
 static_assert(kLeastScale >= std::numeric_limits<float>::min());
 static_assert(kMostScale * std::numbers::log2e <= std::numeric_limits<float>::max());
 
+/// Whether a tensor has the heads and the rows of K.
+bool is_of_keys(const std::string& name) { return name.ends_with('k') || name.ends_with('v'); }
+
+/// The strides of a tensor that is dense.
+Strides dense_strides(const AttentionShape& shape, const std::string& name) {
+  const std::int64_t row = shape.head_dim, head = (is_of_keys(name) ? shape.seq_k : shape.seq_q) * row;
+  return {.batch = (is_of_keys(name) ? shape.kv_heads : shape.heads) * head, .head = head, .row = row};
+}
+
+std::string in_words(const Strides& strides) {
+  return fmt::format("({}, {}, {}, 1)", strides.batch, strides.head, strides.row);
+}
+
 void require_shape(const char* name, const Tensor& tensor, const std::vector<std::int64_t>& shape) {
   if (tensor.shape != shape) {
     throw std::invalid_argument(fmt::format("{} has shape {}, should have {}", name, tensor.shape, shape));
@@ -42,6 +55,42 @@ std::optional<std::string> refuse_other_types(const AttentionShape& shape, const
 }  // namespace
 
 double AttentionShape::logit_scale() const { return scale.value_or(1.0 / std::sqrt(double(head_dim))); }
+
+TensorSpec AttentionShape::tensor(const std::string& name) const {
+  const bool of_keys = is_of_keys(name);
+  TensorSpec spec = {.name = name,
+                     .shape = {batch, of_keys ? kv_heads : heads, of_keys ? seq_k : seq_q, head_dim},
+                     .dtype = dtype};
+  if (const auto found = strides.find(name); found != strides.end())
+    spec.strides = {found->second.batch, found->second.head, found->second.row, 1};
+  return spec;
+}
+
+Strides AttentionShape::strides_of(const std::string& name) const {
+  const auto found = strides.find(name);
+  return found != strides.end() ? found->second : dense_strides(*this, name);
+}
+
+void AttentionShape::set_strides(const std::string& name, Strides given) {
+  const Strides dense = dense_strides(*this, name);
+  if (batch == 1) given.batch = dense.batch;
+  if ((is_of_keys(name) ? kv_heads : heads) == 1) given.head = dense.head;
+  if ((is_of_keys(name) ? seq_k : seq_q) == 1) given.row = dense.row;
+  strides.erase(name);
+  if (given != dense) strides.emplace(name, given);
+}
+
+void AttentionShape::set_layout(Layout layout) {
+  strides.clear();
+  if (layout == Layout::kBhsd) return;
+  std::int64_t number = 0;
+  for (const char* name : kStridedTensors) {
+    const TensorSpec spec = tensor(name);
+    const std::int64_t more = layout == Layout::kBshd ? 0 : ++number;
+    const std::int64_t cols = head_dim + 8 * more, cols_of_all = (spec.shape[1] + more) * cols;
+    set_strides(name, {.batch = (spec.shape[2] + more) * cols_of_all, .head = cols, .row = cols_of_all});
+  }
+}
 
 std::int64_t AttentionShape::visible_keys(std::int64_t query) const {
   return Attention<float>{.seq_q = int(seq_q), .seq_k = int(seq_k), .causal = causal}.visible_keys(
@@ -99,6 +148,14 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
     return fmt::format("--heads is {}: must be a multiple of --kv-heads, which is {}", shape.heads,
                        shape.kv_heads);
   }
+  constexpr std::int64_t kAlignment = 16;  // of the accesses of kernels that take strides
+  for (const auto& [name, strides] : shape.strides) {
+    const std::int64_t multiple = kAlignment / std::int64_t(size_of(shape.dtype));
+    if (strides.batch % multiple != 0 || strides.head % multiple != 0 || strides.row % multiple != 0) {
+      return fmt::format("{} has the strides {}: all but the last must be multiples of {} ({} bytes)", name,
+                         in_words(strides), multiple, kAlignment);
+    }
+  }
   const double scale = shape.logit_scale();
   if (!(scale >= kLeastScale && scale <= kMostScale)) {  // NaN is not in the range
     return fmt::format("--scale is {}: must be from {} to {}", scale, kLeastScale, kMostScale);
@@ -131,6 +188,15 @@ std::optional<std::string> refuse_unless_padded(const AttentionShape& shape, std
                        largest_head_dim);
   }
   return refuse_other_types(shape, dtypes);
+}
+
+std::optional<std::string> refuse_unless_dense(const AttentionShape& shape) {
+  for (const char* name : kStridedTensors) {
+    if (!shape.strides.contains(name)) continue;
+    return fmt::format("{} has the strides {}: this variant takes {}, those of --layout bhsd", name,
+                       in_words(shape.strides_of(name)), in_words(dense_strides(shape, name)));
+  }
+  return std::nullopt;
 }
 
 Excerpt<AttentionShape> ends(const AttentionShape& shape) {

@@ -3,14 +3,30 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
+#include "device/attention.cuh"
 
 namespace fa {
+
+/// How the tensors of a run lie in device memory.
+enum class Layout {
+  kBhsd,    ///< dense, [batch, heads, seq, head_dim]
+  kBshd,    ///< dense, [batch, seq, heads, head_dim], as models compute them
+  kSliced,  ///< slices of larger [batch, seq, heads, head_dim] tensors, of another size for each tensor
+};
+
+/// The values of --layout, in the order of the enum.
+constexpr std::string_view kLayoutNames[] = {"bhsd", "bshd", "sliced"};
+
+/// The tensors that may have strides. All others are dense.
+constexpr const char* kStridedTensors[] = {"q", "k", "v", "o", "do", "dq", "dk", "dv"};
 
 /// The sizes of one attention. Q is [batch, heads, seq_q, head_dim]; K and V are
 /// [batch, kv_heads, seq_k, head_dim], and heads / kv_heads query heads share one of K and V.
@@ -24,9 +40,23 @@ struct AttentionShape {
   bool causal = false;                         ///< query i sees key j only when j <= i + seq_k - seq_q
   std::optional<double> scale = std::nullopt;  ///< default 1/sqrt(head_dim)
   DType dtype = DType::kFloat32;               ///< of Q, K, V and O in device memory
+  /// Of those kStridedTensors that are not dense in the order above.
+  std::map<std::string, Strides> strides = {};
 
   /// The factor of Q K^T.
   double logit_scale() const;
+
+  /// Shape, type and strides of one of kStridedTensors.
+  TensorSpec tensor(const std::string& name) const;
+
+  /// The strides of one of them.
+  Strides strides_of(const std::string& name) const;
+
+  /// Lays all tensors out.
+  void set_layout(Layout layout);
+
+  /// Sets the strides of a tensor. Those of a dimension of length 1 do not matter.
+  void set_strides(const std::string& name, Strides given);
 
   /// The head of K and V that a head of Q reads, both counted across all batches.
   std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
@@ -55,6 +85,9 @@ std::optional<std::string> refuse(const AttentionShape& shape);
 std::optional<std::string> refuse_unless(const AttentionShape& shape,
                                          const std::vector<std::int64_t>& head_dims,
                                          const std::vector<DType>& dtypes);
+
+/// Nothing if all tensors are dense, in the order [batch, heads, seq, head_dim]; otherwise which one is not.
+std::optional<std::string> refuse_unless_dense(const AttentionShape& shape);
 
 /// The same for a variant that takes every multiple of 8 up to a head dimension.
 std::optional<std::string> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,

@@ -183,15 +183,11 @@ Reference gradients_of(const Backward& b) {
 }  // namespace
 
 std::vector<TensorSpec> AttentionBackward::inputs(const Shape& shape) {
-  std::vector<TensorSpec> specs = AttentionForward::inputs(shape);
-  specs.push_back({.name = "do", .shape = specs[0].shape, .dtype = shape.dtype});
-  return specs;
+  return {shape.tensor("q"), shape.tensor("k"), shape.tensor("v"), shape.tensor("do")};
 }
 
 std::vector<TensorSpec> AttentionBackward::outputs(const Shape& shape) {
-  std::vector<TensorSpec> specs = AttentionForward::inputs(shape);
-  for (TensorSpec& spec : specs) spec.name = "d" + spec.name;
-  return specs;
+  return {shape.tensor("dq"), shape.tensor("dk"), shape.tensor("dv")};
 }
 
 TensorMap AttentionBackward::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {

@@ -55,17 +55,11 @@ double softmax_in_place(Row x) {
 }  // namespace
 
 std::vector<TensorSpec> AttentionForward::inputs(const Shape& shape) {
-  const std::vector<std::int64_t> keys = {shape.batch, shape.kv_heads, shape.seq_k, shape.head_dim};
-  return {
-      {.name = "q", .shape = {shape.batch, shape.heads, shape.seq_q, shape.head_dim}, .dtype = shape.dtype},
-      {.name = "k", .shape = keys, .dtype = shape.dtype},
-      {.name = "v", .shape = keys, .dtype = shape.dtype}};
+  return {shape.tensor("q"), shape.tensor("k"), shape.tensor("v")};
 }
 
 std::vector<TensorSpec> AttentionForward::outputs(const Shape& shape) {
-  return {
-      {.name = "o", .shape = {shape.batch, shape.heads, shape.seq_q, shape.head_dim}, .dtype = shape.dtype},
-      {.name = "lse", .shape = {shape.batch, shape.heads, shape.seq_q}}};
+  return {shape.tensor("o"), {.name = "lse", .shape = {shape.batch, shape.heads, shape.seq_q}}};
 }
 
 TensorMap AttentionForward::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
@@ -84,6 +78,10 @@ TensorMap AttentionForward::random_inputs(const Shape& shape, Init init, std::ui
 
 AttentionForward::Args AttentionForward::bind(const Shape& shape,
                                               const std::map<std::string, void*>& buffers) {
+  std::map<std::string, Strides> strides;
+  for (const char* name : kStridedTensors) {
+    if (buffers.contains(name)) strides.emplace(name, shape.strides_of(name));
+  }
   return {.batch = int(shape.batch),
           .heads = int(shape.heads),
           .kv_heads = int(shape.kv_heads),
@@ -93,7 +91,8 @@ AttentionForward::Args AttentionForward::bind(const Shape& shape,
           .scale = float(shape.logit_scale()),
           .causal = shape.causal,
           .dtype = shape.dtype,
-          .buffers = buffers};
+          .buffers = buffers,
+          .strides = std::move(strides)};
 }
 
 Reference AttentionForward::reference(const Shape& shape, const TensorMap& inputs) {

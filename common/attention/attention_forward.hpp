@@ -37,6 +37,7 @@ struct AttentionForward {
     DType dtype;  ///< of q, k, v and o
     std::map<std::string, void*>
         buffers;  ///< device addresses of q, k, v, o, lse and the variant's workspace
+    std::map<std::string, Strides> strides;  ///< of those buffers that are kStridedTensors
 
     /// The address of a tensor, as elements of type T.
     /// @throws std::out_of_range  if there is no tensor of that name
@@ -59,7 +60,12 @@ struct AttentionForward {
               .seq_q = seq_q,
               .seq_k = seq_k,
               .scale = scale,
-              .causal = causal};
+              .causal = causal,
+              .head_dim = head_dim,
+              .q_strides = strides.at("q"),
+              .k_strides = strides.at("k"),
+              .v_strides = strides.at("v"),
+              .o_strides = strides.at("o")};
     }
   };
 

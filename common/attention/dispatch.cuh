@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -13,7 +14,6 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "attention/attention.hpp"
@@ -39,25 +39,55 @@ constexpr bool is_one_of(const Values& values, T value) {
   return std::find(std::begin(values), std::end(values), value) != std::end(values);
 }
 
-/// Calls f with the head dimension as a constant: f(std::integral_constant<int, 64>()) for 64.
+/// Head dimensions of kernels that take no others.
+struct PowersOfTwo {
+  static constexpr std::array kHeadDims = {32, 64, 128, 256};
+};
+
+/// Whether kernels compiled for a head dimension compute smaller ones too: every multiple of 8, padded on the chip.
 ///
-/// @throws std::invalid_argument  if it is none of 32, 64, 128, 256: a variant must refuse it before
-template <class F>
+/// @tparam Sizes  what a variant is compiled for: `kHeadDims`, an array of int, the smallest first; `kTypes`, an array of DType; and
+///                `kPads = true` if it pads
+template <class Sizes>
+constexpr bool pads() {
+  if constexpr (requires { Sizes::kPads; }) {
+    return Sizes::kPads;
+  } else {
+    return false;
+  }
+}
+
+/// The head dimension of the kernel that computes `head_dim`: the least that suffices. 0 if there is none.
+template <class Sizes>
+constexpr int width_of(std::int64_t head_dim) {
+  for (const int width : Sizes::kHeadDims) {
+    if (head_dim == width || (pads<Sizes>() && head_dim < width && head_dim % 8 == 0)) return width;
+  }
+  return 0;
+}
+
+/// Whether this build has the kernels of a width.
+template <class Sizes>
+constexpr bool is_width_of_build(int width) {
+  return std::any_of(std::begin(kHeadDimsOfBuild), std::end(kHeadDimsOfBuild),
+                     [=](int head_dim) { return width_of<Sizes>(head_dim) == width; });
+}
+
+/// Calls f with the width of the kernel that computes the head dimension, as a constant: f(std::integral_constant<int, 64>()).
+///
+/// @throws std::invalid_argument  if there is none: a variant must refuse it before
+template <class Sizes = PowersOfTwo, std::size_t number = 0, class F>
 auto with_head_dim(std::int64_t head_dim, F f) {
-  using Result = decltype(f(std::integral_constant<int, kHeadDimsOfBuild[0]>()));
-  const auto unknown = [&] {
-    return std::invalid_argument("no kernel for head_dim " + std::to_string(head_dim));
-  };
-  const auto call = [&](auto d) -> Result {
-    if constexpr (is_one_of(kHeadDimsOfBuild, int(d))) return f(d);
-    throw unknown();
-  };
-  switch (head_dim) {
-    case 32: return call(std::integral_constant<int, 32>());
-    case 64: return call(std::integral_constant<int, 64>());
-    case 128: return call(std::integral_constant<int, 128>());
-    case 256: return call(std::integral_constant<int, 256>());
-    default: throw unknown();
+  constexpr int width = Sizes::kHeadDims[number];
+  using Result = decltype(f(std::integral_constant<int, width>()));
+  if constexpr (is_width_of_build<Sizes>(width)) {
+    if (width_of<Sizes>(head_dim) == width) return f(std::integral_constant<int, width>());
+  }
+  if constexpr (number + 1 < Sizes::kHeadDims.size()) {
+    return with_head_dim<Sizes, number + 1>(head_dim, f);
+  } else {
+    throw std::invalid_argument("no kernel for head_dim " + std::to_string(head_dim));
+    return Result();
   }
 }
 
@@ -78,34 +108,11 @@ inline constexpr DType kDTypeOf = std::is_same_v<T, float>    ? DType::kFloat32
                                   : std::is_same_v<T, __half> ? DType::kFloat16
                                                               : DType::kBFloat16;
 
-/// Whether kernels compiled for a head dimension compute smaller ones too: every multiple of 8, padded on the chip.
-///
-/// @tparam Sizes  what a variant is compiled for: `kTypes`, an array of DType; `kHeadDims`, an array of int, the smallest
-///                first; and `kPads = true` if it pads
-template <class Sizes>
-constexpr bool pads() {
-  if constexpr (requires { Sizes::kPads; }) {
-    return Sizes::kPads;
-  } else {
-    return false;
-  }
-}
-
-/// The head dimension of the kernel that computes `head_dim`: the least that suffices. 0 if there is none.
-template <class Sizes>
-constexpr int width_of(std::int64_t head_dim) {
-  for (const int width : Sizes::kHeadDims) {
-    if (head_dim == width || (pads<Sizes>() && head_dim < width && head_dim % 8 == 0)) return width;
-  }
-  return 0;
-}
-
 /// Whether a variant has a kernel for an element type and a width.
 template <class Sizes>
 constexpr bool is_compiled(DType dtype, int width) {
   return is_one_of(Sizes::kTypes, dtype) && is_one_of(kTypesOfBuild, dtype) &&
-         std::any_of(std::begin(kHeadDimsOfBuild), std::end(kHeadDimsOfBuild),
-                     [=](int head_dim) { return width_of<Sizes>(head_dim) == width; });
+         is_width_of_build<Sizes>(width);
 }
 
 /// Calls f with the element type and the width of the kernel that computes the head dimension: f(std::type_identity<__half>(),
@@ -114,24 +121,16 @@ constexpr bool is_compiled(DType dtype, int width) {
 /// @throws std::invalid_argument  if no kernel is compiled for them: refuse_unless_compiled() says so before
 template <class Sizes, class F>
 void with_compiled(DType dtype, std::int64_t head_dim, F f) {
-  const int wanted = width_of<Sizes>(head_dim);
-  bool found = false;
   with_type(dtype, [&]<class T>(std::type_identity<T> type) {
-    const auto call_if_wanted = [&](auto width) {
+    with_head_dim<Sizes>(head_dim, [&](auto width) {
       if constexpr (is_compiled<Sizes>(kDTypeOf<T>, width)) {
-        if (int(width) != wanted) return;
-        found = true;
         f(type, width);
+      } else {
+        throw std::invalid_argument("no kernel for " + std::string(name_of(kDTypeOf<T>)) + " and head_dim " +
+                                    std::to_string(width));
       }
-    };
-    [&]<std::size_t... i>(std::index_sequence<i...>) {
-      (call_if_wanted(std::integral_constant<int, Sizes::kHeadDims[i]>()), ...);
-    }
-    (std::make_index_sequence<Sizes::kHeadDims.size()>());
+    });
   });
-  if (!found)
-    throw std::invalid_argument("no kernel for " + std::string(name_of(dtype)) + " and head_dim " +
-                                std::to_string(head_dim));
 }
 
 /// The shared memory of a block with these tiles, in bytes: `kSharedBytes`, or `kFloats` floats.

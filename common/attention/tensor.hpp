@@ -33,6 +33,8 @@ struct TensorSpec {
   std::string name;
   std::vector<std::int64_t> shape;
   DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> strides =
+      {};  ///< elements to the next index of each dimension; empty if it is dense
 
   std::int64_t elements() const {
     std::int64_t n = 1;
@@ -40,6 +42,15 @@ struct TensorSpec {
     return n;
   }
   std::size_t bytes() const { return std::size_t(elements()) * size_of(dtype); }
+
+  /// The elements of memory from its first to its last one, with those in between that are not its own.
+  std::int64_t extent() const {
+    if (strides.empty()) return elements();
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < shape.size(); ++i) last += (shape[i] - 1) * strides[i];
+    return last + 1;
+  }
+  std::size_t extent_bytes() const { return std::size_t(extent()) * size_of(dtype); }
 };
 
 /// A dense tensor in host memory, row-major (C order).

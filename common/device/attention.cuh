@@ -4,9 +4,28 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 namespace fa {
 
-/// O = softmax(scale * Q K^T) V, passed to a kernel by value. All tensors are dense and row-major.
+/// Elements from one batch, head or row of a tensor to the next. The elements of a row are neighbours.
+struct Strides {
+  std::int64_t batch, head, row;
+  bool operator==(const Strides&) const = default;
+};
+
+/// The rows of one head of a tensor.
+template <class T>
+struct HeadRows {
+  T* first;
+  std::int64_t stride;  ///< elements from one row to the next
+
+  /// The first element of a row. Negative numbers are fine, as long as nobody reads there.
+  __host__ __device__ T* operator[](int row) const { return first + row * stride; }
+};
+
+/// O = softmax(scale * Q K^T) V, passed to a kernel by value. Kernels that do not use the strides take tensors that are
+/// dense, in the order of the shapes below: the harness refuses all others.
 ///
 /// A query that sees no key has O = 0 and LSE = -inf.
 template <class T>
@@ -18,7 +37,30 @@ struct Attention {
   float* lse;  ///< [batch, heads, seq_q]: natural log of the sum over visible keys of exp(scale * q.k)
   int batch, heads, kv_heads, seq_q, seq_k;
   float scale;
-  bool causal;  ///< query i sees key j only when j <= i + seq_k - seq_q
+  bool causal;   ///< query i sees key j only when j <= i + seq_k - seq_q
+  int head_dim;  ///< a kernel that is compiled for more columns fills the rest with zeros on the chip
+  Strides q_strides, k_strides, v_strides, o_strides;
+
+  /// The rows of a head of Q or O, and those of K and V that it reads. @param head  counts through all batches
+  __host__ __device__ HeadRows<const T> q_rows(int head) const {
+    return rows_of_query_head(q, q_strides, head);
+  }
+  __host__ __device__ HeadRows<T> o_rows(int head) const { return rows_of_query_head(o, o_strides, head); }
+  __host__ __device__ HeadRows<const T> k_rows(int head) const { return rows_of_kv_head(k, k_strides, head); }
+  __host__ __device__ HeadRows<const T> v_rows(int head) const { return rows_of_kv_head(v, v_strides, head); }
+
+  /// The same for any tensor with the heads of Q, or with those of K.
+  template <class Element>
+  __host__ __device__ HeadRows<Element> rows_of_query_head(Element* tensor, const Strides& strides,
+                                                           int head) const {
+    return {tensor + head / heads * strides.batch + head % heads * strides.head, strides.row};
+  }
+  template <class Element>
+  __host__ __device__ HeadRows<Element> rows_of_kv_head(Element* tensor, const Strides& strides,
+                                                        int head) const {
+    const int of_batch = head % heads / (heads / kv_heads);
+    return {tensor + head / heads * strides.batch + of_batch * strides.head, strides.row};
+  }
 
   /// The head of K and V that a head of Q reads: heads / kv_heads neighbouring heads share one.
   __host__ __device__ int kv_head(int head) const { return head / (heads / kv_heads); }

@@ -115,11 +115,8 @@ class TypedRun final : public ChapterRun {
   std::optional<std::string> refusal(const std::vector<std::size_t>& variants,
                                      const typename P::Shape& shape) const {
     for (const std::size_t index : variants) {
-      const Variant<P>& variant = chapter_.variants[index];
-      if (!variant.refuse) continue;
-      if (const auto reason = variant.refuse(shape)) {
+      if (const auto reason = why_unsuitable<P>(chapter_.variants[index], shape))
         return cannot_run(index, *reason);
-      }
     }
     return std::nullopt;
   }
@@ -130,12 +127,12 @@ class TypedRun final : public ChapterRun {
     double bytes = double(workspace_bytes_) * backend::host_bytes_per_device_byte();
     for (const TensorSpec& input : P::inputs(given_.shape)) {
       bytes += double(input.elements()) * sizeof(float);
-      bytes += double(input.bytes()) * backend::host_bytes_per_device_byte();
+      bytes += double(input.extent_bytes()) * backend::host_bytes_per_device_byte();
     }
     for (const TensorSpec& output : P::outputs(given_.shape)) {
       bytes +=
           double(output.elements()) * (sizeof(float) + (checked_ == Checked::kNothing ? 0 : sizeof(double)));
-      bytes += double(output.bytes()) * backend::host_bytes_per_device_byte();
+      bytes += double(output.extent_bytes()) * backend::host_bytes_per_device_byte();
     }
     return bytes;
   }

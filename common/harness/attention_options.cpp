@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -68,6 +70,12 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
       ->group(group);
   app.add_flag("--causal", causal_, "query i sees key j only when j <= i + seq_k - seq_q")->group(group);
   add_number(app, "--scale", scale_, "factor for Q K^T (default 1/sqrt(head_dim))")->group(group);
+  add_text(app, "--layout", layout_,
+           "how the tensors lie in device memory: [batch, heads, seq, head_dim]\n"
+           "(bhsd, the default), [batch, seq, heads, head_dim] (bshd), or as\n"
+           "slices of larger tensors, of another size for each (sliced)")
+      ->option_text(fmt::format("{}", fmt::join(kLayoutNames, "|")))
+      ->group(group);
   random_.add_to(app, group,
                  "random numbers to fill the tensors with: standard normal (the\n"
                  "default), uniform in [-1, 1), normal with outliers (one element\n"
@@ -89,6 +97,8 @@ GivenProblem<P> AttentionOptions<P>::read(const std::function<bool(const Attenti
     }
   }
   GivenProblem<P> given = files_.at("q") ? from_files() : random();
+  const Layout of_tensors = layout();
+  given.shape.set_layout(of_tensors);
   require(P::refuse(given.shape));
   if (!dtype_) {
     for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
@@ -98,6 +108,8 @@ GivenProblem<P> AttentionOptions<P>::read(const std::function<bool(const Attenti
     }
   }
   describe_rest(given.shape, given.inputs);
+  if (of_tensors != Layout::kBhsd)
+    given.inputs.insert(given.inputs.begin(), {"layout", std::string(kLayoutNames[int(of_tensors)])});
   return given;
 }
 
@@ -108,6 +120,16 @@ DType AttentionOptions<P>::dtype() const {
     if (*dtype_ == name_of(dtype)) return dtype;
   }
   throw UsageError(fmt::format("--dtype '{}': must be one of {}", *dtype_, fmt::join(dtype_names(), ", ")));
+}
+
+template <class P>
+Layout AttentionOptions<P>::layout() const {
+  if (!layout_) return Layout::kBhsd;
+  const auto found = std::find(std::begin(kLayoutNames), std::end(kLayoutNames), *layout_);
+  if (found == std::end(kLayoutNames))
+    throw UsageError(
+        fmt::format("--layout '{}': must be one of {}", *layout_, fmt::join(kLayoutNames, ", ")));
+  return Layout(found - std::begin(kLayoutNames));
 }
 
 template <class P>

@@ -32,8 +32,12 @@ class AttentionOptions {
   /// @throws UsageError  if the word is not one of fp32, fp16, bf16
   DType dtype() const;
 
+  /// The layout that --layout names.
+  /// @throws UsageError  if there is no such layout
+  Layout layout() const;
+
   std::optional<std::int64_t> batch_, heads_, kv_heads_, seq_q_, seq_k_, head_dim_;
-  std::optional<std::string> dtype_;
+  std::optional<std::string> dtype_, layout_;
   bool causal_ = false;
   std::optional<double> scale_;
   RandomOptions random_{kFiniteInitNames};

@@ -41,6 +41,10 @@ struct Variant {
   /// Why this variant cannot run a shape, naming the option and a valid value; empty if it can.
   std::function<std::optional<std::string>(const typename P::Shape&)> refuse{};  // `= {}` crashes g++ 12 here
 
+  /// Whether tensors may have any strides that are multiples of 16 bytes; if not, the harness refuses all that are not
+  /// dense.
+  bool takes_strides = false;
+
   /// What the kernels need from the device for a shape that `refuse` accepts; empty if every device has it. The harness
   /// refuses to run the variant on other devices.
   std::function<DeviceNeeds(const typename P::Shape&)> needs{};

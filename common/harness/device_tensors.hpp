@@ -14,7 +14,8 @@ namespace fa {
 
 /// A filled buffer for each input, and a poisoned one for each output and each tensor of the workspace, so that
 /// whatever a kernel forgets to write is a NaN. The buffers have the names and the element types of the tensors:
-/// fp32 values from the host are rounded to nearest on the way in, and widened on the way out.
+/// fp32 values from the host are rounded to nearest on the way in, and widened on the way out. What lies between the rows of
+/// a tensor with strides is poisoned as well.
 class DeviceTensors {
  public:
   /// @param guard  bytes around each buffer that overrun() checks
@@ -32,15 +33,19 @@ class DeviceTensors {
   /// A tensor with something written before or after it; empty if there is none.
   std::string overrun() const;
 
+  /// A tensor with strides that has something written between its rows; empty if there is none.
+  std::string overwritten_gap() const;
+
  private:
   DeviceBuffer& add_buffer(const TensorSpec& spec);
 
   std::vector<TensorSpec> outputs_;
+  std::vector<TensorSpec> specs_;  ///< of all buffers
   std::map<std::string, DeviceBuffer> buffers_;
   std::size_t guard_;
 };
 
-/// The bytes that a list of tensors takes on the device.
+/// The bytes that a list of tensors takes on the device, with what lies between their rows.
 std::size_t total_bytes(const std::vector<TensorSpec>& tensors);
 
 }  // namespace fa

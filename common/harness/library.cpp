@@ -1,6 +1,7 @@
 #include "harness/library.hpp"
 
 #include <cuda_runtime.h>
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,7 @@
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 
-static_assert(sizeof(FaAttention) == 144);  // as in chapter_library.py
+static_assert(sizeof(FaAttention) == 336);  // as in chapter_library.py
 
 namespace {
 
@@ -50,25 +51,52 @@ auto guarded(Attempt attempt, decltype(attempt()) failed) noexcept {
   }
 }
 
-fa::AttentionShape shape_of(const FaAttention& given) {
-  return {.batch = given.batch,
-          .heads = given.heads,
-          .kv_heads = given.kv_heads,
-          .seq_q = given.seq_q,
-          .seq_k = given.seq_k,
-          .head_dim = given.head_dim,
-          .causal = given.causal != 0,
-          .scale = given.scale,
-          .dtype = fa::DType(given.dtype)};
+/// A tensor of the caller. lse has no strides.
+struct Given {
+  const char* name;
+  void* address;
+  const FaStrides* strides;
+};
+
+/// The tensors that the caller has.
+std::vector<Given> tensors_of(const FaAttention& given) {
+  std::vector<Given> tensors = {{"q", given.q, &given.q_strides},    {"k", given.k, &given.k_strides},
+                                {"v", given.v, &given.v_strides},    {"o", given.o, &given.o_strides},
+                                {"lse", given.lse, nullptr},         {"do", given.d_o, &given.d_o_strides},
+                                {"dq", given.dq, &given.dq_strides}, {"dk", given.dk, &given.dk_strides},
+                                {"dv", given.dv, &given.dv_strides}};
+  std::erase_if(tensors, [](const Given& tensor) { return tensor.address == nullptr; });
+  return tensors;
 }
 
-/// The tensors that the caller has, by name.
-std::map<std::string, void*> tensors_of(const FaAttention& given) {
-  std::map<std::string, void*> tensors = {{"q", given.q},   {"k", given.k},     {"v", given.v},
-                                          {"o", given.o},   {"lse", given.lse}, {"do", given.d_o},
-                                          {"dq", given.dq}, {"dk", given.dk},   {"dv", given.dv}};
-  std::erase_if(tensors, [](const auto& tensor) { return tensor.second == nullptr; });
-  return tensors;
+/// @throws std::invalid_argument  if a tensor begins at an address that kernels cannot take
+fa::AttentionShape shape_of(const FaAttention& given) {
+  constexpr std::uintptr_t kAlignmentOfRows = 16;
+  fa::AttentionShape shape = {.batch = given.batch,
+                              .heads = given.heads,
+                              .kv_heads = given.kv_heads,
+                              .seq_q = given.seq_q,
+                              .seq_k = given.seq_k,
+                              .head_dim = given.head_dim,
+                              .causal = given.causal != 0,
+                              .scale = given.scale,
+                              .dtype = fa::DType(given.dtype)};
+  for (const Given& tensor : tensors_of(given)) {
+    if (!tensor.strides) continue;
+    if (const auto rest = reinterpret_cast<std::uintptr_t>(tensor.address) % kAlignmentOfRows; rest != 0) {
+      throw std::invalid_argument(fmt::format("{} begins {} bytes after a multiple of {}: must begin at one",
+                                              tensor.name, rest, kAlignmentOfRows));
+    }
+    shape.set_strides(tensor.name, {tensor.strides->batch, tensor.strides->head, tensor.strides->row});
+  }
+  return shape;
+}
+
+/// Their addresses, by name.
+std::map<std::string, void*> addresses_of(const FaAttention& given) {
+  std::map<std::string, void*> addresses;
+  for (const Given& tensor : tensors_of(given)) addresses.emplace(tensor.name, tensor.address);
+  return addresses;
 }
 
 /// @throws std::invalid_argument  if the chapter has no such variant, or if it refuses the shape
@@ -101,8 +129,8 @@ std::int64_t workspace_bytes(const std::string& name, const FaAttention& given) 
   const fa::AttentionShape shape = shape_of(given);
   const fa::Variant<P>& variant = variant_for<P>(name, shape);
   std::size_t bytes = 0;
-  for (const auto& spec : missing_workspace(variant, shape, tensors_of(given)))
-    bytes += aligned(spec.bytes());
+  for (const auto& spec : missing_workspace(variant, shape, addresses_of(given)))
+    bytes += aligned(spec.extent_bytes());
   return std::int64_t(bytes);
 }
 
@@ -111,15 +139,15 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
   auto bound = std::make_unique<Bound>();
   const fa::AttentionShape shape = shape_of(given);
   const fa::Variant<P>& variant = variant_for<P>(name, shape);
-  std::map<std::string, void*> buffers = tensors_of(given);
+  std::map<std::string, void*> buffers = addresses_of(given);
   const bool forward_is_done = given.d_o && buffers.contains("o") && buffers.contains("lse");
   auto* free = static_cast<std::byte*>(given.workspace);
   for (const fa::TensorSpec& spec : missing_workspace(variant, shape, buffers)) {
     if (free) {
       buffers[spec.name] = free;
-      free += aligned(spec.bytes());
+      free += aligned(spec.extent_bytes());
     } else {
-      bound->workspace.emplace_back(spec.name, spec.bytes());
+      bound->workspace.emplace_back(spec.name, spec.extent_bytes());
       buffers[spec.name] = bound->workspace.back().get();
     }
   }

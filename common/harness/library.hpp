@@ -13,9 +13,15 @@
 extern "C" {
 
 /// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
-constexpr int kFaInterface = 2;
+constexpr int kFaInterface = 3;
 
-/// The parameters, which ctypes fills in. Addresses are those of device memory.
+/// Elements from one batch, head or row of a tensor to the next; those of a dimension of length 1 do not matter. The elements
+/// of a row are neighbours.
+struct FaStrides {
+  std::int64_t batch, head, row;
+};
+
+/// The parameters, which ctypes fills in. Addresses are those of device memory, and multiples of 16.
 struct FaAttention {
   std::int64_t batch, heads, kv_heads, seq_q, seq_k, head_dim;
   std::int32_t dtype;  ///< the number of fa::DType: 0 fp32, 1 fp16, 2 bf16
@@ -25,6 +31,8 @@ struct FaAttention {
   void *o, *lse;  ///< outputs of a forward pass; inputs of a backward pass, or null: it computes them itself
   void *d_o, *dq, *dk, *dv;  ///< of a backward pass, or null
   void* workspace;           ///< fa_workspace_bytes(), aligned to 256; null: the library allocates it
+  /// Of the tensors whose addresses are not null. A variant refuses what it cannot take. lse is dense.
+  FaStrides q_strides, k_strides, v_strides, o_strides, d_o_strides, dq_strides, dk_strides, dv_strides;
 };
 
 /// The reason why this thread's last call failed.
@@ -39,8 +47,8 @@ int fa_cuda_version();
 /// The names of the variants, one per line. Null if this fails.
 const char* fa_variants();
 
-/// The bytes that a variant needs in addition to the tensors whose addresses are given. -1 if it refuses. Addresses are
-/// only compared with null.
+/// The bytes that a variant needs in addition to the tensors whose addresses are given. -1 if it refuses. Nothing reads at
+/// the addresses.
 std::int64_t fa_workspace_bytes(const char* variant, const FaAttention* given);
 
 /// Prepares a variant for a problem: allocates its workspace and runs what must come before it, unless the caller has

@@ -46,6 +46,10 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
     result.failure = "something was written before or after " + tensor;
     return;
   }
+  if (const std::string tensor = tensors.overwritten_gap(); !tensor.empty()) {
+    result.failure = fmt::format("something was written between the rows of {}", tensor);
+    return;
+  }
   result.outputs = tensors.download_outputs();
 }
 

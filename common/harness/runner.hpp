@@ -104,12 +104,22 @@ std::optional<Skip> what_device_lacks(const Variant<P>& variant, const typename 
   return variant.needs ? what_device_lacks(variant.needs(shape)) : std::nullopt;
 }
 
-/// Why a variant cannot run a shape on this device; nothing if it can.
+/// Why a variant cannot run a shape on any device; nothing if it can.
 template <Problem P>
-std::optional<std::string> why_refused(const Variant<P>& variant, const typename P::Shape& shape) {
+std::optional<std::string> why_unsuitable(const Variant<P>& variant, const typename P::Shape& shape) {
   if (variant.refuse) {
     if (auto reason = variant.refuse(shape)) return reason;
   }
+  if constexpr (requires { refuse_unless_dense(shape); }) {
+    if (!variant.takes_strides) return refuse_unless_dense(shape);
+  }
+  return std::nullopt;
+}
+
+/// Why a variant cannot run a shape on this device; nothing if it can.
+template <Problem P>
+std::optional<std::string> why_refused(const Variant<P>& variant, const typename P::Shape& shape) {
+  if (auto reason = why_unsuitable<P>(variant, shape)) return reason;
   const std::optional<Skip> skip = what_device_lacks<P>(variant, shape);
   return skip ? std::optional(skip->reason) : std::nullopt;
 }
@@ -148,10 +158,14 @@ BenchResult bench_variant(const Variant<P>& variant, const typename P::Shape& sh
                           int repeats, double copy_gb_per_s) {
   const std::vector<TensorSpec> ins = P::inputs(shape), outs = P::outputs(shape);
   const std::vector<TensorSpec> workspace = workspace_of(variant, shape);
-  const std::size_t bytes = total_bytes(ins) + total_bytes(outs);
+  const std::size_t extent_bytes = total_bytes(ins) + total_bytes(outs) + total_bytes(workspace);
+  std::size_t bytes = 0;
+  for (const auto* specs : {&ins, &outs}) {
+    for (const TensorSpec& spec : *specs) bytes += spec.bytes();
+  }
   std::vector<DeviceTensors> sets;
   std::vector<typename P::Args> args;
-  for (std::size_t missing = count_sets(bytes + total_bytes(workspace), repeats); missing > 0; --missing) {
+  for (std::size_t missing = count_sets(extent_bytes, repeats); missing > 0; --missing) {
     sets.emplace_back(ins, outs, workspace, inputs);
     args.push_back(P::bind(shape, sets.back().addresses()));
     if (variant.before) variant.before(args.back(), nullptr);

@@ -11,8 +11,15 @@ import torch
 from . import builds
 
 TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
+STRIDED = tuple(name for name in TENSORS if name != "lse")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-INTERFACE = 2  # kFaInterface of library.hpp
+INTERFACE = 3  # kFaInterface of library.hpp
+
+
+class FaStrides(ctypes.Structure):
+    """The struct of the same name in library.hpp."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("batch", "head", "row")]
 
 
 class FaAttention(ctypes.Structure):
@@ -28,14 +35,15 @@ class FaAttention(ctypes.Structure):
         ("scale", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in TENSORS),
         ("workspace", ctypes.c_void_p),
+        *((f"{name}_strides", FaStrides) for name in STRIDED),
     ]
 
 
 def describe(
     tensors: dict[str, torch.Tensor], causal: bool, scale: float
 ) -> FaAttention:
-    """The problem of these tensors: dense q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_k, head_dim], and
-    others of TENSORS."""
+    """The problem of these tensors: q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_k, head_dim], and others of
+    TENSORS. The elements of a row must be neighbours; the library refuses other strides that a variant does not take."""
     q, k = tensors["q"], tensors["k"]
     return FaAttention(
         batch=q.shape[0],
@@ -48,6 +56,11 @@ def describe(
         causal=causal,
         scale=scale,
         **{name: tensor.data_ptr() for name, tensor in tensors.items()},
+        **{
+            f"{name}_strides": FaStrides(*tensor.stride()[:3])
+            for name, tensor in tensors.items()
+            if name in STRIDED
+        },
     )
 
 

@@ -91,9 +91,22 @@ class ChapterLibraryTest(unittest.TestCase):
             self.assertEqual(getattr(given, name), tensor.data_ptr())
         for name in ("do", "dq", "dk", "dv"):
             self.assertIsNone(getattr(given, name))
+        for name in ("q", "o"):
+            strides = getattr(given, f"{name}_strides")
+            numbers = (strides.batch, strides.head, strides.row)
+            self.assertEqual(numbers, (6 * 5 * 64, 5 * 64, 64))
         self.assertTrue(given.workspace)
         self.assertEqual(self.library.launched, [(1, STREAM)])
         self.assertEqual(self.library.released, [1])
+
+    def test_strides_are_those_of_the_tensors(self):
+        packed = torch.zeros(2, 7, 12, 64, dtype=torch.bfloat16).transpose(1, 2)
+        tensors = {"q": packed[:, :6], "k": packed[:, 6:9], "v": packed[:, 9:]}
+        given = chapter_library.describe(tensors, False, 1.0)
+        for name in tensors:
+            strides = getattr(given, f"{name}_strides")
+            numbers = (strides.batch, strides.head, strides.row)
+            self.assertEqual(numbers, (7 * 12 * 64, 64, 12 * 64))
 
     def test_a_backward_pass_has_the_results_of_its_forward_pass(self):
         o, do, dq = (torch.empty_like(self.q) for _ in range(3))

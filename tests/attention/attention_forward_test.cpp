@@ -212,6 +212,39 @@ TEST(AttentionShape, RefusesWhatAVariantWasNotCompiledFor) {
   EXPECT_EQ(refuse_unless_padded(shape, 64, {DType::kFloat32}), "--dtype is fp16: this variant takes fp32");
 }
 
+TEST(AttentionShapes, LayoutsGiveStrides) {
+  AttentionShape shape{.batch = 2, .heads = 6, .kv_heads = 3, .seq_q = 5, .seq_k = 7, .head_dim = 16};
+  EXPECT_EQ(shape.strides_of("dq"), (Strides{6 * 5 * 16, 5 * 16, 16}));
+  EXPECT_EQ(shape.strides_of("dv"), (Strides{3 * 7 * 16, 7 * 16, 16}));
+  EXPECT_EQ(refuse_unless_dense(shape), std::nullopt);
+  shape.set_layout(Layout::kBshd);
+  EXPECT_EQ(shape.strides_of("do"), (Strides{6 * 5 * 16, 16, 6 * 16}));
+  EXPECT_EQ(shape.strides_of("k"), (Strides{3 * 7 * 16, 16, 3 * 16}));
+  EXPECT_EQ(shape.tensor("k").extent(), shape.tensor("k").elements());
+  EXPECT_EQ(
+      refuse_unless_dense(shape).value_or(""),
+      "q has the strides (480, 16, 96, 1): this variant takes (480, 80, 16, 1), those of --layout bhsd");
+  shape.set_layout(Layout::kSliced);
+  EXPECT_NE(shape.strides_of("k"), shape.strides_of("v"));
+  EXPECT_GT(shape.tensor("k").extent(), shape.tensor("k").elements());
+  EXPECT_EQ(refuse(shape), std::nullopt);
+  shape.set_layout(Layout::kBhsd);
+  EXPECT_TRUE(shape.strides.empty());
+}
+
+TEST(AttentionShapes, TakeStridesOfWholeChunks) {
+  AttentionShape shape{.batch = 2, .heads = 2, .seq_q = 5, .seq_k = 7, .head_dim = 16};
+  shape.set_strides("q", {1000, 500, 20});
+  EXPECT_EQ(refuse(shape), std::nullopt);
+  shape.dtype = DType::kFloat16;
+  EXPECT_EQ(refuse(shape).value_or(""),
+            "q has the strides (1000, 500, 20, 1): all but the last must be multiples of 8 (16 bytes)");
+  shape.set_strides("q", {160, 80, 16});
+  EXPECT_TRUE(shape.strides.empty());
+  shape.set_strides("k", {112, 3, 16});  // there is one head of K
+  EXPECT_TRUE(shape.strides.empty());
+}
+
 TEST(AttentionForwardInputs, AreTheLogitsOfAFewKeys) {
   const Shape shape{.heads = 2, .seq_q = 3, .seq_k = 2, .head_dim = 2, .causal = true, .scale = 0.5};
   const TensorMap inputs = {{"q", {{1, 2, 3, 2}, {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 2, 1}}},

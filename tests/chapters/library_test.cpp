@@ -70,7 +70,20 @@ class LibraryTest : public ::testing::Test {
             .dq = memory.at("dq"),
             .dk = memory.at("dk"),
             .dv = memory.at("dv"),
-            .workspace = memory.at("workspace")};
+            .workspace = memory.at("workspace"),
+            .q_strides = dense("q"),
+            .k_strides = dense("k"),
+            .v_strides = dense("v"),
+            .o_strides = dense("o"),
+            .d_o_strides = dense("do"),
+            .dq_strides = dense("dq"),
+            .dk_strides = dense("dk"),
+            .dv_strides = dense("dv")};
+  }
+
+  static FaStrides dense(const char* name) {
+    const Strides strides = kShape.strides_of(name);
+    return {strides.batch, strides.head, strides.row};
   }
 
   void launch(const FaAttention& attention) {
@@ -139,6 +152,21 @@ TEST_F(LibraryTest, SaysWhyItRefuses) {
   FaAttention attention = given();
   EXPECT_EQ(reason("fp32", attention), "no variant fp32");
   EXPECT_EQ(reason("mma_fused", attention), "--dtype is fp32: this variant takes fp16, bf16");
+  attention.k_strides.row += 8;
+  EXPECT_EQ(reason("fp32_fused", attention),
+            "k has the strides (1600, 1600, 40, 1): this variant takes (1600, 1600, 32, 1), those of "
+            "--layout bhsd");
+  attention.k_strides.row += 1;
+  EXPECT_EQ(reason("fp32_fused", attention),
+            "k has the strides (1600, 1600, 41, 1): all but the last must be multiples of 4 (16 bytes)");
+  attention = given();
+  attention.v = static_cast<float*>(attention.v) + 1;
+  EXPECT_EQ(reason("fp32_fused", attention), "v begins 4 bytes after a multiple of 16: must begin at one");
+  attention = given();
+  attention.v_strides.batch = attention.v_strides.head = 7;  // of a dimension of length 1
+  EXPECT_EQ(reason("fp32", attention), "no variant fp32");
+  EXPECT_GT(fa_workspace_bytes("fp32_fused", &attention), 0);
+  attention = given();
   attention.head_dim = 48;
   EXPECT_EQ(reason("fp32_fused", attention), "--head-dim is 48: must be one of 32, 64, 128");
   attention.heads = 0;

@@ -119,6 +119,11 @@ TEST_F(AttentionRefusal, WhatTheVariantWasNotCompiledFor) {
   const std::string variant = "--variant compiled cannot run this: ";
   expect({"--head-dim", "40"}, variant + "--head-dim is 40: must be one of 32, 64");
   expect({"--dtype", "bf16"}, variant + "--dtype is bf16: this variant takes fp32");
+  expect({"--layout", "bhds"}, "--layout 'bhds': must be one of bhsd, bshd, sliced");
+  expect(
+      {"--layout", "bshd", "--seq-q", "3", "--head-dim", "32"},
+      variant +
+          "q has the strides (192, 32, 64, 1): this variant takes (192, 96, 32, 1), those of --layout bhsd");
   expect({"--variant", "all", "--head-dim", "40"}, variant + "--head-dim is 40: must be one of 32, 64");
 }
 
@@ -209,9 +214,9 @@ TEST(AttentionCommandLine, HelpFitsOneHundredColumnsAndHasEveryOption) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.status, 0);
   for (const std::string option :
-       {"--list",     "--variant", "--batch",  "--heads",    "--kv-heads", "--seq-q", "--seq-k",
-        "--head-dim", "--dtype",   "--causal", "--scale",    "--init",     "--seed",  "--q",
-        "--k",        "--v",       "--out",    "--no-check", "--bench",    "--json"}) {
+       {"--list",     "--variant", "--batch",  "--heads", "--kv-heads", "--seq-q", "--seq-k",
+        "--head-dim", "--dtype",   "--causal", "--scale", "--init",     "--seed",  "--q",
+        "--k",        "--v",       "--layout", "--out",   "--no-check", "--bench", "--json"}) {
     EXPECT_NE(outcome.out.find(option), std::string::npos) << option;
   }
   std::istringstream lines(outcome.out);

@@ -49,6 +49,36 @@ TEST_F(DeviceTensorsTest, SixteenBitsOnTheDevice) {
   EXPECT_EQ(bits[1], 0xc000);
 }
 
+TEST_F(DeviceTensorsTest, StridesSayWhereAnElementLies) {
+  const TensorSpec x{.name = "x", .shape = {2, 3, 4}, .strides = {5, 12, 1}};
+  const TensorSpec y{.name = "y", .shape = {2, 3, 4}, .strides = {5, 12, 1}};
+  EXPECT_EQ(x.extent(), 5 + 2 * 12 + 4);
+  Tensor values{x.shape, {}};
+  for (int i = 0; i < 24; ++i) values.data.push_back(float(i));
+  const DeviceTensors tensors({x}, {y}, {}, {{"x", values}});
+  const auto addresses = tensors.addresses();
+  std::vector<float> memory(std::size_t(x.extent()));
+  FA_CUDA_CHECK(cudaMemcpy(memory.data(), addresses.at("x"), x.extent_bytes(), cudaMemcpyDeviceToHost));
+  EXPECT_EQ(memory[1 * 5 + 2 * 12 + 3], 23.0f);
+  EXPECT_EQ(memory[5], 12.0f);
+  EXPECT_TRUE(std::isnan(memory[4]));
+  FA_CUDA_CHECK(cudaMemcpy(addresses.at("y"), addresses.at("x"), x.extent_bytes(), cudaMemcpyDeviceToDevice));
+  EXPECT_EQ(tensors.download_outputs().at("y").data, values.data);
+  EXPECT_EQ(tensors.overwritten_gap(), "");
+}
+
+TEST_F(DeviceTensorsTest, FindsWhatIsWrittenBetweenTheRows) {
+  const TensorSpec x{.name = "x", .shape = {2, 3, 4}, .dtype = DType::kBFloat16, .strides = {5, 12, 1}};
+  for (int at = 0; at < x.extent(); ++at) {
+    const DeviceTensors tensors({}, {x}, {}, {});
+    const std::uint16_t one = 1;
+    FA_CUDA_CHECK(cudaMemcpy(static_cast<std::uint16_t*>(tensors.addresses().at("x")) + at, &one, sizeof one,
+                             cudaMemcpyHostToDevice));
+    const int of_pair = at % 12;
+    EXPECT_EQ(tensors.overwritten_gap(), of_pair == 4 || of_pair > 8 ? "x" : "") << at;
+  }
+}
+
 TEST_F(DeviceTensorsTest, WhatNothingHasWrittenIsNaN) {
   const std::vector<TensorSpec> specs = {{.name = "a", .shape = {3}},
                                          {.name = "b", .shape = {3}, .dtype = DType::kFloat16},

@@ -456,8 +456,8 @@ class LookTest(unittest.TestCase):
 
     def test_copies_are_shown_by_chunk(self):
         own = """\
-    if (step + mine.row >= rows) continue;
-    cp_async_16(sTile + Tile::Rows::offset(step + mine.row, mine.col), gTile + mine.row * 64 + mine.col);"""
+      if (first + row >= end) continue;
+      cp_async_16(sTile + Tile::Rows::offset(row, col), gRows[first + mine.row] + col);"""
         self.write("07", self.copy("07", exercise_1=own))
         lines = self.look("07")
         self.assertEqual(
