@@ -1,7 +1,8 @@
 """The operators torch.ops.fa_tutorial.attention and attention_backward, and the function that people call.
 
 On the CPU they run the chapters' programs in the simulator: exact, about 0.1 s per call for small tensors. On a GPU they
-launch the kernels of the chapters' shared libraries on PyTorch's current stream.
+launch the kernels of the chapters' shared libraries on PyTorch's current stream. Once a kernel has run, the operators in
+C++ (native.py) run it, if they are built: attention_native and attention_backward_native, which cost the host less.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 
 import torch
 
-from . import chapter_library, checks, selection, simulator
+from . import chapter_library, checks, native, selection, simulator
 
 # --- the kernels --------------------------------------------------------------------------------------
 
@@ -51,6 +52,10 @@ def _run(name: str, tensors: dict, outputs: dict, causal: bool, scale: float) ->
         raise _sentence(name, reason) from None
 
 
+def _are_dense(*tensors: torch.Tensor) -> bool:
+    return all(tensor.is_contiguous() for tensor in tensors)
+
+
 def _new_outputs(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
@@ -71,11 +76,12 @@ def attention(
     o, lse = _new_outputs(q)
     name = forward or selection.default("forward", q)
     _run(name, {"q": q, "k": k, "v": v}, {"o": o, "lse": lse}, is_causal, scale)
+    native.remember(q, forward, False, _are_dense(q, k, v), selection.split(name))
     return o, lse
 
 
 @attention.register_fake
-def _(q, k, v, is_causal, scale, forward, backward):
+def _fake_attention(q, k, v, is_causal, scale, forward, backward):
     checks.require_problem(q, k, v, scale)
     return _new_outputs(q)
 
@@ -111,11 +117,12 @@ def attention_backward(
     name = backward or selection.default("backward", q)
     outputs = dict(zip(("dq", "dk", "dv"), gradients, strict=True))
     _run(name, tensors, outputs, is_causal, scale)
+    native.remember(q, backward, True, _are_dense(q, k, v), selection.split(name))
     return gradients
 
 
 @attention_backward.register_fake
-def _(do, q, k, v, o, lse, is_causal, scale, backward):
+def _fake_backward(do, q, k, v, o, lse, is_causal, scale, backward):
     checks.require_problem(q, k, v, scale)
     checks.require_results(q, do, o, lse)
     return tuple(torch.empty_like(x) for x in (q, k, v))
@@ -173,7 +180,28 @@ attention.register_autograd(_gradients, setup_context=_save)
 attention_backward.register_autograd(_no_second_gradient)
 
 
+# --- in C++ -------------------------------------------------------------------------------------------
+
+_call = attention
+if native.is_loaded():
+    torch.library.register_fake("fa_tutorial::attention_native", _fake_attention)
+    torch.library.register_fake(
+        "fa_tutorial::attention_backward_native", _fake_backward
+    )
+    _call = torch.ops.fa_tutorial.attention_native.default
+
 # --- what people call ---------------------------------------------------------------------------------
+
+
+def _any_gradient(*tensors: torch.Tensor) -> bool:
+    return any(tensor.requires_grad for tensor in tensors)
+
+
+def _not_a_tensor(**given: object) -> TypeError:
+    name = next(n for n, x in given.items() if not isinstance(x, torch.Tensor))
+    return TypeError(
+        f"{name} is a {type(given[name]).__name__}: it must be a torch.Tensor"
+    )
 
 
 def scaled_dot_product_attention(
@@ -205,12 +233,12 @@ def scaled_dot_product_attention(
         float32, which has no gradient
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
-    tensors = (query, key, value)
-    for name, tensor in zip(("query", "key", "value"), tensors, strict=True):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(
-                f"{name} is a {type(tensor).__name__}: it must be a torch.Tensor"
-            )
+    if not (
+        isinstance(query, torch.Tensor)
+        and isinstance(key, torch.Tensor)
+        and isinstance(value, torch.Tensor)
+    ):
+        raise _not_a_tensor(query=query, key=key, value=value)
     if attn_mask is not None:
         raise NotImplementedError(
             "attn_mask is given: only is_causal is supported, leave it out"
@@ -224,21 +252,22 @@ def scaled_dot_product_attention(
         dtype = torch.get_autocast_dtype(device)
         query, key, value = (
             tensor.to(dtype) if tensor.dtype in checks.DTYPES else tensor
-            for tensor in tensors
+            for tensor in (query, key, value)
         )
+    of_query, of_key = query.shape, key.shape
+    four = len(of_query) == len(of_key) == 4  # other shapes are refused below
     if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1]) if query.dim() and query.numel() else 1.0
-    four = query.dim() == key.dim() == 4  # other shapes are refused below
-    if four and query.shape[1] != key.shape[1] and not enable_gqa:
+        scale = 1 / math.sqrt(of_query[3]) if four and of_query[3] else 1.0
+    if four and not enable_gqa and of_query[1] != of_key[1]:
         raise ValueError(
-            f"query has {query.shape[1]} heads and key {key.shape[1]}: pass enable_gqa=True to share heads of key"
+            f"query has {of_query[1]} heads and key {of_key[1]}: pass enable_gqa=True to share heads of key"
         )
-    needs_gradient = query.requires_grad or key.requires_grad or value.requires_grad
-    if return_lse and torch.is_grad_enabled() and needs_gradient:
+    if return_lse and torch.is_grad_enabled() and _any_gradient(query, key, value):
         raise NotImplementedError(
             "return_lse: lse has no gradient, call it under torch.no_grad()"
         )
-    o, lse = attention(
+    call = _call if device == "cuda" else attention
+    o, lse = call(
         query,
         key,
         value,

@@ -17,12 +17,13 @@ from unittest import mock
 
 import fa_tutorial
 import torch
-from fa_tutorial import chapter_library, selection
+from fa_tutorial import chapter_library, native, operators, selection
 from fa_tutorial import scaled_dot_product_attention as attention
 
 from . import random_calls, reference, test_operators, test_training, triton_cases
 
 on_a_gpu = unittest.skipUnless(torch.cuda.is_available(), "PyTorch finds no GPU")
+HOW_TO_BUILD = "the operators in C++ are not built: python -m fa_tutorial.build_native"
 SLEEP = 100_000_000  # cycles: at least 50 ms
 # What an operator may take of the host's time in addition to a launch.
 MOST_OVERHEAD_US = 10.0
@@ -38,6 +39,23 @@ class AgreementOnGpu(test_operators.Agreement):
 class AutogradOnGpu(test_operators.Autograd):
     device = "cuda"
 
+    @unittest.skipUnless(native.is_loaded(), HOW_TO_BUILD)
+    def test_opcheck_of_the_operators_in_cpp(self):
+        for dtype in test_operators.DTYPES:
+            q, k, v, do = self.tensors(dtype, heads=4, seq_q=5, seq_k=7)
+            rest = (True, 0.2, "", "")
+            self.assertIs(
+                operators._call, torch.ops.fa_tutorial.attention_native.default
+            )
+            for _ in range(2):  # in Python at first
+                o, lse = operators._call(q, k, v, *rest)
+                torch.autograd.grad(o, (q, k, v), do)
+            torch.library.opcheck(operators._call, (q, k, v, *rest))
+            q, k, v, o = (x.detach() for x in (q, k, v, o))
+            torch.library.opcheck(operators._call, (q, k, v, *rest))
+            backward = torch.ops.fa_tutorial.attention_backward_native.default
+            torch.library.opcheck(backward, (do, q, k, v, o, lse, True, 0.2, ""))
+
     def test_compiled_by_inductor(self):
         self.compiled_agrees("inductor")
 
@@ -52,6 +70,7 @@ class RefusalsOnGpu(test_operators.Refusals):
         self.refuses(ValueError, words, good, good.cpu(), good)
 
     def test_libraries_that_are_not_built(self):
+        native.forget()
         chapter_library.load.cache_clear()
         self.addCleanup(chapter_library.load.cache_clear)
         good = torch.zeros(1, 2, 3, 32, device="cuda")
@@ -229,6 +248,7 @@ class Costs(unittest.TestCase):
             # Less than half a tensor more: the workspace of chapter 09 counts tiles.
             self.assertLess(taken, o.nbytes + lse + q.nbytes // 2, dtype)
 
+    @unittest.skipUnless(native.is_loaded(), HOW_TO_BUILD)
     def test_time_of_the_host(self):
         """How much longer than a launch of its kernels a call keeps the host busy."""
         for variant in ("07/final", "09/final"):

@@ -28,7 +28,11 @@ from .plans import PLANS, Plan, Point
 ROOT = Path(__file__).resolve().parents[2]
 SOFTMAX = softmax_results.CHAPTERS
 # Final variants only.
-GRID = [name for name, plan in PLANS.items() if all(names for _, names in plan.ours)]
+GRID = [
+    name
+    for name, plan in PLANS.items()
+    if plan.in_grid and all(names for _, names in plan.ours)
+]
 
 REFUSED = " cannot run this: "  # a chapter's program: the device lacks something
 

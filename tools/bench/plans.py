@@ -36,6 +36,7 @@ class Plan:
     points: list[Point]
     ours: list[tuple[str, list[str] | None]]
     peers: list[str]
+    in_grid: bool = True  # of ./learn bench, if it is about final variants
 
 
 STANDARD = ("03_one_pass_attention", ["three_kernels"])  # standard attention
@@ -146,6 +147,18 @@ PLANS = {
         constant_tokens(256, HOPPER_LENGTHS, True),
         [("10_hopper_backward", ["final"])],
         ["flash (FA2)", "cuDNN"],
+    ),
+    "triton": Plan(
+        constant_tokens(64, [4096]) + constant_tokens(128, [4096]),
+        [("07_multi_stage", ["final"])],
+        ["flash (FA2)", "Triton"],
+        in_grid=False,
+    ),
+    "triton_backward": Plan(
+        constant_tokens(64, [4096], True) + constant_tokens(128, [4096], True),
+        [("08_backward", ["mma_pipelined", "mma_deterministic"])],
+        ["flash (FA2)", "Triton"],
+        in_grid=False,
     ),
     "fp16": Plan(
         [Point("fp16", 32, 8, 1024, 128, False)],

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from . import machine
 from .attention import OutOfMemory, SDPBackend, enough_memory, torch, versions
-from .package import fa_tutorial, gpt
+from .package import fa_tutorial, gpt, native
 
 OURS = {
     "07 + 08": ("07/final", "08/mma_pipelined"),
@@ -241,6 +241,7 @@ def main() -> int:
         rows += found
         empty()
     result = {"device": before.get("name"), "machine": before | versions()}
+    result |= {"operators_in_cpp": native.is_loaded()}
     result |= {"tokens": options.tokens, "rounds": options.rounds, "steps": rows}
     if options.memory > 0:
         total = torch.cuda.get_device_properties(0).total_memory

@@ -70,6 +70,15 @@ KIND and ARGUMENTS are one of
     results: FILE sanitizer
     results: FILE profile
         the profile of chapter 09 that `./learn profile 09 --large --json FILE` writes
+    results: FILE step_times|step_tokens|step_memory
+        a training step with different attention, from tools/bench/training_step.py
+    results: FILE course
+        the benchmark of tools/bench/course.py
+    results: FILE losses
+    results: FILE sample RUN
+        the runs of python/training/train.py, and what a run's model wrote
+    results: FILE random_calls
+        the calls of python/tests/random_calls.py
     results: FILE hazards
         the findings of tests/soak/sanitize.py in the chapters, and in the kernels of hazards.cu
 
@@ -101,6 +110,7 @@ from ..report import table as learn_table
 from . import (
     backward,
     drawings,
+    end_to_end,
     fragment_maps,
     fragments,
     hopper,
@@ -116,6 +126,7 @@ DRAWINGS = (
     | fragments.DRAWINGS
     | plots.DRAWINGS
     | backward.DRAWINGS
+    | end_to_end.DRAWINGS
     | hopper.DRAWINGS
     | hopper_backward.DRAWINGS
 )
@@ -650,6 +661,7 @@ RESULTS = {
     r"copies (\w+) (\d+)": lambda data, chapter, number: measured.copies(
         data, chapter, int(number)
     ),
+    **end_to_end.VIEWS,
 }
 NOT_MEASURED = "*Not measured yet: there is no `docs/results/{}`.*"
 
@@ -662,7 +674,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, scaling,"
-            " agreement, standing, chapters, passes, soak, sanitizer, hazards and profile: see the top of tools/docs/lessons.py"
+            " agreement, standing, chapters, passes, soak, sanitizer, hazards, profile, step_times, step_tokens,"
+            " step_memory, course, losses, sample and random_calls: see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"
     try:

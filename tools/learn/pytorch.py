@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import environments, packages, project
+from . import environments, packages, phases, project
 from .console import Console, LearnError
 
 FOLDER = project.ROOT / "python"
@@ -59,6 +59,23 @@ def programs() -> list[str]:
     """The programs of the chapters about attention."""
     first = project.FIRST_ATTENTION_CHAPTER
     return [c.executable for c in project.chapters() if int(c.number) >= first]
+
+
+def build_native(console: Console, python: str, build: Path) -> None:
+    """Builds the operators in C++ for this PyTorch."""
+    command = [python, "-m", "fa_tutorial.build_native"]
+    status, phase = phases.execute(
+        console,
+        "build",
+        command,
+        lambda phase, line: None,
+        shown=environments.as_typed(command),
+        cwd=FOLDER,
+        env=environment(build),
+    )
+    if status != 0:
+        problem = phase.output[-1] if phase.output else "no message"
+        raise LearnError(problem.removeprefix("fa_tutorial: "), 1)
 
 
 def environment(build: Path) -> dict[str, str]:

@@ -52,6 +52,9 @@ def test_pytorch(console: Console, args: argparse.Namespace) -> int:
     python = pytorch.require_python(console, not args.no_install)
     targets = ["chapter_libraries"] if on_gpu else pytorch.programs()
     setup.build(console, preset, targets)
+    build = project.build_folder(preset).parent
+    if on_gpu:
+        pytorch.build_native(console, python, build)
     tests = ["tests.test_cuda"] if on_gpu else ["discover", "-t", ".", "tests"]
     command = [python, "-m", "unittest", "--verbose", *tests]
     reader = UnittestReader()
@@ -62,7 +65,7 @@ def test_pytorch(console: Console, args: argparse.Namespace) -> int:
         reader,
         shown=environments.as_typed(command),
         cwd=pytorch.FOLDER,
-        env=pytorch.environment(project.build_folder(preset).parent),
+        env=pytorch.environment(build),
     )
     if status != 0:
         console.say("\n".join(phase.output[-40:]))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from .. import environments, machine, packages, phases, project, pytorch, setup
 from ..console import Console, LearnError
+from .run import refuse_json
 
 HELP = "train a small GPT with unfused attention, our kernels and PyTorch's; on a CPU, a tiny one on the simulator"
 RESULTS = project.ROOT / "build" / "train"
@@ -27,6 +29,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="start over; without it, a training that was stopped goes on",
     )
+    parser.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="on a GPU: only kernels that always give the same bits",
+    )
+    parser.add_argument("--json", metavar="FILE", help="file for the results")
     setup.add_preset(parser)
     setup.add_no_install(parser)
 
@@ -86,6 +94,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     """Sets up, builds the kernels, and trains."""
     if args.steps is not None and args.steps < 1:
         raise LearnError(f"--steps {args.steps}: must be 1 or more", 2)
+    refuse_json(args.json)
     names = args.runs.split(",") if args.runs else []
     if not {name.removesuffix("-again") for name in names} <= {*RUNS}:
         known = ", ".join(RUNS)
@@ -103,12 +112,17 @@ def main(console: Console, args: argparse.Namespace) -> int:
     programs = [c.executable for c in project.chapters() if c.number in SIMULATED]
     targets = ["chapter_libraries"] if device == "cuda" else programs
     setup.build(console, preset, targets)
+    build = project.build_folder(preset).parent
+    if device == "cuda":
+        pytorch.build_native(console, python, build)
 
     out = RESULTS / device
     command = [python, "-m", "training.train", "--device", device, "--out", str(out)]
     command += ["--steps", str(args.steps)] if args.steps else []
     command += ["--runs", args.runs] if args.runs else []
     command += ["--again"] if args.again else []
+    command += ["--deterministic"] if args.deterministic else []
+    command += ["--json", str(Path(args.json).absolute())] if args.json else []
     reader = Reader()
     status, _ = phases.execute(
         console,
@@ -117,7 +131,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         reader,
         shown=environments.as_typed(command),
         cwd=pytorch.FOLDER,
-        env=pytorch.environment(project.build_folder(preset).parent),
+        env=pytorch.environment(build),
     )
     if status == 2 and reader.said:
         raise LearnError(reader.said[-1].removeprefix("train: "), 2)

@@ -1,0 +1,43 @@
+"""The operators in C++ (native.cpp), which cost the host less: python -m fa_tutorial.build_native builds them.
+
+Without them, the operators in Python run.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import torch
+
+from . import builds, chapter_library
+
+
+def library() -> Path:
+    """The file for this version of PyTorch and this interface of the chapters' libraries."""
+    name = f"fa_operators-torch{torch.__version__}-{chapter_library.INTERFACE}.so"
+    return builds.build_folder() / "cuda" / "lib" / name
+
+
+@functools.cache
+def is_loaded() -> bool:
+    """Loads the operators if they are built and there is a GPU."""
+    if not torch.cuda.is_available() or not library().exists():
+        return False
+    torch.ops.load_library(str(library()))
+    return True
+
+
+def remember(
+    like: torch.Tensor, chosen: str, backward: bool, dense: bool, name: tuple[str, str]
+) -> None:
+    """Lets the operators in C++ run a kernel that has run in Python. @param name  chapter and variant"""
+    if like.device.type == "cuda" and is_loaded():
+        path = str(builds.library(name[0]))
+        torch.ops.fa_tutorial.remember(like, chosen, backward, dense, path, name[1])
+
+
+def forget() -> None:
+    """Every kernel runs in Python first again."""
+    if is_loaded():
+        torch.ops.fa_tutorial.forget()

@@ -1,0 +1,252 @@
+"""Tables and the drawing of what was measured through PyTorch: docs/pages/training.md.
+
+Every function takes a parsed file of docs/results/ and returns Markdown, or raises NoSuchMeasurement. The files are those
+of tools/bench/training_step.py, tools/bench/course.py, python/training/train.py and python/tests/random_calls.py.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+
+from .drawings import GREY, RESULTS
+from .measured import NoSuchMeasurement, on_device, table
+from .plots import Plot
+
+BASE = "flash (FA2)"
+LAST = 100  # steps whose mean is the loss at the end
+SMOOTH = 20  # steps whose mean is a point of a curve
+
+
+# --- a training step ------------------------------------------------------------------------------
+
+
+def _steps(data: dict) -> tuple[list[int], list[str], dict]:
+    """Contexts, kinds of attention, and the rows by both."""
+    rows = {(row["context"], row["attention"]): row for row in data["steps"]}
+    contexts = list(dict.fromkeys(context for context, _ in rows))
+    return contexts, list(dict.fromkeys(name for _, name in rows)), rows
+
+
+def step_times(data: dict) -> str:
+    """Milliseconds of a step, and in brackets the tokens per second relative to BASE."""
+    contexts, names, rows = _steps(data)
+    lines = []
+    for context in contexts:
+        base = rows[context, BASE]["median_ms"]
+        cells = []
+        for name in names:
+            row = rows[context, name]
+            if not row["fits"]:
+                cells.append("does not fit")
+                continue
+            ratio = "" if name == BASE else f" ({base / row['median_ms']:.2f})"
+            cells.append(f"{row['median_ms']:.1f}{ratio}")
+        lines.append([f"{context:,}", *cells])
+    return on_device(data, [f"context, ms per step (of {BASE})", *names], lines)
+
+
+def step_tokens(data: dict) -> str:
+    """Thousands of tokens per second."""
+    contexts, names, rows = _steps(data)
+    lines = []
+    for context in contexts:
+        found = (rows[context, name] for name in names)
+        cells = (
+            f"{row['tokens_per_second'] / 1e3:,.0f}" if row["fits"] else "does not fit"
+            for row in found
+        )
+        lines.append([f"{context:,}", *cells])
+    return on_device(data, ["context, 1000 tokens per second", *names], lines)
+
+
+def step_memory(data: dict) -> str:
+    """The peak of a step's memory, and the longest context that fits into less memory."""
+    contexts, names, rows = _steps(data)
+    lines = []
+    for context in contexts:
+        found = (rows[context, name] for name in names)
+        cells = (
+            f"{row['bytes'] / 2**30:.1f}" if row["fits"] else "does not fit"
+            for row in found
+        )
+        lines.append([f"{context:,}", *cells])
+    longest = [f"{data['longest'][name]:,}" for name in names]
+    lines.append([f"**longest context in {data['memory_gib']:.0f} GiB**", *longest])
+    return on_device(data, ["context, peak in GiB", *names], lines)
+
+
+# --- the course -----------------------------------------------------------------------------------
+
+
+def course(data: dict) -> str:
+    """Milliseconds of forward and backward, and those that the course's list shows."""
+    rows = [
+        [
+            row["attention"],
+            f"{row['mean_ms']:.2f}",
+            f"{row['rel_l2']:.1e}",
+            f"{row['rel_l2_gradients']:.1e}",
+        ]
+        for row in data["rows"]
+    ]
+    shape = f"[1, {data['heads']}, {data['seq']}, {data['head_dim']}]"
+    header = [shape, "ms, forward + backward", "error of O", "of the gradients"]
+    best, second = (f"{ms:.2f}" for ms in data["public_ms"])
+    rows.append(["the course's list, on an H100: the first", best, "-", "-"])
+    rows.append(["the second", second, "-", "-"])
+    return on_device(data, header, rows)
+
+
+# --- a training -----------------------------------------------------------------------------------
+
+
+def _end(run: dict) -> float:
+    return statistics.mean(run["losses"][-LAST:])
+
+
+def losses(data: dict) -> str:
+    """The losses at the end, their distance from PyTorch's, speed and memory of each run."""
+    by_name = {run["run"]: run for run in data["runs"]}
+    if "sdpa" not in by_name:
+        raise NoSuchMeasurement("it has no run of sdpa")
+    base = by_name["sdpa"]
+    rows = []
+    for name, run in by_name.items():
+        pairs = zip(run["losses"], base["losses"], strict=True)
+        far = statistics.mean([abs(a - b) for a, b in pairs][-LAST:])
+        rows.append(
+            [
+                f"`{name}`",
+                f"{_end(run):.4f}",
+                "-" if run is base else f"{_end(run) - _end(base):+.4f}",
+                "-" if run is base else f"{far:.4f}",
+                f"{run['tokens_per_second'] / 1e3:,.0f}",
+                f"{run['peak_bytes'] / 2**30:.2f}",
+            ]
+        )
+    header = ["run", f"loss, mean of the last {LAST} steps", "difference from `sdpa`"]
+    header += ["mean distance from `sdpa` in these steps"]
+    header += ["1000 tokens per second", "peak, GiB"]
+    return on_device(data, header, rows)
+
+
+def samples(data: dict, name: str) -> str:
+    """What a run's model wrote."""
+    for run in data["runs"]:
+        if run["run"] == name:
+            text = "".join(
+                c if c.isprintable() or c == "\n" else "\ufffd" for c in run["sample"]
+            )
+            return f"```text\n{text.rstrip()}\n```"
+    raise NoSuchMeasurement(f"it has no run {name}")
+
+
+def random_calls(data: dict) -> str:
+    """How many calls of each kind, and the largest error of each result."""
+    count = data["count"]
+    kinds = [
+        [what, ", ".join(f"{name} {n:,}" for name, n in sorted(of_kind.items()))]
+        for what, of_kind in count.items()
+    ]
+    names = list(dict.fromkeys(key.split()[0] for key in data["largest"]))
+    rows = [
+        [dtype, *(f"{data['largest'][f'{name} {dtype}']:.2f}" for name in names)]
+        for dtype in count["dtype"]
+    ]
+    told = f"{data['device']}, {data['calls']:,} calls, {len(data['wrong'])} wrong results:"
+    header = ["largest error / its limit", *names]
+    return f"{told}\n\n{table(['calls', 'number'], kinds)}\n\n{table(header, rows)}"
+
+
+# --- the drawing ----------------------------------------------------------------------------------
+
+FILE = "training_h200.json"
+COLOURS = {
+    "unfused": "#a855f7",
+    "ours": "#e0435c",
+    "sdpa": "#3b82f6",
+    "sdpa-again": GREY,
+}
+
+
+def _smooth(values: list[float]) -> list[tuple[int, float]]:
+    """The means of SMOOTH steps each, and the last of these steps."""
+    ends = range(SMOOTH, len(values) + 1, SMOOTH)
+    return [(end, statistics.mean(values[end - SMOOTH : end])) for end in ends]
+
+
+def _axes(
+    svg: Plot, top: float, height: float, steps: int, ticks: list[float], title: str
+):
+    """Draws axes and returns a function from a step and a value to a place."""
+    left, width = 52, 560
+    low, high = ticks[0], ticks[-1]
+
+    def place(step: float, value: float) -> tuple[float, float]:
+        up = (value - low) / (high - low)
+        return left + width * step / steps, top + height * (1 - min(1.0, up))
+
+    for value in ticks:
+        _, y = place(0, value)
+        svg.line([(left, y), (left + width, y)], thick=0.3)
+        svg.text(left - 6, y + 4, f"{value:g}", 11, "end")
+    for part in range(5):
+        step = steps * part // 4
+        x, _ = place(step, low)
+        svg.text(x, top + height + 15, f"{step:,}", 11, "middle")
+    svg.text(0, top - 10, title, 12, bold=True)
+    return place
+
+
+def training_curves() -> str:
+    """The losses of all runs, and their differences from those of PyTorch's attention."""
+    data = json.loads((RESULTS / FILE).read_text(encoding="utf-8"))
+    curves = {run["run"]: run["losses"] for run in data["runs"]}
+    steps, base = len(curves["sdpa"]), curves["sdpa"]
+    svg = Plot()
+    place = _axes(
+        svg,
+        30,
+        240,
+        steps,
+        [1, 1.5, 2, 2.5, 3],
+        "loss, nats per byte, mean of 20 steps",
+    )
+    for number, (name, values) in enumerate(curves.items()):
+        dash = ("", "7 3", "2 3", "9 2 2 2")[number % 4]
+        colour = COLOURS.get(name, GREY)
+        points = [place(x, y) for x, y in _smooth(values)]
+        svg.line(points, colour, 1.4, dash)
+        y = 44 + 16 * number
+        svg.line([(470, y), (500, y)], colour, 1.8, dash)
+        svg.text(506, y + 4, name, 11)
+    others = {name: values for name, values in curves.items() if name != "sdpa"}
+    differences = {
+        name: _smooth([a - b for a, b in zip(values, base, strict=True)])
+        for name, values in others.items()
+    }
+    most = max(abs(y) for points in differences.values() for _, y in points)
+    tick = max(0.01, round(most * 1.05, 2))
+    ticks = [-tick, 0.0, tick]
+    place = _axes(svg, 330, 130, steps, ticks, "difference from sdpa, nats per byte")
+    for number, (name, points) in enumerate(differences.items()):
+        dash = ("", "7 3", "2 3")[number % 3]
+        svg.line(
+            [place(*point) for point in points], COLOURS.get(name, GREY), 1.4, dash
+        )
+    svg.text(330, 496, "step", 11, "middle")
+    svg.width = 640
+    return svg.render(f"Losses of a GPT with different attention, {data['device']}")
+
+
+DRAWINGS = {"training_curves": training_curves}
+VIEWS = {
+    r"step_times": step_times,
+    r"step_tokens": step_tokens,
+    r"step_memory": step_memory,
+    r"course": course,
+    r"losses": losses,
+    r"sample (\S+)": samples,
+    r"random_calls": random_calls,
+}
