@@ -8,9 +8,11 @@
 
 #include <cfloat>
 #include <cmath>
+#include <cstdint>
 
 #include "device/clusters.cuh"
 #include "device/math.cuh"
+#include "device/mbarrier.cuh"
 #include "device/reduce.cuh"
 #include "kernel.cuh"
 #include "on_chip.cuh"
@@ -35,7 +37,7 @@ struct Clustered {
 ///
 ///   grid    rows * Row::kBlocks      one cluster per row
 ///   block   Row::kBlockThreads
-///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp, and 8 per block of the cluster
+///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp, 8 per block of the cluster, and 8
 ///   HBM     reads x once, writes y once: 2 * rows * cols * 4 bytes
 ///
 /// @param x  [rows, cols] logits, with (row * cols % 4) + cols <= 4 * Row::kThreads * (Row::kFloat4s + shared_float4s)
@@ -54,8 +56,15 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
   x += row * cols;
   y += row * cols;
 
-  __shared__ MaxSum sBlocks[Row::kBlocks];  // the pairs of all blocks of the cluster, by rank
-  ptx::barrier_cluster_arrive_relaxed();    // this block has started, and has nothing to publish yet
+  __shared__ __align__(8) MaxSum sBlocks[Row::kBlocks];  // the pairs of all blocks of the cluster, by rank
+  __shared__ std::uint64_t full;  // an mbarrier: its phase ends when the bytes of all pairs are there
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&full, 1);  // for the arrival below
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(&full, sizeof(sBlocks));
+  }
+  __syncwarp();
+  ptx::barrier_cluster_arrive_relaxed();  // this block has started; the fence has published its mbarrier
 
   extern __shared__ float4 smem[];
   float4* sX = smem + threadIdx.x;  // as in on_chip: this thread alone uses every kBlockThreads-th float4
@@ -76,15 +85,11 @@ __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
 
   __shared__ MaxSum sPartial[Row::kBlockThreads / 32];
   const MaxSum of_block = block_reduce(part, merge, sPartial);  // in every thread
-  ptx::barrier_cluster_wait();                                  // all blocks of the cluster have started
+  ptx::barrier_cluster_wait();  // all blocks of the cluster have started and initialised their mbarriers
   // EXERCISE 6: Send of_block to all blocks of the cluster, and merge the pairs of all into `all`, in every thread.
-  if (threadIdx.x < 32) {
-    if (threadIdx.x < Row::kBlocks) ptx::mapa(sBlocks, threadIdx.x)[rank] = of_block;
-    ptx::barrier_cluster_arrive();  // publishes what this warp has written
-  } else {
-    ptx::barrier_cluster_arrive_relaxed();  // nothing to publish: need not wait until others would see it
-  }
-  ptx::barrier_cluster_wait();  // the pairs of all blocks are here
+  if (const int to = int(threadIdx.x); to < Row::kBlocks)
+    ptx::st_async(&ptx::mapa(sBlocks, to)[rank], of_block, ptx::mapa(&full, to));
+  ptx::mbarrier_wait_cluster(&full, 0);  // the pairs of all blocks are here, and no block ends before
   const MaxSum all = warp_reduce<Row::kBlocks>(sBlocks[threadIdx.x % Row::kBlocks], merge);
   // END 6
 

@@ -8,12 +8,12 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
+
+#include "device/mbarrier.cuh"
 
 #ifdef GPUSIM
 #include <gpusim_cluster.h>
-namespace fa {
-namespace ptx = gpusim::ptx;
-}
 #else
 
 namespace fa::ptx {
@@ -77,7 +77,7 @@ __device__ __forceinline__ T* mapa(T* s, int rank) {
 }
 
 // --- mbarriers of other blocks ----------------------------------------------------------------------------
-// mbarriers are those of hopper.cuh. Other blocks may use one when they have waited at a barrier of the cluster after its
+// mbarriers are those of mbarrier.cuh. Other blocks may use one when they have waited at a barrier of the cluster after its
 // fence_mbarrier_init(), and until its block ends. Their pointers come from mapa().
 
 /// Arrives at an mbarrier of any block of the cluster. What this thread did before is visible to those who wait with
@@ -108,8 +108,9 @@ __device__ __forceinline__ void mbarrier_wait_cluster(std::uint64_t* barrier, in
 #endif
 }
 
-/// Sends a value of 4, 8 or 16 bytes to another block's shared memory. Its bytes count in the current phase of an mbarrier of
-/// that block: whoever waits for this phase sees the value. The address is a multiple of the size.
+/// Sends a value of 4, 8 or 16 bytes to the shared memory of a block of the cluster, which may be the own one, and does not
+/// wait until it is there. Its bytes count in the current phase of an mbarrier of that block: whoever waits for this phase
+/// sees the value. The address is a multiple of the size.
 template <class T>
 __device__ __forceinline__ void st_async(T* s, const T& value, std::uint64_t* barrier) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);

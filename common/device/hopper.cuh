@@ -3,7 +3,7 @@
 ///
 /// Like ptx.cuh, this is a place where GPU code differs from the simulator's code, which has functions of the same names.
 ///
-/// An address in shared memory is a pointer here; an mbarrier is a std::uint64_t in shared memory.
+/// An address in shared memory is a pointer here. The mbarriers are in mbarrier.cuh.
 #pragma once
 
 #include <cuda.h>
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "device/mbarrier.cuh"
 #include "device/ptx.cuh"
 
 #ifdef GPUSIM
@@ -21,51 +22,6 @@
 #else
 
 namespace fa::ptx {
-
-/// An address in shared memory as the instructions take it: in bytes from the start of the block's window.
-__device__ __forceinline__ std::uint32_t shared_address(const void* s) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(s));
-}
-
-// --- mbarrier ------------------------------------------------------------------------------------------
-// A phase is complete when `arrivals` threads have arrived and as many bytes have landed as expect_tx has announced.
-// Then the next phase begins by itself. Phases have parities 0, 1, 0, ...
-
-/// One thread, before any other use. The other threads may use it after fence_mbarrier_init() and a barrier.
-__device__ __forceinline__ void mbarrier_init(std::uint64_t* barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
-               : "memory");
-}
-
-/// Makes initialised barriers visible to the copy engine.
-__device__ __forceinline__ void fence_mbarrier_init() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-/// Counts as one arrival in the current phase.
-__device__ __forceinline__ void mbarrier_arrive(std::uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-
-/// Announces `bytes` that copies will deliver in the current phase, then arrives.
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(std::uint64_t* barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
-}
-
-/// Waits until the phase with this parity is complete: returns at once if the current phase has the other parity. What the
-/// arriving threads and the copies have written by then is visible.
-__device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, int parity) {
-  asm volatile(
-      "{\n"
-      ".reg .pred complete;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 complete, [%0], %1;\n"
-      "@!complete bra again;\n"
-      "}" ::"r"(shared_address(barrier)),
-      "r"(parity)
-      : "memory");
-}
 
 // --- the copy engine, TMA ------------------------------------------------------------------------------
 // One thread starts a copy of a whole box. The map says how the tensor lies in global memory, how large the box is and how

@@ -5,7 +5,8 @@
 For each __syncthreads() in the chapter's kernels and in the functions of common/device that they call, runs the
 chapter's program while the simulator skips that one barrier (GPUSIM_SKIP_BARRIER): it must exit with status 1 and
 report a race between two source lines, at least one of them in the file of the barrier or in a header that it includes.
-Likewise for each wait of a cluster's barrier, without which another block may have ended, or threads arrive twice.
+Likewise for each wait of a cluster's barrier, without which another block may have ended or not yet initialised its
+mbarrier, or threads arrive twice.
 """
 
 import os
@@ -48,7 +49,8 @@ MORE_SHAPES = {
 PROBLEM = re.compile(r"Chapter<(\w+)>")
 BARRIER = re.compile(r"(__syncthreads|barrier_cluster_wait)\(\);")
 OF_CLUSTER = re.compile(
-    r"(address is .* which may have ended|arrives at the cluster's barrier a second time)"
+    r"(address is .* which may have ended|no thread has initialised .*: no barrier of the cluster comes before"
+    r"|arrives at the cluster's barrier a second time)"
 )
 RACE = re.compile(
     r"Race reported between .*? at (\S+):(\d+)(?: \(from [^)]+\))? and .*? at (\S+):(\d+)"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "cluster_softmax.cuh"
+#include "../../chapters/02_online_softmax/cluster.cuh"
 #include "clusters.hpp"
 #include "hopper.hpp"
 #include "simulator.hpp"
@@ -249,8 +249,9 @@ TEST(ClusterCopies, TheSoftmaxOfARowOnSeveralBlocks) {
   std::vector<float> values(kRows * kCols);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i * 37 % 101) / 10.0f;
   const Buffer<float> x("x", values), y("y", values.size());
-  const gpusim::Report report = run_clusters(Row::kBlocks, {kRows * Row::kBlocks, Row::kBlockThreads},
-                                             cluster_softmax_async<Row>, x.get(), y.get(), kCols);
+  const gpusim::Report report =
+      run_clusters(Row::kBlocks, {kRows * Row::kBlocks, Row::kBlockThreads}, fa::ch02::cluster_softmax<Row>,
+                   x.get(), y.get(), kRows, kCols, 0);
   EXPECT_TRUE(is_clean(report));
   const std::vector<float> found = y.host();
   for (int row = 0; row < kRows; ++row) {

@@ -42,6 +42,14 @@ ONE_TILE = "--dtype bf16 --heads 1 --seq-q 192 --seq-k 128 --head-dim 64"
 KEY_TILE = "--dtype bf16 --heads 1 --seq-q 192 --seq-k 128 --head-dim 128"
 
 MISTAKES = {
+    "02_no_wait": Mistake(
+        "02",
+        "cluster.cuh",
+        "  ptx::mbarrier_wait_cluster(&full, 0);  // the pairs of all blocks are here, and no block ends before\n",
+        "",
+        "cluster",
+        "--rows 1 --cols 131072",
+    ),
     "09_unwritten": Mistake(
         "09",
         "kernel.cuh",
