@@ -23,7 +23,8 @@ using ch09::warpgroup_index;
 /// log2_sum, delta and dq_sum are padded: each head has a whole number of query tiles.
 template <class T>
 struct Backward : Attention<T> {
-  const T* d_o;        ///< [batch, heads, seq_q, head_dim]
+  const T* d_o;  ///< [batch, heads, seq_q, head_dim]
+  int head_dim;
   int padded_queries;  ///< of a head: a multiple of each kernel's Br
   float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
   float* delta;        ///< [batch, heads, padded_queries]: rowsum(dO * O), the papers' D
@@ -36,5 +37,11 @@ struct Backward : Attention<T> {
     return query > 0 ? query : 0;
   }
 };
+
+/// The tensors' columns: a constant, unless the tiles are wider.
+template <class Tile>
+__device__ __forceinline__ int head_dim(const Backward<typename Tile::T>& a) {
+  return Tile::kPads ? a.head_dim : Tile::kHeadDim;
+}
 
 }  // namespace fa::ch10

@@ -37,6 +37,7 @@ Backward<T> backward_of(const Args& a, int rows_of_tile) {
   Backward<T> b;
   static_cast<Attention<T>&>(b) = a.as<T>();
   b.d_o = a.buffer<T>("do");
+  b.head_dim = a.head_dim;
   b.padded_queries = int(tiles(a.seq_q, rows_of_tile)) * rows_of_tile;
   b.log2_sum = a.buffer<float>("log2_sum");
   b.delta = a.buffer<float>("delta");
@@ -45,11 +46,11 @@ Backward<T> backward_of(const Args& a, int rows_of_tile) {
   return b;
 }
 
-template <class T, int d>
+template <class T, int kCols>
 void launch_prepare(const Backward<T>& b, cudaStream_t stream) {
-  using P = Prepare<T, d>;
-  launch(prepare_rows<T, d>, unsigned(tiles(b.padded_queries, P::kRowsOfBlock) * b.batch * b.heads),
-         P::kThreads, 0, stream, b);
+  using P = Prepare<T, kCols>;
+  launch(b.head_dim == kCols ? prepare_rows<T, kCols, false> : prepare_rows<T, kCols, true>,
+         unsigned(tiles(b.padded_queries, P::kRowsOfBlock) * b.batch * b.heads), P::kThreads, 0, stream, b);
 }
 
 // --- the methods: kernels with their tiles -----------------------------------------------------------------
@@ -59,6 +60,8 @@ template <class KernelOf>
 struct Fused {
   template <class T, int d>
   using Tile = typename KernelOf::template Tile<T, d>;
+  template <class Tile>
+  using PaddedTile = Padded<Tile>;
   template <class Tile>
   static constexpr int rows_of_tile() {  ///< padded_queries is a multiple
     return Tile::Br;
@@ -76,7 +79,7 @@ struct Fused {
     b.dq_sum = args.buffer<float>("dq_sum");
     require_alignment("dq", b.dq);
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
-    launch_prepare<T, Tile::kHeadDim>(b, stream);
+    launch_prepare<T, Tile::kCols>(b, stream);
     fa::launch(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
                Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
     fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)),
@@ -123,10 +126,10 @@ struct FinalOf {
   using Memory = KeyTileMemory<Tile>;
   static auto get() { return decoupled_gradients<Tile>; }
 };
-template <class T>
-struct FinalOf<OwnerTiles<T, 256>> {
-  using Memory = OwnersMemory<OwnerTiles<T, 256>>;
-  static auto get() { return two_owners_gradients<OwnerTiles<T, 256>>; }
+template <class Tile>
+requires(Tile::kHeadDim == 256) struct FinalOf<Tile> {
+  using Memory = OwnersMemory<Tile>;
+  static auto get() { return two_owners_gradients<Tile>; }
 };
 struct Final {
   template <class T, int d>
@@ -164,7 +167,7 @@ struct Deterministic {
     const Backward<T> b = backward_of<T>(args, rows_of_tile<Tile>());
     const TensorMaps of_keys = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
     const QueryMaps of_queries = query_tile_maps<Q>(b);
-    launch_prepare<T, Tile::kHeadDim>(b, stream);
+    launch_prepare<T, Tile::kCols>(b, stream);
     fa::launch(key_gradients<Tile>, unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads), Tile::kThreads,
                sizeof(KeyTileMemory<Tile>), stream, b, of_keys);
     fa::launch(query_gradients<Q>, unsigned(tiles(b.seq_q, Q::Br) * b.batch * b.heads), Q::kThreads,

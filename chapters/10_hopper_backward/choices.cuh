@@ -18,9 +18,17 @@ struct KeyTiles {
   static constexpr int kDsWarps = 4 * kConsumers;  ///< that store dS
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
+  static constexpr int kCols = (kHeadDim + 63) / 64 * 64;  ///< of a tile in shared memory
+  static constexpr bool kPads = false;
   /// dQ of a query tile is divided into one part of 64 rows for each consumer.
-  static constexpr int kDqCols = Br * kHeadDim / 64 / kConsumers;
-  static constexpr int kQueryTile = Br * kHeadDim;  ///< elements
+  static constexpr int kDqCols = Br * kCols / 64 / kConsumers;
+  static constexpr int kQueryTile = Br * kCols;  ///< elements
+};
+
+/// The same tiles for tensors with fewer columns.
+template <class Tile>
+struct Padded : Tile {
+  static constexpr bool kPads = true;
 };
 
 }  // namespace fa::ch10

@@ -38,7 +38,7 @@ __device__ __forceinline__ void store_rows(const CUtensorMap& map, T* tile, cons
   ptx::fence_proxy_async();
   __syncwarp();
   if (lane == 0) {
-    for (int panel = 0; panel < kHeadDim / 64; ++panel)
+    for (int panel = 0; panel < (kHeadDim + 63) / 64; ++panel)
       ptx::tma_store(&map, rows + panel * kRows * 64, 64 * panel, first_row + warp_row, head);
     ptx::bulk_commit();
     ptx::bulk_wait_read<0>();
@@ -107,7 +107,7 @@ struct Consumer {
     return moved(first_ds, stage * int(sizeof s.ds[0]));
   }
   __device__ __forceinline__ float* sums(const QueryWalk<Tile>& walk) const {
-    return a.dq_sum + walk.padded_row() * Tile::kHeadDim;
+    return a.dq_sum + walk.padded_row() * head_dim<Tile>(a);
   }
 
   /// At the top of a step: dK of the step before is complete, and Q of the step before is no longer needed.

@@ -21,11 +21,11 @@ struct TensorMaps {
   CUtensorMap dk, dv;  ///< boxes of 64 columns and a warp's 16 rows
 };
 
-/// Starts the copies of a tile's panels.
-template <int kRows, int kHeadDim, class T>
+/// Starts the copies of a tile's panels. @tparam kCols  a multiple of 64
+template <int kRows, int kCols, class T>
 __device__ __forceinline__ void load_panels(T* s, const CUtensorMap& map, std::uint64_t& full, int first_row,
                                             int head) {
-  for (int panel = 0; panel < kHeadDim / 64; ++panel)
+  for (int panel = 0; panel < kCols / 64; ++panel)
     ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);
 }
 
@@ -36,7 +36,7 @@ __device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows
                                              const QueryWalk<Tile>& at) {
   // EXERCISE 1: Announce the bytes, and start the copies of the tile and of its rows' floats.
   ptx::mbarrier_arrive_expect_tx(&full, Tile::kQueryTile * int(sizeof *s) + Tile::Br * int(sizeof(float)));
-  load_panels<Tile::Br, Tile::kHeadDim>(s, map, full, at.first_query(), at.head);
+  load_panels<Tile::Br, Tile::kCols>(s, map, full, at.first_query(), at.head);
   ptx::bulk_load(of_rows, of_padded_rows + at.padded_row(), Tile::Br * int(sizeof(float)), &full);
   // END 1
 }
@@ -46,8 +46,8 @@ template <class Tile>
 __device__ __forceinline__ void load_keys(const TensorMaps& maps, KeyTileMemory<Tile>& s,
                                           const KeyTile& keys) {
   ptx::mbarrier_arrive_expect_tx(&s.kv_full, sizeof s.k + sizeof s.v);
-  load_panels<Tile::Bc, Tile::kHeadDim>(s.k, maps.k, s.kv_full, keys.first_key, keys.kv_head);
-  load_panels<Tile::Bc, Tile::kHeadDim>(s.v, maps.v, s.kv_full, keys.first_key, keys.kv_head);
+  load_panels<Tile::Bc, Tile::kCols>(s.k, maps.k, s.kv_full, keys.first_key, keys.kv_head);
+  load_panels<Tile::Bc, Tile::kCols>(s.v, maps.v, s.kv_full, keys.first_key, keys.kv_head);
 }
 
 /// Q and dO of a query tile, as soon as there is room for them.

@@ -73,6 +73,7 @@ template <class Element, int kHeadDimension>
 struct QueryTiles {
   using T = Element;
   static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kCols = (kHeadDim + 63) / 64 * 64;
   static constexpr int Br = 128;                        ///< queries of a block
   static constexpr int Bc = kHeadDim <= 64 ? 128 : 64;  ///< keys of a step
   static constexpr int kStages = 2;                     ///< tiles of K and of V in shared memory
@@ -84,10 +85,10 @@ struct QueryTiles {
 template <class Tile>
 struct __align__(1024) QueryTileMemory {
   using T = typename Tile::T;
-  T q[Tile::Br * Tile::kHeadDim];  ///< queries, in the end dQ
-  T d_o[Tile::Br * Tile::kHeadDim];
-  T k[Tile::kStages][Tile::Bc * Tile::kHeadDim];
-  T v[Tile::kStages][Tile::Bc * Tile::kHeadDim];
+  T q[Tile::Br * Tile::kCols];  ///< queries, in the end dQ
+  T d_o[Tile::Br * Tile::kCols];
+  T k[Tile::kStages][Tile::Bc * Tile::kCols];
+  T v[Tile::kStages][Tile::Bc * Tile::kCols];
   std::uint64_t q_full;
   RingBarriers<Tile::kStages> k_ring, v_ring;
 };
@@ -210,19 +211,19 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
-      constexpr int kTile = Tile::Bc * Tile::kHeadDim * int(sizeof(T));
+      constexpr int kTile = Tile::Bc * Tile::kCols * int(sizeof(T));
       const int kv_head = a.kv_head(head);
       ptx::mbarrier_arrive_expect_tx(&s.q_full, sizeof s.q + sizeof s.d_o);
-      load_panels<Tile::Br, Tile::kHeadDim>(s.q, maps.q, s.q_full, first_query, head);
-      load_panels<Tile::Br, Tile::kHeadDim>(s.d_o, maps.d_o, s.q_full, first_query, head);
+      load_panels<Tile::Br, Tile::kCols>(s.q, maps.q, s.q_full, first_query, head);
+      load_panels<Tile::Br, Tile::kCols>(s.d_o, maps.d_o, s.q_full, first_query, head);
       Place<Tile::kStages> at{};
       for (int key = 0; key < end_key; key += Tile::Bc) {
         at.wait_empty(s.k_ring);
         ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);
-        load_panels<Tile::Bc, Tile::kHeadDim>(s.k[at.stage], maps.k, s.k_ring.full[at.stage], key, kv_head);
+        load_panels<Tile::Bc, Tile::kCols>(s.k[at.stage], maps.k, s.k_ring.full[at.stage], key, kv_head);
         at.wait_empty(s.v_ring);
         ptx::mbarrier_arrive_expect_tx(&s.v_ring.full[at.stage], kTile);
-        load_panels<Tile::Bc, Tile::kHeadDim>(s.v[at.stage], maps.v, s.v_ring.full[at.stage], key, kv_head);
+        load_panels<Tile::Bc, Tile::kCols>(s.v[at.stage], maps.v, s.v_ring.full[at.stage], key, kv_head);
         at.advance();
       }
     }

@@ -2,7 +2,8 @@
 /// The sums of dQ: where they lie, and how a part is added.
 ///
 /// A query tile's sums are in fragment order, so that every addition of a warp touches 512 contiguous bytes: each warp of
-/// the consumers has kDqCols / 8 fragments of 16 rows and 8 columns, one after the other, with four floats per lane.
+/// the consumers has up to kDqCols / 8 fragments of 16 rows and 8 columns, one after the other, with four floats per lane.
+/// There are only those of columns that dQ has.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,26 +21,44 @@
 
 namespace fa::ch10 {
 
-/// Where this lane's part of the first fragment lies in a tile of sums. @param part  the consumer's number
+/// How many columns of a consumer's part exist. @param part  the consumer's number
 template <class Tile>
-__device__ __forceinline__ int offset_of_dq(int part) {
-  return (part * 4 + int(threadIdx.x) / 32 % 4) * 16 * Tile::kDqCols + threadIdx.x % 32 * 4;
+__device__ __forceinline__ int dq_cols(const Backward<typename Tile::T>& a, int part) {
+  if constexpr (!Tile::kPads) return Tile::kDqCols;
+  return min(Tile::kDqCols, a.head_dim - (Tile::Br == 128 ? 0 : part * Tile::kDqCols));
+}
+/// Whether a part of `cols` columns has fragment n: a constant, unless the tiles are wider than the tensors.
+template <class Tile>
+__device__ __forceinline__ bool has_fragment(int cols, int n) {
+  return !Tile::kPads || 8 * n < cols;
+}
+
+/// Where this lane's part of the first fragment lies in a tile of sums.
+template <class Tile>
+__device__ __forceinline__ int offset_of_dq(const Backward<typename Tile::T>& a, int part) {
+  const int warp = int(threadIdx.x) / 32 % 4;
+  return (part * 4 * dq_cols<Tile>(a, 0) + warp * dq_cols<Tile>(a, part)) * 16 + threadIdx.x % 32 * 4;
 }
 
 /// Adds a consumer's part of dQ to a tile of sums in HBM, four floats at a time: red.global.add.v4.f32.
 template <class Tile>
-__device__ __forceinline__ void add_to_sums(float* sums, const DqPart<Tile>& rdQ, int part) {
-  float* to = sums + offset_of_dq<Tile>(part);
+__device__ __forceinline__ void add_to_sums(float* sums, const DqPart<Tile>& rdQ,
+                                            const Backward<typename Tile::T>& a, int part) {
+  float* to = sums + offset_of_dq<Tile>(a, part);
+  const int cols = dq_cols<Tile>(a, part);
 #pragma unroll
-  for (int n = 0; n < Tile::kDqCols / 8; ++n)
-    atomicAdd(reinterpret_cast<float4*>(to + 128 * n),
-              float4{rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
+  for (int n = 0; n < Tile::kDqCols / 8; ++n) {
+    if (has_fragment<Tile>(cols, n))
+      atomicAdd(reinterpret_cast<float4*>(to + 128 * n),
+                float4{rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
+  }
 }
 
 /// Stores a consumer's part of dQ in shared memory, in the order of the sums.
 template <class Tile>
-__device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ, int part) {
-  float* to = dq + offset_of_dq<Tile>(part);
+__device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ,
+                                           const Backward<typename Tile::T>& a, int part) {
+  float* to = dq + offset_of_dq<Tile>(a, part);
 #pragma unroll
   for (int n = 0; n < Tile::kDqCols / 8; ++n)
     store_float4(to + 128 * n, {rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
@@ -82,18 +101,22 @@ __global__ void __launch_bounds__(128 * Tile::kConsumers) convert_dq(Backward<ty
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int tile = gridDim.x - 1 - blockIdx.x, tiles = a.padded_queries / Tile::Br;
   const int head = tile / tiles, first_query = tile % tiles * Tile::Br;
-  const float* sums = a.dq_sum + size_t(tile) * Tile::kQueryTile + offset_of_dq<Tile>(warp / 4);
+  const int d = head_dim<Tile>(a), cols = dq_cols<Tile>(a, warp / 4);
+  const float* sums = a.dq_sum + size_t(tile) * Tile::Br * d + offset_of_dq<Tile>(a, warp / 4);
 #pragma unroll
   for (int n = 0; n < Tile::kDqCols / 8; n += 2) {
-    const float4 left = load_float4(sums + 128 * n), right = load_float4(sums + 128 * (n + 1));
+    if (!has_fragment<Tile>(cols, n)) break;
+    const float4 left = load_float4(sums + 128 * n);
+    const float4 right = has_fragment<Tile>(cols, n + 1) ? load_float4(sums + 128 * (n + 1)) : float4{};
     std::uint32_t x[4] = {
         pack<T>(a.scale * left.x, a.scale * left.y), pack<T>(a.scale * left.z, a.scale * left.w),
         pack<T>(a.scale * right.x, a.scale * right.y), pack<T>(a.scale * right.z, a.scale * right.w)};
     transpose_in_quad(x);  // now this lane has 8 columns of one row
-    const Coord at = rows_of_dq<Tile>(warp, n + lane % 4 / 2, lane / 4);
+    const int fragment = n + lane % 4 / 2;
+    const Coord at = rows_of_dq<Tile>(warp, fragment, lane / 4);
     const int query = first_query + at.row + 8 * (lane % 2);
-    if (query < a.seq_q) {
-      T* to = a.dq + (size_t(head) * a.seq_q + query) * Tile::kHeadDim + at.col;
+    if (query < a.seq_q && has_fragment<Tile>(cols, fragment)) {
+      T* to = a.dq + (size_t(head) * a.seq_q + query) * d + at.col;
       store_float4(reinterpret_cast<float*>(to), {__uint_as_float(x[0]), __uint_as_float(x[1]),
                                                   __uint_as_float(x[2]), __uint_as_float(x[3])});
     }

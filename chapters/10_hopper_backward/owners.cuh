@@ -35,8 +35,10 @@ struct OwnerTiles {
   static constexpr int kConsumers = 2;
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
-  static constexpr int kDqCols = kHeadDim / kConsumers;  ///< each has half of the columns of dQ
-  static constexpr int kQueryTile = Br * kHeadDim;
+  static constexpr int kCols = kHeadDim;
+  static constexpr bool kPads = false;
+  static constexpr int kDqCols = kCols / kConsumers;  ///< each has half of the columns of dQ
+  static constexpr int kQueryTile = Br * kCols;
 };
 
 /// KeyTileMemory with room for P on its way from one consumer to the other: the bits of four registers at a time, thread by
@@ -95,7 +97,7 @@ struct Owner {
     return moved(first_ds, ds.stage * int(sizeof s.ds[0]));
   }
   __device__ __forceinline__ float* sums(const QueryWalk<Tile>& walk) const {
-    return a.dq_sum + walk.padded_row() * Tile::kHeadDim;
+    return a.dq_sum + walk.padded_row() * head_dim<Tile>(a);
   }
 };
 
@@ -138,7 +140,7 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
       ptx::wgmma_commit();
       ptx::wgmma_wait<0>(w.rdQ, w.rSum);
       w.ds.release(s.ds_ring);
-      add_to_sums<Tile>(sums, w.rdQ, w.index);
+      add_to_sums<Tile>(sums, w.rdQ, w.a, w.index);
     }
     ptx::wgmma_wait<0>(w.rSum);
     w.at.release(s.do_ring);
@@ -149,7 +151,7 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
   issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(w.rdQ);
-  add_to_sums<Tile>(sums, w.rdQ, w.index);
+  add_to_sums<Tile>(sums, w.rdQ, w.a, w.index);
   ptx::barrier_sync(1, 128 * Tile::kConsumers);
   store_rows<Tile::Bc, Tile::kHeadDim>(maps.dv, s.v, w.rSum, 1.0f, w.warp_key, keys.first_key, keys.kv_head);
 }
@@ -200,7 +202,7 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, c
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>(w.rdQ);
     w.ds.release(s.ds_ring);
-    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index);
+    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.a, w.index);
     ptx::wgmma_wait<0>(w.rSum);
     w.at.release(s.q_ring);
   }

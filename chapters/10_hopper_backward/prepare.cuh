@@ -23,17 +23,21 @@ namespace fa::ch10 {
 ///   block   256; a warp has kRowsOfWarp rows
 ///   HBM     batch * heads * ((4 * d + 4) * seq_q + 8 * padded_queries) bytes: reads O, dO and LSE, writes D and log2_sum
 ///           + batch * heads * 4 * d * padded_queries, if there are sums: writes the zeros
-template <class T, int d>
+///
+/// @tparam kCols  64, 128 or 256: at least the head dimension d    @tparam kPads  whether it is more
+template <class T, int kCols>
 struct Prepare {
-  static constexpr int kLanes = d / 8;  ///< of a row: 16 bytes each
+  static constexpr int kLanes = kCols / 8;  ///< of a row: 16 bytes each
   static constexpr int kRowsAtOnce = 32 / kLanes, kRounds = 4;
   static constexpr int kRowsOfWarp = kRowsAtOnce * kRounds;
   static constexpr int kThreads = 256, kRowsOfBlock = kThreads / 32 * kRowsOfWarp;
 };
-template <class T, int d>
-__global__ void __launch_bounds__(Prepare<T, d>::kThreads) prepare_rows(Backward<T> a) {
-  using P = Prepare<T, d>;
+template <class T, int kCols, bool kPads>
+__global__ void __launch_bounds__(Prepare<T, kCols>::kThreads) prepare_rows(Backward<T> a) {
+  using P = Prepare<T, kCols>;
+  const int d = kPads ? a.head_dim : kCols;
   const int lane = threadIdx.x % 32, col = lane % P::kLanes * 8;
+  const bool has_col = !kPads || col < d;
   const int block = gridDim.x - 1 - blockIdx.x, blocks = gridDim.x / (a.batch * a.heads);  // of a head
   const int head = block / blocks,
             first = (block % blocks * (P::kThreads / 32) + threadIdx.x / 32) * P::kRowsOfWarp;
@@ -42,7 +46,7 @@ __global__ void __launch_bounds__(Prepare<T, d>::kThreads) prepare_rows(Backward
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
     const int query = first + n * P::kRowsAtOnce + lane / P::kLanes;
-    if (query < a.seq_q) {
+    if (query < a.seq_q && has_col) {
       o[n] = *reinterpret_cast<const uint4*>(a.o + (first_row + query) * d + col);
       d_o[n] = *reinterpret_cast<const uint4*>(a.d_o + (first_row + query) * d + col);
     }

@@ -17,8 +17,8 @@ namespace fa::ch10 {
 template <class Tile>
 struct __align__(1024) KeyTileMemory {
   using T = typename Tile::T;
-  T k[Tile::Bc * Tile::kHeadDim];  ///< keys, in the end dK
-  T v[Tile::Bc * Tile::kHeadDim];  ///< values, in the end dV
+  T k[Tile::Bc * Tile::kCols];  ///< keys, in the end dK
+  T v[Tile::Bc * Tile::kCols];  ///< values, in the end dV
   T q[Tile::kStages][Tile::kQueryTile];
   T d_o[Tile::kStages][Tile::kQueryTile];
   T ds[Tile::kDsStages][Tile::Bc * Tile::Br];

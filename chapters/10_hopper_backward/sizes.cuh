@@ -19,22 +19,29 @@ struct LessonSizes {
 
 /// For `final`.
 struct AllSizes {
-  static constexpr std::array kHeadDims = {64, 128, 256};
+  static constexpr std::array kHeadDims = {64, 96, 128, 256};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
+  static constexpr bool kPads = true;
 };
 
 /// For `deterministic`.
 struct DeterministicSizes {
-  static constexpr std::array kHeadDims = {64, 128};
+  static constexpr std::array kHeadDims = {64, 96, 128};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
+  static constexpr bool kPads = true;
 };
 
-/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for an element type and a head dimension.
+/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for an element type and a head dimension. Where
+/// kernels have more to do if tiles are wider than the tensors, there are two of them.
 /// @throws std::invalid_argument  if no kernel is compiled for them
 template <class Method, class Sizes, class F>
 void with_tile(DType dtype, std::int64_t head_dim, F f) {
   with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    f(std::type_identity<typename Method::template Tile<T, d>>());
+    using Tile = typename Method::template Tile<T, d>;
+    if constexpr (pads<Sizes>() && requires { typename Method::template PaddedTile<Tile>; }) {
+      if (head_dim < Tile::kCols) return f(std::type_identity<typename Method::template PaddedTile<Tile>>());
+    }
+    f(std::type_identity<Tile>());
   });
 }
 

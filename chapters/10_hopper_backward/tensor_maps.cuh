@@ -28,23 +28,23 @@ void require_alignment(const char* name, const T* tensor) {
 template <class Tile>
 TensorMaps key_tile_maps(const Backward<typename Tile::T>& a, typename Tile::T* dk, typename Tile::T* dv) {
   const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
-  return {.q = tensor_map(a.q, heads, a.seq_q, Tile::kHeadDim, Tile::Br),
-          .d_o = tensor_map(a.d_o, heads, a.seq_q, Tile::kHeadDim, Tile::Br),
-          .k = tensor_map(a.k, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
-          .v = tensor_map(a.v, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
-          .dk = tensor_map(dk, kv_heads, a.seq_k, Tile::kHeadDim, 16),
-          .dv = tensor_map(dv, kv_heads, a.seq_k, Tile::kHeadDim, 16)};
+  return {.q = tensor_map(a.q, heads, a.seq_q, a.head_dim, Tile::Br),
+          .d_o = tensor_map(a.d_o, heads, a.seq_q, a.head_dim, Tile::Br),
+          .k = tensor_map(a.k, kv_heads, a.seq_k, a.head_dim, Tile::Bc),
+          .v = tensor_map(a.v, kv_heads, a.seq_k, a.head_dim, Tile::Bc),
+          .dk = tensor_map(dk, kv_heads, a.seq_k, a.head_dim, 16),
+          .dv = tensor_map(dv, kv_heads, a.seq_k, a.head_dim, 16)};
 }
 
 /// The maps of a kernel with one block per query tile.
 template <class Tile>
 QueryMaps query_tile_maps(const Backward<typename Tile::T>& a) {
   const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
-  return {.q = tensor_map(a.q, heads, a.seq_q, Tile::kHeadDim, Tile::Br),
-          .d_o = tensor_map(a.d_o, heads, a.seq_q, Tile::kHeadDim, Tile::Br),
-          .k = tensor_map(a.k, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
-          .v = tensor_map(a.v, kv_heads, a.seq_k, Tile::kHeadDim, Tile::Bc),
-          .dq = tensor_map(a.dq, heads, a.seq_q, Tile::kHeadDim, 16)};
+  return {.q = tensor_map(a.q, heads, a.seq_q, a.head_dim, Tile::Br),
+          .d_o = tensor_map(a.d_o, heads, a.seq_q, a.head_dim, Tile::Br),
+          .k = tensor_map(a.k, kv_heads, a.seq_k, a.head_dim, Tile::Bc),
+          .v = tensor_map(a.v, kv_heads, a.seq_k, a.head_dim, Tile::Bc),
+          .dq = tensor_map(a.dq, heads, a.seq_q, a.head_dim, 16)};
 }
 
 }  // namespace fa::ch10

@@ -29,13 +29,14 @@ using Shape = AttentionBackward::Shape;
 /// tiles.
 struct Tiles {
   std::string_view variant;
-  std::int64_t head_dim, Br, Bc;
+  std::int64_t head_dim, Br, Bc;   ///< the largest head_dim with these tiles
   std::int64_t unused_scores = 0;  ///< products S of a block that nobody uses
   std::int64_t zero_dq = 0;        ///< products dQ of a block with a dS of zeros
   std::int64_t stored_dq = 0;      ///< 1: dQ goes through shared memory
   std::int64_t shared_p = 0;       ///< 1: P goes through shared memory
 
   bool adds() const { return variant != "deterministic"; }
+  std::int64_t cols() const { return (head_dim + 63) / 64 * 64; }  ///< of a tile: in panels of 64
   /// What the queries of a head are padded to: `deterministic` has blocks of 128 queries, too.
   std::int64_t padded_rows() const { return adds() ? Br : 128; }
 };
@@ -50,8 +51,10 @@ constexpr Tiles kTiles[] = {
     {.variant = "decoupled", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
+    {.variant = "final", .head_dim = 96, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 256, .Br = 64, .Bc = 64, .shared_p = 1},
     {.variant = "deterministic", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1},
+    {.variant = "deterministic", .head_dim = 96, .Br = 64, .Bc = 128, .unused_scores = 1},
     {.variant = "deterministic", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1},
 };
 
@@ -255,6 +258,36 @@ TEST_F(HopperBackward, CountsTheProductsOfItsTiles) {
   }
 }
 
+// Columns that a tensor does not have are zeros on the chip: they are multiplied, but nothing of them is in HBM.
+TEST_F(HopperBackward, PadsHeadDimensionsOnTheChip) {
+  for (const Tiles& tile : kTiles) {
+    if (tile.variant != "final" && tile.variant != "deterministic") continue;
+    for (const std::int64_t head_dim : {tile.head_dim - 8, tile.head_dim - 24}) {
+      const Shape shape{.heads = 2,
+                        .kv_heads = 1,
+                        .seq_q = 70,
+                        .seq_k = 150,
+                        .head_dim = head_dim,
+                        .causal = true,
+                        .dtype = DType::kBFloat16};
+      const VariantResult result = run_on(tile.variant, shape);
+      ASSERT_EQ(result.complaint(), "") << tile.variant << head_dim;
+      if (!result.counted) GTEST_SKIP() << "products and copies are counted on the simulator";
+      Shape wide = shape;
+      wide.head_dim = tile.head_dim;
+      EXPECT_EQ(result.counted->wgmma, forward_wgmma(wide) + backward_wgmma(wide, tile))
+          << tile.variant << head_dim;
+      for (const auto& [name, heads, seq] : {std::tuple{"dq", 2, 70}, {"dk", 1, 150}, {"dv", 1, 150}})
+        EXPECT_EQ(result.counted->traffic.tensors.at(name).write_bytes, heads * seq * head_dim * 2)
+            << tile.variant << head_dim << name;
+      if (!tile.adds()) continue;
+      // Sums have the columns of dQ, and no others.
+      EXPECT_EQ(result.counted->atomic_sectors, Work(shape, tile).visits * tile.Br * head_dim * 4 / 32)
+          << tile.variant << head_dim;
+    }
+  }
+}
+
 // A block visits a query tile only if some of its queries see some of the block's keys.
 TEST_F(HopperBackward, ACausalMaskSkipsTilesThatItHides) {
   for (const Tiles& tile : kTiles) {
@@ -295,7 +328,7 @@ TEST_F(HopperBackward, AddsToDqOnceForEachKeyTile) {
 /// add. Each part has barriers at its end, and is a multiple of 1024.
 std::int64_t shared_bytes(const Tiles& tile) {
   const auto with_barriers = [](std::int64_t bytes) { return (bytes / 1024 + 1) * 1024; };
-  const std::int64_t tiles = 4 * tile.head_dim * (tile.Bc + 2 * tile.Br) + 4 * tile.Bc * tile.Br;
+  const std::int64_t tiles = 4 * tile.cols() * (tile.Bc + 2 * tile.Br) + 4 * tile.Bc * tile.Br;
   const std::int64_t more =
       tile.stored_dq * tile.Br * tile.head_dim * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
   return with_barriers(tiles + 16 * tile.Br) + (more > 0 ? with_barriers(more) : 0);
@@ -366,9 +399,11 @@ void expect_refused(const std::vector<std::string>& options, const std::string& 
 TEST_F(HopperBackward, RefusesWhatItHasNoKernelsFor) {
   for (const std::string& variant : variant_names(describe_chapter())) {
     const bool is_final = variant == "final", is_deterministic = variant == "deterministic";
-    for (const std::string head_dim : {"32", "96", is_final ? "512" : "256"}) {
+    const std::string multiple = std::string("a multiple of 8 up to ") + (is_final ? "256" : "128");
+    for (const std::string head_dim : {"4", "68", "264"}) {
       expect_refused({"--variant", variant, "--dtype", "bf16", "--head-dim", head_dim},
-                     "--head-dim is " + head_dim + ": must be one of 64, 128" + (is_final ? ", 256" : ""));
+                     "--head-dim is " + head_dim + ": must be " +
+                         (is_final || is_deterministic ? multiple : "one of 64, 128"));
     }
     expect_refused({"--variant", variant, "--dtype", "fp32", "--head-dim", "64"},
                    std::string("--dtype is fp32: this variant takes ") +
