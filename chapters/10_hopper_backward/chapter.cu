@@ -61,8 +61,6 @@ struct Fused {
   template <class T, int d>
   using Tile = typename KernelOf::template Tile<T, d>;
   template <class Tile>
-  using PaddedTile = Padded<Tile>;
-  template <class Tile>
   static constexpr int rows_of_tile() {  ///< padded_queries is a multiple
     return Tile::Br;
   }

@@ -21,11 +21,12 @@
 
 namespace fa::ch10 {
 
-/// How many columns of a consumer's part exist. @param part  the consumer's number
+/// How many columns of a consumer's part exist. @param part  the consumer's number    @param d  the columns of dQ
 template <class Tile>
-__device__ __forceinline__ int dq_cols(const Backward<typename Tile::T>& a, int part) {
+__device__ __forceinline__ int dq_cols(int part, int d) {
   if constexpr (!Tile::kPads) return Tile::kDqCols;
-  return min(Tile::kDqCols, a.head_dim - (Tile::Br == 128 ? 0 : part * Tile::kDqCols));
+  if (Tile::Br == 128) return d;  // a part is rows
+  return part == 0 ? Tile::kDqCols : d - Tile::kDqCols;
 }
 /// Whether a part of `cols` columns has fragment n: a constant, unless the tiles are wider than the tensors.
 template <class Tile>
@@ -35,30 +36,29 @@ __device__ __forceinline__ bool has_fragment(int cols, int n) {
 
 /// Where this lane's part of the first fragment lies in a tile of sums.
 template <class Tile>
-__device__ __forceinline__ int offset_of_dq(const Backward<typename Tile::T>& a, int part) {
+__device__ __forceinline__ int offset_of_dq(int part, int d) {
   const int warp = int(threadIdx.x) / 32 % 4;
-  return (part * 4 * dq_cols<Tile>(a, 0) + warp * dq_cols<Tile>(a, part)) * 16 + threadIdx.x % 32 * 4;
+  return (part * 4 * dq_cols<Tile>(0, d) + warp * dq_cols<Tile>(part, d)) * 16 + threadIdx.x % 32 * 4;
 }
 
 /// Adds a consumer's part of dQ to a tile of sums in HBM, four floats at a time: red.global.add.v4.f32.
 template <class Tile>
-__device__ __forceinline__ void add_to_sums(float* sums, const DqPart<Tile>& rdQ,
-                                            const Backward<typename Tile::T>& a, int part) {
-  float* to = sums + offset_of_dq<Tile>(a, part);
-  const int cols = dq_cols<Tile>(a, part);
+__device__ __forceinline__ void add_to_sums(float* sums, const DqPart<Tile>& rdQ, int part,
+                                            int d = Tile::kHeadDim) {
+  float* to = sums + offset_of_dq<Tile>(part, d);
+  const int cols = dq_cols<Tile>(part, d);
 #pragma unroll
   for (int n = 0; n < Tile::kDqCols / 8; ++n) {
-    if (has_fragment<Tile>(cols, n))
-      atomicAdd(reinterpret_cast<float4*>(to + 128 * n),
-                float4{rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
+    if (!has_fragment<Tile>(cols, n)) break;
+    atomicAdd(reinterpret_cast<float4*>(to + 128 * n),
+              float4{rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
   }
 }
 
 /// Stores a consumer's part of dQ in shared memory, in the order of the sums.
 template <class Tile>
-__device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ,
-                                           const Backward<typename Tile::T>& a, int part) {
-  float* to = dq + offset_of_dq<Tile>(a, part);
+__device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ, int part) {
+  float* to = dq + offset_of_dq<Tile>(part, Tile::kHeadDim);
 #pragma unroll
   for (int n = 0; n < Tile::kDqCols / 8; ++n)
     store_float4(to + 128 * n, {rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(128 * Tile::kConsumers) convert_dq(Backward<ty
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int tile = gridDim.x - 1 - blockIdx.x, tiles = a.padded_queries / Tile::Br;
   const int head = tile / tiles, first_query = tile % tiles * Tile::Br;
-  const int d = head_dim<Tile>(a), cols = dq_cols<Tile>(a, warp / 4);
-  const float* sums = a.dq_sum + size_t(tile) * Tile::Br * d + offset_of_dq<Tile>(a, warp / 4);
+  const int d = head_dim<Tile>(a), cols = dq_cols<Tile>(warp / 4, d);
+  const float* sums = a.dq_sum + size_t(tile) * Tile::Br * d + offset_of_dq<Tile>(warp / 4, d);
 #pragma unroll
   for (int n = 0; n < Tile::kDqCols / 8; n += 2) {
     if (!has_fragment<Tile>(cols, n)) break;

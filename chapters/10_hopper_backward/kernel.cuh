@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       w.at.leave(s.do_ring);
       ds.release(s.ds_ring);
       dq.wait_empty(with_dq.dq_ring);
-      store_part<Tile>(with_dq.dq, w.rdQ, a, w.index);
+      store_part<Tile>(with_dq.dq, w.rdQ, w.index);
       ptx::fence_proxy_async();
       warp_arrives(with_dq.dq_ring.full[0]);
       dq.advance();
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<1>(w.rdQ, w.rdV);
       w.at.leave(s.do_ring);
       ds.release(s.ds_ring);
-      add_to_sums<Tile>(w.sums(walk), w.rdQ, a, w.index);
+      add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index);
       ptx::wgmma_wait<0>(w.rdK);
       w.at.release(s.q_ring);
     }
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<1>(w.rdQ, w.rdV);
       w.at.leave(s.do_ring);
       ds.release(s.ds_ring);
-      add_to_sums<Tile>(sums, w.rdQ, a, w.index);
+      add_to_sums<Tile>(sums, w.rdQ, w.index);
       w.issue_next_scores(walk);
     }
     ptx::wgmma_wait<0>(w.rS, w.rdK);
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<1>(w.rdQ);
       multiplied.release(s.ds_ring);
       // END 7
-      if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, a, w.index);
+      if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
       sums = w.sums(walk);
       walk.next();
       w.issue_next_scores(walk);
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(w.rdQ);
-    add_to_sums<Tile>(sums, w.rdQ, a, w.index);
+    add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
     w.store_gradients(maps);
   }
 }

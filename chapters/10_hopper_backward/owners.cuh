@@ -140,7 +140,7 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
       ptx::wgmma_commit();
       ptx::wgmma_wait<0>(w.rdQ, w.rSum);
       w.ds.release(s.ds_ring);
-      add_to_sums<Tile>(sums, w.rdQ, w.a, w.index);
+      add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));
     }
     ptx::wgmma_wait<0>(w.rSum);
     w.at.release(s.do_ring);
@@ -151,7 +151,7 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
   issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(w.rdQ);
-  add_to_sums<Tile>(sums, w.rdQ, w.a, w.index);
+  add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));
   ptx::barrier_sync(1, 128 * Tile::kConsumers);
   store_rows<Tile::Bc, Tile::kHeadDim>(maps.dv, s.v, w.rSum, 1.0f, w.warp_key, keys.first_key, keys.kv_head);
 }
@@ -202,7 +202,7 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, c
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>(w.rdQ);
     w.ds.release(s.ds_ring);
-    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.a, w.index);
+    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index, head_dim<Tile>(w.a));
     ptx::wgmma_wait<0>(w.rSum);
     w.at.release(s.q_ring);
   }

@@ -8,6 +8,7 @@
 
 #include "attention/dispatch.cuh"
 #include "attention/tensor.hpp"
+#include "choices.cuh"
 
 namespace fa::ch10 {
 
@@ -31,15 +32,24 @@ struct DeterministicSizes {
   static constexpr bool kPads = true;
 };
 
-/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for an element type and a head dimension. Where
-/// kernels have more to do if tiles are wider than the tensors, there are two of them.
+/// Whether a method adds to sums of dQ. Its kernels have more to do if tiles are wider than the tensors.
+template <class Method>
+constexpr bool has_sums() {
+  if constexpr (requires { Method::kHasSums; }) {
+    return Method::kHasSums;
+  } else {
+    return false;
+  }
+}
+
+/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for an element type and a head dimension.
 /// @throws std::invalid_argument  if no kernel is compiled for them
 template <class Method, class Sizes, class F>
 void with_tile(DType dtype, std::int64_t head_dim, F f) {
   with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     using Tile = typename Method::template Tile<T, d>;
-    if constexpr (pads<Sizes>() && requires { typename Method::template PaddedTile<Tile>; }) {
-      if (head_dim < Tile::kCols) return f(std::type_identity<typename Method::template PaddedTile<Tile>>());
+    if constexpr (pads<Sizes>() && has_sums<Method>()) {
+      if (head_dim < Tile::kCols) return f(std::type_identity<Padded<Tile>>());
     }
     f(std::type_identity<Tile>());
   });

@@ -330,8 +330,8 @@ MISTAKES = (
         )
         + one(
             "own_dk",
-            "ptx::wgmma_wait<1>(w.rdQ);\n    w.ds.release(s.ds_ring);\n    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index);",
-            "add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index); ptx::wgmma_wait<1>(w.rdQ); w.ds.release(s.ds_ring);",
+            "ptx::wgmma_wait<1>(w.rdQ);\n    w.ds.release(s.ds_ring);\n    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index, head_dim<Tile>(w.a));",
+            "add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index, head_dim<Tile>(w.a)); ptx::wgmma_wait<1>(w.rdQ); w.ds.release(s.ds_ring);",
         ),
     ),
     Mistake(
@@ -525,13 +525,13 @@ MISTAKES = (
         )
         + one(
             "decoupled",
-            "ptx::wgmma_wait<0>(w.rdQ);\n    add_to_sums<Tile>(sums, w.rdQ, w.index);",
-            "add_to_sums<Tile>(sums, w.rdQ, w.index);",
+            "ptx::wgmma_wait<0>(w.rdQ);\n    add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));",
+            "add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));",
         )
         + one(
             "own_dv",
-            "ptx::wgmma_wait<0>(w.rdQ);\n  add_to_sums<Tile>(sums, w.rdQ, w.index);",
-            "add_to_sums<Tile>(sums, w.rdQ, w.index);",
+            "ptx::wgmma_wait<0>(w.rdQ);\n  add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));",
+            "add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));",
         ),
     ),
     Mistake(
@@ -910,7 +910,7 @@ MISTAKES = (
     Mistake(
         BYTES,
         "copies only the first panel",
-        one("load_panels", "panel < kHeadDim / 64", "panel < 1"),
+        one("load_panels", "panel < kCols / 64", "panel < 1"),
         "wide",
     ),
     Mistake(

@@ -541,10 +541,10 @@ MISTAKES = (
         one(
             "producer",
             """s.query_tile[q.stage] = tile;
-    load_tile<Tile::Br, Tile::kHeadDim>(s.q[q.stage], maps.q, s.q_ring.full[q.stage], tile.first_query,
-                                        tile.head);""",
-            """load_tile<Tile::Br, Tile::kHeadDim>(s.q[q.stage], maps.q, s.q_ring.full[q.stage], tile.first_query,
-                                        tile.head);
+    load_tile<Tile::Br, Tile::kCols>(s.q[q.stage], maps.q, s.q_ring.full[q.stage], tile.first_query,
+                                     tile.head);""",
+            """load_tile<Tile::Br, Tile::kCols>(s.q[q.stage], maps.q, s.q_ring.full[q.stage], tile.first_query,
+                                     tile.head);
     s.query_tile[q.stage] = tile;""",
             PERSISTENT,
         ),
@@ -606,8 +606,8 @@ MISTAKES = (
         "announces too many bytes",
         one(
             "load_tile",
-            "kRows * kHeadDim * int(sizeof(T))",
-            "kRows * kHeadDim * int(sizeof(float))",
+            "kRows * kCols * int(sizeof(T))",
+            "kRows * kCols * int(sizeof(float))",
         ),
     ),
     Mistake(
@@ -615,8 +615,8 @@ MISTAKES = (
         "announces half of the bytes",
         one(
             "load_tile",
-            "kRows * kHeadDim * int(sizeof(T))",
-            "kRows * kHeadDim * int(sizeof(T)) / 2",
+            "kRows * kCols * int(sizeof(T))",
+            "kRows * kCols * int(sizeof(T)) / 2",
         ),
     ),
     Mistake(
@@ -624,14 +624,14 @@ MISTAKES = (
         "announces nothing",
         one(
             "load_tile",
-            "ptx::mbarrier_arrive_expect_tx(&full, kRows * kHeadDim * int(sizeof(T)));",
+            "ptx::mbarrier_arrive_expect_tx(&full, kRows * kCols * int(sizeof(T)));",
             "ptx::mbarrier_arrive(&full);",
         ),
     ),
     Mistake(
         BYTES,
         "copies only the first panel",
-        one("load_tile", "panel < kHeadDim / 64", "panel < 1"),
+        one("load_tile", "panel < kCols / 64", "panel < 1"),
         "wide",
     ),
     Mistake(

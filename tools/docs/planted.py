@@ -69,8 +69,8 @@ MISTAKES = {
     "09_too_many_bytes": Mistake(
         "09",
         "copies.cuh",
-        "kRows * kHeadDim * int(sizeof(T)));",
-        "kRows * kHeadDim * int(sizeof(float)));",
+        "kRows * kCols * int(sizeof(T)));",
+        "kRows * kCols * int(sizeof(float)));",
         "specialised",
         SHORT,
     ),
