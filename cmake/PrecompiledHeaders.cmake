@@ -18,7 +18,7 @@ function(fa_precompiled name)
   add_library(${name} OBJECT ${source})
   target_compile_options(${name} PRIVATE ${arg_OPTIONS})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
-  target_precompile_headers(${name} PRIVATE ${arg_HEADERS})
+  target_precompile_headers(${name} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/instantiated.hpp ${arg_HEADERS})
 endfunction()
 
 function(fa_use_precompiled target name)

@@ -17,7 +17,7 @@ target_compile_options(fa_warnings INTERFACE
 # FA_SANITIZE: AddressSanitizer and UBSan for host code. Kernels keep the simulator's own instrumentation.
 option(FA_SANITIZE "Host code under AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
 if(FA_SANITIZE)
-  string(REPLACE "-O2" "-O1" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")  # halves the build time
+  string(REPLACE "-O2" "-O1 -g1" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")  # halves the build time
   add_link_options(-fsanitize=address,undefined)
   target_compile_options(fa_warnings INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined)
 endif()

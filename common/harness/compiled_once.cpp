@@ -1,0 +1,2 @@
+#define FA_COMPILED_ONCE
+#include "harness/compiled_once.hpp"
