@@ -49,9 +49,18 @@ struct Random {
 
 struct Problem {
   AttentionShape shape;
+  fa::Layout layout;
   fa::Init init;
   std::uint64_t seed;
 };
+
+/// Half of all heads have the width of a kernel; the others have any multiple of 8 up to 256.
+/// @param small  seldom a wide one
+std::int64_t random_head_dim(Random& random, bool small) {
+  constexpr std::int64_t kWidths[] = {32, 64, 128, 256};
+  const bool narrow = small && !random.one_in(4);
+  return random.one_in(2) ? kWidths[random.up_to(narrow ? 2 : 4) - 1] : 8 * random.up_to(narrow ? 8 : 32);
+}
 
 /// Half of all lengths are short, because short lengths have most of the edge cases.
 std::int64_t random_length(Random& random, std::int64_t most) {
@@ -59,10 +68,9 @@ std::int64_t random_length(Random& random, std::int64_t most) {
 }
 
 Problem random_problem(Random& random, std::int64_t longest) {
-  constexpr std::int64_t kHeadDims[] = {32, 64, 128, 256};
   const bool small = longest < 100;  // the simulator is slow: few heads, and seldom wide ones
   const std::int64_t kv_heads = random.up_to(2);
-  const std::int64_t head_dim = kHeadDims[std::min(random.up_to(4), small ? random.up_to(4) : 4) - 1];
+  const std::int64_t head_dim = random_head_dim(random, small);
   const fa::Init init = random.one_in(4)   ? fa::Init::kOutliers
                         : random.one_in(4) ? fa::Init::kUniform
                                            : fa::Init::kNormal;
@@ -74,8 +82,10 @@ Problem random_problem(Random& random, std::int64_t longest) {
                             .head_dim = head_dim,
                             .causal = random.one_in(2),
                             .dtype = fa::DType(random.up_to(3) - 1)},
+                  .layout = random.one_in(2) ? fa::Layout::kBhsd : fa::Layout(random.up_to(2)),
                   .init = init,
                   .seed = random.bits() % 1'000'000};
+  problem.shape.set_layout(problem.layout);
   // With the default scale, outliers give logits near +-80: beyond that, errors are those of fp32, not of kernels.
   if (random.one_in(3)) {
     const double most = init == fa::Init::kOutliers ? 1 : 3;
@@ -88,23 +98,25 @@ std::string command_line(const std::string& chapter, const std::string& variant,
   const AttentionShape& s = problem.shape;
   return fmt::format(
       "ch{} --variant {} --dtype {} --batch {} --heads {} --kv-heads {} --seq-q {} --seq-k {} --head-dim "
-      "{}{}{} "
+      "{}{}{} --layout {} "
       "--init {} --seed {}",
       chapter, variant, name_of(s.dtype), s.batch, s.heads, s.kv_heads, s.seq_q, s.seq_k, s.head_dim,
       s.causal ? " --causal" : "", s.scale ? fmt::format(" --scale {}", *s.scale) : "",
-      fa::name_of(problem.init), problem.seed);
+      fa::kLayoutNames[int(problem.layout)], fa::name_of(problem.init), problem.seed);
 }
 
 /// Counts of the kinds of problems.
 struct Coverage {
-  std::map<std::string, int> variants, dtypes, head_dims, inits;
+  std::map<std::string, int> variants, dtypes, layouts, inits;
+  std::map<std::int64_t, int> head_dims;
   int causal = 0, grouped = 0, rows_without_keys = 0, own_scale = 0, repeated = 0, cancelled = 0;
 
   void add(const std::string& variant, const Problem& problem) {
     const AttentionShape& s = problem.shape;
     ++variants[variant];
     ++dtypes[std::string(name_of(s.dtype))];
-    ++head_dims[std::to_string(s.head_dim)];
+    ++head_dims[s.head_dim];
+    ++layouts[std::string(fa::kLayoutNames[s.strides.empty() ? 0 : int(problem.layout)])];
     ++inits[std::string(fa::name_of(problem.init))];
     causal += s.causal;
     grouped += s.heads != s.kv_heads;
@@ -113,7 +125,7 @@ struct Coverage {
   }
 
   void print() const {
-    const auto line = [](const char* what, const std::map<std::string, int>& counts) {
+    const auto line = [](const char* what, const auto& counts) {
       std::vector<std::string> words;
       for (const auto& [name, count] : counts) words.push_back(fmt::format("{} {}", name, count));
       fmt::print("  {:<10} {}\n", what, fmt::join(words, ", "));
@@ -121,6 +133,7 @@ struct Coverage {
     line("variants", variants);
     line("types", dtypes);
     line("head_dim", head_dims);
+    line("layouts", layouts);
     line("inputs", inits);
     fmt::print(
         "  causal {}, grouped queries {}, rows without keys {}, scale given {}; run twice, same bits: {}\n"
@@ -223,7 +236,7 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
     const auto& variant =
         chapter.variants[std::size_t(random.up_to(std::int64_t(chapter.variants.size())) - 1)];
     if (variant.name == "standard") continue;  // cuBLAS
-    if (variant.refuse && variant.refuse(problem.shape)) continue;
+    if (fa::why_unsuitable<P>(variant, problem.shape)) continue;
     if (const auto skip = fa::what_device_lacks<P>(variant, problem.shape)) {
       if (done > 0 || ++lacking < kMostLacking) continue;
       fmt::print("{}: left out: {}\n", chapter.name, skip->reason);
@@ -266,6 +279,8 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
                                  {"failed", failures},
                                  {"causal", coverage.causal},
                                  {"grouped", coverage.grouped},
+                                 {"head_dims", coverage.head_dims.size()},
+                                 {"strided", done - coverage.layouts["bhsd"]},
                                  {"rows_without_keys", coverage.rows_without_keys},
                                  {"same_bits", coverage.repeated},
                                  {"cancelled", coverage.cancelled},

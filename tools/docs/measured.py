@@ -561,12 +561,18 @@ def soak(data: dict) -> str:
         "failed": "failed",
         "causal": "causal",
         "grouped queries": "grouped",
+        "head dimensions": "head_dims",
+        "strided tensors": "strided",
         "rows without keys": "rows_without_keys",
         "run twice, same bits": "same_bits",
         "right except for cancellation": "cancelled",
     }
+    runs = data["chapters"]
+    columns = {
+        name: key for name, key in columns.items() if all(key in run for run in runs)
+    }
     rows = []
-    for run in data["chapters"]:
+    for run in runs:
         row = [run["chapter"][:2], *(f"{run[key]:,}" for key in columns.values())]
         rows.append([*row, f"{run['worst_of_tolerance']:.2f}"])
     return on_device(data, ["chapter", *columns, "largest error / its tolerance"], rows)
