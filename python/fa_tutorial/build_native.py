@@ -35,7 +35,7 @@ def build() -> Path:
     command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
     command += [word for path in includes for word in ("-isystem", path)]
     command += ["-o", str(partial), f"-L{libraries}", "-lc10", "-lc10_cuda"]
-    command += ["-ltorch_cpu", "-ltorch", "-ldl"]
+    command += ["-ltorch_cpu", "-ltorch_cuda", "-ltorch", "-ldl"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         lines = done.stderr.splitlines()

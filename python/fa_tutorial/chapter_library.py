@@ -13,6 +13,7 @@ from . import builds
 TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
 STRIDED = tuple(name for name in TENSORS if name != "lse")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+ALIGNMENT = 256  # of the addresses of tensors that PyTorch allocates
 INTERFACE = 3  # kFaInterface of library.hpp
 
 
@@ -153,10 +154,17 @@ def refusal(
     dtype: torch.dtype,
     head_dim: int,
     device: torch.device,
+    dense: bool = True,
 ) -> str | None:
-    """Why a variant does not run an element type and a head dimension; None if it does."""
-    lengths = dict.fromkeys(("batch", "heads", "kv_heads", "seq_q", "seq_k"), 1)
+    """Why a variant does not run an element type and a head dimension; None if it does.
+
+    @param dense  otherwise: tensors in the order [batch, seq, heads, head_dim]
+    """
+    lengths = dict.fromkeys(("batch", "heads", "kv_heads", "seq_q", "seq_k"), 2)
     given = FaAttention(**lengths, head_dim=head_dim, dtype=DTYPES[dtype], scale=1.0)
+    if not dense:
+        given.q = ALIGNMENT  # nothing reads there
+        given.q_strides = FaStrides(4 * head_dim, head_dim, 2 * head_dim)
     with torch.cuda.device(device):
         try:
             load(chapter).workspace_bytes(variant, given)

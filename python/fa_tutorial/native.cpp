@@ -5,7 +5,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/empty.h>
+#include <ATen/cuda/EmptyTensor.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -43,6 +43,11 @@ c10::TypedOperatorHandle<Signature> operator_named(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
+/// A contiguous tensor on the device of another one. at::empty() would be dispatched first, which takes the host longer.
+Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const Tensor& like) {
+  return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
+}
+
 // --- kernels ----------------------------------------------------------------------------------------
 
 struct Hash {
@@ -69,17 +74,20 @@ class Kernel {
 
   ~Kernel() { forget(); }
 
-  /// Enqueues the kernel on the current stream.
-  void run(FaAttention given, const Tensor& like) {
+  /// Enqueues the kernel on the current stream. False if it refuses.
+  bool run(FaAttention given, const Tensor& like) {
     const std::scoped_lock lock(mutex_);
     Tensor workspace;
-    if (const std::int64_t bytes = workspace_bytes(given); bytes > 0) {
-      workspace = at::empty({bytes}, like.options().dtype(at::kByte));
+    const std::int64_t bytes = workspace_bytes(given);
+    if (bytes > 0) {
+      workspace = empty({bytes}, at::kByte, like);
       given.workspace = workspace.data_ptr();
     }
-    void* const bound = bound_to(given);
+    void* const bound = bytes < 0 ? nullptr : bound_to(given);
+    if (!bound) return false;
     const auto stream = c10::cuda::getCurrentCUDAStream(like.get_device()).stream();
     TORCH_CHECK(launch_(bound, stream), variant_, ": ", error_());
+    return true;
   }
 
  private:
@@ -90,7 +98,7 @@ class Kernel {
                                                given.seq_q, given.seq_k, given.causal};
     if (const auto found = bytes_.find(sizes); found != bytes_.end()) return found->second;
     const std::int64_t bytes = workspace_bytes_(variant_.c_str(), &given);
-    TORCH_CHECK(bytes >= 0, variant_, ": ", error_());
+    if (bytes < 0) return bytes;
     if (bytes_.size() >= kMost) bytes_.clear();
     return bytes_[sizes] = bytes;
   }
@@ -99,7 +107,7 @@ class Kernel {
     const std::string key(reinterpret_cast<const char*>(&given), sizeof(given));
     if (const auto found = bound_.find(key); found != bound_.end()) return found->second;
     void* const bound = bind_(variant_.c_str(), &given);
-    TORCH_CHECK(bound, variant_, ": ", error_());
+    if (!bound) return bound;
     if (bound_.size() >= kMost) forget();
     return bound_[key] = bound;
   }
@@ -162,7 +170,8 @@ bool is_readable(const Tensor& x, const Tensor& q) {
   if (reinterpret_cast<std::uintptr_t>(x.data_ptr()) % kAlignment != 0) return false;
   if (x.size(3) > 1 && x.stride(3) != 1) return false;
   for (int axis = 0; axis < 3; ++axis) {
-    if (x.size(axis) > 1 && x.stride(axis) * std::int64_t(x.element_size()) % kAlignment != 0) return false;
+    const std::int64_t bytes = x.stride(axis) * std::int64_t(x.element_size());
+    if (x.size(axis) > 1 && (bytes == 0 || bytes % kAlignment != 0)) return false;
   }
   return true;
 }
@@ -178,18 +187,7 @@ bool is_dense(const Tensor& q, const Tensor& k, const Tensor& v) {
   return q.is_contiguous() && k.is_contiguous() && v.is_contiguous();
 }
 
-/// Sets the strides of tensors, in the order of FaAttention. Before interface 3 of the libraries, tensors have none: they are
-/// dense.
-template <class Given>
-void set_strides(Given& given, std::initializer_list<const Tensor*> tensors) {
-  if constexpr (requires { given.q_strides; }) {
-    auto* strides = &given.q_strides;
-    for (const Tensor* x : tensors) {
-      if (x) *strides = {x->stride(0), x->stride(1), x->stride(2)};
-      ++strides;
-    }
-  }
-}
+FaStrides strides_of(const Tensor& x) { return {x.stride(0), x.stride(1), x.stride(2)}; }
 
 /// The inputs of both passes.
 FaAttention problem_of(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale) {
@@ -207,27 +205,41 @@ FaAttention problem_of(const Tensor& q, const Tensor& k, const Tensor& v, bool c
   given.q = q.data_ptr();
   given.k = k.data_ptr();
   given.v = v.data_ptr();
+  given.q_strides = strides_of(q);
+  given.k_strides = strides_of(k);
+  given.v_strides = strides_of(v);
   return given;
 }
 
 // --- the operators ----------------------------------------------------------------------------------
 
+Pair attention_in_python(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
+                         std::string_view forward, std::string_view backward) {
+  static const auto slow = operator_named<Forward>("fa_tutorial::attention");
+  return slow.call(q, k, v, causal, scale, forward, backward);
+}
+
+Triple backward_in_python(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const Tensor& o, const Tensor& lse, bool causal, double scale,
+                          std::string_view backward) {
+  static const auto slow = operator_named<Backward>("fa_tutorial::attention_backward");
+  return slow.call(d_o, q, k, v, o, lse, causal, scale, backward);
+}
+
 Pair attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
                std::string_view forward, std::string_view backward) {
   std::shared_ptr<Kernel> kernel;
   if (is_problem(q, k, v, scale)) kernel = kernel_for(choice(false, forward, q, is_dense(q, k, v)));
-  if (!kernel) {
-    static const auto in_python = operator_named<Forward>("fa_tutorial::attention");
-    return in_python.call(q, k, v, causal, scale, forward, backward);
-  }
+  const auto in_python = [&] { return attention_in_python(q, k, v, causal, scale, forward, backward); };
+  if (!kernel) return in_python();
   const c10::cuda::CUDAGuard device(q.device());
-  Tensor o = at::empty_like(q);
-  Tensor lse = at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
+  Tensor o = q.is_contiguous() ? empty(q.sizes(), q.scalar_type(), q) : at::empty_like(q);
+  Tensor lse = empty(q.sizes().slice(0, 3), at::kFloat, q);
   FaAttention given = problem_of(q, k, v, causal, scale);
   given.o = o.data_ptr();
   given.lse = lse.data_ptr();
-  set_strides(given, {&q, &k, &v, &o});
-  kernel->run(given, q);
+  given.o_strides = strides_of(o);
+  if (!kernel->run(given, q)) return in_python();
   return {std::move(o), std::move(lse)};
 }
 
@@ -241,10 +253,8 @@ Triple attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, c
       lse.scalar_type() == at::kFloat && lse.sizes() == q.sizes().slice(0, 3)) {
     if (!dense || o.is_contiguous()) kernel = kernel_for(choice(true, backward, q, dense));
   }
-  if (!kernel) {
-    static const auto in_python = operator_named<Backward>("fa_tutorial::attention_backward");
-    return in_python.call(d_o, q, k, v, o, lse, causal, scale, backward);
-  }
+  const auto in_python = [&] { return backward_in_python(d_o, q, k, v, o, lse, causal, scale, backward); };
+  if (!kernel) return in_python();
   const c10::cuda::CUDAGuard device(q.device());
   Tensor of_o = d_o;  // PyTorch makes gradients with any strides, and these are copied if they must be
   if (!is_readable(d_o, q) || d_o.strides() != o.strides()) of_o = at::empty_like(o).copy_(d_o);
@@ -256,8 +266,12 @@ Triple attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, c
   given.dq = dq.data_ptr();
   given.dk = dk.data_ptr();
   given.dv = dv.data_ptr();
-  set_strides(given, {&q, &k, &v, &o, &of_o, &dq, &dk, &dv});
-  kernel->run(given, q);
+  given.o_strides = strides_of(o);
+  given.d_o_strides = strides_of(of_o);
+  given.dq_strides = strides_of(dq);
+  given.dk_strides = strides_of(dk);
+  given.dv_strides = strides_of(dv);
+  if (!kernel->run(given, q)) return in_python();
   return {std::move(dq), std::move(dk), std::move(dv)};
 }
 
@@ -307,12 +321,10 @@ Pair attention_autograd(c10::DispatchKeySet keys, const Tensor& q, const Tensor&
     return native.redispatch(keys & c10::after_autograd_keyset, q, k, v, causal, scale, forward, backward);
   }
   // Python also says where there is no backward pass.
-  const bool known = q.dim() == 4 && !q.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+  const bool known = q.dim() == 4 && q.layout() == at::kStrided && k.layout() == at::kStrided &&
+                     v.layout() == at::kStrided && !q.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
                      kernel_for(choice(true, backward, q, is_dense(q, k, v)));
-  if (!known) {
-    static const auto in_python = operator_named<Forward>("fa_tutorial::attention");
-    return in_python.call(q, k, v, causal, scale, forward, backward);
-  }
+  if (!known) return attention_in_python(q, k, v, causal, scale, forward, backward);
   const auto results = Attention::apply(q, k, v, causal, scale, std::string(forward), std::string(backward));
   return {results[0], results[1]};
 }
@@ -320,10 +332,8 @@ Pair attention_autograd(c10::DispatchKeySet keys, const Tensor& q, const Tensor&
 Triple backward_autograd(c10::DispatchKeySet keys, const Tensor& d_o, const Tensor& q, const Tensor& k,
                          const Tensor& v, const Tensor& o, const Tensor& lse, bool causal, double scale,
                          std::string_view backward) {
-  if (needs_gradient({d_o, q, k, v, o, lse})) {  // Python refuses the second derivative
-    static const auto in_python = operator_named<Backward>("fa_tutorial::attention_backward");
-    return in_python.call(d_o, q, k, v, o, lse, causal, scale, backward);
-  }
+  if (needs_gradient({d_o, q, k, v, o, lse}))  // Python refuses the second derivative
+    return backward_in_python(d_o, q, k, v, o, lse, causal, scale, backward);
   static const auto native = operator_named<Backward>("fa_tutorial::attention_backward_native");
   return native.redispatch(keys & c10::after_autograd_keyset, d_o, q, k, v, o, lse, causal, scale, backward);
 }
@@ -346,6 +356,12 @@ TORCH_LIBRARY_IMPL(fa_tutorial, CUDA, m) {
   m.impl("attention_native", attention);
   m.impl("attention_backward_native", attention_backward);
   m.impl("remember", remember);
+}
+
+// Sparse tensors, for example, which Python refuses.
+TORCH_LIBRARY_IMPL(fa_tutorial, CompositeExplicitAutograd, m) {
+  m.impl("attention_native", attention_in_python);
+  m.impl("attention_backward_native", backward_in_python);
 }
 
 TORCH_LIBRARY_IMPL(fa_tutorial, AutogradCUDA, m) {

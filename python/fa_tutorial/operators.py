@@ -21,6 +21,7 @@ def _sentence(name: str, reason: Exception | str) -> ValueError:
     text = str(reason).strip()
     if text.startswith("--variant ") and " cannot run this: " in text:
         text = text.split(" cannot run this: ", 1)[1]
+    text = text.replace(", those of --layout bhsd", ": pass it as .contiguous()")
     for option in ("head-dim", "dtype", "scale", "batch", "heads", "seq-q", "seq-k"):
         text = text.replace(f"--{option}", option.replace("-", "_"))
     return ValueError(f"{name} cannot run this: {text}")
@@ -70,7 +71,7 @@ def attention(
     forward: str,
     backward: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and LSE. @param forward, backward  variants as in "07/final"; "": the default"""
+    """O, laid out like Q, and LSE. @param forward, backward  variants as in "07/final"; "": the default"""
     checks.require_problem(q, k, v, scale)
     checks.require_memory({"query": q, "key": k, "value": v})
     o, lse = _new_outputs(q)
@@ -98,16 +99,15 @@ def attention_backward(
     scale: float,
     backward: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV. The chapters' programs, which run on the CPU, compute O and LSE themselves.
+    """dQ, dK and dV, each laid out like its input. The chapters' programs, which run on the CPU, compute O and LSE themselves.
 
     @param do  with any strides: PyTorch itself makes such gradients, those of o.sum() for example. This is the only tensor
         that is copied where the kernels cannot read it
     """
     checks.require_problem(q, k, v, scale)
     checks.require_results(q, do, o, lse)
-    do = do.contiguous()
-    if do.data_ptr() % checks.ALIGNMENT != 0:
-        do = do.clone()
+    if do.stride() != o.stride() or do.data_ptr() % checks.ALIGNMENT != 0:
+        do = torch.empty_like(o).copy_(do)
     named = {"query": q, "key": k, "value": v, "the gradient": do, "o": o, "lse": lse}
     checks.require_memory(named)
     gradients = tuple(torch.empty_like(x) for x in (q, k, v))
@@ -131,7 +131,7 @@ def _fake_backward(do, q, k, v, o, lse, is_causal, scale, backward):
 # --- autograd -----------------------------------------------------------------------------------------
 
 
-def _require_backward(q: torch.Tensor, backward: str) -> None:
+def _require_backward(q: torch.Tensor, backward: str, dense: bool) -> None:
     """Raises one sentence if there is no backward pass for such tensors, before the loss is computed."""
     head_dim = q.shape[3]
     if not isinstance(
@@ -143,7 +143,8 @@ def _require_backward(q: torch.Tensor, backward: str) -> None:
     if q.device.type == "cpu":
         reason = simulator.refusal(chapter, variant, q.dtype, head_dim)
     else:
-        reason = chapter_library.refusal(chapter, variant, q.dtype, head_dim, q.device)
+        kind = (q.dtype, head_dim, q.device)
+        reason = chapter_library.refusal(chapter, variant, *kind, dense)
     if reason:
         refused = _sentence(name, reason)
         raise ValueError(
@@ -154,7 +155,7 @@ def _require_backward(q: torch.Tensor, backward: str) -> None:
 def _save(ctx, inputs, output) -> None:
     q, k, v, ctx.is_causal, ctx.scale, _, ctx.backward = inputs
     o, lse = output
-    _require_backward(q, ctx.backward)
+    _require_backward(q, ctx.backward, _are_dense(q, k, v))
     ctx.save_for_backward(q, k, v, o, lse)
     ctx.mark_non_differentiable(lse)
     ctx.set_materialize_grads(False)
@@ -222,8 +223,9 @@ def scaled_dot_product_attention(
     j <= i + seq_k - seq_q), as in FlashAttention. PyTorch's first query sees the first key alone. Where seq_q = seq_k, both
     are the same.
 
-    Tensors must be contiguous, because the kernels read them where they are. Under autocast they are converted first, as
-    PyTorch's own attention does.
+    Kernels read and write tensors where they are: [batch, seq, heads, head_dim] tensors become an input by transpose(1, 2),
+    O and the gradients are laid out like query and like their inputs, and what a variant cannot read is refused. Under
+    autocast, inputs are converted first, as PyTorch's own attention does.
 
     @param query  [batch, heads, seq_q, head_dim], float32, float16 or bfloat16
     @param key, value  [batch, kv_heads, seq_k, head_dim]; heads must be a multiple of kv_heads, and if they differ,

@@ -18,12 +18,12 @@ DEFAULTS = {
     ("backward", 4): ("08/fp32_fused", "08/fp32_two_kernels"),
     ("backward", 2): ("08/mma_pipelined", "08/mma_deterministic"),
 }
-# Those of GPUs of compute capability 9.0, for 16 bits and these head dimensions.
+# Those of GPUs of compute capability 9.0, for 16 bits and head dimensions of more than 32.
 HOPPER_DEFAULTS = {
     "forward": ("09/final", "09/final"),
     "backward": ("10/final", "10/deterministic"),
 }
-HOPPER_HEAD_DIMS = (64, 128, 256)
+HOPPER_HEAD_DIMS = range(40, 257, 8)
 
 
 class Chosen:

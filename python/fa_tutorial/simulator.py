@@ -26,8 +26,8 @@ class Refusal(RuntimeError):
 
 
 def write_npy(path: Path, tensor: torch.Tensor) -> None:
-    """Writes a contiguous tensor as float32, which is exact for 16 bits."""
-    values = tensor.detach().to(torch.float32)
+    """Writes a tensor as float32, which is exact for 16 bits."""
+    values = tensor.detach().to(torch.float32).contiguous()
     header = (
         f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(values.shape)}, }}"
     )

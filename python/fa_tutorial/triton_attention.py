@@ -315,6 +315,11 @@ def tile_for(tiles: dict, q: torch.Tensor) -> Tile:
 def _require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float):
     """Raises one sentence unless the kernels can run."""
     checks.require_problem(q, k, v, scale)
+    for name, tensor in (("query", q), ("key", k), ("value", v)):
+        if not tensor.is_contiguous():
+            raise ValueError(
+                f"{name} is not contiguous, its strides are {list(tensor.stride())}: pass {name}.contiguous()"
+            )
     head_dim = q.shape[3]
     if head_dim < 16 or head_dim & (head_dim - 1):
         raise ValueError(

@@ -24,7 +24,11 @@ from fa_tutorial import scaled_dot_product_attention as attention
 from . import reference
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-VIEWS = ("own", "part", "copied")
+HEAD_DIMS = (32, 64, 128)
+# On GPUs of compute capability 9.0, in 16 bits.
+MORE_HEAD_DIMS = (*HEAD_DIMS, 72, 80, 96, 112, 160, 192, 256)
+VIEWS = ("own", "part", "copied", "heads inside", "packed")
+STRIDED = ("heads inside", "packed")  # for those kernels that take them
 GRADIENTS = ("dense", "of a sum", "transposed", "odd address", "part")
 
 
@@ -45,16 +49,18 @@ class Call:
     gradient: str
 
 
-def any_call(choose: random.Random, longest: int) -> Call:
-    kv_heads = choose.choice((1, 2))
+def any_call(choose: random.Random, longest: int, device: str) -> Call:
+    kv_heads, dtype = choose.choice((1, 2)), choose.choice(DTYPES)
+    more = dtype.itemsize == 2 and device == "cuda"
+    more = more and torch.cuda.get_device_capability() == (9, 0)
     return Call(
-        dtype=choose.choice(DTYPES),
+        dtype=dtype,
         batch=choose.choice((1, 2)),
         heads=kv_heads * choose.choice((1, 1, 2, 3)),
         kv_heads=kv_heads,
         seq_q=choose.randint(1, longest),
         seq_k=choose.randint(1, longest),
-        head_dim=choose.choice((32, 64, 128)),
+        head_dim=choose.choice(MORE_HEAD_DIMS if more else HEAD_DIMS),
         causal=choose.random() < 0.5,
         scale=choose.choice((None, 0.05, 1.0)),
         views=tuple(choose.choice(VIEWS) for _ in "qkv"),
@@ -63,13 +69,18 @@ def any_call(choose: random.Random, longest: int) -> Call:
 
 
 def viewed(x: torch.Tensor, kind: str) -> torch.Tensor:
-    """The tensor, a part of a larger one, or one that was transposed and copied; a leaf of autograd."""
+    """The tensor, a part of a larger one, one that was transposed and copied, or a view of one in the order [batch, seq, heads,
+    head_dim], alone or beside two others; a leaf of autograd."""
     if kind == "part":
         whole = torch.randn(x.shape[0] + 2, *x.shape[1:], device=x.device).to(x.dtype)
         whole[1:-1] = x
         x = whole[1:-1]
     elif kind == "copied":
         x = x.transpose(1, 2).contiguous().transpose(1, 2).contiguous()
+    elif kind == "heads inside":
+        x = x.transpose(1, 2).contiguous().transpose(1, 2)
+    elif kind == "packed":
+        x = torch.stack(3 * [x.transpose(1, 2)], 2)[:, :, 1].transpose(1, 2)
     return x.requires_grad_()
 
 
@@ -106,21 +117,30 @@ def shares(
     for name, x in found.items():
         expected = (exact.results[name].shape, q.dtype)
         assert (x.shape, x.dtype) == expected, f"{name} is {list(x.shape)}, {x.dtype}"
+    for x, given in ((o, q), (gradients[0], q), (gradients[1], k), (gradients[2], v)):
+        assert x.stride() == torch.empty_like(given).stride(), "another layout"
     found["lse"] = lse
     return {name: reference.share_of_limit(exact, name, x) for name, x in found.items()}
 
 
-def run(call: Call, device: str) -> dict[str, float]:
-    """The results of shares() for a call, whose tensors are drawn."""
+def run(call: Call, device: str) -> tuple[bool, dict[str, float]]:
+    """Whether the kernels took the strides, and the results of shares() for a call, whose tensors are drawn. What a kernel
+    cannot read must be refused, and runs as a copy."""
     query = (call.batch, call.heads, call.seq_q, call.head_dim)
     key = (call.batch, call.kv_heads, call.seq_k, call.head_dim)
     q, k, v, do = (
         torch.randn(shape, device=device).to(call.dtype)
         for shape in (query, key, key, query)
     )
-    views = (viewed(x, kind) for x, kind in zip((q, k, v), call.views, strict=True))
-    do = gradient_of(do, call.gradient)
-    return shares(*views, do, call.causal, call.scale)
+    views = [viewed(x, kind) for x, kind in zip((q, k, v), call.views, strict=True)]
+    rest = (gradient_of(do, call.gradient), call.causal, call.scale)
+    try:
+        return True, shares(*views, *rest)
+    except ValueError as refusal:
+        strided = set(call.views) & set(STRIDED)
+        assert strided and "has the strides" in str(refusal), refusal
+    copies = (x.detach().contiguous().requires_grad_() for x in views)
+    return False, shares(*copies, *rest)
 
 
 def run_all(calls: int, device: str, longest: int, seed: int) -> dict:
@@ -131,9 +151,9 @@ def run_all(calls: int, device: str, longest: int, seed: int) -> dict:
     largest: dict[str, float] = collections.defaultdict(float)
     wrong = []
     for number in range(calls):
-        call = any_call(choose, longest)
+        call = any_call(choose, longest, device)
         dtype = str(call.dtype).removeprefix("torch.")
-        found = run(call, device)
+        taken, found = run(call, device)
         for name, share in found.items():
             key = f"{name} {dtype}"
             largest[key] = max(largest[key], share)
@@ -143,6 +163,8 @@ def run_all(calls: int, device: str, longest: int, seed: int) -> dict:
         count["dtype"][dtype] += 1
         count["gradient"][call.gradient] += 1
         count["view"].update(call.views)
+        if set(call.views) & set(STRIDED):
+            count["strides"]["taken" if taken else "refused"] += 1
         count["mask"]["causal" if call.causal else "none"] += 1
         count["heads"]["grouped" if call.heads > call.kv_heads else "equal"] += 1
         count["head_dim"][str(call.head_dim)] += 1

@@ -216,6 +216,37 @@ class Devices(Compared):
 
 
 @on_a_gpu
+class Layouts(Compared):
+    def packed(self, dtype=torch.bfloat16) -> list[torch.Tensor]:
+        """Q, K and V as one linear layer computes them: views of [batch, seq, 3, heads, head_dim]."""
+        qkv = torch.randn(2, 300, 3, 6, 64, device="cuda").to(dtype)
+        return [x.transpose(1, 2) for x in qkv.unbind(2)]
+
+    def test_heads_inside(self):
+        q, k, v = self.packed()
+        exact = reference.attention(q, k, v, q, True, 64**-0.5)
+        with fa_tutorial.use("07/final"), torch.no_grad():
+            for _ in range(2):
+                o = attention(q, k, v, is_causal=True)
+                share = reference.share_of_limit(exact, "o", o)
+                self.assertLessEqual(share, 1.0)
+                self.assertTrue(o.transpose(1, 2).is_contiguous())
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            attention(q, k, v, is_causal=True)
+            taken = torch.cuda.max_memory_allocated() - before
+        self.assertLess(taken, 1.1 * o.nbytes)  # O and LSE, and no copy
+
+    def test_variants_that_need_dense_tensors(self):
+        q, k, v = self.packed(torch.float32)
+        with fa_tutorial.use("03/one_pass"):
+            words = r"03/one_pass cannot run this: q has the strides .*contiguous"
+            with self.assertRaisesRegex(ValueError, words) as raised:
+                attention(q, k, v)
+            self.assertNotIn("\n", str(raised.exception))
+
+
+@on_a_gpu
 class Deterministic(Compared):
     def test_the_same_bits(self):
         torch.use_deterministic_algorithms(True)

@@ -256,11 +256,13 @@ class Refusals(OnDevice):
 
     def test_memory(self):
         good = torch.zeros(1, 2, 3, 32, device=self.device)
-        apart = torch.zeros(1, 3, 2, 32, device=self.device).transpose(1, 2)
-        words = r"query is not contiguous.*: pass query.contiguous\(\)"
-        self.refuses(ValueError, words, apart, good, good)
+        across = torch.zeros(1, 2, 32, 3, device=self.device).mT
+        words = r"query has the strides \[192, 96, 1, 3\]: the last must be 1 .* pass query.contiguous\(\)"
+        self.refuses(ValueError, words, across, good, good)
+        narrow = torch.zeros(1, 2, 3, 33, device=self.device)[..., :32]
+        self.refuses(ValueError, "multiples of 16 bytes", narrow, good, good)
         same = torch.zeros(1, 1, 3, 32, device=self.device).expand(1, 2, 3, 32)
-        self.refuses(ValueError, "value is not contiguous", good, good, same)
+        self.refuses(ValueError, "value has the strides", good, good, same)
         odd = torch.zeros(good.numel() + 1, device=self.device)[1:].view(good.shape)
         self.refuses(ValueError, r"pass key.clone\(\)", good, odd, good)
         self.refuses(ValueError, "to_dense", good.to_sparse(), good, good)

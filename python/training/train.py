@@ -68,7 +68,7 @@ SMALL = Plan(
     megabytes=16,
     autocast=True,
     keep_every=100,
-    sample=400,
+    sample=200,
     runs=("unfused", "ours", "sdpa", "sdpa-again"),
     deterministic=False,
 )
@@ -128,7 +128,11 @@ class Run:
         attention = gpt.ATTENTION[name.removesuffix("-again")]
         self.model = gpt.Gpt(plan.sizes, attention).to(device)
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=plan.rate, betas=(0.9, 0.95), weight_decay=0.1
+            self.model.parameters(),
+            lr=plan.rate,
+            betas=(0.9, 0.95),
+            weight_decay=0.1,
+            fused=device == "cuda",
         )
         self.losses: list[float] = []
         self.times: list[float] = []  # seconds of each step
@@ -309,9 +313,9 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
         if options.again:
             (folder / name / "checkpoint.pt").unlink(missing_ok=True)
         results.append(Run(name, plan, options.device, folder).train(text, number))
-    write(folder / "results.json", results)
-    if options.json:
-        write(options.json, about(options.device, plan) | {"runs": results})
+        write(folder / "results.json", results)
+        if options.json:
+            write(options.json, about(options.device, plan) | {"runs": results})
     say(drawn=draw(results, folder / "losses.png"), results=results)
 
 

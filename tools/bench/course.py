@@ -111,7 +111,11 @@ def main() -> int:
         print("course: PyTorch finds no GPU", file=sys.stderr)
         return 3
     before = machine.gpu()
-    rows = []
+    rows: list[dict] = []
+    result = {"device": before.get("name"), "machine": before | versions()}
+    result |= {"heads": HEADS, "seq": options.seq, "head_dim": HEAD_DIM}
+    result |= {"rep": options.rep, "warmup": options.warmup, "rows": rows}
+    result |= {"public_ms": PUBLIC_MS}
     for name in (*OURS, *PEERS):
         try:
             row = measure(name, options.seq, options.rep, options.warmup)
@@ -125,14 +129,10 @@ def main() -> int:
         told = "" if row["right"] else "  WRONG"
         told += f"  errors {row['rel_l2']:.1e}, {row['rel_l2_gradients']:.1e}"
         print(f"{name:12} {row['mean_ms']:.3f} ms{told}", flush=True)
-    result = {"device": before.get("name"), "machine": before | versions()}
-    result |= {"heads": HEADS, "seq": options.seq, "head_dim": HEAD_DIM}
-    result |= {"rep": options.rep, "warmup": options.warmup, "rows": rows}
-    result |= {"public_ms": PUBLIC_MS}
-    if options.json:
-        partial = options.json.with_suffix(".partial")
-        partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        partial.replace(options.json)
+        if options.json:
+            partial = options.json.with_suffix(".partial")
+            partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            partial.replace(options.json)
     return 0 if all(row["right"] for row in rows) else 1
 
 
