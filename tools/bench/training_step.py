@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import statistics
 import sys
@@ -95,6 +96,7 @@ class Trained:
 def empty() -> None:
     """Gives memory back that a model which no longer exists had."""
     torch.cuda.synchronize()
+    gc.collect()
     torch.cuda.empty_cache()
 
 

@@ -71,8 +71,10 @@ def step_memory(data: dict) -> str:
             for row in found
         )
         lines.append([f"{context:,}", *cells])
-    longest = [f"{data['longest'][name]:,}" for name in names]
-    lines.append([f"**longest context in {data['memory_gib']:.0f} GiB**", *longest])
+    if "longest" in data:
+        longest = [f"{data['longest'][name]:,}" for name in names]
+        memory = f"{data['memory_gib']:.0f} GiB"
+        lines.append([f"**longest context in {memory}**", *longest])
     return on_device(data, ["context, peak in GiB", *names], lines)
 
 
@@ -201,10 +203,13 @@ def _axes(
 
 def training_curves() -> str:
     """The losses of all runs, and their differences from those of PyTorch's attention."""
+    svg = Plot()
+    if not (RESULTS / FILE).exists():
+        svg.text(0, 14, f"Not measured yet: there is no docs/results/{FILE}.")
+        return svg.render("Losses of a GPT with different attention")
     data = json.loads((RESULTS / FILE).read_text(encoding="utf-8"))
     curves = {run["run"]: run["losses"] for run in data["runs"]}
     steps, base = len(curves["sdpa"]), curves["sdpa"]
-    svg = Plot()
     place = _axes(
         svg,
         30,

@@ -26,6 +26,7 @@ PAGES_AFTER = {
     "docs/pages/debugging.md": "debugging",
     "docs/pages/numerics.md": "numerics",
     "docs/pages/results.md": "results",
+    "docs/pages/training.md": "training",
     "docs/pages/triton.md": "triton",
     "python/README.md": "pytorch",
     "common/gpusim/README.md": "simulator",
