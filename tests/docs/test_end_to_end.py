@@ -67,8 +67,9 @@ class Tables(unittest.TestCase):
     def test_course(self):
         row = {"attention": "ours", "mean_ms": 3.456, "rel_l2": 2e-3}
         row |= {"rel_l2_gradients": 3e-3}
-        data = {"device": "GPU", "heads": 16, "seq": 64, "head_dim": 64}
+        data = {"device": "GPU", "heads": 16, "seq": 64, "head_dim": 64, "rep": 1500}
         text = end_to_end.course(data | {"rows": [row], "public_ms": [5.36, 6.78]})
+        self.assertIn("forward + backward, mean of 1.5 s |", text)
         self.assertIn("| ours | 3.46 | 2.0e-03 | 3.0e-03 |", text)
         self.assertIn("| the second | 6.78 |", text)
 

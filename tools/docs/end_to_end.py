@@ -93,7 +93,9 @@ def course(data: dict) -> str:
         for row in data["rows"]
     ]
     shape = f"[1, {data['heads']}, {data['seq']}, {data['head_dim']}]"
-    header = [shape, "ms, forward + backward", "error of O", "of the gradients"]
+    seconds = f"mean of {data['rep'] / 1000:g} s"
+    header = [shape, f"ms, forward + backward, {seconds}", "error of O"]
+    header.append("of the gradients")
     best, second = (f"{ms:.2f}" for ms in data["public_ms"])
     rows.append(["the course's list, on an H100: the first", best, "-", "-"])
     rows.append(["the second", second, "-", "-"])

@@ -56,7 +56,7 @@ def test_pytorch(console: Console, args: argparse.Namespace) -> int:
     if on_gpu:
         pytorch.build_native(console, python, build)
     tests = ["tests.test_cuda"] if on_gpu else ["discover", "-t", ".", "tests"]
-    command = [python, "-m", "unittest", "--verbose", *tests]
+    command = [python, "-m", "unittest", *tests, "--verbose"]
     reader = UnittestReader()
     status, phase = phases.execute(
         console,
