@@ -78,10 +78,11 @@ struct Consumer {
     v.release(s.v_ring);
   }
 
-  /// Divides O by its rows' sums and stores it with LSE. O goes to where this warp's queries were, in 16 bits, and from there
-  /// to HBM by TMA, which drops rows past the end.
+  /// Divides O by its rows' sums, and stores it with LSE: in 16 bits to where this warp's queries were, then to HBM by TMA.
   __device__ __forceinline__ void store(const TensorMaps& maps, QueryTile tile) {
     const int lane = threadIdx.x % 32, first_query = tile.first_query + warp_row;
+    ptx::barrier_sync(8 + index, 128);  // no warp multiplies Q any more: a wait speaks only for its own
+    if (first_query < 0) return;  // a warpgroup without queries: TMA refuses boxes that lie before the tensor
     float inv_l[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
@@ -92,7 +93,6 @@ struct Consumer {
         a.lse[size_t(tile.head) * a.seq_q + query] = l == 0.0f ? -INFINITY : state.m[row] * kLn2 + logf(l);
     }
     scale_rows(rO, inv_l);
-    ptx::barrier_sync(8 + index, 128);  // no warp multiplies Q any more: a wait speaks only for its own
     T* sO = s.q[q.stage] + warp_row * 64;
 #pragma unroll
     for (int n = 0; n < kHeadDim / 8; ++n) {

@@ -302,7 +302,7 @@ struct Turns {
   }
 };
 
-/// overlapped_step() with its products in turn.
+/// overlapped_step() with its products in turn, and with P V complete before the exponentials, between which P is packed.
 template <bool kMasked, class Tile>
 __device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
                                              int first_query, int j) {
@@ -320,10 +320,10 @@ __device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile
   if constexpr (kMasked) mask<Tile>(w.rS, w.a, first_query, (j - 1) * Tile::Bc);
   float correction[2];
   const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
-  exponentials<Tile>(w.rS, w.state, w.factor);
   ptx::wgmma_wait<0>(w.rO);
   w.v.release(w.s.v_ring);
   if (grew) scale_rows(w.rO, correction);
+  exponentials<Tile>(w.rS, w.state, w.factor);
   pack_p<Tile>(w.rP, w.rS);
 }
 

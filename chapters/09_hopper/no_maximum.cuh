@@ -27,7 +27,8 @@ inline constexpr float kLargestSum = 0x1p100f;  ///< more: 2^(s - m) may have ov
 /// The place of a query tile among the marks. The first one says whether any tile is marked.
 template <class Tile>
 __device__ __forceinline__ int mark_of(QueryTile tile, const Attention<typename Tile::T>& a) {
-  return 1 + tile.head * ((a.seq_q + Tile::Br - 1) / Tile::Br) + tile.first_query / Tile::Br;
+  const int tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
+  return 1 + tile.head * tiles + (tile.first_query - first_query_of_head<Tile>(a.seq_q)) / Tile::Br;
 }
 
 /// Divides rows whose sum is large by a power of 2.
@@ -55,7 +56,7 @@ __device__ __forceinline__ bool bound_sum(Consumer<Tile>& w, float (&correction)
   return true;
 }
 
-/// step_in_turn<false>() without raise_maximum().
+/// step_in_turn<false>() without raise_maximum(). The sum is known only after P: if it is large, P is made anew.
 template <class Tile>
 struct NoMaximum {
   static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
@@ -71,13 +72,15 @@ struct NoMaximum {
     turn.pass();
     ptx::wgmma_wait<1>(w.rS);
     w.k.release(w.s.k_ring);
-    exponentials<Tile>(w.rS, w.state, w.factor);
-    float correction[2];
-    const bool large = bound_sum(w, correction, tile, marks);
     ptx::wgmma_wait<0>(w.rO);
     w.v.release(w.s.v_ring);
-    if (large) scale_rows(w.rO, correction);
+    exponentials<Tile>(w.rS, w.state, w.factor);
     pack_p<Tile>(w.rP, w.rS);
+    float correction[2];
+    if (bound_sum(w, correction, tile, marks)) {
+      scale_rows(w.rO, correction);
+      pack_p<Tile>(w.rP, w.rS);
+    }
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include "attention/attention.hpp"
 #include "attention/traffic.hpp"
+#include "work.cuh"
 
 namespace fa::ch09 {
 
@@ -16,7 +17,8 @@ Traffic traffic_of(const AttentionShape& shape) {
   const std::int64_t heads = shape.batch * shape.heads;
   const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
   std::int64_t keys = 0;
-  for (std::int64_t first = 0; first < shape.seq_q; first += Tile::Br) {
+  for (std::int64_t first = first_query_of_head<Tile>(int(shape.seq_q)); first < shape.seq_q;
+       first += Tile::Br) {
     const std::int64_t seen = shape.visible_keys(std::min(first + Tile::Br, shape.seq_q) - 1);
     keys += std::min(shape.seq_k, std::max<std::int64_t>(1, (seen + Tile::Bc - 1) / Tile::Bc) * Tile::Bc);
   }

@@ -18,26 +18,36 @@ __host__ __device__ int query_tiles(const Attention<typename Tile::T>& a) {
   return a.batch * a.heads * ((a.seq_q + Tile::Br - 1) / Tile::Br);
 }
 
+/// Where the first query tile of each head begins: at query 0, or before it by as many whole warpgroups as have no queries. So
+/// these are in the first tile, which under a causal mask sees the fewest keys, and not in the last one, which sees the most.
+template <class Tile>
+__host__ __device__ int first_query_of_head(int seq_q) {
+  constexpr int kRows = Tile::Br / Tile::kConsumers;  // of a warpgroup
+  const int past_the_end = (seq_q + Tile::Br - 1) / Tile::Br * Tile::Br - seq_q;
+  return -(past_the_end / kRows * kRows);
+}
+
 /// Query tile n in the order of chapter 07: under a causal mask, the longest first. Heads are divided into groups whose K
 /// and V fit into 32 MiB of the L2 cache together.
 template <class Tile>
 __device__ __forceinline__ QueryTile query_tile(int n, const Attention<typename Tile::T>& a) {
   const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
-  if (!a.causal) return {n / tiles, n % tiles * Tile::Br};
+  const int first_query = first_query_of_head<Tile>(a.seq_q);
+  if (!a.causal) return {n / tiles, first_query + n % tiles * Tile::Br};
   const size_t bytes = 2 * sizeof(typename Tile::T) * size_t(a.seq_k) * Tile::kHeadDim;  // K and V of a head
   const int cached = int(max(size_t(1), min(size_t(heads), (32 << 20) / bytes)));
   const int groups = (heads + cached - 1) / cached, group = (heads + groups - 1) / groups;
   const int first_head = n / (group * tiles) * group, here = min(group, heads - first_head);
   const int in_group = n - first_head * tiles;
-  return {first_head + in_group % here, (tiles - 1 - in_group / here) * Tile::Br};
+  return {first_head + in_group % here, first_query + (tiles - 1 - in_group / here) * Tile::Br};
 }
 
 /// How many key tiles the rows from first_query on need, at least one: rows that see no key get O = 0 from a tile whose
 /// keys are all masked.
-/// @param rows  how many; those past the last query need nothing
+/// @param rows  how many; those before the first query or past the last one need nothing
 template <class Tile>
 __device__ __forceinline__ int key_tiles(int first_query, int rows, const Attention<typename Tile::T>& a) {
-  if (first_query >= a.seq_q) return 1;
+  if (first_query + rows <= 0 || first_query >= a.seq_q) return 1;
   const int seen = a.visible_keys(min(first_query + rows, a.seq_q) - 1);
   return max(1, (seen + Tile::Bc - 1) / Tile::Bc);
 }

@@ -186,6 +186,12 @@ TEST_F(Hopper, RepeatsItsResultToTheBit) {
 /// The products of a warpgroup for a key tile, Q K^T and P V, in units of 16 x 8 x 16.
 std::int64_t products_of_tile(const Tiles& tile) { return tile.Bc * tile.head_dim / 16; }
 
+/// Where a head's first query tile begins: the warpgroups that have no queries are in this tile.
+std::int64_t first_tile(const Shape& shape, const Tiles& tile) {
+  const std::int64_t rows = tile.has_wgmma() ? 64 : tile.Br;
+  return -((ceil_div(shape.seq_q, tile.Br) * tile.Br - shape.seq_q) / rows * rows);
+}
+
 /// The products of one query tile if each warpgroup skips the key tiles that it does not see.
 std::int64_t products(const Shape& shape, const Tiles& tile, std::int64_t first) {
   std::int64_t sum = 0;
@@ -204,7 +210,7 @@ std::int64_t unused_products(const Shape& shape, const Tiles& tile) {
   if (!tile.is_gapless()) return 0;
   const std::int64_t heads = shape.batch * shape.heads, tiles = ceil_div(shape.seq_q, tile.Br);
   std::int64_t count = std::min(kMultiprocessors, heads * tiles) * (tile.Br / 64);
-  for (std::int64_t first = 0; first < shape.seq_q; first += tile.Br) {
+  for (std::int64_t first = first_tile(shape, tile); first < shape.seq_q; first += tile.Br) {
     for (std::int64_t own = first; own < first + tile.Br; own += 64)
       count +=
           heads * (key_tiles(shape, tile.Bc, own, 64) < key_tiles(shape, tile.Bc, first, tile.Br) ? 1 : 0);
@@ -214,7 +220,7 @@ std::int64_t unused_products(const Shape& shape, const Tiles& tile) {
 
 std::int64_t all_products(const Shape& shape, const Tiles& tile) {
   std::int64_t sum = unused_products(shape, tile);
-  for (std::int64_t first = 0; first < shape.seq_q; first += tile.Br)
+  for (std::int64_t first = first_tile(shape, tile); first < shape.seq_q; first += tile.Br)
     sum += shape.batch * shape.heads * products(shape, tile, first);
   return sum;
 }
@@ -222,7 +228,7 @@ std::int64_t all_products(const Shape& shape, const Tiles& tile) {
 /// The copy engine brings whole tiles: rows past the end are zeros.
 std::int64_t landed_bytes(const Shape& shape, const Tiles& tile) {
   std::int64_t rows = 0;
-  for (std::int64_t first = 0; first < shape.seq_q; first += tile.Br)
+  for (std::int64_t first = first_tile(shape, tile); first < shape.seq_q; first += tile.Br)
     rows += tile.Br + 2 * key_tiles(shape, tile.Bc, first, tile.Br) * tile.Bc;
   return shape.batch * shape.heads * rows * tile.cols() * 2;
 }
@@ -273,8 +279,8 @@ TEST_F(Hopper, PadsHeadDimensionsOnTheChip) {
   }
 }
 
-// A warp votes once for each key tile, in raise_maximum() or bound_sum(). From `overlapped` on, it does so beside P V, but for
-// the first tile. From `ping_pong` on, it takes a turn for each key tile and one more, and passes each one on; in each
+// A warp votes once for each key tile. From `overlapped` on, raise_maximum() does so beside P V, but for the first tile, and
+// bound_sum() after P V. From `ping_pong` on, it takes a turn for each key tile and one more, and passes each one on; in each
 // block, a consumer begins and another one ends.
 TEST_F(Hopper, OverlapsItsSoftmaxWithProductsAndTakesTurns) {
   constexpr std::int64_t kWarps = 16, kKeyTiles = 4, kBlocks = 2, kWarpsOfConsumer = 4;
@@ -287,7 +293,7 @@ TEST_F(Hopper, OverlapsItsSoftmaxWithProductsAndTakesTurns) {
     if (!result.counted) GTEST_SKIP() << "votes are counted on the simulator";
     const bool takes_turns =
         tile.variant == "ping_pong" || tile.variant == "final" || tile.variant == "no_maximum";
-    const bool overlaps = takes_turns || tile.variant == "overlapped";
+    const bool overlaps = tile.variant != "no_maximum" && (takes_turns || tile.variant == "overlapped");
     const std::int64_t turns = 2 * (kWarps * (kKeyTiles + 1) + kBlocks * kWarpsOfConsumer);
     EXPECT_EQ(result.counted->votes, kWarps * kKeyTiles) << tile.variant;
     EXPECT_EQ(result.counted->votes_beside_products, overlaps ? kWarps * (kKeyTiles - 1) : 0) << tile.variant;
@@ -318,7 +324,7 @@ TEST_F(Hopper, StoresOnlyOToSharedMemory) {
         .seq_q = 64, .seq_k = 3 * tile.Bc, .head_dim = tile.head_dim, .dtype = DType::kBFloat16};
     const VariantResult result = run_on(tile.variant, shape);
     if (!result.counted) GTEST_SKIP() << "wavefronts are counted on the simulator";
-    const std::int64_t of_o = tile.Br * tile.head_dim * 2 / 128;
+    const std::int64_t of_o = shape.seq_q * tile.head_dim * 2 / 128;
     const std::int64_t others = result.counted->shared.store_wavefronts - of_o;
     EXPECT_GE(others, 0) << tile.variant << tile.head_dim;
     EXPECT_LE(others, 40) << "of which query tile is in shared memory: " << tile.variant << tile.head_dim;
@@ -444,7 +450,7 @@ TEST_F(Hopper, NoMaximumRepairsTilesOfManyHeads) {
     of.set_query(head, 150.0f);
   const std::int64_t count = repaired(of);
   if (count < 0) GTEST_SKIP() << "products are counted on the simulator";
-  EXPECT_EQ(count, 3 * products(of.shape, kNoMaximum, 0));
+  EXPECT_EQ(count, 3 * products(of.shape, kNoMaximum, first_tile(of.shape, kNoMaximum)));
 }
 
 // ---- what is refused ----------------------------------------------------------------------------------------------
