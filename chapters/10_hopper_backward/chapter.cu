@@ -14,6 +14,7 @@
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
 #include "owners.cuh"
+#include "pair.cuh"
 #include "prepare.cuh"
 #include "sizes.cuh"
 #include "tensor_maps.cuh"
@@ -140,6 +141,36 @@ struct Final {
   }
 };
 
+/// Two blocks of a cluster, one for each of two neighbouring key tiles, add to dQ together.
+struct Pair {
+  template <class T, int d>
+  using Tile = PairTiles<T, d>;
+  template <class Tile>
+  static constexpr int rows_of_tile() {
+    return 2 * Tile::Br;
+  }
+  template <class Tile>
+  static constexpr std::size_t shared_bytes() {
+    return sizeof(PairMemory<Tile>);
+  }
+  static constexpr bool kRepeatable = false, kHasSums = true;
+
+  template <class Tile>
+  static void launch(const Args& args, cudaStream_t stream) {
+    using T = typename Tile::T;
+    Backward<T> b = backward_of<T>(args, rows_of_tile<Tile>());
+    b.dq_sum = args.buffer<float>("dq_sum");
+    require_alignment("dq", b.dq);
+    const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
+    launch_prepare<T, Tile::kHeadDim>(b, stream);
+    launch_clusters(pair_gradients<Tile>, 2,
+                    unsigned(2 * tiles(b.seq_k, 2 * Tile::Bc) * b.batch * b.kv_heads), Tile::kThreads,
+                    shared_bytes<Tile>(), stream, b, maps);
+    fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)),
+               128 * Tile::kConsumers, 0, stream, b);
+  }
+};
+
 /// dK and dV with a block per key tile, dQ with a block per query tile.
 struct Deterministic {
   template <class T, int d>
@@ -180,21 +211,23 @@ void add(Traffic& to, const std::string& name, TensorTraffic more) {
   to.tensors[name].write_bytes += more.write_bytes;
 }
 
-/// Rows of Q that the key tiles of a head visit, with padding. @param padded  queries of a head
+/// Rows of Q that the key tiles of a head visit, one after the other.
+struct Visited {
+  std::int64_t rows, padding;
+};
+/// @param padded  queries of a head
 template <class Tile>
-std::int64_t padded_rows_visited(const Shape& shape, std::int64_t padded) {
-  return shape.queries_of_key_tiles(Tile::Br, Tile::Bc) +
-         tiles(shape.seq_k, Tile::Bc) * (padded - shape.seq_q);
+Visited visited_by_key_tiles(const Shape& shape, std::int64_t padded) {
+  return {shape.queries_of_key_tiles(Tile::Br, Tile::Bc),
+          tiles(shape.seq_k, Tile::Bc) * (padded - shape.seq_q)};
 }
 
 /// The forward pass, what precedes the products, and dK and dV with one block per key tile.
-template <class Tile>
-Traffic shared_traffic(const Shape& shape, std::int64_t padded) {
+Traffic shared_traffic(const Shape& shape, std::int64_t padded, const Visited& by_head) {
   const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
   const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k * row;
-  const std::int64_t visited = heads * padded_rows_visited<Tile>(shape, padded);
-  const std::int64_t rows_read = heads * shape.queries_of_key_tiles(Tile::Br, Tile::Bc);
+  const std::int64_t rows_read = heads * by_head.rows, visited = rows_read + heads * by_head.padding;
   Traffic traffic = forward::traffic(shape);
   add(traffic, "o", {.read_bytes = q * row});
   add(traffic, "lse", {.read_bytes = q * kFloat});
@@ -208,25 +241,44 @@ Traffic shared_traffic(const Shape& shape, std::int64_t padded) {
   return traffic;
 }
 
-template <class Tile>
-Traffic fused_traffic(const Shape& shape) {
-  const std::int64_t heads = shape.batch * shape.heads, row = shape.head_dim * kFloat;
+/// @param rows  of Q to which something is added, of a head
+void add_sums(Traffic& to, const Shape& shape, std::int64_t padded, std::int64_t rows) {
+  const std::int64_t bytes = shape.batch * shape.heads * (padded + rows) * shape.head_dim * kFloat;
+  add(to, "dq_sum",
+      {.read_bytes = bytes, .write_bytes = bytes});  // read by the conversion, set to zero before
+}
+
+template <class Method, class Tile>
+Traffic traffic_of(Fused<Method>, std::type_identity<Tile>, const Shape& shape) {
   const std::int64_t padded = tiles(shape.seq_q, Tile::Br) * Tile::Br;
-  Traffic traffic = shared_traffic<Tile>(shape, padded);
-  const std::int64_t added = heads * padded_rows_visited<Tile>(shape, padded) * row;
-  const std::int64_t all = heads * padded * row;
-  add(traffic, "dq_sum", {.read_bytes = added + all, .write_bytes = all + added});
+  const Visited visited = visited_by_key_tiles<Tile>(shape, padded);
+  Traffic traffic = shared_traffic(shape, padded, visited);
+  add_sums(traffic, shape, padded, visited.rows + visited.padding);
   return traffic;
 }
 
 template <class Tile>
-Traffic deterministic_traffic(const Shape& shape) {
+Traffic traffic_of(Pair, std::type_identity<Tile>, const Shape& shape) {
+  const std::int64_t rows = Pair::rows_of_tile<Tile>(), padded = tiles(shape.seq_q, rows) * rows;
+  // Both blocks visit all rows, and add to half of them.
+  const std::int64_t pairs = tiles(shape.seq_k, 2 * Tile::Bc);
+  const Visited of_pairs{shape.queries_of_key_tiles(rows, 2 * Tile::Bc), pairs * (padded - shape.seq_q)};
+  Traffic traffic = shared_traffic(shape, padded, {2 * of_pairs.rows, 2 * of_pairs.padding});
+  add_sums(traffic, shape, padded, of_pairs.rows + of_pairs.padding);
+  const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
+  add(traffic, "k",
+      {.read_bytes = shape.batch * shape.kv_heads * shape.seq_k * row});  // each block's is the other's, too
+  return traffic;
+}
+
+template <class Tile>
+Traffic traffic_of(Deterministic, std::type_identity<Tile>, const Shape& shape) {
   using Q = Deterministic::Queries<Tile>;
   const std::int64_t heads = shape.batch * shape.heads;
   const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
   const std::int64_t padded =
       tiles(shape.seq_q, Deterministic::rows_of_tile<Tile>()) * Deterministic::rows_of_tile<Tile>();
-  Traffic traffic = shared_traffic<Tile>(shape, padded);
+  Traffic traffic = shared_traffic(shape, padded, visited_by_key_tiles<Tile>(shape, padded));
   std::int64_t keys = 0;
   for (std::int64_t first = 0; first < shape.seq_q; first += Q::Br) {
     const std::int64_t seen = shape.visible_keys(std::min<std::int64_t>(first + Q::Br, shape.seq_q) - 1);
@@ -254,13 +306,8 @@ Step step(const char* name, const char* summary) {
       .traffic =
           [](const Shape& shape) {
             Traffic traffic;
-            with_tile<Method, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-              if constexpr (Method::kHasSums) {
-                traffic = fused_traffic<Tile>(shape);
-              } else {
-                traffic = deterministic_traffic<Tile>(shape);
-              }
-            });
+            with_tile<Method, Sizes>(shape.dtype, shape.head_dim,
+                                     [&](auto tile) { traffic = traffic_of(Method(), tile, shape); });
             return traffic;
           },
       .refuse = refuse_unless_compiled<Sizes>,
@@ -304,6 +351,7 @@ AnyChapter describe_chapter() {
                                   "dP, dV and dK are in flight while something else is computed"),
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
           step<Fused<Final>, AllSizes>("final", "for head_dim 256, one consumer owns dV and the other dK"),
+          step<Pair>("pair", "two blocks exchange dS: half of the additions to dQ"),
           step<Deterministic, DeterministicSizes>("deterministic",
                                                   "seven products in two kernels, no atomic additions"),
       }};
