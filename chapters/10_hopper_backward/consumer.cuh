@@ -60,7 +60,8 @@ struct Consumer {
   // Descriptors. Q and dO have two: their rows are the columns of S^T and dP^T, and dK and dV sum over
   // them.
   const std::uint64_t k_rows, v_rows;  ///< this warpgroup's keys
-  const std::uint64_t first_q, first_do, first_q_summed, first_do_summed;
+  const std::uint64_t first_q, first_do;
+  std::uint64_t first_q_summed, first_do_summed;
   const std::uint64_t first_ds, k_of_dq;  ///< this warpgroup's part of dQ = dS K
 
   Place<Tile::kStages> at{};  ///< in the rings of Q and dO

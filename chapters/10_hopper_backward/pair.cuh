@@ -36,9 +36,11 @@ struct __align__(1024) PairMemory {
   T sent[Tile::Bc * Tile::Br];           ///< dS of the other block's query tiles, which a copy reads
   T received[Tile::Bc * Tile::Br];       ///< the other block's dS of own query tiles
   std::uint64_t other_k_full;
-  RingBarriers<1> sent_ring;     ///< the consumers fill it; empty: the copy has landed in the other block
-  std::uint64_t received_full;   ///< the copy from the other block has landed; phase 0: zeros
-  std::uint64_t other_received;  ///< the consumers of the other block need no longer what has been sent
+  RingBarriers<1> sent_ring, received_ring;  ///< full and empty for the consumers, as for any other tile
+  // For the threads that exchange the tiles. The other block arrives at all three.
+  std::uint64_t landed;    ///< here: its dS
+  std::uint64_t copied;    ///< there: what this block has sent
+  std::uint64_t may_send;  ///< the other block has multiplied the tile before
 };
 
 /// Initialises all barriers of the block. Every thread of the cluster calls it, once.
@@ -50,10 +52,13 @@ __device__ __forceinline__ void init_barriers(PairMemory<Tile>& s) {
     ptx::mbarrier_init(&s.other_k_full, 1);
     ptx::mbarrier_init(&s.sent_ring.full[0], Tile::kDsWarps);
     ptx::mbarrier_init(&s.sent_ring.empty[0], 1);
-    ptx::mbarrier_init(&s.received_full, 1);
-    ptx::mbarrier_init(&s.other_received, 4 * Tile::kConsumers);
+    ptx::mbarrier_init(&s.received_ring.full[0], 1);
+    ptx::mbarrier_init(&s.received_ring.empty[0], 4 * Tile::kConsumers);
+    ptx::mbarrier_init(&s.landed, 1);
+    ptx::mbarrier_init(&s.copied, 1);
+    ptx::mbarrier_init(&s.may_send, 1);
     ptx::fence_mbarrier_init();
-    ptx::mbarrier_arrive(&s.received_full);
+    ptx::mbarrier_arrive(&s.received_ring.full[0]);  // the first tile is of zeros, and stored here
   }
   ptx::barrier_cluster_arrive();
   ptx::barrier_cluster_wait();
@@ -105,22 +110,26 @@ __device__ __forceinline__ void produce_pair(const Backward<typename Tile::T>& a
   }
 }
 
-/// The second warp of the producer warpgroup: sends dS, and tells the other block when its own has landed here.
+/// The second warp of the producer warpgroup: one thread, which alone speaks with the other block. An arrival there waits
+/// until what the thread has written is visible to it, and a wait for an arrival from there empties the L1 cache.
 template <class Tile>
 __device__ __forceinline__ void exchange_ds(const Backward<typename Tile::T>& a, PairMemory<Tile>& s,
                                             const KeyTile& keys, int rank) {
-  auto* const to = ptx::mapa(s.received, 1 - rank);
-  std::uint64_t* const landed = ptx::mapa(&s.received_full, 1 - rank);
-  std::uint64_t* const read = ptx::mapa(&s.sent_ring.empty[0], 1 - rank);
+  const int other = 1 - rank;
   Place<1> at{};
   for (PairWalk<Tile> walk(a, keys, rank); !walk.done(); walk.to_next_pair()) {
-    ptx::mbarrier_arrive_expect_tx(&s.received_full, sizeof s.received);
+    ptx::mbarrier_wait(&s.received_ring.empty[0], at.parity);  // the tile before, at first the zeros
+    ptx::mbarrier_arrive_expect_tx(&s.landed, sizeof s.received);
+    ptx::mbarrier_arrive_cluster(ptx::mapa(&s.may_send, other));
     at.wait_full(s.sent_ring);
-    ptx::mbarrier_wait_cluster(&s.other_received, at.parity);
-    ptx::bulk_copy_cluster(to, s.sent, sizeof s.sent, landed);
+    ptx::mbarrier_wait_cluster(&s.may_send, at.parity);
+    ptx::bulk_copy_cluster(ptx::mapa(s.received, other), s.sent, sizeof s.sent, ptx::mapa(&s.landed, other));
+    ptx::mbarrier_wait_cluster(&s.landed, at.parity);
+    ptx::mbarrier_arrive(&s.received_ring.full[0]);
+    ptx::mbarrier_arrive_cluster(ptx::mapa(&s.copied, other));
+    ptx::mbarrier_wait_cluster(&s.copied, at.parity);
+    ptx::mbarrier_arrive(&s.sent_ring.empty[0]);
     at.advance();
-    ptx::mbarrier_wait_cluster(&s.received_full, at.parity);
-    ptx::mbarrier_arrive_cluster(read);
   }
 }
 
@@ -132,6 +141,12 @@ __device__ __forceinline__ void issue_more_dq(DqPart<Tile>& r, std::uint64_t ds,
     ptx::wgmma<typename Tile::T, true, true, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));
 }
 
+/// In a cluster, bits 24 to 27 of an address in shared memory are the block's rank. A descriptor has only 18 bits of it, so
+/// that the rank is added to the distance of the panels, unless it is removed.
+__device__ __forceinline__ std::uint64_t without_rank(std::uint64_t descriptor) {
+  return descriptor & ~(std::uint64_t(15) << (24 - 4));
+}
+
 /// A consumer of a pair: dQ sums over the keys of both blocks.
 template <class Tile>
 struct PairConsumer : Consumer<Tile> {
@@ -140,7 +155,10 @@ struct PairConsumer : Consumer<Tile> {
 
   __device__ __forceinline__ PairConsumer(const Backward<T>& backward, PairMemory<Tile>& shared,
                                           const KeyTile& of_block, int consumer)
-      : Consumer<Tile>(backward, shared.tiles, of_block, consumer), pair(shared) {}
+      : Consumer<Tile>(backward, shared.tiles, of_block, consumer), pair(shared) {
+    this->first_q_summed = without_rank(this->first_q_summed);
+    this->first_do_summed = without_rank(this->first_do_summed);
+  }
 
   /// Stores zeros for both dS.
   __device__ __forceinline__ void store_zeros() {
@@ -162,7 +180,7 @@ struct PairConsumer : Consumer<Tile> {
   /// Waits for the dS of all keys and issues their dQ.
   __device__ __forceinline__ void issue_dq_of_pair(const Place<Tile::kDsStages>& place) {
     place.wait_full(this->s.ds_ring);
-    ptx::mbarrier_wait_cluster(&pair.received_full, place.parity);
+    place.wait_full(pair.received_ring);
     ptx::wgmma_fence();
     issue_dq<Tile>(this->rdQ, this->ds(place.stage), this->k_of_dq);
     issue_more_dq<Tile>(this->rdQ, moved(this->first_ds, int(pair.received - this->s.ds[0]) * int(sizeof(T))),
@@ -212,7 +230,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<0>(w.rS, w.rdK);
       if (own_tile >= 0) w.release_q(1);
       w.p_and_ds(walk);
-      ptx::mbarrier_wait_cluster(&pair.sent_ring.empty[0], round.parity ^ 1);
+      round.wait_empty(pair.sent_ring);
       store_ds<Tile>(pair.sent, w.rdS, w.warp_key);
       ptx::fence_proxy_async();
       warp_arrives(pair.sent_ring.full[0]);
@@ -222,7 +240,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));
       ptx::wgmma_commit();
       ptx::wgmma_wait<1>(w.rdQ);
-      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_cluster(ptx::mapa(&pair.other_received, 1 - rank));
+      round.leave(pair.received_ring);
       round.release(s.ds_ring);
       if (own_tile >= 0) add_to_sums<Tile>(w.sums_of(own_tile), w.rdQ, w.index);
       walk.to_own();

@@ -56,14 +56,15 @@ std::uint32_t BlockRunner::shared_address(const void* pointer) {
   if (variable == nullptr) return 0;
   const OutsideKernel outside;
   const std::uintptr_t begin = shared_base_ + variable->offset;
+  const std::uint32_t of_block = std::uint32_t(rank_) << 24;  // as on a GPU: the address is the cluster's
   std::uintptr_t end = kPeriod;  // as on a GPU, the first bytes are not the kernel's
   for (const auto& [window, start, bytes] : window_) {
-    if (start == begin) return std::uint32_t(window + (address - begin));
+    if (start == begin) return of_block + std::uint32_t(window + (address - begin));
     end = window + bytes;
   }
   const std::uintptr_t window = end + (begin - end) % kPeriod;
   window_.push_back({std::uint32_t(window), begin, variable->bytes});
-  return std::uint32_t(window + (address - begin));
+  return of_block + std::uint32_t(window + (address - begin));
 }
 
 void* BlockRunner::shared_pointer(std::uint32_t address) const {
