@@ -15,6 +15,7 @@
 #include "kernel.cuh"
 #include "owners.cuh"
 #include "pair.cuh"
+#include "persistent.cuh"
 #include "prepare.cuh"
 #include "sizes.cuh"
 #include "tensor_maps.cuh"
@@ -29,7 +30,7 @@ using Step =
     Variant<AttentionBackward>;  // named with each variant below, because g++ 12 fails on bare braces
 
 constexpr int kCapability = 90;
-constexpr std::int64_t kFloat = sizeof(float);
+constexpr std::int64_t kFloat = sizeof(float), kInt = sizeof(int);
 
 std::int64_t tiles(std::int64_t length, std::int64_t rows) { return (length + rows - 1) / rows; }
 
@@ -138,6 +139,39 @@ struct Final {
   template <class Tile>
   static auto get() {
     return FinalOf<Tile>::get();
+  }
+};
+
+int multiprocessors() {
+  int device = 0, count = 0;
+  FA_CUDA_CHECK(cudaGetDevice(&device));
+  FA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+/// A block per multiprocessor. The workspace `queue` is the counter; the launch sets it to 0.
+struct Persistent : Fused<Decoupled> {
+  template <class Tile>
+  static constexpr std::size_t shared_bytes() {
+    return sizeof(PersistentMemory<Tile>);
+  }
+  static constexpr bool kHasQueue = true;
+
+  template <class Tile>
+  static void launch(const Args& args, cudaStream_t stream) {
+    using T = typename Tile::T;
+    Backward<T> b = backward_of<T>(args, Tile::Br);
+    b.dq_sum = args.buffer<float>("dq_sum");
+    require_alignment("dq", b.dq);
+    const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
+    launch_prepare<T, Tile::kHeadDim>(b, stream);
+    int* counter = args.buffer<int>("queue");
+    FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof *counter, stream));
+    const int key_tiles = int(tiles(b.seq_k, Tile::Bc)) * b.batch * b.kv_heads;
+    fa::launch(persistent_gradients<Tile>, unsigned(std::min(multiprocessors(), key_tiles)), Tile::kThreads,
+               shared_bytes<Tile>(), stream, b, maps, counter, key_tiles);
+    fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)),
+               128 * Tile::kConsumers, 0, stream, b);
   }
 };
 
@@ -258,6 +292,14 @@ Traffic traffic_of(Fused<Method>, std::type_identity<Tile>, const Shape& shape) 
 }
 
 template <class Tile>
+Traffic traffic_of(Persistent, std::type_identity<Tile> tile, const Shape& shape) {
+  Traffic traffic = traffic_of(Fused<Decoupled>(), tile, shape);
+  const std::int64_t bytes = shape.batch * shape.kv_heads * tiles(shape.seq_k, Tile::Bc) * kInt;
+  add(traffic, "queue", {.read_bytes = bytes, .write_bytes = bytes});
+  return traffic;
+}
+
+template <class Tile>
 Traffic traffic_of(Pair, std::type_identity<Tile>, const Shape& shape) {
   const std::int64_t rows = Pair::rows_of_tile<Tile>(), padded = tiles(shape.seq_q, rows) * rows;
   // Both blocks visit all rows, and add to half of them.
@@ -333,6 +375,7 @@ Step step(const char* name, const char* summary) {
               if constexpr (Method::kHasSums)
                 specs.push_back(
                     {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
+              if constexpr (requires { Method::kHasQueue; }) specs.push_back({.name = "queue", .shape = {1}});
             });
             return specs;
           }};
@@ -350,8 +393,9 @@ AnyChapter describe_chapter() {
           step<Fused<Overlapped>>("overlapped",
                                   "dP, dV and dK are in flight while something else is computed"),
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
+          step<Persistent>("persistent", "blocks that stay, and take one key tile after the other"),
+          step<Pair, PairSizes>("pair", "two blocks exchange dS, and each adds to every second tile of dQ"),
           step<Fused<Final>, AllSizes>("final", "for head_dim 256, one consumer owns dV and the other dK"),
-          step<Pair>("pair", "two blocks exchange dS: half of the additions to dQ"),
           step<Deterministic, DeterministicSizes>("deterministic",
                                                   "seven products in two kernels, no atomic additions"),
       }};

@@ -113,8 +113,11 @@ struct Consumer {
 
   /// At the top of a step: dK of the step before is complete, and Q of the step before is no longer needed.
   __device__ __forceinline__ void release_q_before(const QueryWalk<Tile>& walk) {
-    if (walk.at_first() || threadIdx.x % 32 != 0) return;
-    ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
+    if (!walk.at_first()) release_last_q();
+  }
+  __device__ __forceinline__ void release_last_q() {
+    if (threadIdx.x % 32 == 0)
+      ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
   }
   /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV while dS is
   /// computed: dV is still in flight on return.

@@ -83,6 +83,12 @@ struct PairWalk : QueryWalk<Tile> {
   }
   /// From the other block's tile to the block's own.
   __device__ __forceinline__ void to_own() { tile ^= 1; }
+  /// From the first tile of a pair: the block's own tile of the pair before, counted through all heads.
+  __device__ __forceinline__ int own_before() const {
+    const bool new_head = tile == this->first_tile;
+    const int pair = (new_head ? this->end_tile : tile / 2 * 2) - 2;
+    return (new_head ? this->head - 1 : this->head) * this->end_tile + pair + (tile ^ 1) % 2;
+  }
   __device__ __forceinline__ void to_next_pair() {
     tile = (tile ^ 1) + 2;
     if (tile >= this->end_tile) {
@@ -174,6 +180,10 @@ struct PairConsumer : Consumer<Tile> {
   __device__ __forceinline__ float* sums_of(int tile) const {
     return this->a.dq_sum + size_t(tile) * Tile::kQueryTile;
   }
+  __device__ __forceinline__ int last_own(int rank) const {
+    return PairWalk<Tile>(this->a, this->keys, rank).end_head * (this->a.padded_queries / Tile::Br) - 2 +
+           rank;
+  }
   __device__ __forceinline__ void release_q(int stage) {
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&this->s.q_ring.empty[stage]);
   }
@@ -217,18 +227,18 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     w.store_zeros();
     Place<1>
         round{};  // one for each pair of query tiles; dS of own tiles is stored in the round before it is multiplied
-    int own_tile = -1;  // of the round before, counted through all heads
     ptx::mbarrier_wait(&s.kv_full, 0);
     w.at.wait_full(s.q_ring);
     ptx::wgmma_fence();
     issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
     ptx::wgmma_commit();
     ptx::mbarrier_wait(&pair.other_k_full, 0);
-    for (PairWalk<Tile> walk(a, keys, rank); !walk.done();) {
+    bool first = true;
+    for (PairWalk<Tile> walk(a, keys, rank); !walk.done(); first = false) {
       // A query tile of the other block.
       w.at = {0, round.parity};  // as it is: this tells the compiler
       ptx::wgmma_wait<0>(w.rS, w.rdK);
-      if (own_tile >= 0) w.release_q(1);
+      if (!first) w.release_q(1);
       w.p_and_ds(walk);
       round.wait_empty(pair.sent_ring);
       store_ds<Tile>(pair.sent, w.rdS, w.warp_key);
@@ -242,7 +252,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<1>(w.rdQ);
       round.leave(pair.received_ring);
       round.release(s.ds_ring);
-      if (own_tile >= 0) add_to_sums<Tile>(w.sums_of(own_tile), w.rdQ, w.index);
+      if (!first) add_to_sums<Tile>(w.sums_of(walk.own_before()), w.rdQ, w.index);
       walk.to_own();
       w.issue_next_scores(walk);
       // One of its own.
@@ -258,7 +268,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_commit();
       ptx::wgmma_wait<1>(w.rdV);
       w.at.leave(s.do_ring);
-      own_tile = walk.head * walk.end_tile + walk.tile;
       walk.to_next_pair();
       w.issue_next_scores(walk);
     }
@@ -266,11 +275,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     w.issue_dq_of_pair(round);
     ptx::wgmma_wait<0>(w.rdQ);
     ptx::barrier_cluster_arrive();
-    add_to_sums<Tile>(w.sums_of(own_tile), w.rdQ, w.index);
+    add_to_sums<Tile>(w.sums_of(w.last_own(rank)), w.rdQ, w.index);
     w.store_gradients(maps);
   }
-  ptx::
-      barrier_cluster_wait();  // nobody ends while the other block may still arrive here, or read what it has sent
+  // Nobody ends while the other block may still arrive here, or read what it has sent.
+  ptx::barrier_cluster_wait();
 }
 
 }  // namespace fa::ch10
