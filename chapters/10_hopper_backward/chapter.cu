@@ -394,7 +394,7 @@ AnyChapter describe_chapter() {
                                   "dP, dV and dK are in flight while something else is computed"),
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
           step<Persistent>("persistent", "blocks that stay, and take one key tile after the other"),
-          step<Pair, PairSizes>("pair", "two blocks exchange dS, and each adds to every second tile of dQ"),
+          step<Pair>("pair", "two blocks exchange dS, and each adds to every second tile of dQ"),
           step<Fused<Final>, AllSizes>("final", "for head_dim 256, one consumer owns dV and the other dK"),
           step<Deterministic, DeterministicSizes>("deterministic",
                                                   "seven products in two kernels, no atomic additions"),

@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     bool first = true;
     for (PairWalk<Tile> walk(a, keys, rank); !walk.done(); first = false) {
       // A query tile of the other block.
-      w.at = {0, round.parity};  // as it is: this tells the compiler
+      w.at.stage = 0;  // as it is: this tells the compiler
       ptx::wgmma_wait<0>(w.rS, w.rdK);
       if (!first) w.release_q(1);
       w.p_and_ds(walk);
@@ -260,7 +260,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       w.release_q(0);
       w.p_and_ds(walk);
       round.wait_empty(s.ds_ring);
-      store_ds<Tile>(s.ds[0], w.rdS, w.warp_key);
+      // Without the shuffle, the compiler keeps the addresses of `sent` for this tile, and spills at head_dim 64.
+      store_ds<Tile>(s.ds[0], w.rdS, __shfl_sync(kAllLanes, w.warp_key, 0));
       ptx::fence_proxy_async();
       warp_arrives(s.ds_ring.full[0]);
       ptx::wgmma_fence();

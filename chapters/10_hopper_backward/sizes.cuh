@@ -18,12 +18,6 @@ struct LessonSizes {
   static constexpr std::array kTypes = {DType::kBFloat16};
 };
 
-/// For `pair`.
-struct PairSizes {
-  static constexpr std::array kHeadDims = {128};
-  static constexpr std::array kTypes = {DType::kBFloat16};
-};
-
 /// For `final`.
 struct AllSizes {
   static constexpr std::array kHeadDims = {64, 96, 128, 256};

@@ -36,9 +36,10 @@ struct Tiles {
   std::int64_t shared_p = 0;       ///< 1: P goes through shared memory
 
   bool adds() const { return variant != "deterministic"; }
+  std::int64_t pair() const { return variant == "pair" ? 2 : 1; }  ///< blocks with a dQ in common
   std::int64_t cols() const { return (head_dim + 63) / 64 * 64; }  ///< of a tile: in panels of 64
   /// What the queries of a head are padded to: `deterministic` has blocks of 128 queries, too.
-  std::int64_t padded_rows() const { return adds() ? Br : 128; }
+  std::int64_t padded_rows() const { return adds() ? pair() * Br : 128; }
 };
 constexpr Tiles kTiles[] = {
     {.variant = "wgmma", .head_dim = 64, .Br = 128, .Bc = 128, .stored_dq = 1},
@@ -49,6 +50,10 @@ constexpr Tiles kTiles[] = {
     {.variant = "overlapped", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1},
     {.variant = "decoupled", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "decoupled", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
+    {.variant = "persistent", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
+    {.variant = "persistent", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
+    {.variant = "pair", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 2},
+    {.variant = "pair", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 2},
     {.variant = "final", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 96, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
@@ -186,12 +191,16 @@ struct Work {
   std::int64_t visits;  ///< pairs of a key tile and a query tile that sees it, or that is past the last query
 
   Work(const Shape& shape, const Tiles& tile)
-      : blocks(shape.batch * shape.kv_heads * ceil_div(shape.seq_k, tile.Bc)), visits(0) {
-    for (std::int64_t key = 0; key < shape.seq_k; key += tile.Bc) {
+      : blocks(shape.batch * shape.kv_heads * ceil_div(shape.seq_k, tile.pair() * tile.Bc) * tile.pair()),
+        visits(0) {
+    // The blocks of a pair visit the same query tiles, an even number.
+    const std::int64_t rows = tile.pair() * tile.Br;
+    for (std::int64_t key = 0; key < shape.seq_k; key += tile.pair() * tile.Bc) {
       const std::int64_t padded = ceil_div(shape.seq_q, tile.padded_rows()) * tile.padded_rows();
-      for (std::int64_t query = 0; query < padded; query += tile.Br) {
-        const std::int64_t last = std::min(query + tile.Br, shape.seq_q) - 1;
-        visits += shape.batch * shape.heads * (shape.visible_keys(last) > key ? 1 : 0);
+      for (std::int64_t query = 0; query < padded; query += rows) {
+        const std::int64_t last = std::min(query + rows, shape.seq_q) - 1;
+        visits +=
+            shape.batch * shape.heads * (shape.visible_keys(last) > key ? tile.pair() * tile.pair() : 0);
       }
     }
   }
@@ -299,14 +308,17 @@ TEST_F(HopperBackward, ACausalMaskSkipsTilesThatItHides) {
     const AnyChapter chapter = describe_chapter();
     const Traffic traffic = variant_named(chapter, tile.variant).traffic(shape);
     const std::int64_t visits = Work(shape, tile).visits;
-    EXPECT_LT(visits, 0.7 * double(queries * keys)) << tile.variant << tile.head_dim;
+    EXPECT_LT(visits, (tile.pair() == 1 ? 0.7 : 0.8) * double(queries * keys))
+        << tile.variant << tile.head_dim;
     const std::int64_t tile_bytes = tile.Br * tile.head_dim * 4;
-    EXPECT_EQ(traffic.tensors.at("dq_sum").read_bytes, (visits + queries) * tile_bytes)  // and the conversion
+    EXPECT_EQ(traffic.tensors.at("dq_sum").read_bytes,
+              (visits / tile.pair() + queries) * tile_bytes)  // and the conversion
         << tile.variant << tile.head_dim;
   }
 }
 
-// An addition of a warp, or of the copy engine, goes to whole sectors: each number of a tile of dQ is added once.
+// An addition of a warp, or of the copy engine, goes to whole sectors: each number of a tile of dQ is added once, in `pair`
+// once for two key tiles. The counter of `persistent` takes an addition for each key tile.
 TEST_F(HopperBackward, AddsToDqOnceForEachKeyTile) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{.heads = 2,
@@ -319,8 +331,11 @@ TEST_F(HopperBackward, AddsToDqOnceForEachKeyTile) {
     const VariantResult result = run_on(tile.variant, shape);
     ASSERT_EQ(result.complaint(), "") << tile.variant << tile.head_dim;
     if (!result.counted) GTEST_SKIP() << "additions are counted on the simulator";
-    const std::int64_t bytes = Work(shape, tile).visits * tile.Br * tile.head_dim * 4;
-    EXPECT_EQ(result.counted->atomic_sectors, tile.adds() ? bytes / 32 : 0) << tile.variant << tile.head_dim;
+    const Work work(shape, tile);
+    const std::int64_t bytes = work.visits / tile.pair() * tile.Br * tile.head_dim * 4;
+    const std::int64_t counter = tile.variant == "persistent" ? work.blocks : 0;
+    EXPECT_EQ(result.counted->atomic_sectors, tile.adds() ? bytes / 32 + counter : 0)
+        << tile.variant << tile.head_dim;
   }
 }
 
@@ -328,9 +343,12 @@ TEST_F(HopperBackward, AddsToDqOnceForEachKeyTile) {
 /// add. Each part has barriers at its end, and is a multiple of 1024.
 std::int64_t shared_bytes(const Tiles& tile) {
   const auto with_barriers = [](std::int64_t bytes) { return (bytes / 1024 + 1) * 1024; };
-  const std::int64_t tiles = 4 * tile.cols() * (tile.Bc + 2 * tile.Br) + 4 * tile.Bc * tile.Br;
-  const std::int64_t more =
-      tile.stored_dq * tile.Br * tile.head_dim * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
+  const std::int64_t ds = 2 * tile.Bc * tile.Br;
+  const std::int64_t tiles = 4 * tile.cols() * (tile.Bc + 2 * tile.Br) + 2 * ds / tile.pair();
+  std::int64_t more = tile.stored_dq * tile.Br * tile.head_dim * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
+  if (tile.pair() == 2)
+    more = 2 * tile.cols() * tile.Bc + 2 * ds;  // the other block's K, dS that comes and goes
+  if (tile.variant == "persistent") more = 1;
   return with_barriers(tiles + 16 * tile.Br) + (more > 0 ? with_barriers(more) : 0);
 }
 
@@ -345,8 +363,10 @@ TEST_F(HopperBackward, UsesSharedMemoryWithoutConflictsAndOneBarrier) {
     EXPECT_EQ(result.counted->shared.conflicts(), 0) << tile.variant << tile.head_dim;
     EXPECT_EQ(result.counted->shared.bytes_per_block, shared_bytes(tile)) << tile.variant << tile.head_dim;
     const QueryBlocks forward = forward_blocks(tile.head_dim), dq = dq_blocks(tile.head_dim);
-    const std::int64_t warps = 12 * Work(shape, tile).blocks + (tile.adds() ? 0 : 12 * dq.count(shape)) +
-                               (4 + forward.Br / 16) * forward.count(shape);
+    // A cluster has a barrier of its own.
+    const std::int64_t own = tile.pair() == 2 ? 0 : 12 * Work(shape, tile).blocks;
+    const std::int64_t warps =
+        own + (tile.adds() ? 0 : 12 * dq.count(shape)) + (4 + forward.Br / 16) * forward.count(shape);
     EXPECT_EQ(result.counted->barriers, warps) << tile.variant << tile.head_dim;
   }
 }
