@@ -403,7 +403,8 @@ TEST_F(HopperBackward, KeepsNoMatricesOfScores) {
       const Shape shape{.seq_q = seq, .seq_k = seq, .head_dim = 64, .dtype = DType::kBFloat16};
       return total_bytes(workspace_of(variant, shape));
     };
-    EXPECT_EQ(bytes(2048), 2 * bytes(1024)) << variant.name;
+    const std::int64_t counter = variant.name == "persistent" ? 4 : 0;
+    EXPECT_EQ(bytes(2048) - counter, 2 * (bytes(1024) - counter)) << variant.name;
   }
 }
 
