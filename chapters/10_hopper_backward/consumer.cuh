@@ -60,8 +60,7 @@ struct Consumer {
   // Descriptors. Q and dO have two: their rows are the columns of S^T and dP^T, and dK and dV sum over
   // them.
   const std::uint64_t k_rows, v_rows;  ///< this warpgroup's keys
-  const std::uint64_t first_q, first_do;
-  std::uint64_t first_q_summed, first_do_summed;
+  std::uint64_t first_q, first_do, first_q_summed, first_do_summed;
   const std::uint64_t first_ds, k_of_dq;  ///< this warpgroup's part of dQ = dS K
 
   Place<Tile::kStages> at{};  ///< in the rings of Q and dO
@@ -113,11 +112,8 @@ struct Consumer {
 
   /// At the top of a step: dK of the step before is complete, and Q of the step before is no longer needed.
   __device__ __forceinline__ void release_q_before(const QueryWalk<Tile>& walk) {
-    if (!walk.at_first()) release_last_q();
-  }
-  __device__ __forceinline__ void release_last_q() {
-    if (threadIdx.x % 32 == 0)
-      ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
+    if (walk.at_first() || threadIdx.x % 32 != 0) return;
+    ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
   }
   /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV while dS is
   /// computed: dV is still in flight on return.

@@ -128,7 +128,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       }
       ptx::wgmma_wait<0>(w.rS, w.rdK);
       at = w.at;
-      w.release_last_q();
+      if (threadIdx.x % 32 == 0)  // the last Q
+        ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
       multiplied.wait_full(s.ds_ring);
       ptx::wgmma_fence();
       issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);
