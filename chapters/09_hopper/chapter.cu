@@ -50,7 +50,7 @@ struct Tma {
   static void launch(const Args& a, cudaStream_t stream) {
     const auto attention = a.as<typename Tile::T>();
     fa::launch(tma_attention<Tile>, unsigned(query_tiles<Tile>(attention)), Tile::kThreads,
-               sizeof(SharedTiles<Tile>), stream, attention, tensor_maps<Tile>(attention, a.head_dim, 64));
+               sizeof(SharedTiles<Tile>), stream, attention, tensor_maps<Tile>(attention, 64));
   }
 };
 
@@ -64,8 +64,7 @@ struct BlockPerTile {
   static void launch(const Args& a, cudaStream_t stream) {
     const auto attention = a.as<typename Tile::T>();
     fa::launch(Kernel<Tile>::get(), unsigned(query_tiles<Tile>(attention)), Tile::kThreads,
-               sizeof(SharedTiles<Tile>), stream, attention,
-               tensor_maps<Tile>(attention, a.head_dim, Tile::Br));
+               sizeof(SharedTiles<Tile>), stream, attention, tensor_maps<Tile>(attention, Tile::Br));
   }
 };
 
@@ -92,10 +91,10 @@ struct Persistent {
     const unsigned blocks = unsigned(std::min(multiprocessors(), query_tiles<Tile>(attention)));
     if constexpr (requires { typename Kernel<Tile>::TakesMarks; }) {
       fa::launch(Kernel<Tile>::get(), blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
-                 tensor_maps<Tile>(attention, a.head_dim, Tile::Br), queue, nullptr);
+                 tensor_maps<Tile>(attention, Tile::Br), queue, nullptr);
     } else {
       fa::launch(Kernel<Tile>::get(), blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
-                 tensor_maps<Tile>(attention, a.head_dim, Tile::Br), queue);
+                 tensor_maps<Tile>(attention, Tile::Br), queue);
     }
   }
 };
@@ -153,7 +152,7 @@ struct WithoutMaximum {
     const int tiles = query_tiles<Tile>(attention);
     FA_CUDA_CHECK(cudaMemsetAsync(queue, 0, (2 + std::size_t(tiles)) * sizeof(int), stream));
     const unsigned blocks = unsigned(std::min(multiprocessors(), tiles));
-    const TensorMaps maps = tensor_maps<Tile>(attention, a.head_dim, Tile::Br);
+    const TensorMaps maps = tensor_maps<Tile>(attention, Tile::Br);
     fa::launch(gapless_attention<Tile, NoMaximum<Tile>>, blocks, Tile::kThreads, sizeof(SharedTiles<Tile>),
                stream, attention, maps, queue, marks);
     fa::launch(repair_attention<Tile>, blocks, Tile::kThreads, sizeof(SharedTiles<Tile>), stream, attention,
@@ -192,6 +191,7 @@ Step step(const char* name, const char* summary) {
                   });
                 },
             .refuse = refuse_unless_compiled<Sizes>,
+            .takes_strides = true,
             .needs =
                 [](const Shape& shape) {
                   return with_tile<Method, Sizes>(shape, []<class Tile>(std::type_identity<Tile>) {

@@ -109,7 +109,8 @@ struct Consumer {
     __syncwarp();
     if (lane == 0) {
       for (int panel = 0; panel < Tile::kPanels; ++panel)
-        ptx::tma_store(&maps.o, sO + panel * Tile::Br * 64, 64 * panel, first_query, tile.head);
+        ptx::tma_store(&maps.o, sO + panel * Tile::Br * 64, 64 * panel, first_query, tile.head % maps.o.heads,
+                       tile.head / maps.o.heads);
       ptx::bulk_commit();
       ptx::bulk_wait_read<0>();
     }

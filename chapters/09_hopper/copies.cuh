@@ -13,21 +13,26 @@
 
 namespace fa::ch09 {
 
-/// How the tensors lie in global memory: [heads of all batches][rows][head_dim], and which boxes are copied.
+/// How a tensor [batch, heads, rows, head_dim] lies in global memory, with any strides, and which boxes of it are copied. Its
+/// coordinates are column, row, head in its batch, and batch.
+struct TensorMap : CUtensorMap {
+  int heads;
+};
 struct TensorMaps {
-  CUtensorMap q, k, v;  ///< boxes of 64 columns and a tile's rows
-  CUtensorMap o;        ///< boxes of 64 columns and a warp's 16 rows
+  TensorMap q, k, v;  ///< boxes of 64 columns and a tile's rows
+  TensorMap o;        ///< boxes of 64 columns and a warp's 16 rows
 };
 
 /// Starts the copy of a tile of kRows rows and kCols columns. `full` completes its phase when all of it has landed. Rows and
-/// columns past the end of the tensor become zeros.
+/// columns past the end of the tensor become zeros. @param head  counts through all batches
 template <int kRows, int kCols, class T>
-__device__ __forceinline__ void load_tile(T* s, const CUtensorMap& map, std::uint64_t& full, int first_row,
+__device__ __forceinline__ void load_tile(T* s, const TensorMap& map, std::uint64_t& full, int first_row,
                                           int head) {
   // EXERCISE 1: Announce the bytes of the tile, and start the copies of its panels.
   ptx::mbarrier_arrive_expect_tx(&full, kRows * kCols * int(sizeof(T)));
   for (int panel = 0; panel < kCols / 64; ++panel)
-    ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);
+    ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head % map.heads,
+                  head / map.heads);
   // END 1
 }
 

@@ -16,9 +16,12 @@ using T = std::uint16_t;
 constexpr int kChunk = 8, kBoxCols = 64;
 constexpr int kRows = 8, kCols = 128;         // of the tile
 constexpr int kFirstRow = 8, kExisting = 13;  // rows of the matrix
-constexpr int kHead = 1;
+constexpr int kHead = 3;
 
-struct CUtensorMap {};
+constexpr int kHeads = 2;  // of a batch
+struct TensorMap {
+  int heads = kHeads;
+};
 
 // The tile: two panels of kRows rows of 64 columns. Swizzled or not, a row has the same chunks.
 T tile[kRows * kCols];
@@ -34,24 +37,24 @@ namespace ptx {
 [[maybe_unused]] void fence_proxy_async() {}
 [[maybe_unused]] void mbarrier_arrive(std::uint64_t*) {}
 void mbarrier_arrive_expect_tx(std::uint64_t*, int) {}
-void tma_load(void* s, const CUtensorMap*, std::uint64_t*, int x, int y, int z) {
+void tma_load(void* s, const TensorMap*, std::uint64_t*, int x, int y, int z, int w) {
   const std::ptrdiff_t first = (static_cast<T*>(s) - tile) / kChunk;
   for (int row = 0; row < kRows; ++row) {
     for (int col = 0; col < kBoxCols; col += kChunk) {
       const std::ptrdiff_t at = first + (row * kBoxCols + col) / kChunk;
       if (at >= 0 && at < std::ptrdiff_t(chunks.size()))
-        chunks[std::size_t(at)] = source(y + row, x + col, z);
+        chunks[std::size_t(at)] = source(y + row, x + col, z < kHeads ? w * kHeads + z : -1);
     }
   }
 }
 }  // namespace ptx
 
-void own([[maybe_unused]] T* s, [[maybe_unused]] const CUtensorMap& map, [[maybe_unused]] std::uint64_t& full,
+void own([[maybe_unused]] T* s, [[maybe_unused]] const TensorMap& map, [[maybe_unused]] std::uint64_t& full,
          [[maybe_unused]] int first_row, [[maybe_unused]] int head) {
 #include "own_1.inc"
 }
 
-void right(T* s, const CUtensorMap& map, std::uint64_t& full, int first_row, int head) {
+void right(T* s, const TensorMap& map, std::uint64_t& full, int first_row, int head) {
 #include "right_1.inc"
 }
 

@@ -18,12 +18,18 @@
 
 namespace fa::ch09 {
 
-/// The map of a tensor [heads][rows][cols] for boxes of 64 columns, swizzled over 128 bytes.
-///
-/// @param tensor  at a multiple of 16 bytes    @param box_rows  at most 256
+/// A tensor in global memory: [batch, heads, rows, cols], with any strides that are multiples of 16 bytes.
+template <class T>
+struct Tensor {
+  const T* first;  ///< at a multiple of 16 bytes
+  Strides strides;
+  int batch, heads, rows, cols;
+};
+
+/// The map of a tensor for boxes of 64 columns, swizzled over 128 bytes. @param box_rows  at most 256
 /// @throws std::invalid_argument  if the driver would refuse the map; CudaError  if there is no such driver
 template <class T>
-CUtensorMap tensor_map(const T* tensor, std::int64_t heads, std::int64_t rows, int cols, int box_rows) {
+TensorMap tensor_map(const Tensor<T>& of, int box_rows) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   FA_CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
@@ -33,12 +39,15 @@ CUtensorMap tensor_map(const T* tensor, std::int64_t heads, std::int64_t rows, i
   constexpr auto type =
       std::is_same_v<T, __nv_bfloat16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   // From the innermost dimension: its stride is that of an element, and is not given.
-  const cuuint64_t lengths[] = {cuuint64_t(cols), cuuint64_t(rows), cuuint64_t(heads)};
-  const cuuint64_t strides[] = {cols * sizeof(T), rows * cols * sizeof(T)};
-  const cuuint32_t box[] = {64, cuuint32_t(box_rows), 1}, steps[] = {1, 1, 1};
-  CUtensorMap map;
+  const cuuint64_t lengths[] = {cuuint64_t(of.cols), cuuint64_t(of.rows), cuuint64_t(of.heads),
+                                cuuint64_t(of.batch)};
+  const cuuint64_t strides[] = {of.strides.row * sizeof(T), of.strides.head * sizeof(T),
+                                of.strides.batch * sizeof(T)};
+  const cuuint32_t box[] = {64, cuuint32_t(box_rows), 1, 1}, steps[] = {1, 1, 1, 1};
+  TensorMap map;
+  map.heads = of.heads;
   const auto encode = [&](auto encoder) {
-    return encoder(&map, type, 3, const_cast<T*>(tensor), lengths, strides, box, steps,
+    return encoder(&map, type, 4, const_cast<T*>(of.first), lengths, strides, box, steps,
                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   };
@@ -48,19 +57,30 @@ CUtensorMap tensor_map(const T* tensor, std::int64_t heads, std::int64_t rows, i
     if (status == CUDA_SUCCESS) return map;
     reason = "the driver refuses it with error " + std::to_string(int(status));
   }
-  throw std::invalid_argument("no tensor map for " + std::to_string(heads) + " x " + std::to_string(rows) +
-                              " x " + std::to_string(cols) + " elements in boxes of " +
-                              std::to_string(box[1]) + " x " + std::to_string(box[0]) + ": " + reason);
+  throw std::invalid_argument("no tensor map for " + std::to_string(of.batch) + " x " +
+                              std::to_string(of.heads) + " x " + std::to_string(of.rows) + " x " +
+                              std::to_string(of.cols) + " elements in boxes of " + std::to_string(box[1]) +
+                              " x " + std::to_string(box[0]) + ": " + reason);
+}
+
+/// A tensor with the heads and rows of Q, or with those of K.
+template <class T>
+Tensor<T> like_q(const Attention<T>& a, const T* first, const Strides& strides) {
+  return {first, strides, a.batch, a.heads, a.seq_q, a.head_dim};
+}
+template <class T>
+Tensor<T> like_k(const Attention<T>& a, const T* first, const Strides& strides) {
+  return {first, strides, a.batch, a.kv_heads, a.seq_k, a.head_dim};
 }
 
 /// The maps of a kernel with these tiles, which may be wider than the tensors. @param q_rows  of a box of Q
 template <class Tile>
-TensorMaps tensor_maps(const Attention<typename Tile::T>& a, int head_dim, int q_rows) {
-  const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
-  return {.q = tensor_map(a.q, heads, a.seq_q, head_dim, q_rows),
-          .k = tensor_map(a.k, kv_heads, a.seq_k, head_dim, Tile::Bc),
-          .v = tensor_map(a.v, kv_heads, a.seq_k, head_dim, Tile::Bc),
-          .o = tensor_map(a.o, heads, a.seq_q, head_dim, 16)};
+TensorMaps tensor_maps(const Attention<typename Tile::T>& a, int q_rows) {
+  using T = typename Tile::T;
+  return {.q = tensor_map(like_q(a, a.q, a.q_strides), q_rows),
+          .k = tensor_map(like_k(a, a.k, a.k_strides), Tile::Bc),
+          .v = tensor_map(like_k(a, a.v, a.v_strides), Tile::Bc),
+          .o = tensor_map(like_q<T>(a, a.o, a.o_strides), 16)};
 }
 
 }  // namespace fa::ch09

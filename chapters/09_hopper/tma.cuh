@@ -72,7 +72,8 @@ __device__ __forceinline__ void store(ch07::Accumulators<Tile>& acc, const Atten
   if (lane == 0) {
     for (int panel = 0; panel < Tile::kPanels; ++panel) {
       for (int row = 0; row < Tile::kWarpRows; row += 16)
-        ptx::tma_store(&maps.o, sO + panel * 64 * 64 + row * 64, 64 * panel, first_query + row, head);
+        ptx::tma_store(&maps.o, sO + panel * 64 * 64 + row * 64, 64 * panel, first_query + row,
+                       head % maps.o.heads, head / maps.o.heads);
     }
     ptx::bulk_commit();
     ptx::bulk_wait_read<0>();
@@ -94,12 +95,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const int first_masked = a.visible_keys(tile.first_query) / Bc;
   Producer<Tile> producer{maps, s};
   if (threadIdx.x == 0) {
+    s.query_tile[0].head = kv_head;
     // Q as two tiles of 64 rows, like those of K and V
     ptx::mbarrier_arrive_expect_tx(&s.q_ring.full[0], int(sizeof s.q));
     for (int half = 0; half < 2; ++half) {
       for (int panel = 0; panel < Tile::kPanels; ++panel)
         ptx::tma_load(s.q[0] + (half * d + 64 * panel) * 64, &maps.q, &s.q_ring.full[0], 64 * panel,
-                      tile.first_query + 64 * half, tile.head);
+                      tile.first_query + 64 * half, tile.head % maps.q.heads, tile.head / maps.q.heads);
     }
     for (int n = 0; n < kStages && n <= last; ++n) {
       producer.load_k((last - n) * Bc, kv_head);
@@ -132,8 +134,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     at.leave(s.v_ring);
     at.advance();
     if (threadIdx.x == 0 && j >= kStages) {
-      producer.load_k((j - kStages) * Bc, kv_head);
-      producer.load_v((j - kStages) * Bc, kv_head);
+      const int head = s.query_tile[0].head;  // registers have no room for its coordinates
+      producer.load_k((j - kStages) * Bc, head);
+      producer.load_v((j - kStages) * Bc, head);
     }
   }
   store<Tile>(acc, a, maps, sQ, tile.head, first_query);

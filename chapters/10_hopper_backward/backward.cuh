@@ -23,13 +23,13 @@ using ch09::warpgroup_index;
 /// log2_sum, delta and dq_sum are padded: each head has a whole number of query tiles.
 template <class T>
 struct Backward : Attention<T> {
-  const T* d_o;  ///< [batch, heads, seq_q, head_dim]
-  int head_dim;
+  const T* d_o;        ///< [batch, heads, seq_q, head_dim]
   int padded_queries;  ///< of a head: a multiple of each kernel's Br
   float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
   float* delta;        ///< [batch, heads, padded_queries]: rowsum(dO * O), the papers' D
   float* dq_sum;  ///< [batch, heads, padded_queries, head_dim]: where dQ accumulates, tiles in fragment order
   T* dq;          ///< [batch, heads, seq_q, head_dim]
+  Strides do_strides, dq_strides, dk_strides, dv_strides;
 
   /// The first query that sees a key; all later queries see it too.
   __host__ __device__ int first_query(int key) const {

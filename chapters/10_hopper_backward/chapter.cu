@@ -39,12 +39,15 @@ Backward<T> backward_of(const Args& a, int rows_of_tile) {
   Backward<T> b;
   static_cast<Attention<T>&>(b) = a.as<T>();
   b.d_o = a.buffer<T>("do");
-  b.head_dim = a.head_dim;
   b.padded_queries = int(tiles(a.seq_q, rows_of_tile)) * rows_of_tile;
   b.log2_sum = a.buffer<float>("log2_sum");
   b.delta = a.buffer<float>("delta");
   b.dq_sum = nullptr;
   b.dq = a.buffer<T>("dq");
+  b.do_strides = a.strides.at("do");
+  b.dq_strides = a.strides.at("dq");
+  b.dk_strides = a.strides.at("dk");
+  b.dv_strides = a.strides.at("dv");
   return b;
 }
 
@@ -353,6 +356,7 @@ Step step(const char* name, const char* summary) {
             return traffic;
           },
       .refuse = refuse_unless_compiled<Sizes>,
+      .takes_strides = true,
       .needs =
           [](const Shape& shape) {
             DeviceNeeds needs{.compute_capability = kCapability, .exactly = true};

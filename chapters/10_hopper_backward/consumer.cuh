@@ -24,7 +24,7 @@ namespace fa::ch10 {
 /// the end.
 /// @param tile  of kRows rows    @param warp_row  the warp's first row in it    @param first_row  the tile's in the tensor
 template <int kRows, int kHeadDim, class T>
-__device__ __forceinline__ void store_rows(const CUtensorMap& map, T* tile, const float (&r)[kHeadDim / 2],
+__device__ __forceinline__ void store_rows(const TensorMap& map, T* tile, const float (&r)[kHeadDim / 2],
                                            float scale, int warp_row, int first_row, int head) {
   const int lane = threadIdx.x % 32;
   T* rows = tile + warp_row * 64;
@@ -39,7 +39,8 @@ __device__ __forceinline__ void store_rows(const CUtensorMap& map, T* tile, cons
   __syncwarp();
   if (lane == 0) {
     for (int panel = 0; panel < (kHeadDim + 63) / 64; ++panel)
-      ptx::tma_store(&map, rows + panel * kRows * 64, 64 * panel, first_row + warp_row, head);
+      ptx::tma_store(&map, rows + panel * kRows * 64, 64 * panel, first_row + warp_row, head % map.heads,
+                     head / map.heads);
     ptx::bulk_commit();
     ptx::bulk_wait_read<0>();
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "09_hopper/copies.cuh"
 #include "backward.cuh"
 #include "device/hopper.cuh"
 #include "shared_tiles.cuh"
@@ -14,24 +15,27 @@
 
 namespace fa::ch10 {
 
+using ch09::TensorMap;
+
 /// How the tensors lie in global memory, as in chapter 09.
 struct TensorMaps {
-  CUtensorMap q, d_o;  ///< boxes of 64 columns and Br rows
-  CUtensorMap k, v;    ///< boxes of 64 columns and Bc rows
-  CUtensorMap dk, dv;  ///< boxes of 64 columns and a warp's 16 rows
+  TensorMap q, d_o;  ///< boxes of 64 columns and Br rows
+  TensorMap k, v;    ///< boxes of 64 columns and Bc rows
+  TensorMap dk, dv;  ///< boxes of 64 columns and a warp's 16 rows
 };
 
-/// Starts the copies of a tile's panels. @tparam kCols  a multiple of 64
+/// Starts the copies of a tile's panels. @tparam kCols  a multiple of 64    @param head  counts through all batches
 template <int kRows, int kCols, class T>
-__device__ __forceinline__ void load_panels(T* s, const CUtensorMap& map, std::uint64_t& full, int first_row,
+__device__ __forceinline__ void load_panels(T* s, const TensorMap& map, std::uint64_t& full, int first_row,
                                             int head) {
   for (int panel = 0; panel < kCols / 64; ++panel)
-    ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);
+    ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head % map.heads,
+                  head / map.heads);
 }
 
 /// A tile of queries or of their dO, with one float per row that belongs to it.
 template <class Tile>
-__device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows, const CUtensorMap& map,
+__device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows, const TensorMap& map,
                                              const float* of_padded_rows, std::uint64_t& full,
                                              const QueryWalk<Tile>& at) {
   // EXERCISE 1: Announce the bytes, and start the copies of the tile and of its rows' floats.

@@ -95,9 +95,9 @@ struct __align__(1024) QueryTileMemory {
 
 /// How the tensors lie in global memory.
 struct QueryMaps {
-  CUtensorMap q, d_o;  ///< boxes of 64 columns and Br rows
-  CUtensorMap k, v;    ///< boxes of 64 columns and Bc rows
-  CUtensorMap dq;      ///< boxes of 64 columns and a warp's 16 rows
+  TensorMap q, d_o;  ///< boxes of 64 columns and Br rows
+  TensorMap k, v;    ///< boxes of 64 columns and Bc rows
+  TensorMap dq;      ///< boxes of 64 columns and a warp's 16 rows
 };
 
 /// What the threads of a consumer hold: 64 queries, which are rows of everything. The registers are those of chapter 09, and
@@ -174,7 +174,7 @@ struct QueryConsumer {
     }
   }
   /// Stores dQ where this warpgroup's queries were, and from there to HBM.
-  __device__ __forceinline__ void store(const CUtensorMap& map) {
+  __device__ __forceinline__ void store(const TensorMap& map) {
     ptx::barrier_sync(1 + row / 64, 128);  // no warp of this warpgroup multiplies Q any more
     const int first_query = query - row;   // in lane 0, which starts the copy
     store_rows<Tile::Br, Tile::kHeadDim>(map, s.q, rdQ, a.scale, row, first_query, head);

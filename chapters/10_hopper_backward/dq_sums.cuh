@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(128 * Tile::kConsumers) convert_dq(Backward<ty
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int tile = gridDim.x - 1 - blockIdx.x, tiles = a.padded_queries / Tile::Br;
   const int head = tile / tiles, first_query = tile % tiles * Tile::Br;
+  const HeadRows<T> rows = a.rows_of_query_head(a.dq, a.dq_strides, head);
   const int d = head_dim<Tile>(a), cols = dq_cols<Tile>(warp / 4, d);
   const float* sums = a.dq_sum + size_t(tile) * Tile::Br * d + offset_of_dq<Tile>(warp / 4, d);
 #pragma unroll
@@ -116,7 +117,7 @@ __global__ void __launch_bounds__(128 * Tile::kConsumers) convert_dq(Backward<ty
     const Coord at = rows_of_dq<Tile>(warp, fragment, lane / 4);
     const int query = first_query + at.row + 8 * (lane % 2);
     if (query < a.seq_q && has_fragment<Tile>(cols, fragment)) {
-      T* to = a.dq + (size_t(head) * a.seq_q + query) * d + at.col;
+      T* to = rows[query] + at.col;
       store_float4(reinterpret_cast<float*>(to), {__uint_as_float(x[0]), __uint_as_float(x[1]),
                                                   __uint_as_float(x[2]), __uint_as_float(x[3])});
     }

@@ -21,9 +21,7 @@ struct Specialised {
 }  // namespace
 
 std::vector<TensorSpec> forward::workspace(const AttentionShape& shape) {
-  const std::vector<std::int64_t> rows = {shape.batch, shape.heads, shape.seq_q};
-  return {{.name = "o", .shape = {rows[0], rows[1], rows[2], shape.head_dim}, .dtype = shape.dtype},
-          {.name = "lse", .shape = rows}};
+  return AttentionForward::outputs(shape);
 }
 
 Traffic forward::traffic(const AttentionShape& shape) {
@@ -47,7 +45,7 @@ void forward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {
     const auto attention = args.as<typename Tile::T>();
     fa::launch(ch09::specialised_attention<Tile>, unsigned(ch09::query_tiles<Tile>(attention)),
                Tile::kThreads, sizeof(ch09::SharedTiles<Tile>), stream, attention,
-               ch09::tensor_maps<Tile>(attention, args.head_dim, Tile::Br));
+               ch09::tensor_maps<Tile>(attention, Tile::Br));
   });
 }
 

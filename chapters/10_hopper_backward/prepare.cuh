@@ -33,7 +33,7 @@ struct Prepare {
   static constexpr int kThreads = 256, kRowsOfBlock = kThreads / 32 * kRowsOfWarp;
 };
 template <class T, int kCols, bool kPads>
-__global__ void __launch_bounds__(Prepare<T, kCols>::kThreads) prepare_rows(Backward<T> a) {
+__global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2) prepare_rows(Backward<T> a) {
   using P = Prepare<T, kCols>;
   const int d = kPads ? a.head_dim : kCols;
   const int lane = threadIdx.x % 32, col = lane % P::kLanes * 8;
@@ -42,13 +42,15 @@ __global__ void __launch_bounds__(Prepare<T, kCols>::kThreads) prepare_rows(Back
   const int head = block / blocks,
             first = (block % blocks * (P::kThreads / 32) + threadIdx.x / 32) * P::kRowsOfWarp;
   const size_t first_row = size_t(head) * a.seq_q, first_padded_row = size_t(head) * a.padded_queries;
+  const HeadRows<T> o_rows = a.o_rows(head);
+  const HeadRows<const T> do_rows = a.rows_of_query_head(a.d_o, a.do_strides, head);
   uint4 o[P::kRounds] = {}, d_o[P::kRounds] = {};
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
     const int query = first + n * P::kRowsAtOnce + lane / P::kLanes;
     if (query < a.seq_q && has_col) {
-      o[n] = *reinterpret_cast<const uint4*>(a.o + (first_row + query) * d + col);
-      d_o[n] = *reinterpret_cast<const uint4*>(a.d_o + (first_row + query) * d + col);
+      o[n] = *reinterpret_cast<const uint4*>(o_rows[query] + col);
+      d_o[n] = *reinterpret_cast<const uint4*>(do_rows[query] + col);
     }
   }
   if (a.dq_sum != nullptr) {

@@ -12,6 +12,8 @@
 
 namespace fa::ch10 {
 
+using ch09::like_k;
+using ch09::like_q;
 using ch09::tensor_map;
 
 /// @throws std::invalid_argument  unless the tensor, to which threads store 16 bytes at a time, is at a multiple of 16
@@ -27,24 +29,24 @@ void require_alignment(const char* name, const T* tensor) {
 /// @param dk, dv  [batch, kv_heads, seq_k, head_dim]
 template <class Tile>
 TensorMaps key_tile_maps(const Backward<typename Tile::T>& a, typename Tile::T* dk, typename Tile::T* dv) {
-  const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
-  return {.q = tensor_map(a.q, heads, a.seq_q, a.head_dim, Tile::Br),
-          .d_o = tensor_map(a.d_o, heads, a.seq_q, a.head_dim, Tile::Br),
-          .k = tensor_map(a.k, kv_heads, a.seq_k, a.head_dim, Tile::Bc),
-          .v = tensor_map(a.v, kv_heads, a.seq_k, a.head_dim, Tile::Bc),
-          .dk = tensor_map(dk, kv_heads, a.seq_k, a.head_dim, 16),
-          .dv = tensor_map(dv, kv_heads, a.seq_k, a.head_dim, 16)};
+  using T = typename Tile::T;
+  return {.q = tensor_map(like_q<T>(a, a.q, a.q_strides), Tile::Br),
+          .d_o = tensor_map(like_q<T>(a, a.d_o, a.do_strides), Tile::Br),
+          .k = tensor_map(like_k<T>(a, a.k, a.k_strides), Tile::Bc),
+          .v = tensor_map(like_k<T>(a, a.v, a.v_strides), Tile::Bc),
+          .dk = tensor_map(like_k<T>(a, dk, a.dk_strides), 16),
+          .dv = tensor_map(like_k<T>(a, dv, a.dv_strides), 16)};
 }
 
 /// The maps of a kernel with one block per query tile.
 template <class Tile>
 QueryMaps query_tile_maps(const Backward<typename Tile::T>& a) {
-  const std::int64_t heads = std::int64_t(a.batch) * a.heads, kv_heads = std::int64_t(a.batch) * a.kv_heads;
-  return {.q = tensor_map(a.q, heads, a.seq_q, a.head_dim, Tile::Br),
-          .d_o = tensor_map(a.d_o, heads, a.seq_q, a.head_dim, Tile::Br),
-          .k = tensor_map(a.k, kv_heads, a.seq_k, a.head_dim, Tile::Bc),
-          .v = tensor_map(a.v, kv_heads, a.seq_k, a.head_dim, Tile::Bc),
-          .dq = tensor_map(a.dq, heads, a.seq_q, a.head_dim, 16)};
+  using T = typename Tile::T;
+  return {.q = tensor_map(like_q<T>(a, a.q, a.q_strides), Tile::Br),
+          .d_o = tensor_map(like_q<T>(a, a.d_o, a.do_strides), Tile::Br),
+          .k = tensor_map(like_k<T>(a, a.k, a.k_strides), Tile::Bc),
+          .v = tensor_map(like_k<T>(a, a.v, a.v_strides), Tile::Bc),
+          .dq = tensor_map(like_q<T>(a, a.dq, a.dq_strides), 16)};
 }
 
 }  // namespace fa::ch10

@@ -43,6 +43,16 @@ __device__ __forceinline__ void tma_load(void* s, const CUtensorMap* map, std::u
       : "memory");
 }
 
+/// The same in four dimensions.
+__device__ __forceinline__ void tma_load(void* s, const CUtensorMap* map, std::uint64_t* barrier, int x,
+                                         int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+      "%6}], [%2];" ::"r"(shared_address(s)),
+      "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
 /// Starts the copy of a box from shared memory, in the thread's current bulk group.
 __device__ __forceinline__ void tma_store(const CUtensorMap* map, const void* s, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
@@ -50,7 +60,15 @@ __device__ __forceinline__ void tma_store(const CUtensorMap* map, const void* s,
                : "memory");
 }
 
-/// The same, but adds to what is there.
+/// The same in four dimensions.
+__device__ __forceinline__ void tma_store(const CUtensorMap* map, const void* s, int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+      "r"(shared_address(s)), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
+/// tma_store(), but adds to what is there.
 __device__ __forceinline__ void tma_reduce_add(const CUtensorMap* map, const void* s, int x, int y, int z) {
   asm volatile(
       "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),

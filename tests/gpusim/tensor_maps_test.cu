@@ -5,6 +5,8 @@
 #include <cuda_runtime.h>
 #include <gpusim_hopper.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -302,6 +304,78 @@ TEST(TensorMaps, BoxesThatTakeEveryNthRow) {
   }
 }
 
+// ---- four dimensions -------------------------------------------------------------------------------------------
+
+/// dump_box() and store_box() in one: a box of a tensor with four dimensions, into shared memory and from there to another one.
+__global__ void move_box(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to,
+                         int bytes, int x, int y, int z, int w) {
+  __shared__ std::uint64_t full;
+  ptx::mbarrier_init(&full, 1);
+  ptx::fence_mbarrier_init();
+  ptx::mbarrier_arrive_expect_tx(&full, bytes);
+  ptx::tma_load(smem, &from, &full, x, y, z, w);
+  ptx::mbarrier_wait(&full, 0);
+  ptx::tma_store(&to, smem, x, y, z, w);
+  ptx::bulk_commit();
+  ptx::bulk_wait<0>();
+}
+
+/// [batch, rows, heads, cols], and a map of it whose coordinates are column, row, head, batch.
+struct Interleaved {
+  cuuint64_t batch, rows, heads, cols;
+  std::size_t at(std::size_t w, std::size_t y, std::size_t z, std::size_t x) const {
+    return ((w * rows + y) * heads + z) * cols + x;
+  }
+  std::size_t elements() const { return batch * rows * heads * cols; }
+  CUtensorMap map(unsigned short* tensor, cuuint32_t box_rows) const {
+    const cuuint64_t lengths[] = {cols, rows, heads, batch};
+    const cuuint64_t strides[] = {heads * cols * 2, cols * 2, rows * heads * cols * 2};
+    const cuuint32_t box[] = {64, box_rows, 1, 1}, steps[] = {1, 1, 1, 1};
+    CUtensorMap map;
+    EXPECT_EQ(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, tensor, lengths, strides, box,
+                                     steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                     CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+              CUDA_SUCCESS);
+    return map;
+  }
+};
+
+// Rows and columns past the end are neither read nor written, although other heads and batches lie there.
+TEST(TensorMaps, BoxesOfAHeadAmongOthers) {
+  for (const cuuint64_t cols : {8u, 40u, 64u, 72u, 120u}) {
+    const Interleaved t{.batch = 2, .rows = 11, .heads = 3, .cols = cols};
+    std::vector<unsigned short> values(t.elements());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<unsigned short>(i + 1);
+    for (const int y : {0, 8}) {
+      for (int x = 0; x < int(cols); x += 64) {
+        const Buffer<unsigned short> from("from", values);
+        const auto to = Buffer<unsigned short>::zeros("to", values.size());
+        gpusim::Report report =
+            run({1, 1, 1024}, move_box, t.map(from.get(), 8), t.map(to.get(), 8), 1024, x, y, 2, 1);
+        EXPECT_TRUE(is_clean(report)) << cols;
+        std::vector<unsigned short> expected(values.size(), 0);
+        std::int64_t bytes = 0, sectors = 0;
+        for (std::size_t row = std::size_t(y); row < std::min<std::size_t>(11, std::size_t(y) + 8); ++row) {
+          const std::size_t end = std::min<std::size_t>(cols, std::size_t(x) + 64);
+          std::set<std::size_t> of_row;
+          for (std::size_t col = std::size_t(x); col < end; ++col) {
+            const std::size_t i = t.at(1, row, 2, col);
+            expected[i] = values[i];
+            bytes += 2;
+            of_row.insert(2 * i / 32);
+          }
+          sectors += std::int64_t(of_row.size());
+        }
+        EXPECT_EQ(to.host(), expected) << cols << ' ' << x << ' ' << y;
+        EXPECT_EQ(report.tensors["from"].read_bytes, bytes) << cols;
+        EXPECT_EQ(report.tensors["from"].read_sectors, sectors) << cols;
+        EXPECT_EQ(report.tensors["to"].write_bytes, bytes) << cols;
+        EXPECT_EQ(report.tensors["to"].write_sectors, sectors) << cols;
+      }
+    }
+  }
+}
+
 // ---- mistakes -----------------------------------------------------------------------------------------------
 
 std::string at(const std::string& tag) { return "tensor_maps_test.cu:" + std::to_string(line_of(tag)); }
@@ -343,6 +417,9 @@ TEST(TensorMaps, AreCheckedWhenTheyAreUsed) {
   CUtensorMap flat;
   encode(two, &flat);
   EXPECT_TRUE(says(report_of(flat, 0), "the tensor map has 2 dimensions, the instruction 3"));
+  const CUtensorMap deep = Interleaved{.batch = 1, .rows = 8, .heads = 1, .cols = 16}.map(
+      reinterpret_cast<unsigned short*>(tensor.get()), 4);
+  EXPECT_TRUE(says(report_of(deep, 0), "the tensor map has 4 dimensions, the instruction 3"));
 }
 
 __global__ void addresses(std::uint32_t* out) {

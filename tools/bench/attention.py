@@ -88,6 +88,15 @@ def variants_of(chapter: str) -> list[str]:
     return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
 
 
+def random(shape: tuple[int, ...], point: Point) -> torch.Tensor:
+    """A tensor [batch, heads, seq, head_dim] that lies in memory as the point says."""
+    options = {"dtype": DTYPES[point.dtype], "device": "cuda"}
+    if point.layout == "bhsd":
+        return torch.randn(shape, **options)
+    batch, heads, seq, head_dim = shape
+    return torch.randn((batch, seq, heads, head_dim), **options).transpose(1, 2)
+
+
 class Tensors:
     """Sets of Q, K and V, and of dO for a backward pass; together they are larger than twice the L2 cache."""
 
@@ -97,13 +106,7 @@ class Tensors:
         one_set = len(names) * math.prod(shape) * DTYPES[point.dtype].itemsize
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         count = max(1, min(rounds, math.ceil(2 * l2 / one_set)))
-        self.sets = [
-            [
-                torch.randn(shape, dtype=DTYPES[point.dtype], device="cuda")
-                for _ in names
-            ]
-            for _ in range(count)
-        ]
+        self.sets = [[random(shape, point) for _ in names] for _ in range(count)]
 
 
 def peer(name: str, point: Point, tensors: Tensors) -> Callable:

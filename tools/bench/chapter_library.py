@@ -27,16 +27,18 @@ class BoundVariant:
     """A variant with its tensors. Its outputs are NaN until it is launched."""
 
     def __init__(self, library, variant: str, q, k, v, causal: bool, do):
-        def nan(shape, dtype):
-            return torch.full(shape, float("nan"), dtype=dtype, device=q.device)
+        def nan(like):  # with the same strides
+            return torch.full_like(like, float("nan"))
 
         tensors = {"q": q, "k": k, "v": v}
         if do is None:
-            self.o = nan(q.shape, q.dtype)
-            self.lse = nan(q.shape[:3], torch.float32)
+            self.o = nan(q)
+            self.lse = torch.full(
+                q.shape[:3], float("nan"), dtype=torch.float32, device=q.device
+            )
             tensors |= {"o": self.o, "lse": self.lse}
         else:
-            self.dq, self.dk, self.dv = (nan(x.shape, x.dtype) for x in (q, k, v))
+            self.dq, self.dk, self.dv = (nan(x) for x in (q, k, v))
             tensors |= {"do": do, "dq": self.dq, "dk": self.dk, "dv": self.dv}
         self._tensors = tensors  # keeps them allocated as long as this object lives
         given = chapter_library.describe(tensors, causal, q.shape[-1] ** -0.5)

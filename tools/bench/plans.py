@@ -16,11 +16,13 @@ class Point:
     head_dim: int
     causal: bool
     backward: bool = False
+    layout: str = "bhsd"  # or bshd: [batch, seq, heads, head_dim] in memory
 
     def __str__(self) -> str:
         causal = "causal" if self.causal else "full"
         which = " backward" if self.backward else ""
-        return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{self.head_dim}] {causal}{which}"
+        layout = "" if self.layout == "bhsd" else f" {self.layout}"
+        return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{self.head_dim}] {causal}{which}{layout}"
 
     @property
     def flops(self) -> float:
@@ -77,6 +79,17 @@ def fp32(*shapes: tuple[int, int, int, int]) -> list[Point]:
     ]
 
 
+def layouts(backward: bool) -> list[Point]:
+    """Each problem in both layouts."""
+    return [
+        Point("bf16", 4, 2048 // d, 4096, d, causal, backward, layout)
+        for d in (64, 128)
+        for causal in (False, True)
+        for layout in ("bhsd", "bshd")
+    ]
+
+
+WIDTHS = [72, 80, 96, 112, 160, 192]
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 HOPPER_LENGTHS = [1024, 4096, 16384]
 PLANS = {
@@ -147,6 +160,24 @@ PLANS = {
         constant_tokens(256, HOPPER_LENGTHS, True),
         [("10_hopper_backward", ["final"])],
         ["flash (FA2)", "cuDNN"],
+    ),
+    "head_dims": Plan(
+        [point for d in WIDTHS for point in constant_tokens(d, [4096])],
+        [("09_hopper", ["final", "no_maximum"])],
+        ["flash (FA2)", "cuDNN"],
+        in_grid=False,
+    ),
+    "head_dims_backward": Plan(
+        [point for d in WIDTHS for point in constant_tokens(d, [4096], True)],
+        [("10_hopper_backward", ["final", "deterministic"])],
+        ["flash (FA2)", "cuDNN"],
+        in_grid=False,
+    ),
+    "layouts": Plan(
+        layouts(False), [("09_hopper", ["final"])], ["cuDNN"], in_grid=False
+    ),
+    "layouts_backward": Plan(
+        layouts(True), [("10_hopper_backward", ["final"])], ["cuDNN"], in_grid=False
     ),
     "triton": Plan(
         constant_tokens(64, [4096]) + constant_tokens(128, [4096]),

@@ -1367,8 +1367,8 @@ MISTAKES = (
         "the columns of a panel are counted in bytes",
         one(
             "load_panels",
-            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head);",
-            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 128 * panel, first_row, head);",
+            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head % map.heads,",
+            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 128 * panel, first_row, head % map.heads,",
         ),
         "wide",
         only_numbers=True,
@@ -1387,17 +1387,17 @@ MISTAKES = (
     Mistake(
         MAP,
         "a stride that is not a multiple of 16",
-        one("maps", "rows * cols * sizeof(T)", "rows * cols * sizeof(T) + 8"),
+        one("maps", "of.strides.head * sizeof(T)", "of.strides.head * sizeof(T) + 8"),
     ),
     Mistake(
         MAP,
         "an address that is not a multiple of 16",
-        one("maps", "const_cast<T*>(tensor)", "const_cast<T*>(tensor) + 1"),
+        one("maps", "const_cast<T*>(of.first)", "const_cast<T*>(of.first) + 1"),
     ),
     Mistake(
         MAP,
         "a dimension of length 0",
-        one("maps", "cuuint64_t(heads)", "cuuint64_t(0)"),
+        one("maps", "cuuint64_t(of.heads)", "cuuint64_t(0)"),
     ),
     # --- without a rule of its own
     Mistake(

@@ -170,8 +170,8 @@ class BlockRunner {
   void fence(Operation::Kind kind, const void* pc);
   void start_copy(BulkCopy&& copy, const void* pc);
   void bulk_commit(const void* pc);
-  /// Ends the thread if these bytes are not a map of a tensor with three dimensions.
-  void check_map(const TensorMap& map, const void* address, const void* pc);
+  /// Ends the thread if these bytes are not a map of a tensor with `rank` dimensions.
+  void check_map(const TensorMap& map, const void* address, int rank, const void* pc);
   void bulk_wait(int pending, bool read_only, const void* pc);
   void barrier_sync(int id, int threads, const void* pc);
   void barrier_arrive(int id, int threads, const void* pc);

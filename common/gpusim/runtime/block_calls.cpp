@@ -74,12 +74,13 @@ void* BlockRunner::shared_pointer(std::uint32_t address) const {
   return nullptr;
 }
 
-void BlockRunner::check_map(const TensorMap& map, const void* address, const void* pc) {
+void BlockRunner::check_map(const TensorMap& map, const void* address, int rank, const void* pc) {
   if (!map.is_valid()) misuse(pc, {"these bytes are not what cuTensorMapEncodeTiled() has made"});
   if (reinterpret_cast<std::uintptr_t>(address) % 64 != 0)
     misuse(pc, {"the tensor map must be at a multiple of 64 bytes"});
-  if (map.rank != 3)
-    misuse(pc, {"the tensor map has " + std::to_string(int(map.rank)) + " dimensions, the instruction 3"});
+  if (map.rank != rank)
+    misuse(pc, {"the tensor map has " + std::to_string(int(map.rank)) + " dimensions, the instruction " +
+                std::to_string(rank)});
 }
 
 void BlockRunner::lacks(int since, const char* instruction, const void* pc) {

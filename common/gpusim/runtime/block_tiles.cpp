@@ -147,7 +147,7 @@ OperandPlace BlockRunner::place_of_operand(const std::vector<std::uintptr_t>& ch
   const auto chunk = chunks.empty() ? std::nullopt : landed_chunk(chunks[0]);
   if (!chunk) return {};
   const Element e = chunk->first_element();
-  return {e.tensor, mn_major ? e.y : e.x, mn_major ? e.x : e.y, e.z};
+  return {e.tensor, mn_major ? e.y : e.x, mn_major ? e.x : e.y, {e.z, e.w}};
 }
 
 /// Products that add to the same accumulators have to go through the same k in both operands, and once.

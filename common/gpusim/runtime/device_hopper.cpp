@@ -1,6 +1,8 @@
 #include "gpusim/runtime/device_hopper.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include "gpusim/runtime/block.hpp"
@@ -19,14 +21,16 @@ void resolve_elect(void* const* lanes) {
   }
 }
 
-void copy_box(BulkCopy::Kind kind, const CUtensorMap* map, const void* shared, const void* barrier, int x,
-              int y, int z, const char* instruction, const void* pc) {
+/// @param at  as many coordinates as the instruction has
+void copy_box(BulkCopy::Kind kind, const CUtensorMap* map, const void* shared, const void* barrier,
+              std::initializer_list<int> at, const char* instruction, const void* pc) {
   current_runner->require(90, instruction, pc);
-  BulkCopy copy{.kind = kind, .at = {x, y, z}};
+  BulkCopy copy{.kind = kind};
+  std::copy(at.begin(), at.end(), copy.at.begin());
   std::memcpy(static_cast<void*>(&copy.map), map, sizeof copy.map);
   copy.shared = reinterpret_cast<std::uintptr_t>(shared);
   copy.barrier = reinterpret_cast<std::uintptr_t>(barrier);
-  current_runner->check_map(copy.map, map, pc);
+  current_runner->check_map(copy.map, map, int(at.size()), pc);
   copy.bytes = copy.map.box_bytes();
   current_runner->start_copy(std::move(copy), pc);
 }
@@ -91,13 +95,19 @@ void prefetch_tensor_map(const CUtensorMap*) {
   current_runner->require(90, "prefetch.tensormap", GPUSIM_CALLER);
 }
 void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z) {
-  copy_box(BulkCopy::Kind::kLoad, map, shared, barrier, x, y, z, kTensorCopy, GPUSIM_CALLER);
+  copy_box(BulkCopy::Kind::kLoad, map, shared, barrier, {x, y, z}, kTensorCopy, GPUSIM_CALLER);
+}
+void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z, int w) {
+  copy_box(BulkCopy::Kind::kLoad, map, shared, barrier, {x, y, z, w}, kTensorCopy, GPUSIM_CALLER);
 }
 void tma_store(const CUtensorMap* map, const void* shared, int x, int y, int z) {
-  copy_box(BulkCopy::Kind::kStore, map, shared, nullptr, x, y, z, kTensorCopy, GPUSIM_CALLER);
+  copy_box(BulkCopy::Kind::kStore, map, shared, nullptr, {x, y, z}, kTensorCopy, GPUSIM_CALLER);
+}
+void tma_store(const CUtensorMap* map, const void* shared, int x, int y, int z, int w) {
+  copy_box(BulkCopy::Kind::kStore, map, shared, nullptr, {x, y, z, w}, kTensorCopy, GPUSIM_CALLER);
 }
 void tma_reduce_add(const CUtensorMap* map, const void* shared, int x, int y, int z) {
-  copy_box(BulkCopy::Kind::kAdd, map, shared, nullptr, x, y, z, kTensorReduction, GPUSIM_CALLER);
+  copy_box(BulkCopy::Kind::kAdd, map, shared, nullptr, {x, y, z}, kTensorReduction, GPUSIM_CALLER);
 }
 void bulk_load(void* shared, const void* global, int bytes, std::uint64_t* barrier) {
   copy_bytes(BulkCopy::Kind::kLoad, global, shared, bytes, barrier, kCopy, GPUSIM_CALLER);

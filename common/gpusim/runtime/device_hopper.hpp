@@ -30,7 +30,9 @@ void bulk_copy_cluster(void* to, const void* from, int bytes, std::uint64_t* bar
 
 void prefetch_tensor_map(const CUtensorMap* map);
 void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z);
+void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z, int w);
 void tma_store(const CUtensorMap* map, const void* shared, int x, int y, int z);
+void tma_store(const CUtensorMap* map, const void* shared, int x, int y, int z, int w);
 void tma_reduce_add(const CUtensorMap* map, const void* shared, int x, int y, int z);
 void bulk_load(void* shared, const void* global, int bytes, std::uint64_t* barrier);
 void bulk_store(void* global, const void* shared, int bytes);

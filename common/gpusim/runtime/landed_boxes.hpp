@@ -18,18 +18,19 @@ namespace gpusim {
 struct LandedBox {
   int swizzle_bytes = 0;
   std::uint32_t row_bytes = 0;
-  std::uint32_t rows = 0;  ///< along the second dimension
+  std::uint32_t rows = 0;    ///< along the second dimension
+  std::uint32_t planes = 1;  ///< along the third
   const void* pc = nullptr;
-  // For boxes of consecutive elements of a tensor of up to three dimensions:
+  // For boxes of consecutive elements of a tensor of up to four dimensions:
   std::uintptr_t tensor = 0;  ///< its address; 0: another box
   int element_bytes = 0;
-  std::array<int, 3> at{};  ///< the coordinates of the first element
+  std::array<int, 4> at{};  ///< the coordinates of the first element
 };
 
 /// The coordinates of an element of a tensor.
 struct Element {
   std::uintptr_t tensor = 0;  ///< 0: unknown
-  int x = 0, y = 0, z = 0;
+  int x = 0, y = 0, z = 0, w = 0;
 
   bool operator==(const Element&) const = default;
 };
@@ -43,7 +44,8 @@ struct BoxChunk {
   Element first_element() const {
     if (box->tensor == 0) return {};
     return {box->tensor, box->at[0] + int(column) * 16 / box->element_bytes,
-            box->at[1] + int(row % box->rows), box->at[2] + int(row / box->rows)};
+            box->at[1] + int(row % box->rows), box->at[2] + int(row / box->rows % box->planes),
+            box->at[3] + int(row / box->rows / box->planes)};
   }
 };
 
@@ -66,12 +68,13 @@ class LandedBoxes {
       box.swizzle_bytes = kSwizzles[copy.map.swizzle];
       box.row_bytes = std::uint32_t(copy.map.row_bytes());
       box.rows = copy.map.count(1);
+      if (copy.map.rank > 2) box.planes = copy.map.count(2);
       box.pc = copy.pc;
       const auto& steps = copy.map.steps;
-      if (copy.map.rank <= 3 && std::all_of(&steps[0], &steps[copy.map.rank], [](int s) { return s == 1; })) {
+      if (copy.map.rank <= 4 && std::all_of(&steps[0], &steps[copy.map.rank], [](int s) { return s == 1; })) {
         box.tensor = copy.map.address;
         box.element_bytes = copy.map.element_bytes;
-        std::copy_n(copy.at.begin(), 3, box.at.begin());
+        std::copy_n(copy.at.begin(), 4, box.at.begin());
       }
     }
     copy.for_each_chunk([&](std::uintptr_t address, std::size_t offset) {

@@ -124,7 +124,8 @@ struct WarpgroupOperand {
 /// What of a tensor is an operand's first element, if the copy engine has brought it.
 struct OperandPlace {
   std::uintptr_t tensor = 0;  ///< its address; 0: unknown
-  int k = 0, mn = 0, plane = 0;
+  int k = 0, mn = 0;
+  std::array<int, 2> plane{};  ///< the coordinates beyond the rows
 
   bool has_same_rows(const OperandPlace& other) const {
     return tensor == other.tensor && mn == other.mn && plane == other.plane;

@@ -41,9 +41,18 @@ GPUSIM_INLINE void prefetch_tensor_map(const CUtensorMap* map) { device::prefetc
 GPUSIM_INLINE void tma_load(void* s, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z) {
   device::tma_load(s, map, barrier, x, y, z);
 }
+/// cp.async.bulk.tensor.4d, from global to shared memory
+GPUSIM_INLINE void tma_load(void* s, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z,
+                            int w) {
+  device::tma_load(s, map, barrier, x, y, z, w);
+}
 /// cp.async.bulk.tensor.3d, from shared to global memory
 GPUSIM_INLINE void tma_store(const CUtensorMap* map, const void* s, int x, int y, int z) {
   device::tma_store(map, s, x, y, z);
+}
+/// cp.async.bulk.tensor.4d, from shared to global memory
+GPUSIM_INLINE void tma_store(const CUtensorMap* map, const void* s, int x, int y, int z, int w) {
+  device::tma_store(map, s, x, y, z, w);
 }
 /// cp.reduce.async.bulk.tensor.3d, add
 GPUSIM_INLINE void tma_reduce_add(const CUtensorMap* map, const void* s, int x, int y, int z) {
