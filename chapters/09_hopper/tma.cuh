@@ -91,11 +91,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   init_barriers(s);
   const QueryTile tile = query_tile<Tile>(blockIdx.x, a);
-  const int last = key_tiles<Tile>(tile.first_query, Tile::Br, a) - 1, kv_head = a.kv_head(tile.head);
+  const int last = key_tiles<Tile>(tile.first_query, Tile::Br, a) - 1;
   const int first_masked = a.visible_keys(tile.first_query) / Bc;
   Producer<Tile> producer{maps, s};
   if (threadIdx.x == 0) {
-    s.query_tile[0].head = kv_head;
+    s.query_tile[0] = tile;  // registers have no room for its head
     // Q as two tiles of 64 rows, like those of K and V
     ptx::mbarrier_arrive_expect_tx(&s.q_ring.full[0], int(sizeof s.q));
     for (int half = 0; half < 2; ++half) {
@@ -103,6 +103,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         ptx::tma_load(s.q[0] + (half * d + 64 * panel) * 64, &maps.q, &s.q_ring.full[0], 64 * panel,
                       tile.first_query + 64 * half, tile.head % maps.q.heads, tile.head / maps.q.heads);
     }
+    const int kv_head = a.kv_head(tile.head);
     for (int n = 0; n < kStages && n <= last; ++n) {
       producer.load_k((last - n) * Bc, kv_head);
       producer.load_v((last - n) * Bc, kv_head);
@@ -134,12 +135,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     at.leave(s.v_ring);
     at.advance();
     if (threadIdx.x == 0 && j >= kStages) {
-      const int head = s.query_tile[0].head;  // registers have no room for its coordinates
-      producer.load_k((j - kStages) * Bc, head);
-      producer.load_v((j - kStages) * Bc, head);
+      const int kv_head = a.kv_head(s.query_tile[0].head);
+      producer.load_k((j - kStages) * Bc, kv_head);
+      producer.load_v((j - kStages) * Bc, kv_head);
     }
   }
-  store<Tile>(acc, a, maps, sQ, tile.head, first_query);
+  store<Tile>(acc, a, maps, sQ, s.query_tile[0].head, first_query);
 }
 
 }  // namespace fa::ch09

@@ -87,11 +87,13 @@ def sectors(data: dict, chapter: str, rows: int, cols: int) -> str:
 
 
 def _shape(timing: dict) -> str:
-    """[8,16,1024,64] causal"""
+    """[8,16,1024,64] causal, with the layout if it is another one than in that order"""
     lengths = ",".join(
         str(timing[key]) for key in ("batch", "heads", "seq", "head_dim")
     )
-    return f"[{lengths}]" + (" causal" if timing["causal"] else "")
+    layout = timing.get("layout", "bhsd")
+    words = ["causal"] * timing["causal"] + [layout] * (layout != "bhsd")
+    return " ".join((f"[{lengths}]", *words))
 
 
 def _kernel(timing: dict) -> str:
