@@ -2,7 +2,8 @@
 /// FlashAttention on Hopper: the copy engine, barriers in shared memory, and products of whole warpgroups.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], all __half or
-/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1 and any kv_heads that divides heads.
+/// __nv_bfloat16, with any strides that are multiples of 16 bytes; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1 and any
+/// kv_heads that divides heads. Tensors may have fewer columns than tiles: the rest is zeros, on the chip only.
 /// A row that sees no key has O = 0 and LSE = -inf.
 ///
 /// All kernels have

@@ -22,7 +22,7 @@ Traffic traffic(const AttentionShape& shape);
 /// Shared memory per block, in bytes.
 std::size_t shared_bytes(const AttentionShape& shape);
 
-/// Enqueues chapter 09's `specialised`, compiled for 16 bits and head_dim 64, 128 and 256.
+/// Enqueues chapter 09's `specialised`, compiled for 16 bits and head_dim 64, 96, 128 and 256.
 /// @throws CudaError
 void launch(const AttentionBackward::Args& args, cudaStream_t stream);
 
