@@ -265,6 +265,22 @@ TEST(ClusterCopies, TheSoftmaxOfARowOnSeveralBlocks) {
   EXPECT_EQ(report.shared.remote_bytes, kRows * 4 * 3 * 8) << "a pair from each block to each other one";
 }
 
+// ---- addresses -------------------------------------------------------------------------------------------------
+
+__global__ void addresses(std::uint32_t* out) {
+  __shared__ std::uint64_t word[1];
+  if (threadIdx.x == 0) out[blockIdx.x] = ptx::shared_address(&word[0]);
+}
+
+TEST(ClusterCopies, AnAddressInSharedMemoryHasTheRankOfItsBlock) {
+  const Buffer<std::uint32_t> out("out", 2 * kBlocks);
+  EXPECT_TRUE(is_clean(run_clusters(kBlocks, {2 * kBlocks, 32}, addresses, out.get())));
+  for (std::uint32_t block = 0; block < 2 * kBlocks; ++block) {
+    EXPECT_EQ(out.host()[block] >> 24, block % kBlocks);
+    EXPECT_EQ(out.host()[block] & 0xFFFFFF, out.host()[0]);
+  }
+}
+
 // ---- tiles: cp.async.bulk from block to block --------------------------------------------------------------------
 
 constexpr int kTile = 64;
