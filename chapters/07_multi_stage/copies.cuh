@@ -30,17 +30,6 @@ struct ThreadChunk {
   int row = threadIdx.x * kChunk / kWidth, col = threadIdx.x * kChunk % kWidth;
 };
 
-/// Zeros in the columns from a.head_dim to d of all tiles of Q, K and V, which follow each other from sQ on. Copies leave these
-/// columns as they are.
-template <class Tile>
-__device__ __forceinline__ void pad(typename Tile::T* sQ, const Attention<typename Tile::T>& a) {
-  const int chunks = (Tile::kHeadDim - a.head_dim) / kChunk;  // of a row
-  for (int n = threadIdx.x; n < Tile::kRowsInShared * chunks; n += Tile::kThreads) {
-    const int row = n / chunks, col = a.head_dim + n % chunks * kChunk;
-    *reinterpret_cast<uint4*>(sQ + Tile::Rows::offset(row, col)) = make_uint4(0, 0, 0, 0);
-  }
-}
-
 /// Starts the copy of kRows rows of a matrix, with all threads of the block. Rows from `end` on do not exist: they are not
 /// read, and the tile gets zeros in their place. Columns from `cols` on do not exist either; they stay as they are.
 template <class Tile, int kRows>

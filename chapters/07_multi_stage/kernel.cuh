@@ -30,6 +30,7 @@
 #include "device/attention.cuh"
 #include "device/cp_async.cuh"
 #include "device/declare_rows.cuh"
+#include "device/padding.cuh"
 #include "softmax.cuh"
 
 namespace fa::ch07 {
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
-  pad<Tile>(sQ, a);  // columns that do not exist in HBM
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const int tiles = block.key_tiles();
 
   load_q(sQ, block);
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
-  pad<Tile>(sQ, a);  // columns that do not exist in HBM
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const int tiles = block.key_tiles();
 
   load_q(sQ, block);
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
-  pad<Tile>(sQ, a);  // columns that do not exist in HBM
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const int tiles = block.key_tiles();
 
   load_q(sQ, block);
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
-  pad<Tile>(sQ, a);
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   // The last of the warp's rows sees the most keys, and every row sees those that the first one sees.
   const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
   const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);

@@ -14,6 +14,7 @@ struct Backward : Attention<T> {
   const T* d_o;  ///< [batch, heads, seq_q, head_dim]
   float* delta;  ///< [batch, heads, seq_q]: rowsum(dO * O), the papers' D
   T *dq, *dk, *dv;
+  Strides d_o_strides, dq_strides, dk_strides, dv_strides;
   float* dq_sum;  ///< where the fused kernels accumulate dQ: must start as zeros
 
   /// The first query that sees a key; all later queries see it too. Negative if the mask would begin before query 0.

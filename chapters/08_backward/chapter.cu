@@ -41,6 +41,10 @@ Backward<T> backward_of(const Args& a) {
   b.dq = a.buffer<T>("dq");
   b.dk = a.buffer<T>("dk");
   b.dv = a.buffer<T>("dv");
+  b.d_o_strides = a.strides.at("do");
+  b.dq_strides = a.strides.at("dq");
+  b.dk_strides = a.strides.at("dk");
+  b.dv_strides = a.strides.at("dv");
   b.dq_sum = nullptr;
   return b;
 }
@@ -170,7 +174,7 @@ void launch_fused(void (*kernel)(Backward<typename Tile::T>), const Args& a, cud
   b.dq_sum = a.buffer<float>("dq_sum");
   const unsigned query_tiles = tiles_of(a.seq_q, Tile::Br, a.batch * a.heads);
   launch_delta<T, Tile::kHeadDim>(b, stream);
-  launch_zeros(b.dq_sum, std::size_t(query_tiles) * Tile::kQueryTile, stream);
+  launch_zeros(b.dq_sum, std::size_t(query_tiles) * Tile::Br * a.head_dim, stream);
   launch(kernel, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads, Tile::kSharedBytes,
          stream, b);
   launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
@@ -358,6 +362,7 @@ AnyChapter describe_chapter() {
                .launch = launch_mma_fused,
                .traffic = mma_fused_traffic<fused_tiles>,
                .refuse = refuse_unless_compiled<MmaSizes>,
+               .takes_strides = true,
                .needs = needs_of_mma<fused_tiles>,
                .before = forward::launch,
                .repeatable = false,
@@ -367,6 +372,7 @@ AnyChapter describe_chapter() {
                .launch = launch_mma_pipelined,
                .traffic = mma_fused_traffic<pipelined_tiles>,
                .refuse = refuse_unless_compiled<MmaSizes>,
+               .takes_strides = true,
                .needs = needs_of_mma<pipelined_tiles>,
                .before = forward::launch,
                .repeatable = false,
@@ -376,6 +382,7 @@ AnyChapter describe_chapter() {
                .launch = launch_mma_deterministic,
                .traffic = mma_deterministic_traffic,
                .refuse = refuse_unless_compiled<MmaSizes>,
+               .takes_strides = true,
                .needs = needs_of_mma<key_tiles, query_tiles>,
                .before = forward::launch,
                .workspace = own_workspace},

@@ -58,10 +58,13 @@ struct Float4Sums : ElementSums {};
 
 // --- a tile of dQ ------------------------------------------------------------------------------------------
 
-/// The number of this warp's fragment (mi, ni) in the sums of a query tile.
+/// The number of this warp's fragment (mi, ni) in the sums of a query tile: column by column, so that those which do not exist
+/// would be the last ones.
 template <class Tile>
 __device__ __forceinline__ int fragment_of_dq(int mi, int ni) {
-  return (threadIdx.x / 32 * Tile::kDqRowFragments + mi) * 4 + ni;
+  const int warp = threadIdx.x / 32;
+  const int row = warp / Tile::kColWarps * Tile::kDqRowFragments + mi, col = warp % Tile::kColWarps * 4 + ni;
+  return col * (Tile::Br / 16) + row;
 }
 /// Where element i of this lane's part of that fragment belongs in the tile of dQ.
 template <class Tile>
@@ -81,16 +84,16 @@ template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename Tile::T> a) {
   const int tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
   const int head = blockIdx.x / tiles, first_query = blockIdx.x % tiles * Tile::Br;
-  const float* sums = a.dq_sum + size_t(blockIdx.x) * Tile::kQueryTile;
-  typename Tile::T* dq = a.dq + (size_t(head) * a.seq_q + first_query) * Tile::kHeadDim;
+  const float* sums = a.dq_sum + size_t(blockIdx.x) * (Tile::Br * a.head_dim);
+  const auto dq = a.rows_of_query_head(a.dq, a.dq_strides, head);
   for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
     for (int ni = 0; ni < 4; ++ni) {
       alignas(16) float x[4];
       for (int half = 0; half < 2; ++half) {
         const Coord at = element_of_dq<Tile>(mi, ni, 2 * half);  // the second half is 8 rows further down
-        if (first_query + at.row >= a.seq_q) break;
+        if (first_query + at.row >= a.seq_q || at.col >= a.head_dim) break;
         Tile::Sums::load(x, sums, fragment_of_dq<Tile>(mi, ni), half);
-        *reinterpret_cast<std::uint32_t*>(dq + at.row * Tile::kHeadDim + at.col) =
+        *reinterpret_cast<std::uint32_t*>(dq[first_query + at.row] + at.col) =
             pack<typename Tile::T>(a.scale * x[2 * half], a.scale * x[2 * half + 1]);
       }
     }

@@ -43,9 +43,13 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) compute_delta(Backward<T> a
   constexpr int kCount = kHeadDim / 32;
   const size_t row = size_t(blockIdx.x) * kRowsOfBlock + threadIdx.x / 32;
   if (row >= size_t(a.batch) * a.heads * a.seq_q) return;
-  const size_t at = row * kHeadDim + threadIdx.x % 32 * kCount;
-  const auto o = *reinterpret_cast<const Pack<T, kCount>*>(a.o + at);
-  const auto d_o = *reinterpret_cast<const Pack<T, kCount>*>(a.d_o + at);
+  const int head = int(row / a.seq_q), query = int(row % a.seq_q), col = threadIdx.x % 32 * kCount;
+  Pack<T, kCount> o = {}, d_o = {};
+  if (col < a.head_dim) {
+    o = *reinterpret_cast<const Pack<T, kCount>*>(a.o_rows(head)[query] + col);
+    const auto rows_of_d_o = a.rows_of_query_head(a.d_o, a.d_o_strides, head);
+    d_o = *reinterpret_cast<const Pack<T, kCount>*>(rows_of_d_o[query] + col);
+  }
   // EXERCISE 1: Compute `sum`, the dot product of the row's O and dO. This lane has kCount elements of each.
   float sum = 0.0f;
   for (int i = 0; i < kCount; ++i) sum += float(o.x[i]) * float(d_o.x[i]);

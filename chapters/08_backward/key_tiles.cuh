@@ -83,19 +83,20 @@ struct SmallFusedTiles : WithDsForDq<MmaKeyTiles<T, d, kStagesOfQueries, 32, 64>
 /// The key tile of a block, and this warp's part of it.
 template <class Tile>
 struct KeyBlock {
-  int kv_head, first_key;
-  size_t first_row;  ///< of K, V, dK and dV
-  int warp_key;      ///< the warp's first key, in the tile
-  int part;          ///< which of kWarpsPerKeys parts of a step's queries, and of the columns of dK and dV
+  int batch, kv_head;  ///< the head counts within its batch
+  int first_key;
+  int warp_key;  ///< the warp's first key, in the tile
+  int part;      ///< which of kWarpsPerKeys parts of a step's queries, and of the columns of dK and dV
 
   __device__ __forceinline__ explicit KeyBlock(const Backward<typename Tile::T>& a) {
     const int key_tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
-    kv_head = blockIdx.x / key_tiles, first_key = blockIdx.x % key_tiles * Tile::Bc;
+    const int head = blockIdx.x / key_tiles;
+    batch = head / a.kv_heads, kv_head = head % a.kv_heads;
+    first_key = blockIdx.x % key_tiles * Tile::Bc;
     // Broadcast by lane 0: now the compiler knows that all lanes have the same value, and uses uniform registers.
     const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);
     warp_key = warp / Tile::kWarpsPerKeys * Tile::kWarpRows;
     part = warp % Tile::kWarpsPerKeys;
-    first_row = size_t(kv_head) * a.seq_k + first_key;
   }
   /// The first query of the warp's round n, counted in the query tile.
   __device__ __forceinline__ int query(int n) const {
@@ -106,13 +107,15 @@ struct KeyBlock {
 /// Iterates over the query tiles of all heads that share a key tile, in each head from the first tile that sees it.
 template <class Tile>
 struct QueryWalk {
-  int head, tile;  ///< the current ones
+  int batch;
+  int head, tile;  ///< the current ones; the head counts within its batch
   int first_tile, end_tile, end_head;
 
   __device__ __forceinline__ QueryWalk(const Backward<typename Tile::T>& a, const KeyBlock<Tile>& block) {
     end_tile = (a.seq_q + Tile::Br - 1) / Tile::Br;
     first_tile = max(0, a.first_query(block.first_key)) / Tile::Br;
     const int group = a.heads / a.kv_heads;
+    batch = block.batch;
     end_head = (block.kv_head + 1) * group;
     head = block.kv_head * group, tile = first_tile;
   }
@@ -120,7 +123,7 @@ struct QueryWalk {
   __device__ __forceinline__ int first_query() const { return tile * Tile::Br; }
   /// The sums of dQ of the current query tile.
   __device__ __forceinline__ float* sums_of_dq(const Backward<typename Tile::T>& a) const {
-    return a.dq_sum + (size_t(head) * end_tile + tile) * Tile::kQueryTile;
+    return a.dq_sum + ((size_t(batch) * a.heads + head) * end_tile + tile) * (Tile::Br * a.head_dim);
   }
   __device__ __forceinline__ void next() {
     if (++tile == end_tile) {

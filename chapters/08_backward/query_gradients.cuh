@@ -12,6 +12,7 @@
 #include "device/cp_async.cuh"
 #include "device/declare_rows.cuh"
 #include "device/math.cuh"
+#include "device/padding.cuh"
 #include "device/ptx.cuh"
 #include "device/swizzle.cuh"
 #include "products.cuh"
@@ -85,10 +86,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const int head = blockIdx.x / query_tiles;
   const int first_query =
       (query_tiles - 1 - int(blockIdx.x % query_tiles)) * Br;  // under a mask, the longest blocks first
-  const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * Tile::kWarpRows;
+  // Broadcast by lane 0, as in KeyBlock.
+  const int lane = threadIdx.x % 32, warp_row = __shfl_sync(kAllLanes, threadIdx.x / 32, 0) * Tile::kWarpRows;
   const int warp_query = first_query + warp_row;
-  const size_t first = size_t(head) * a.seq_q + first_query;   // row of Q, dO and dQ
-  const size_t first_row = size_t(a.kv_head(head)) * a.seq_k;  // of K and V
+  const auto gK = a.k_rows(head), gV = a.v_rows(head);
   const int keys = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
   const float factor = a.scale * kLog2e;  // e^x = 2^(x * log2 e)
 
@@ -98,13 +99,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sdO + Tile::kQueryTile;               // [kStages]
   T* sV = sK + Tile::kStages * Tile::kKeyTile;  // [kStages]
   declare_rows<typename Tile::Rows>(sQ, sdO, sK, sV);
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, 2 * (Br + Tile::kStages * Bc), a.head_dim);
   const auto load_keys = [&](int first_key, int stage) {
-    const size_t at = (first_row + first_key) * d;
-    copy_rows_async<Tile, Bc>(sK + stage * Tile::kKeyTile, a.k + at, keys - first_key);
-    copy_rows_async<Tile, Bc>(sV + stage * Tile::kKeyTile, a.v + at, keys - first_key);
+    copy_rows_async<Tile, Bc>(sK + stage * Tile::kKeyTile, gK, first_key, keys, a.head_dim);
+    copy_rows_async<Tile, Bc>(sV + stage * Tile::kKeyTile, gV, first_key, keys, a.head_dim);
   };
-  copy_rows_async<Tile, Br>(sQ, a.q + first * d, a.seq_q - first_query);
-  copy_rows_async<Tile, Br>(sdO, a.d_o + first * d, a.seq_q - first_query);
+  const auto gdO = a.rows_of_query_head(a.d_o, a.d_o_strides, head);
+  copy_rows_async<Tile, Br>(sQ, a.q_rows(head), first_query, a.seq_q, a.head_dim);
+  copy_rows_async<Tile, Br>(sdO, gdO, first_query, a.seq_q, a.head_dim);
   if (keys > 0) load_keys(0, 0);
   cp_async_commit();
 
@@ -142,7 +144,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   }
   cp_async_wait<0>();
   __syncthreads();  // for rows without any key: the loop has not waited for Q, whose buffer is reused now
-  store_rows<Tile>(a.dq + (first + warp_row) * d, sQ + warp_row * d, rdQ, a.scale, a.seq_q - warp_query);
+  const auto gdQ = a.rows_of_query_head(a.dq, a.dq_strides, head);
+  store_rows<Tile>(gdQ, sQ + warp_row * d, rdQ, a.scale, warp_query, a.seq_q, 0, a.head_dim);
 }
 
 }  // namespace fa::ch08

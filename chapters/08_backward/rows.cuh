@@ -11,30 +11,35 @@
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
 #include "device/declare_rows.cuh"
+#include "device/padding.cuh"
 #include "key_tiles.cuh"
 #include "products.cuh"
 
 namespace fa::ch08 {
 
-/// Starts copying the first kRows rows of a matrix. Rows that do not exist become zeros.
+/// Starts copying kRows rows of a matrix from row `first` on. Rows from `end` on do not exist and become zeros; columns from
+/// `cols` on do not exist either and stay as they are.
 template <class Tile, int kRows>
-__device__ __forceinline__ void copy_rows_async(typename Tile::T* s, const typename Tile::T* g, int rows) {
+__device__ __forceinline__ void copy_rows_async(typename Tile::T* s, HeadRows<const typename Tile::T> g,
+                                                int first, int end, int cols) {
   constexpr int kChunk = 8, kStep = Tile::kThreads * kChunk / Tile::kHeadDim;  // elements in 16 bytes; rows
-  const int first = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
+  const int first_row = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
+  if (col >= cols) return;
 #pragma unroll
-  for (int row = first; row < first + kRows; row += kStep) {
-    const bool inside = row < rows;
-    cp_async_16_or_zero(s + Tile::Rows::offset(row, col), g + (inside ? row * Tile::kHeadDim + col : 0),
-                        inside);
+  for (int row = first_row; row < first_row + kRows; row += kStep) {
+    const bool inside = first + row < end;
+    cp_async_16_or_zero(s + Tile::Rows::offset(row, col), g[inside ? first + row : first] + col, inside);
   }
 }
 
-/// Rounds a warp's part of a tile to 16 bits and stores the rows that exist, 16 bytes at a time via shared memory.
-/// @param g, s  at the first of the warp's columns; overwrites what is in s
+/// Rounds a warp's part of a tile to 16 bits and stores what exists of it, 16 bytes at a time via shared memory.
+/// @param s     at the first of the warp's columns; overwrites what is there
+/// @param first, end, first_col, cols  the warp's first row; how many rows there are; the same for columns
 template <class Tile>
-__device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T* s,
-                                           const Fragments<Tile, Tile::kCols>& rC, float factor, int rows) {
-  constexpr int d = Tile::kHeadDim, kCols = Tile::kCols, kChunk = 8;
+__device__ __forceinline__ void store_rows(HeadRows<typename Tile::T> g, typename Tile::T* s,
+                                           const Fragments<Tile, Tile::kCols>& rC, float factor, int first,
+                                           int end, int first_col, int cols) {
+  constexpr int kCols = Tile::kCols, kChunk = 8;
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
@@ -49,8 +54,8 @@ __device__ __forceinline__ void store_rows(typename Tile::T* g, typename Tile::T
   __syncwarp();  // the warp has stored all its rows
   for (int at = lane * kChunk; at < Tile::kWarpRows * kCols; at += 32 * kChunk) {
     const int row = at / kCols, col = at % kCols;
-    if (row < rows) {
-      *reinterpret_cast<uint4*>(g + size_t(row) * d + col) =
+    if (first + row < end && first_col + col < cols) {
+      *reinterpret_cast<uint4*>(g[first + row] + first_col + col) =
           *reinterpret_cast<const uint4*>(s + Tile::Rows::offset(row, col));
     }
   }
@@ -85,24 +90,34 @@ struct KeyTileMemory {
     declare_rows<typename Tile::Rows>(k, v, q, d_o);
     declare_rows<typename Tile::PRows>(p, ds);
   }
+  /// Zeros in the columns that do not exist in HBM.
+  __device__ __forceinline__ void pad_columns(int head_dim) const {
+    pad<typename Tile::Rows, Tile::kThreads, Tile::kHeadDim>(k, 2 * (Tile::Bc + Tile::kStages * Tile::Br),
+                                                             head_dim);
+  }
   /// The query tile in a stage.
   __device__ __forceinline__ QueryTile<Tile> query_tile(int stage, int first_query) const {
     return {q + stage * Tile::kQueryTile, d_o + stage * Tile::kQueryTile, lse + stage * Tile::Br,
             delta + stage * Tile::Br, first_query};
   }
   /// Starts the copies of K and V.
-  __device__ __forceinline__ void load_keys(const Backward<T>& a, size_t first_row, int rows) const {
-    copy_rows_async<Tile, Tile::Bc>(k, a.k + first_row * Tile::kHeadDim, rows);
-    copy_rows_async<Tile, Tile::Bc>(v, a.v + first_row * Tile::kHeadDim, rows);
+  __device__ __forceinline__ void load_keys(const Backward<T>& a, const KeyBlock<Tile>& block) const {
+    constexpr int Bc = Tile::Bc;
+    const auto gK = a.rows_of(a.k, a.k_strides, block.batch, block.kv_head);
+    const auto gV = a.rows_of(a.v, a.v_strides, block.batch, block.kv_head);
+    copy_rows_async<Tile, Bc>(k, gK, block.first_key, a.seq_k, a.head_dim);
+    copy_rows_async<Tile, Bc>(v, gV, block.first_key, a.seq_k, a.head_dim);
   }
   /// Starts the copies of Q, dO, LSE and delta of a query tile.
-  __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a, int head,
-                                               int first_query) const {
-    constexpr int d = Tile::kHeadDim, Br = Tile::Br;
-    const int rows = a.seq_q - first_query;
-    const size_t first = size_t(head) * a.seq_q + first_query;
-    copy_rows_async<Tile, Br>(q + stage * Tile::kQueryTile, a.q + first * d, rows);
-    copy_rows_async<Tile, Br>(d_o + stage * Tile::kQueryTile, a.d_o + first * d, rows);
+  __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a,
+                                               const QueryWalk<Tile>& walk) const {
+    constexpr int Br = Tile::Br;
+    const int first_query = walk.first_query(), rows = a.seq_q - first_query;
+    const auto gQ = a.rows_of(a.q, a.q_strides, walk.batch, walk.head);
+    const auto gdO = a.rows_of(a.d_o, a.d_o_strides, walk.batch, walk.head);
+    copy_rows_async<Tile, Br>(q + stage * Tile::kQueryTile, gQ, first_query, a.seq_q, a.head_dim);
+    copy_rows_async<Tile, Br>(d_o + stage * Tile::kQueryTile, gdO, first_query, a.seq_q, a.head_dim);
+    const size_t first = (size_t(walk.batch) * a.heads + walk.head) * a.seq_q + first_query;
     if (threadIdx.x < Br) {
       const bool inside = int(threadIdx.x) < rows;
       const size_t row = first + (inside ? threadIdx.x : 0);
@@ -118,12 +133,12 @@ __device__ __forceinline__ void store_dk_and_dv(const Backward<typename Tile::T>
                                                 const KeyTileMemory<Tile>& s, const KeyBlock<Tile>& block,
                                                 const Fragments<Tile, Tile::kCols>& rdK,
                                                 const Fragments<Tile, Tile::kCols>& rdV) {
-  constexpr int d = Tile::kHeadDim;
-  const int rows = a.seq_k - block.first_key - block.warp_key;
-  const int part_of_tile = block.warp_key * d + block.part * Tile::kCols;
-  const size_t part_of_all = block.first_row * d + part_of_tile;
-  store_rows<Tile>(a.dk + part_of_all, s.k + part_of_tile, rdK, a.scale, rows);
-  store_rows<Tile>(a.dv + part_of_all, s.v + part_of_tile, rdV, 1.0f, rows);
+  const int first_key = block.first_key + block.warp_key, first_col = block.part * Tile::kCols;
+  const int at = block.warp_key * Tile::kHeadDim + first_col;
+  const auto gdK = a.rows_of(a.dk, a.dk_strides, block.batch, block.kv_head);
+  const auto gdV = a.rows_of(a.dv, a.dv_strides, block.batch, block.kv_head);
+  store_rows<Tile>(gdK, s.k + at, rdK, a.scale, first_key, a.seq_k, first_col, a.head_dim);
+  store_rows<Tile>(gdV, s.v + at, rdV, 1.0f, first_key, a.seq_k, first_col, a.head_dim);
 }
 
 }  // namespace fa::ch08

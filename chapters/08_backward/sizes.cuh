@@ -13,7 +13,9 @@ struct Fp32Sizes {
   static constexpr std::array kTypes = {DType::kFloat32};
 };
 
+/// Each kernel runs all smaller multiples of 8 as well.
 struct MmaSizes {
+  static constexpr bool kPads = true;
   static constexpr std::array kHeadDims = {32, 64, 128, 256};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
 };

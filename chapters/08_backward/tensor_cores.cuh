@@ -132,8 +132,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
   QueryWalk<Tile> walk(a, block);  // in the loop it is one tile ahead
-  const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk.head, walk.first_query()); };
-  s.load_keys(a, block.first_row, a.seq_k - block.first_key);
+  const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk); };
+  s.pad_columns(a.head_dim);
+  s.load_keys(a, block);
   load_queries(0);
   cp_async_commit();
 
@@ -169,10 +170,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 /// Adds dS K of the key tile, without the scale, to the sums of the query tile: this warp's rows and 32 columns. The
 /// product sums over the keys of all warps, so it reads dS^T from shared memory, where each warp has stored its part.
-/// Queries that do not exist have dS = 0.
+/// Queries that do not exist have dS = 0. Columns from head_dim on are not added.
 /// @param sdS  dS^T, [Bc, Br]
 template <class Tile>
-__device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS, const typename Tile::T* sK) {
+__device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS, const typename Tile::T* sK,
+                                       int head_dim) {
   using T = typename Tile::T;
   using Rows = typename Tile::Rows;
   using PRows = typename Tile::PRows;
@@ -205,7 +207,10 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
 #pragma unroll
   for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
 #pragma unroll
-    for (int ni = 0; ni < 4; ++ni) Tile::Sums::add(sums, fragment_of_dq<Tile>(mi, ni), rdQ[mi][ni]);
+    for (int ni = 0; ni < 4; ++ni) {
+      if (part.col - corner.col + 8 * ni < head_dim)
+        Tile::Sums::add(sums, fragment_of_dq<Tile>(mi, ni), rdQ[mi][ni]);
+    }
   }
 }
 
@@ -222,14 +227,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
   QueryWalk<Tile> walk(a, block);
-  s.load_keys(a, block.first_row, a.seq_k - block.first_key);
+  s.pad_columns(a.head_dim);
+  s.load_keys(a, block);
   cp_async_commit();
 
   Fragments<Tile, Tile::kCols> rdK = {}, rdV = {};
 #pragma unroll 1
   while (!walk.done()) {
     __syncthreads();  // no warp reads the previous query tile, P or dS any more
-    s.load_queries(0, a, walk.head, walk.first_query());
+    s.load_queries(0, a, walk);
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed
@@ -245,7 +251,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums, s.ds, s.k);
+    add_dq<Tile>(sums, s.ds, s.k, a.head_dim);
     partner.add_its_queries(rdV, rdK, tile);
   }
   __syncthreads();  // no warp reads K and V any more
@@ -264,8 +270,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
   QueryWalk<Tile> walk(a, block);  // in the loop it is one tile ahead
-  const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk.head, walk.first_query()); };
-  s.load_keys(a, block.first_row, a.seq_k - block.first_key);
+  const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk); };
+  s.pad_columns(a.head_dim);
+  s.load_keys(a, block);
   load_queries(0);
   cp_async_commit();
 
@@ -293,7 +300,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums, s.ds, s.k);
+    add_dq<Tile>(sums, s.ds, s.k, a.head_dim);
     partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
   }

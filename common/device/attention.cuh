@@ -53,13 +53,18 @@ struct Attention {
   template <class Element>
   __host__ __device__ HeadRows<Element> rows_of_query_head(Element* tensor, const Strides& strides,
                                                            int head) const {
-    return {tensor + head / heads * strides.batch + head % heads * strides.head, strides.row};
+    return rows_of(tensor, strides, head / heads, head % heads);
   }
   template <class Element>
   __host__ __device__ HeadRows<Element> rows_of_kv_head(Element* tensor, const Strides& strides,
                                                         int head) const {
-    const int of_batch = head % heads / (heads / kv_heads);
-    return {tensor + head / heads * strides.batch + of_batch * strides.head, strides.row};
+    return rows_of(tensor, strides, head / heads, head % heads / (heads / kv_heads));
+  }
+  /// The rows of any head. @param head  of the batch
+  template <class Element>
+  __host__ __device__ static HeadRows<Element> rows_of(Element* tensor, const Strides& strides, int batch,
+                                                       int head) {
+    return {tensor + batch * strides.batch + head * strides.head, strides.row};
   }
 
   /// The head of K and V that a head of Q reads: heads / kv_heads neighbouring heads share one.

@@ -88,18 +88,38 @@ TEST_P(BackwardVariant, IsRightForEveryHeadDimensionAndElementType) {
 
 // Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the columns that exist.
 TEST_P(BackwardVariant, IsRightForEveryMultipleOfEight) {
+  constexpr Layout kLayouts[] = {Layout::kBhsd, Layout::kBshd, Layout::kSliced};
+  int runs = 0;
   for (std::int64_t head_dim = 8; head_dim <= 256; head_dim += 8) {
     for (const DType dtype : kTypes) {
       const bool causal = head_dim % 16 == 0;
-      const Shape shape{.batch = 2,
-                        .heads = 2,
-                        .kv_heads = causal ? 1 : 2,
+      const Shape dense{.batch = 2,
+                        .heads = 4,
+                        .kv_heads = causal ? 2 : 4,
                         .seq_q = 35,
                         .seq_k = 70,
                         .head_dim = head_dim,
                         .causal = causal,
                         .dtype = dtype};
-      if (takes(shape)) expect_right_as_given(shape, Init::kNormal, 8);
+      if (!takes(dense)) continue;
+      Shape shape = dense;
+      shape.set_layout(kLayouts[runs++ % 3]);
+      expect_right_as_given(takes(shape) ? shape : dense, Init::kNormal, 8);
+    }
+  }
+}
+
+TEST_P(BackwardVariant, IsRightInEveryLayoutOrRefuses) {
+  const Shape dense = as_taken(
+      {.batch = 2, .heads = 6, .kv_heads = 3, .seq_q = 70, .seq_k = 150, .head_dim = 32, .causal = true});
+  for (const Layout layout : {Layout::kBshd, Layout::kSliced}) {
+    Shape shape = dense;
+    shape.set_layout(layout);
+    try {
+      expect_right_as_given(shape, Init::kNormal, 8);
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find("1): this variant takes ("), std::string::npos)
+          << error.what();
     }
   }
 }
