@@ -51,11 +51,11 @@ using TwoRowsOfMma = typename Ladder<d>::TwoRowsOfMma;
 
 /// Calls f with the tiles of a policy, passed as a type in std::type_identity. If the policy has a `WhereItFits` and the
 /// device has enough shared memory for it, these are the tiles of `WhereItFits`.
-template <class T, class Choices, int d, class F>
+template <class T, class Choices, int d, bool kDense = false, class F>
 auto with_tiles(F f) {
-  using Tiles = MultiStageTiles<T, d, Choices>;
+  using Tiles = MultiStageTiles<T, d, Choices, kDense>;
   if constexpr (requires { typename Choices::WhereItFits; }) {
-    return with_tiles_that_fit<MultiStageTiles<T, d, typename Choices::WhereItFits>, Tiles>(f);
+    return with_tiles_that_fit<MultiStageTiles<T, d, typename Choices::WhereItFits, kDense>, Tiles>(f);
   } else {
     return f(std::type_identity<Tiles>());
   }
@@ -64,10 +64,13 @@ auto with_tiles(F f) {
 template <template <class> class Kernel, template <int> class Choices, class Sizes>
 void launch_step(const Args& a, cudaStream_t stream) {
   with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    with_tiles<T, Choices<d>, d>([&]<class Tile>(std::type_identity<Tile>) {
-      const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
-      launch(Kernel<Tile>::get(), tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
-             Tile::kSharedBytes, stream, a.as<T>());
+    const bool is_dense = a.head_dim == d && a.strides.at("k").row == d && a.strides.at("v").row == d;
+    with_dense(is_dense, [&](auto dense) {
+      with_tiles<T, Choices<d>, d, dense>([&]<class Tile>(std::type_identity<Tile>) {
+        const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
+        launch(Kernel<Tile>::get(), tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
+               Tile::kSharedBytes, stream, a.as<T>());
+      });
     });
   });
 }

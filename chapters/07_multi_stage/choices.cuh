@@ -84,9 +84,13 @@ template <>
 struct FinalChoices<192> : FinalChoices<256> {};
 
 /// What follows from the choices.
-template <class Element, int kHeadDimension, class Choices = FinalChoices<kHeadDimension>>
+///
+/// @tparam kDenseKeys  whether the rows of K and V follow each other and have kHeadDimension elements
+template <class Element, int kHeadDimension, class Choices = FinalChoices<kHeadDimension>,
+          bool kDenseKeys = false>
 struct MultiStageTiles : Choices {
   using T = Element;
+  static constexpr bool kDense = kDenseKeys;
   using Rows = Swizzled<kHeadDimension>;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int Br = Choices::kWarps * Choices::kWarpRows;

@@ -180,17 +180,32 @@ void launch_fused(void (*kernel)(Backward<typename Tile::T>), const Args& a, cud
   launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
 }
 
+/// Calls f with the tiles, for dense tensors if these are.
+template <class Tile, class F>
+void with_rows_of(const Args& a, F f) {
+  bool is_dense = a.head_dim == Tile::kHeadDim;
+  for (const char* name : {"q", "k", "v", "do"})
+    is_dense = is_dense && a.strides.at(name).row == Tile::kHeadDim;
+  with_dense(is_dense, [&](auto dense) {
+    f(std::type_identity<std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>>());
+  });
+}
+
 void launch_mma_fused(const Args& a, cudaStream_t stream) {
-  with_tiles<MmaSizes, LargeFused, SmallFused>(a.dtype, a.head_dim,
-                                               [&]<class Tile>(std::type_identity<Tile>) {
-                                                 launch_fused<Tile>(mma_fused_gradients<Tile>, a, stream);
-                                               });
+  with_tiles<MmaSizes, LargeFused, SmallFused>(
+      a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+        with_rows_of<Tile>(a, [&]<class Rows>(std::type_identity<Rows>) {
+          launch_fused<Rows>(mma_fused_gradients<Rows>, a, stream);
+        });
+      });
 }
 
 void launch_mma_pipelined(const Args& a, cudaStream_t stream) {
   with_tiles<MmaSizes, LargePipelined, SmallPipelined>(
       a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-        launch_fused<Tile>(mma_pipelined_gradients<Tile>, a, stream);
+        with_rows_of<Tile>(a, [&]<class Rows>(std::type_identity<Rows>) {
+          launch_fused<Rows>(mma_pipelined_gradients<Rows>, a, stream);
+        });
       });
 }
 

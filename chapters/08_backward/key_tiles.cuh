@@ -28,6 +28,7 @@ struct MmaKeyTiles {
   using T = Element;
   using Rows = Swizzled<kHeadDimension>;
   static constexpr int kHeadDim = kHeadDimension;
+  static constexpr bool kDense = false;
   static constexpr int Br = kQueries;                           ///< queries of a step
   static constexpr int Bc = kKeys;                              ///< keys of a block
   static constexpr int kWarpRows = kHeadDim <= 128 ? 32 : 16;   ///< keys of a warp
@@ -73,6 +74,12 @@ struct WithDsForDq : Base {
 };
 template <class T, int d, int kStagesOfQueries, class SumsOfDq>
 struct FusedTiles : WithDsForDq<MmaKeyTiles<T, d, kStagesOfQueries>, SumsOfDq> {};
+
+/// The same tiles, for Q, K, V and dO whose rows follow each other and have kHeadDim elements.
+template <class Base>
+struct Dense : Base {
+  static constexpr bool kDense = true;
+};
 
 // For devices on which a block has 99 KiB of shared memory, or 163 KiB at head_dim 256: half of the queries, and 64 keys.
 template <class T, int d>

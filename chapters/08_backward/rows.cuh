@@ -17,6 +17,19 @@
 
 namespace fa::ch08 {
 
+/// The rows of a head, and how many columns of them exist. With Tile::kDense both numbers are constants, so the addresses of a
+/// thread's copies differ by constants as well.
+template <class Tile, class T>
+__device__ __forceinline__ HeadRows<T> rows_of(T* tensor, const Strides& strides, int batch, int head) {
+  HeadRows<T> rows = Attention<typename Tile::T>::rows_of(tensor, strides, batch, head);
+  if (Tile::kDense) rows.stride = Tile::kHeadDim;
+  return rows;
+}
+template <class Tile>
+__device__ __forceinline__ int cols_of(const Attention<typename Tile::T>& a) {
+  return Tile::kDense ? Tile::kHeadDim : a.head_dim;
+}
+
 /// Starts copying kRows rows of a matrix from row `first` on. Rows from `end` on do not exist and become zeros; columns from
 /// `cols` on do not exist either and stay as they are.
 template <class Tile, int kRows>
@@ -103,20 +116,20 @@ struct KeyTileMemory {
   /// Starts the copies of K and V.
   __device__ __forceinline__ void load_keys(const Backward<T>& a, const KeyBlock<Tile>& block) const {
     constexpr int Bc = Tile::Bc;
-    const auto gK = a.rows_of(a.k, a.k_strides, block.batch, block.kv_head);
-    const auto gV = a.rows_of(a.v, a.v_strides, block.batch, block.kv_head);
-    copy_rows_async<Tile, Bc>(k, gK, block.first_key, a.seq_k, a.head_dim);
-    copy_rows_async<Tile, Bc>(v, gV, block.first_key, a.seq_k, a.head_dim);
+    const auto gK = rows_of<Tile>(a.k, a.k_strides, block.batch, block.kv_head);
+    const auto gV = rows_of<Tile>(a.v, a.v_strides, block.batch, block.kv_head);
+    copy_rows_async<Tile, Bc>(k, gK, block.first_key, a.seq_k, cols_of<Tile>(a));
+    copy_rows_async<Tile, Bc>(v, gV, block.first_key, a.seq_k, cols_of<Tile>(a));
   }
   /// Starts the copies of Q, dO, LSE and delta of a query tile.
   __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a,
                                                const QueryWalk<Tile>& walk) const {
     constexpr int Br = Tile::Br;
     const int first_query = walk.first_query(), rows = a.seq_q - first_query;
-    const auto gQ = a.rows_of(a.q, a.q_strides, walk.batch, walk.head);
-    const auto gdO = a.rows_of(a.d_o, a.d_o_strides, walk.batch, walk.head);
-    copy_rows_async<Tile, Br>(q + stage * Tile::kQueryTile, gQ, first_query, a.seq_q, a.head_dim);
-    copy_rows_async<Tile, Br>(d_o + stage * Tile::kQueryTile, gdO, first_query, a.seq_q, a.head_dim);
+    const auto gQ = rows_of<Tile>(a.q, a.q_strides, walk.batch, walk.head);
+    const auto gdO = rows_of<Tile>(a.d_o, a.d_o_strides, walk.batch, walk.head);
+    copy_rows_async<Tile, Br>(q + stage * Tile::kQueryTile, gQ, first_query, a.seq_q, cols_of<Tile>(a));
+    copy_rows_async<Tile, Br>(d_o + stage * Tile::kQueryTile, gdO, first_query, a.seq_q, cols_of<Tile>(a));
     const size_t first = (size_t(walk.batch) * a.heads + walk.head) * a.seq_q + first_query;
     if (threadIdx.x < Br) {
       const bool inside = int(threadIdx.x) < rows;

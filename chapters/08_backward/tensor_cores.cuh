@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const PartnerOf<Tile> partner(s, block);
   QueryWalk<Tile> walk(a, block);  // in the loop it is one tile ahead
   const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk); };
-  s.pad_columns(a.head_dim);
+  s.pad_columns(cols_of<Tile>(a));
   s.load_keys(a, block);
   load_queries(0);
   cp_async_commit();
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, block);
   QueryWalk<Tile> walk(a, block);
-  s.pad_columns(a.head_dim);
+  s.pad_columns(cols_of<Tile>(a));
   s.load_keys(a, block);
   cp_async_commit();
 
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums, s.ds, s.k, a.head_dim);
+    add_dq<Tile>(sums, s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
   }
   __syncthreads();  // no warp reads K and V any more
@@ -271,7 +271,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const PartnerOf<Tile> partner(s, block);
   QueryWalk<Tile> walk(a, block);  // in the loop it is one tile ahead
   const auto load_queries = [&](int stage) { s.load_queries(stage, a, walk); };
-  s.pad_columns(a.head_dim);
+  s.pad_columns(cols_of<Tile>(a));
   s.load_keys(a, block);
   load_queries(0);
   cp_async_commit();
@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums, s.ds, s.k, a.head_dim);
+    add_dq<Tile>(sums, s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
   }

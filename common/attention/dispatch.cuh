@@ -155,6 +155,16 @@ auto with_tiles_that_fit(F f) {
 #endif
 }
 
+/// Calls f(std::true_type()) if `dense`, otherwise f(std::false_type()): for kernels that are compiled twice, with constants for what
+/// tensors without gaps have, and for any. Answers to exercises are compiled once, for any.
+template <class F>
+auto with_dense([[maybe_unused]] bool dense, F f) {
+#ifndef FA_LARGE_TILES_ONLY
+  if (dense) return f(std::true_type());
+#endif
+  return f(std::false_type());
+}
+
 /// Nothing if a variant is compiled for the shape, otherwise what would be valid.
 template <class Sizes>
 std::optional<std::string> refuse_unless_compiled(const AttentionShape& shape) {

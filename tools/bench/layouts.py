@@ -125,9 +125,7 @@ def measure(head_dim: int, causal: bool, backward: bool, libraries: dict) -> dic
             "before": ("before", dense),
         }.items():
             found = libraries.get((of_library, backward))
-            if found and not (
-                of_library == "before" and head_dim not in (64, 128, 256)
-            ):
+            if found and not (of_library == "before" and head_dim not in (64, 128)):
                 calls[name] = Kernel(found, variant, inputs_of, causal)
         times = milliseconds(calls)
     errors = {
