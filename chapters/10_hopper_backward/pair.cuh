@@ -107,12 +107,14 @@ __device__ __forceinline__ void produce_pair(const Backward<typename Tile::T>& a
   load_panels<Tile::Bc, Tile::kHeadDim>(s.other_k, maps.k, s.other_k_full,
                                         keys.first_key + (1 - 2 * rank) * Tile::Bc, keys.kv_head);
   Place<Tile::kStages> at{};
-  for (PairWalk<Tile> walk(a, keys, rank); !walk.done(); walk.to_next_pair()) {
+  for (PairWalk<Tile> walk(a, keys, rank); !walk.done();) {
     load_query_tile<Tile>(a, maps, s.tiles, at, walk);
     at.advance();
-    walk.to_own();
-    load_query_tile<Tile>(a, maps, s.tiles, at, walk);
-    at.advance();
+    if (at.stage == 0) {
+      walk.to_next_pair();
+    } else {
+      walk.to_own();
+    }
   }
 }
 
