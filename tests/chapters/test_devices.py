@@ -26,7 +26,7 @@ LACKS = re.compile(
     r"|needs compute capability \d+\.\d(?: exactly)?, this device has \d+\.\d"
 )
 OWN_REASON = re.compile(
-    r"--(head-dim|dtype) is \w+: (must be one of|this variant takes) "
+    r"--(head-dim|dtype) is \w+: (must be (one|a multiple) of|this variant takes) "
 )
 
 # What must run on a device because the lessons promise it: chapter, head dimension.
