@@ -58,7 +58,6 @@ struct Block {
   int seen_by_last;   ///< how many keys its last query sees, the most of all: the block loads these
   float factor;       ///< turns q.k into an exponent of 2: scale * log2 e
   HeadRows<const T> gQ, gK, gV;  ///< all rows of the head
-  int cols;                      ///< of them that exist: head_dim
 
   __device__ __forceinline__ explicit Block(const Attention<T>& attention) : a(attention) {
     const QueryTile tile = Tile::Order::template tile_of<Tile>(blockIdx.x, a);
@@ -69,8 +68,6 @@ struct Block {
     gQ = a.q_rows(head);
     gK = a.k_rows(head);
     gV = a.v_rows(head);
-    cols = a.head_dim;
-    if (Tile::kDense) gK.stride = gV.stride = cols = Tile::kHeadDim;  // constants, which cost no instructions
     seen_by_last = a.visible_keys(min(first_query + Tile::Br, a.seq_q) - 1);
     seen_by_first = a.visible_keys(first_query);
   }

@@ -54,14 +54,14 @@ __device__ __forceinline__ void load_tile(typename Tile::T* sTile, HeadRows<cons
 /// The block's queries.
 template <class Tile>
 __device__ __forceinline__ void load_q(typename Tile::T* sQ, const Block<Tile>& block) {
-  load_tile<Tile, Tile::Br>(sQ, block.gQ, block.first_query, block.a.seq_q, block.cols);
+  load_tile<Tile, Tile::Br>(sQ, block.gQ, block.first_query, block.a.seq_q, block.a.head_dim);
 }
 
 /// The tile of K or V that begins at first_key. Keys that no query of the block sees count as missing.
 template <class Tile>
 __device__ __forceinline__ void load_kv(typename Tile::T* sTile, HeadRows<const typename Tile::T> gRows,
                                         int first_key, const Block<Tile>& block) {
-  load_tile<Tile, Tile::Bc>(sTile, gRows, first_key, block.seen_by_last, block.cols);
+  load_tile<Tile, Tile::Bc>(sTile, gRows, first_key, block.seen_by_last, block.a.head_dim);
 }
 
 /// Tiles of K or V whose rows all exist, from the last to the first, as one thread copies them. Rows are copied from the last
@@ -70,13 +70,14 @@ template <class Tile>
 struct TilesBackwards {
   using Mine = ThreadChunk<Tile>;
   const typename Tile::T* next;  ///< what this thread copies next
-  std::int64_t step;             ///< elements in kStep rows
+  std::int64_t step;             ///< elements in kStep rows. With kDense, this and `cols` are constants
   int cols;                      ///< that exist
 
-  __device__ __forceinline__ TilesBackwards(HeadRows<const typename Tile::T> gRows, int last_tile, int cols)
+  __device__ __forceinline__ TilesBackwards(HeadRows<const typename Tile::T> gRows, int last_tile,
+                                            int head_dim)
       : next(gRows[(last_tile + 1) * Tile::Bc - Mine::kStep + Mine().row] + Mine().col),
-        step(Mine::kStep * gRows.stride),
-        cols(cols) {}
+        step(Mine::kStep * (Tile::kDense ? Tile::kHeadDim : gRows.stride)),
+        cols(Tile::kDense ? Tile::kHeadDim : head_dim) {}
 
   /// Starts the copy of the next tile.
   __device__ __forceinline__ void load(typename Tile::T* sTile) {

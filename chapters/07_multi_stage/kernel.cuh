@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
-  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, block.cols);
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const int tiles = block.key_tiles();
 
   load_q(sQ, block);
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
-  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, block.cols);
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const int tiles = block.key_tiles();
 
   load_q(sQ, block);
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
-  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, block.cols);
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const int tiles = block.key_tiles();
 
   load_q(sQ, block);
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sK = sQ + Br * d;
   T* sV = sK + kStages * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
-  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, block.cols);
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   // The last of the warp's rows sees the most keys, and every row sees those that the first one sees.
   const int seen_by_warp = a.visible_keys(min(first_query + Tile::kWarpRows, a.seq_q) - 1);
   const int seen_by_all = min(a.visible_keys(first_query), seen_by_warp);
@@ -214,8 +214,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const QueryFragments<Tile> rQ = load_queries<Tile, kStages - 1>(sQ + block.warp_row * d);
 
   // The copies that have not started. Only the last tile can be ragged, and its copy has.
-  TilesBackwards<Tile> next_k(block.gK, tiles - kStages, block.cols),
-      next_v(block.gV, tiles - kStages, block.cols);
+  TilesBackwards<Tile> next_k(block.gK, tiles - kStages, a.head_dim),
+      next_v(block.gV, tiles - kStages, a.head_dim);
 
   Accumulators<Tile> acc;
   int tile = tiles - 1, stage = 0;
