@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "device/attention.cuh"
+#include "device/divisor.cuh"
 #include "device/hopper.cuh"
 #include "shared_tiles.cuh"
 #include "work.cuh"
@@ -16,7 +17,7 @@ namespace fa::ch09 {
 /// How a tensor [batch, heads, rows, head_dim] lies in global memory, with any strides, and which boxes of it are copied. Its
 /// coordinates are column, row, head in its batch, and batch.
 struct TensorMap : CUtensorMap {
-  int heads;
+  Divisor heads;  ///< of a batch
 };
 struct TensorMaps {
   TensorMap q, k, v;  ///< boxes of 64 columns and a tile's rows

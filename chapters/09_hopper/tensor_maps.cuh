@@ -45,7 +45,7 @@ TensorMap tensor_map(const Tensor<T>& of, int box_rows) {
                                 of.strides.batch * sizeof(T)};
   const cuuint32_t box[] = {64, cuuint32_t(box_rows), 1, 1}, steps[] = {1, 1, 1, 1};
   TensorMap map;
-  map.heads = of.heads;
+  map.heads = Divisor(of.heads);
   const auto encode = [&](auto encoder) {
     return encoder(&map, type, 4, const_cast<T*>(of.first), lengths, strides, box, steps,
                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,

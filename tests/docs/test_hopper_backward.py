@@ -26,9 +26,7 @@ class Operands(unittest.TestCase):
         queries = {d: sizes.queries for d, sizes in drawn.SIZES.items()}
         self.assertEqual(queries, drawn.sizes_in_source())
         self.assertIn("int Bc = 128;", source("choices.cuh"))
-        self.assertIn(
-            "kDqCols = Br * kHeadDim / 64 / kConsumers;", source("choices.cuh")
-        )
+        self.assertIn("kDqCols = Br * kCols / 64 / kConsumers;", source("choices.cuh"))
 
     def test_a_consumer_multiplies_as_often_as_it_says(self):
         steps = {

@@ -65,6 +65,8 @@ KIND and ARGUMENTS are one of
         both passes together
     results: FILE scaling
         time and memory against the length, from tools/bench/scaling.py
+    results: FILE layouts forward|backward
+        head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
     results: FILE soak
         the coverage of the random problems of tests/soak/soak.py
     results: FILE sanitizer
@@ -647,6 +649,7 @@ RESULTS = {
     r"standing sustained": lambda data: measured.standing(measured.sustained(data)),
     r"chapters": measured.chapters,
     r"soak": measured.soak,
+    r"layouts (forward|backward)": measured.layouts,
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,
     r"profile": measured.profile,
@@ -674,7 +677,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, scaling,"
-            " agreement, standing, chapters, passes, soak, sanitizer, hazards, profile, step_times, step_tokens,"
+            " agreement, standing, chapters, passes, soak, layouts, sanitizer, hazards, profile, step_times, step_tokens,"
             " step_memory, course, losses, sample and random_calls: see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"

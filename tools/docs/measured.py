@@ -580,6 +580,29 @@ def soak(data: dict) -> str:
     return on_device(data, ["chapter", *columns, "largest error / its tolerance"], rows)
 
 
+def layouts(data: dict, which: str) -> str:
+    """Speeds relative to FlashAttention-2 by head dimension, in two layouts, from tools/bench/layouts.py.
+
+    @param which  the pass: forward or backward"""
+    speeds: dict[int, list[str]] = {}
+    cases = [case for case in data["cases"] if case["pass"] == which]
+    for case in sorted(cases, key=lambda case: (case["head_dim"], case["causal"])):
+        ms = case["milliseconds"]
+        speeds.setdefault(case["head_dim"], []).extend(
+            f"{ms['flash'] / ms[layout]:.2f}" for layout in ("bhsd", "bshd")
+        )
+    head = ["dense", "as models have them"]
+    return on_device(
+        data,
+        [
+            "head_dim, speed relative to FA2",
+            *head,
+            *(f"{name}, causal" for name in head),
+        ],
+        [[str(head_dim), *row] for head_dim, row in speeds.items()],
+    )
+
+
 def sanitizer(data: dict) -> str:
     """The findings of compute-sanitizer's tools in the programs of tests/soak/sanitize.py."""
     tools = list(dict.fromkeys(run["tool"] for run in data["runs"]))
