@@ -267,7 +267,12 @@ void launch_backward(const AttentionBackward::Args& args, cudaStream_t stream) {
                        .seq_q = args.seq_q,
                        .seq_k = args.seq_k,
                        .scale = args.scale,
-                       .causal = args.causal};
+                       .causal = args.causal,
+                       .head_dim = args.head_dim,
+                       .q_strides = args.strides.at("q"),
+                       .k_strides = args.strides.at("k"),
+                       .v_strides = args.strides.at("v"),
+                       .o_strides = {}};
   const T* const d_o = args.buffer<T>("do");
   T *const s = args.buffer<T>("s"), *const p = args.buffer<T>("p"), *const dp = args.buffer<T>("dp");
   T* const ds = args.buffer<T>("ds");
