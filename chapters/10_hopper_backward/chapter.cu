@@ -158,7 +158,7 @@ struct Persistent : Fused<Decoupled> {
   static constexpr std::size_t shared_bytes() {
     return sizeof(PersistentMemory<Tile>);
   }
-  static constexpr bool kHasQueue = true;
+  using HasQueue = void;
 
   template <class Tile>
   static void launch(const Args& args, cudaStream_t stream) {
@@ -379,7 +379,7 @@ Step step(const char* name, const char* summary) {
               if constexpr (Method::kHasSums)
                 specs.push_back(
                     {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
-              if constexpr (requires { Method::kHasQueue; }) specs.push_back({.name = "queue", .shape = {1}});
+              if constexpr (requires { typename Method::HasQueue; }) specs.push_back({.name = "queue", .shape = {1}});
             });
             return specs;
           }};

@@ -64,7 +64,7 @@ class Spills(unittest.TestCase):
         self.assertFalse(spills(arch, f"fa::{name}, 1>", size))
         self.assertTrue(spills(arch, f"fa::{name}, 1>", size + 4))
         self.assertTrue(spills(arch, "fa::another<256>", size))
-        self.assertTrue(spills("sm_90", f"fa::{name}, 1>", size))
+        self.assertTrue(spills("sm_87", f"fa::{name}, 1>", size))
 
     def test_kernels_are_chosen_by_their_names(self):
         status, said = self.check(REPORT, "09_x:fast")
