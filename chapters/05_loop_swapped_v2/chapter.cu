@@ -1,9 +1,8 @@
 /// @file
 /// Chapter 05 as the harness sees it.
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <type_traits>
 
 #include "attention/dispatch.cuh"
@@ -34,46 +33,70 @@ using RegisterTiled = RegisterTiles<LargeTiles<d>, 2>;
 template <int d>
 using SmallRegisterTiled = RegisterTiles<SmallTiles<d>, 2>;
 
-std::optional<std::string> refuse_shape(const Shape& shape) {
-  return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
-}
+/// The steps that lead to `register_tiled` take dense tensors.
+struct LessonSizes : PowersOfTwo {
+  static constexpr std::array kTypes = {DType::kFloat32};
+};
+/// `register_tiled` takes any strides, and every multiple of 8.
+struct AllSizes : LessonSizes {
+  static constexpr bool kPads = true;
+};
 
-/// Calls f(Tile<head_dim>()), or f(Smaller<head_dim>()) on a device whose shared memory is too small for that.
-template <template <int> class Tile, template <int> class Smaller, class F>
+/// Calls f(Tile<d>()) with the width d of the kernel that computes head_dim, or f(Smaller<d>()) on a device whose shared
+/// memory is too small for that.
+template <class Sizes, template <int> class Tile, template <int> class Smaller, class F>
 auto with_tiles(std::int64_t head_dim, F f) {
-  return with_head_dim(head_dim, [&](auto d) {
+  return with_head_dim<Sizes>(head_dim, [&](auto d) {
     return with_tiles_that_fit<Tile<d>, Smaller<d>>(
         [&]<class Fitting>(std::type_identity<Fitting>) { return f(Fitting()); });
   });
+}
+
+/// Calls f(Policy()), or f(AnyRows<Policy>()) if the variant takes any tensors and these are not dense.
+template <class Sizes, class Policy, class F>
+void with_rows_of(const Args& a, F f) {
+  if constexpr (pads<Sizes>()) {
+    bool is_dense = a.head_dim == Policy::kHeadDim;
+    for (const char* name : {"q", "k", "v", "o"})
+      is_dense = is_dense && a.strides.at(name).row == Policy::kHeadDim;
+    with_dense(is_dense,
+               [&](auto dense) { f(std::conditional_t<decltype(dense)::value, Policy, AnyRows<Policy>>()); });
+  } else {
+    f(Policy());
+  }
 }
 
 /// A variant with one block per query tile of each head of each batch.
 ///
 /// @tparam Smaller   the policy for devices whose shared memory is too small for Tile
 /// @param kernel_of  takes a policy by value, returns its kernel
-template <template <int> class Tile, template <int> class Smaller = Tile, class KernelOf>
+template <template <int> class Tile, template <int> class Smaller = Tile, class Sizes = LessonSizes,
+          class KernelOf>
 Step step(const char* name, const char* summary, KernelOf kernel_of) {
   return Step{.name = name,
               .summary = summary,
               .launch =
                   [kernel_of](const Args& a, cudaStream_t stream) {
-                    with_tiles<Tile, Smaller>(a.head_dim, [&](auto policy) {
-                      using Policy = decltype(policy);
-                      const unsigned tiles = unsigned((a.seq_q - 1) / Policy::Br + 1);
-                      launch(kernel_of(policy), tiles * unsigned(a.batch) * unsigned(a.heads),
-                             Policy::kThreads, shared_bytes_of<Policy>(), stream, a.as<float>());
+                    with_tiles<Sizes, Tile, Smaller>(a.head_dim, [&](auto tiles_that_fit) {
+                      with_rows_of<Sizes, decltype(tiles_that_fit)>(a, [&](auto policy) {
+                        using Policy = decltype(policy);
+                        const unsigned tiles = unsigned((a.seq_q - 1) / Policy::Br + 1);
+                        launch(kernel_of(policy), tiles * unsigned(a.batch) * unsigned(a.heads),
+                               Policy::kThreads, shared_bytes_of<Policy>(), stream, a.as<float>());
+                      });
                     });
                   },
               .traffic =
                   [](const Shape& shape) {
-                    return with_tiles<Tile, Smaller>(shape.head_dim, [&](auto policy) {
+                    return with_tiles<Sizes, Tile, Smaller>(shape.head_dim, [&](auto policy) {
                       return attention_traffic(shape, decltype(policy)::Br);
                     });
                   },
-              .refuse = refuse_shape,
+              .refuse = refuse_unless_compiled<Sizes>,
+              .takes_strides = pads<Sizes>(),
               .needs =
                   [](const Shape& shape) {
-                    return with_tiles<Tile, Smaller>(shape.head_dim, [](auto policy) {
+                    return with_tiles<Sizes, Tile, Smaller>(shape.head_dim, [](auto policy) {
                       return DeviceNeeds{.shared_bytes = shared_bytes_of<decltype(policy)>()};
                     });
                   }};
@@ -95,7 +118,7 @@ AnyChapter describe_chapter() {
                               [](auto tile) { return outer_products_attention<decltype(tile)>; }),
           step<LargeOuterProducts>("large_tiles", "128 queries per tile, so K and V are read less often",
                                    [](auto tile) { return outer_products_attention<decltype(tile)>; }),
-          step<RegisterTiled, SmallRegisterTiled>(
+          step<RegisterTiled, SmallRegisterTiled, AllSizes>(
               "register_tiled", "prefetches the next slice and line while the lanes multiply",
               [](auto tile) { return register_tiled_attention<decltype(tile)>; }),
       }};

@@ -41,40 +41,49 @@ struct SmallTiles {
   static constexpr int kSliceFloats = 1024;  ///< used there, too: floats of K or V in shared memory at a time
 
   static constexpr int kBlocksPerSm = 4;  ///< leaves each thread 255 registers, the most it can have
+  static constexpr bool kDense =
+      true;  ///< for tensors whose rows follow each other and have kHeadDim elements
 };
 
 /// The query tile of a block, and the keys that it has to process.
 struct QueryTile {
-  const float* q;  ///< [rows, head_dim]
-  const float* k;  ///< [keys, head_dim]
-  const float* v;  ///< [keys, head_dim]
-  float* o;        ///< [rows, head_dim]
-  float* lse;      ///< [rows]
-  int first;       ///< its first query
-  int rows;        ///< Br, or fewer in the last tile
-  int keys;        ///< at least one of its rows sees keys 0 .. keys - 1
+  HeadRows<const float> q;  ///< [rows, head_dim]
+  HeadRows<const float> k;  ///< [keys, head_dim]
+  HeadRows<const float> v;  ///< [keys, head_dim]
+  HeadRows<float> o;        ///< [rows, head_dim]
+  float* lse;               ///< [rows]
+  int first;                ///< its first query
+  int rows;                 ///< Br, or fewer in the last tile
+  int keys;                 ///< at least one of its rows sees keys 0 .. keys - 1
+  int cols;                 ///< head_dim
 };
+
+/// The rows of a head from row `first` on. With Tiles::kDense their stride is a constant.
+template <class Tiles, class T>
+__device__ __forceinline__ HeadRows<T> rows_from(HeadRows<T> rows, int first) {
+  return {rows[first], Tiles::kDense ? Tiles::kHeadDim : rows.stride};
+}
 
 /// Under a causal mask the last tiles see the most keys. The first blocks take the last tiles of all heads, so that
 /// no long tile starts when the others are about to finish.
 template <class Tiles>
 __device__ __forceinline__ QueryTile tile_of_block(const Attention<float>& a) {
   const unsigned heads = a.batch * a.heads, tiles = gridDim.x / heads;
-  const unsigned head = a.causal ? blockIdx.x % heads : blockIdx.x / tiles;
+  const int head = int(a.causal ? blockIdx.x % heads : blockIdx.x / tiles);
   const unsigned tile = a.causal ? tiles - 1 - blockIdx.x / heads : blockIdx.x % tiles;
   const int first = int(tile) * Tiles::Br, rows = min(Tiles::Br, a.seq_q - first);
   // EXERCISE 1: How many keys does the tile have to process? All that any of its rows sees, and no more.
   const int keys = a.visible_keys(first + rows - 1);
   // END 1
-  const size_t query = size_t(head) * a.seq_q + first, key = size_t(a.kv_head(int(head))) * a.seq_k;
-  return {a.q + query * Tiles::kHeadDim,
-          a.k + key * Tiles::kHeadDim,
-          a.v + key * Tiles::kHeadDim,
-          a.o + query * Tiles::kHeadDim,
-          a.lse + query,
+  return {rows_from<Tiles>(a.q_rows(head), first),
+          rows_from<Tiles>(a.k_rows(head), 0),
+          rows_from<Tiles>(a.v_rows(head), 0),
+          rows_from<Tiles>(a.o_rows(head), first),
+          a.lse + size_t(head) * a.seq_q + first,
           first,
           rows,
-          keys};
+          keys,
+          Tiles::kDense ? Tiles::kHeadDim : a.head_dim};
 }
 
 // --- who shares a row: all warps, or the lanes of one warp --------------------------------------------
@@ -145,7 +154,7 @@ __device__ __forceinline__ void store_rows(const QueryTile& tile, int first_row,
   for (int r = 0; r < Tile::kRows && first_row + r < tile.rows; ++r) {
     const float inv_l = inverse_or_zero(l[r]);
     for (int c = 0; c < Tile::kCols; ++c) {
-      tile.o[(first_row + r) * Tile::kHeadDim + lane + 32 * c] = rO[r][c] * inv_l;
+      tile.o[first_row + r][lane + 32 * c] = rO[r][c] * inv_l;
     }
     if (lane == 0) tile.lse[first_row + r] = log_sum_exp({m[r], l[r]});
   }
@@ -218,14 +227,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_k_a
   declare_rows<32>(sP);
   declare_rows<Br>(sM, sL);
 
-  load_tile<kThreads, d, d>(sQ, tile.q, 0, Br, tile.rows, a.scale);
+  load_tile<kThreads, d, d>(sQ, tile.q.first, 0, Br, tile.rows, a.scale);
   float m[Br], l[Br];  // of each row: the maximum, and this lane's share of the sum
   float rO[Br][Tile::kCols] = {};
   for (int r = 0; r < Br; ++r) m[r] = -FLT_MAX, l[r] = 0.0f;
 
   for (int first_key = 0; first_key < tile.keys; first_key += Bc) {
-    load_tile<kThreads, d, Tile::kKStride>(sK, tile.k, first_key, Bc, tile.keys);
-    load_tile<kThreads, d, d>(sV, tile.v, first_key, Bc, tile.keys);
+    load_tile<kThreads, d, Tile::kKStride>(sK, tile.k.first, first_key, Bc, tile.keys);
+    load_tile<kThreads, d, d>(sV, tile.v.first, first_key, Bc, tile.keys);
     __syncthreads();  // all rows of Q, K and V are in shared memory
 
     float rS[Tile::kKeysOfLane][Br], m_new[Br];
@@ -271,14 +280,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) sliced_q_a
   declare_rows<Tile::kKStride>(sK);
   declare_rows<32>(sP);
 
-  load_tile<kThreads, d, d>(sQ, tile.q, 0, Br, tile.rows, a.scale);
+  load_tile<kThreads, d, d>(sQ, tile.q.first, 0, Br, tile.rows, a.scale);
   float m[kRows], l[kRows];
   float rO[kRows][Tile::kCols] = {};
   for (int r = 0; r < kRows; ++r) m[r] = -FLT_MAX, l[r] = 0.0f;
 
   for (int first_key = 0; first_key < tile.keys; first_key += Bc) {
-    load_tile<kThreads, d, Tile::kKStride>(sK, tile.k, first_key, Bc, tile.keys);
-    load_tile<kThreads, d, d>(sV, tile.v, first_key, Bc, tile.keys);
+    load_tile<kThreads, d, Tile::kKStride>(sK, tile.k.first, first_key, Bc, tile.keys);
+    load_tile<kThreads, d, d>(sV, tile.v.first, first_key, Bc, tile.keys);
     __syncthreads();  // all rows of Q, K and V are in shared memory
 
     float rS[Tile::kKeysOfLane][kRows], m_new[kRows];

@@ -31,6 +31,7 @@ struct LargeTiles {
   static constexpr int kRowsOfLane = 8;
   static constexpr int kSliceFloats = 2048;
   static constexpr int kBlocksPerSm = 8 / kWarps;
+  static constexpr bool kDense = true;
 };
 
 /// How `outer_products`, `large_tiles` and `register_tiled` divide a query tile among warps and lanes.
@@ -63,6 +64,13 @@ struct RegisterTiles : Tiles {
   static constexpr int kBufferFloats = kColsOfK * kKStride;  ///< enough for a slice of V as well
   static constexpr int kFloats =
       kHeadDim * kQStride + kWarps * Bc * kPStride + kSliceBuffers * kBufferFloats;  ///< of shared memory
+};
+
+/// The same tiles for tensors with any strides and for every head_dim up to kHeadDim. Columns from head_dim on are zeros on
+/// the chip and do not exist in HBM.
+template <class Tiles>
+struct AnyRows : Tiles {
+  static constexpr bool kDense = false;
 };
 
 /// The row or column of the warp that is number i of a lane: 4 neighbours, then the 4 that are 4 * kLanes further on.
@@ -152,7 +160,7 @@ template <class Tile>
 __device__ __forceinline__ void load_query_tile(float* sQ, const QueryTile& tile, float scale) {
   for (int n = threadIdx.x; n < Tile::Br * Tile::kHeadDim / 4; n += Tile::kThreads) {
     const Coord at = coord_to_transpose<Tile::Br>(n);
-    const float4 x = load_float4_or_zero<Tile::kHeadDim>(tile.q, at, tile.rows);
+    const float4 x = load_float4_or_zero<Tile>(tile.q, at, tile.rows, tile.cols);
     store_transposed<Tile::kQStride>(sQ, at, {scale * x.x, scale * x.y, scale * x.z, scale * x.w});
   }
 }
@@ -215,10 +223,12 @@ __device__ __forceinline__ void store_rows(const QueryTile& tile, LaneGrid<Tile>
     const float inv_l = inverse_or_zero(sum);
     const int row = first_row + my.row(r);
     if (row >= tile.rows) continue;
-    float4* o = reinterpret_cast<float4*>(tile.o + row * Tile::kHeadDim) + my.col_lane;
+    float4* o = reinterpret_cast<float4*>(tile.o[row]);
     for (int c = 0; c < Tile::kDims; c += 4) {
+      const int four = my.col_lane + c / 4 * Tile::kColLanes;  // of the row's groups of four columns
+      if (!Tile::kDense && 4 * four >= tile.cols) break;
       const float* x = rO[r] + c;
-      __stcs(o + c / 4 * Tile::kColLanes, {x[0] * inv_l, x[1] * inv_l, x[2] * inv_l, x[3] * inv_l});
+      __stcs(o + four, {x[0] * inv_l, x[1] * inv_l, x[2] * inv_l, x[3] * inv_l});
     }
     if (my.col_lane == 0) tile.lse[row] = log_sum_exp({m[r], sum});
   }
@@ -266,7 +276,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   declare_rows<Tile::kQStride>(sQ);
   declare_rows<Tile::kPStride>(sP);
 
-  Slices<Tile> slices{tile.k, tile.v, tile.keys};
+  Slices<Tile> slices{tile.k, tile.v, tile.keys, tile.cols};
   slices.load();
   load_query_tile<Tile>(sQ, tile, a.scale);
   slices.store(sSlice);
@@ -325,7 +335,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   declare_rows<Tile::kQStride>(sQ);
   declare_rows<Tile::kPStride>(sP);
 
-  Slices<Tile> slices{tile.k, tile.v, tile.keys};
+  Slices<Tile> slices{tile.k, tile.v, tile.keys, tile.cols};
   slices.load();
   load_query_tile<Tile>(sQ, tile, a.scale);
   slices.store(sSlice);

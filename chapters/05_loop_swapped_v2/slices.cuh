@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include "device/attention.cuh"
 #include "device/tile.cuh"
 
 namespace fa::ch05 {
@@ -25,10 +26,12 @@ __device__ __forceinline__ Coord coord_by_rows(int n) {
   return {4 * n / kCols, 4 * n % kCols};
 }
 
-/// 16 bytes of a matrix of kCols columns, or zeros if it has no such row.
-template <int kCols>
-__device__ __forceinline__ float4 load_float4_or_zero(const float* matrix, Coord at, int rows) {
-  return at.row < rows ? load_float4(matrix + at.row * kCols + at.col) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+/// 16 bytes of a matrix, or zeros if it has no such row or no such columns. With Tile::kDense it has all columns.
+template <class Tile>
+__device__ __forceinline__ float4 load_float4_or_zero(HeadRows<const float> matrix, Coord at, int rows,
+                                                      int cols) {
+  const bool exists = at.row < rows && (Tile::kDense || at.col < cols);
+  return exists ? load_float4(matrix[at.row] + at.col) : float4{0.0f, 0.0f, 0.0f, 0.0f};
 }
 
 /// Transposes: stores four neighbours of a row to four columns.
@@ -47,25 +50,27 @@ __device__ __forceinline__ void store_transposed(float* s, Coord at, float4 x) {
 /// ... A slice of K is Tile::kColsOfK columns of all keys of the tile, transposed. A slice of V is Tile::kKeysOfV rows.
 template <class Tile>
 struct Slices {
-  const float* k;  ///< the next columns of the key tile
-  const float* v;  ///< the next rows of V
-  int keys;        ///< from the first of the key tile to the last of all; slices after them are zeros
-  int slice = 0;   ///< the slice of the key tile to load next
+  HeadRows<const float> k;  ///< the next columns of the key tile
+  HeadRows<const float> v;  ///< the next rows of V
+  int keys;       ///< from the first of the key tile to the last of all; slices after them are zeros
+  int cols;       ///< head_dim; columns after these are zeros
+  int slice = 0;  ///< the slice of the key tile to load next
   float4 next[Tile::kFloat4s];
 
   /// Loads this thread's share of the next slice into registers.
   __device__ __forceinline__ void load() {
     if (slice < Tile::kSlicesOfK) {
+      const int left = cols - slice * Tile::kColsOfK;
       for (int i = 0; i < Tile::kFloat4s; ++i) {
-        next[i] = load_float4_or_zero<Tile::kHeadDim>(k, coord_in_k(i), keys);
+        next[i] = load_float4_or_zero<Tile>(k, coord_in_k(i), keys, left);
       }
-      k += Tile::kColsOfK;
+      k.first += Tile::kColsOfK;
     } else {
       const int left = keys - (slice - Tile::kSlicesOfK) * Tile::kKeysOfV;
       for (int i = 0; i < Tile::kFloat4s; ++i) {
-        next[i] = load_float4_or_zero<Tile::kHeadDim>(v, coord_in_v(i), left);
+        next[i] = load_float4_or_zero<Tile>(v, coord_in_v(i), left, cols);
       }
-      v += Tile::kSliceFloats;
+      v.first += Tile::kKeysOfV * v.stride;
     }
   }
 
@@ -82,7 +87,7 @@ struct Slices {
     if (++slice < Tile::kSlices) return;
     slice = 0;
     keys -= Tile::Bc;
-    k += (Tile::Bc - 1) * Tile::kHeadDim;  // all columns of these keys have been loaded
+    k.first += Tile::Bc * k.stride - Tile::kHeadDim;  // all columns of these keys have been loaded
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -74,7 +75,7 @@ void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
 template <class T, int d>
 using LargeFp32 = Fp32Tiles<d>;
 template <class T, int d>
-using SmallFp32 = std::conditional_t<(d > 32), SmallFp32Tiles<d>, LargeFp32<T, d>>;
+using SmallFp32 = std::conditional_t<(d > 32 && d <= 128), SmallFp32Tiles<d>, LargeFp32<T, d>>;
 
 template <class T, int d>
 using LargeKeys = KeyGradientTiles<T, d>;
@@ -126,11 +127,29 @@ TileSizes pipelined_tiles(const Shape& shape) {
   return tiles_for<MmaSizes, LargePipelined, SmallPipelined>(shape);
 }
 
+/// Calls f with the tiles, for dense tensors if those that are named are.
+template <class Tile, class F>
+void with_rows_of(const Args& a, std::initializer_list<const char*> names, F f) {
+  bool is_dense = a.head_dim == Tile::kHeadDim;
+  for (const char* name : names) is_dense = is_dense && a.strides.at(name).row == Tile::kHeadDim;
+  with_dense(is_dense, [&](auto dense) {
+    f(std::type_identity<std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>>());
+  });
+}
+
 // --- fp32 ---------------------------------------------------------------------------------------------
+
+/// Calls f with the tiles that fit, for dense tensors if these are.
+template <class F>
+void with_fp32_tiles(const Args& a, F f) {
+  with_tiles<Fp32Sizes, LargeFp32, SmallFp32>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    with_rows_of<Tile>(a, {"q", "k", "v", "do", "dq", "dk", "dv"}, f);
+  });
+}
 
 void launch_fp32_two_kernels(const Args& a, cudaStream_t stream) {
   const Backward<float> b = backward_of<float>(a);
-  with_tiles<Fp32Sizes, LargeFp32, SmallFp32>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+  with_fp32_tiles(a, [&]<class Tile>(std::type_identity<Tile>) {
     launch_delta<float, Tile::kHeadDim>(b, stream);
     launch(key_gradients<Tile>, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads,
            Tile::kSharedBytes, stream, b);
@@ -140,17 +159,20 @@ void launch_fp32_two_kernels(const Args& a, cudaStream_t stream) {
 }
 
 void launch_fp32_fused(const Args& a, cudaStream_t stream) {
-  Backward<float> b = backward_of<float>(a);
-  b.dq_sum = b.dq;
-  with_tiles<Fp32Sizes, LargeFp32, SmallFp32>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+  const Backward<float> b = backward_of<float>(a);
+  with_fp32_tiles(a, [&]<class Tile>(std::type_identity<Tile>) {
     launch_delta<float, Tile::kHeadDim>(b, stream);
-    launch_zeros(b.dq, std::size_t(a.batch) * a.heads * a.seq_q * Tile::kHeadDim, stream);
+    const std::size_t elements = std::size_t(a.batch) * a.heads * a.seq_q * a.head_dim;
+    launch(fill_dq_with_zeros, blocks_for(elements / 4, 256), 256, 0, stream, b);
     launch(fused_gradients<Tile>, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads,
            Tile::kSharedBytes, stream, b);
   });
 }
 
 // --- 16 bits ------------------------------------------------------------------------------------------
+
+constexpr std::initializer_list<const char*> kCopied = {"q", "k", "v",
+                                                        "do"};  // in the main loop, and before it
 
 void launch_mma_deterministic(const Args& a, cudaStream_t stream) {
   with_tiles<MmaSizes, LargeKeys, SmallKeys>(a.dtype, a.head_dim, [&]<class Keys>(std::type_identity<Keys>) {
@@ -180,21 +202,10 @@ void launch_fused(void (*kernel)(Backward<typename Tile::T>), const Args& a, cud
   launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
 }
 
-/// Calls f with the tiles, for dense tensors if these are.
-template <class Tile, class F>
-void with_rows_of(const Args& a, F f) {
-  bool is_dense = a.head_dim == Tile::kHeadDim;
-  for (const char* name : {"q", "k", "v", "do"})
-    is_dense = is_dense && a.strides.at(name).row == Tile::kHeadDim;
-  with_dense(is_dense, [&](auto dense) {
-    f(std::type_identity<std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>>());
-  });
-}
-
 void launch_mma_fused(const Args& a, cudaStream_t stream) {
   with_tiles<MmaSizes, LargeFused, SmallFused>(
       a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-        with_rows_of<Tile>(a, [&]<class Rows>(std::type_identity<Rows>) {
+        with_rows_of<Tile>(a, kCopied, [&]<class Rows>(std::type_identity<Rows>) {
           launch_fused<Rows>(mma_fused_gradients<Rows>, a, stream);
         });
       });
@@ -203,7 +214,7 @@ void launch_mma_fused(const Args& a, cudaStream_t stream) {
 void launch_mma_pipelined(const Args& a, cudaStream_t stream) {
   with_tiles<MmaSizes, LargePipelined, SmallPipelined>(
       a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-        with_rows_of<Tile>(a, [&]<class Rows>(std::type_identity<Rows>) {
+        with_rows_of<Tile>(a, kCopied, [&]<class Rows>(std::type_identity<Rows>) {
           launch_fused<Rows>(mma_pipelined_gradients<Rows>, a, stream);
         });
       });
@@ -360,6 +371,7 @@ AnyChapter describe_chapter() {
                .launch = launch_fp32_two_kernels,
                .traffic = fp32_two_kernels_traffic,
                .refuse = refuse_unless_compiled<Fp32Sizes>,
+               .takes_strides = true,
                .needs = needs_of_fp32,
                .before = forward::launch,
                .workspace = own_workspace},
@@ -368,6 +380,7 @@ AnyChapter describe_chapter() {
                .launch = launch_fp32_fused,
                .traffic = fp32_fused_traffic,
                .refuse = refuse_unless_compiled<Fp32Sizes>,
+               .takes_strides = true,
                .needs = needs_of_fp32,
                .before = forward::launch,
                .repeatable = false,

@@ -16,9 +16,9 @@ using namespace ch05;
 using namespace ch07;
 
 template <int d>
-using Fp32Tiles = RegisterTiles<LargeTiles<d>, 2>;
+using Fp32Tiles = AnyRows<RegisterTiles<LargeTiles<d>, 2>>;
 template <int d>
-using SmallFp32Tiles = RegisterTiles<SmallTiles<d>, 2>;
+using SmallFp32Tiles = AnyRows<RegisterTiles<SmallTiles<d>, 2>>;
 
 /// Calls f(Tile()) with the tiles for an element type and a head dimension.
 template <class F>
@@ -34,10 +34,9 @@ void with_tiles(DType dtype, std::int64_t head_dim, F f) {
   }
 }
 
-template <class Tiles, int kSliceBuffers>
-void launch_tiles(RegisterTiles<Tiles, kSliceBuffers>, const AttentionBackward::Args& args, unsigned blocks,
-                  cudaStream_t stream) {
-  using Tile = RegisterTiles<Tiles, kSliceBuffers>;
+template <class Tiles>
+void launch_tiles(AnyRows<Tiles>, const AttentionBackward::Args& args, unsigned blocks, cudaStream_t stream) {
+  using Tile = AnyRows<Tiles>;
   launch(register_tiled_attention<Tile>, blocks, Tile::kThreads, sizeof(float) * Tile::kFloats, stream,
          args.as<float>());
 }

@@ -27,9 +27,9 @@ namespace fa::ch08 {
 
 // --- before the gradients ------------------------------------------------------------------------------------
 
-/// Adjacent elements that one instruction loads.
+/// Adjacent elements, which one instruction loads if they are 16 bytes or fewer.
 template <class T, int kCount>
-struct alignas(kCount * sizeof(T)) Pack {
+struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Pack {
   T x[kCount];
 };
 
@@ -64,6 +64,15 @@ __global__ void __launch_bounds__(256) fill_with_zeros(float* x, size_t count) {
   if (n < count) store_float4(x + 4 * n, {0.0f, 0.0f, 0.0f, 0.0f});
 }
 
+/// The same for dQ, whatever its strides.
+__global__ void __launch_bounds__(256) fill_dq_with_zeros(Backward<float> a) {
+  const int fours = a.head_dim / 4;  // of a row
+  const size_t n = size_t(blockIdx.x) * blockDim.x + threadIdx.x, row = n / fours;
+  if (row >= size_t(a.batch) * a.heads * a.seq_q) return;
+  const int head = int(row / a.seq_q), query = int(row % a.seq_q), col = int(n % fours) * 4;
+  store_float4(a.rows_of_query_head(a.dq, a.dq_strides, head)[query] + col, {0.0f, 0.0f, 0.0f, 0.0f});
+}
+
 // --- tiles ----------------------------------------------------------------------------------------
 
 /// The tiles of a block in shared memory.
@@ -87,13 +96,15 @@ struct SharedTiles {
   }
 };
 
-/// Loads Br = Bc rows of a matrix, times `factor`. Rows that do not exist become zeros.
+/// Loads Br = Bc rows of a matrix from row `first` on, times `factor`. Rows from `end` on and columns from head_dim on do not
+/// exist: they become zeros.
 template <class Tile>
-__device__ __forceinline__ void load_rows(float* s, const float* g, int rows, float factor = 1.0f) {
+__device__ __forceinline__ void load_rows(float* s, HeadRows<const float> g, int first, int end,
+                                          const Backward<float>& a, float factor = 1.0f) {
   for (int n = threadIdx.x; n < Tile::Br * Tile::kHeadDim / 4; n += Tile::kThreads) {
     const int row = 4 * n / Tile::kHeadDim, col = 4 * n % Tile::kHeadDim;
     float4 x = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (row < rows) x = load_float4(g + size_t(row) * Tile::kHeadDim + col);
+    if (first + row < end && col < cols_of<Tile>(a)) x = load_float4(g[first + row] + col);
     x = {factor * x.x, factor * x.y, factor * x.z, factor * x.w};
     *reinterpret_cast<float4*>(s + row * Tile::kStride + col) = x;
   }
@@ -103,12 +114,13 @@ __device__ __forceinline__ void load_rows(float* s, const float* g, int rows, fl
 template <class Tile>
 __device__ __forceinline__ void load_queries(const SharedTiles<Tile>& s, const Backward<float>& a, int head,
                                              int first_query) {
+  const auto gQ = known_rows<Tile>(a.q_rows(head));
+  const auto gdO = known_rows<Tile>(a.rows_of_query_head(a.d_o, a.d_o_strides, head));
+  load_rows<Tile>(s.q, gQ, first_query, a.seq_q, a, a.scale);
+  load_rows<Tile>(s.d_o, gdO, first_query, a.seq_q, a);
   const size_t first = size_t(head) * a.seq_q + first_query;
-  const int rows = a.seq_q - first_query;
-  load_rows<Tile>(s.q, a.q + first * Tile::kHeadDim, rows, a.scale);
-  load_rows<Tile>(s.d_o, a.d_o + first * Tile::kHeadDim, rows);
   if (threadIdx.x < Tile::Br) {
-    const bool inside = int(threadIdx.x) < rows;
+    const bool inside = first_query + int(threadIdx.x) < a.seq_q;
     s.lse[threadIdx.x] = inside ? a.lse[first + threadIdx.x] : 0.0f;
     s.delta[threadIdx.x] = inside ? a.delta[first + threadIdx.x] : 0.0f;
   }
@@ -156,12 +168,12 @@ __device__ __forceinline__ void store_p(float* sP, const float (&rP)[Tile::kRows
 ///   HBM     reads Q, dO, LSE and delta once, and the keys and values that the tile's last query sees; writes dQ
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_gradients(Backward<float> a) {
-  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  constexpr int Br = Tile::Br, Bc = Tile::Bc;
   const int tiles = (a.seq_q + Br - 1) / Br;
   const int head = blockIdx.x / tiles;
   const int first_query = (tiles - 1 - int(blockIdx.x % tiles)) * Br;  // under a mask, the longest first
   const int keys = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
-  const size_t first_row = size_t(a.kv_head(head)) * a.seq_k;  // of K and V
+  const auto gK = known_rows<Tile>(a.k_rows(head)), gV = known_rows<Tile>(a.v_rows(head));
   const ThreadPart<Tile> my;
   extern __shared__ float4 smem[];
   const SharedTiles<Tile> s(smem);
@@ -169,8 +181,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
   load_queries(s, a, head, first_query);
   float rdQ[Tile::kRows][Tile::kDims] = {};
   for (int first_key = 0; first_key < keys; first_key += Bc) {
-    load_rows<Tile>(s.k, a.k + (first_row + first_key) * d, keys - first_key);
-    load_rows<Tile>(s.v, a.v + (first_row + first_key) * d, keys - first_key);
+    load_rows<Tile>(s.k, gK, first_key, keys, a);
+    load_rows<Tile>(s.v, gV, first_key, keys, a);
     __syncthreads();  // the key tile and the query tile are loaded
     float rP[Tile::kRows][Tile::kCols], rdS[Tile::kRows][Tile::kCols];
     p_and_ds(rP, rdS, s, a, first_query, first_key);
@@ -180,13 +192,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_grad
     __syncthreads();  // no warp reads the key tile or dS any more
   }
 
+  const auto gdQ = known_rows<Tile>(a.rows_of_query_head(a.dq, a.dq_strides, head));
   for (int r = 0; r < Tile::kRows; ++r) {
     const int query = first_query + my.strided_row(r);
     if (query >= a.seq_q) continue;
-    float* row = a.dq + (size_t(head) * a.seq_q + query) * d;
     for (int c = 0; c < Tile::kDims; c += 4) {
+      if (my.adjacent_col(c) >= cols_of<Tile>(a)) continue;
       const float* x = rdQ[r] + c;
-      store_float4(row + my.adjacent_col(c),
+      store_float4(gdQ[query] + my.adjacent_col(c),
                    {a.scale * x[0], a.scale * x[1], a.scale * x[2], a.scale * x[3]});
     }
   }
@@ -227,20 +240,23 @@ __device__ __forceinline__ void add_dv_and_dk(float (&rdV)[Tile::kRows][Tile::kD
   // END 5
 }
 
-/// Stores the rows of dK and dV that exist. @param first_row  first row of the key tile, in K
+/// Stores what exists of dK and dV. @param head  one of those that share the keys
 template <class Tile>
 __device__ __forceinline__ void store_dk_and_dv(const ThreadPart<Tile>& my, const Backward<float>& a,
-                                                size_t first_row, int first_key,
+                                                int head, int first_key,
                                                 const float (&rdK)[Tile::kRows][Tile::kDims],
                                                 const float (&rdV)[Tile::kRows][Tile::kDims]) {
+  const auto gdK = known_rows<Tile>(a.rows_of_kv_head(a.dk, a.dk_strides, head));
+  const auto gdV = known_rows<Tile>(a.rows_of_kv_head(a.dv, a.dv_strides, head));
   for (int r = 0; r < Tile::kRows; ++r) {
-    const int key = my.adjacent_row(0) + r;
-    if (first_key + key >= a.seq_k) continue;
+    const int key = first_key + my.adjacent_row(0) + r;
+    if (key >= a.seq_k) continue;
     for (int c = 0; c < Tile::kDims; c += 4) {
-      const size_t at = (first_row + key) * Tile::kHeadDim + my.adjacent_col(c);
+      const int col = my.adjacent_col(c);
+      if (col >= cols_of<Tile>(a)) continue;
       const float *dk = rdK[r] + c, *dv = rdV[r] + c;
-      store_float4(a.dk + at, {dk[0], dk[1], dk[2], dk[3]});
-      store_float4(a.dv + at, {dv[0], dv[1], dv[2], dv[3]});
+      store_float4(gdK[key] + col, {dk[0], dk[1], dk[2], dk[3]});
+      store_float4(gdV[key] + col, {dv[0], dv[1], dv[2], dv[3]});
     }
   }
 }
@@ -255,18 +271,17 @@ __device__ __forceinline__ void store_dk_and_dv(const ThreadPart<Tile>& my, cons
 ///           writes dK and dV
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradients(Backward<float> a) {
-  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  constexpr int Br = Tile::Br, Bc = Tile::Bc;
   const int tiles = (a.seq_k + Bc - 1) / Bc;
   const int kv_head = blockIdx.x / tiles, first_key = blockIdx.x % tiles * Bc;
-  const size_t first_row = size_t(kv_head) * a.seq_k + first_key;  // of K and V
   const ThreadPart<Tile> my;
   extern __shared__ float4 smem[];
   const SharedTiles<Tile> s(smem);
 
-  load_rows<Tile>(s.k, a.k + first_row * d, a.seq_k - first_key);
-  load_rows<Tile>(s.v, a.v + first_row * d, a.seq_k - first_key);
-  float rdK[Tile::kRows][Tile::kDims] = {}, rdV[Tile::kRows][Tile::kDims] = {};
   const QueryRange range = queries_that_see<Tile>(a, kv_head, first_key);
+  load_rows<Tile>(s.k, known_rows<Tile>(a.k_rows(range.head)), first_key, a.seq_k, a);
+  load_rows<Tile>(s.v, known_rows<Tile>(a.v_rows(range.head)), first_key, a.seq_k, a);
+  float rdK[Tile::kRows][Tile::kDims] = {}, rdV[Tile::kRows][Tile::kDims] = {};
   for (int head = range.head; head < range.end_head; ++head) {
     for (int first_query = range.first_query; first_query < a.seq_q; first_query += Br) {
       __syncthreads();  // no warp reads the previous query tile or dS any more
@@ -277,23 +292,26 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradie
       add_dv_and_dk(rdV, rdK, s, rP, rdS);
     }
   }
-  store_dk_and_dv(my, a, first_row, first_key, rdK, rdV);
+  store_dk_and_dv(my, a, range.head, first_key, rdK, rdV);
 }
 
 // --- dQ in the same kernel, by atomic additions ------------------------------------------------------
 
-/// dQ += scale * dS K, for the queries that exist. dS is in s.p.
+/// dQ += scale * dS K, for the queries and columns that exist. dS is in s.p.
 template <class Tile>
 __device__ __forceinline__ void add_dq(const ThreadPart<Tile>& my, const Backward<float>& a,
                                        const SharedTiles<Tile>& s, int head, int first_query) {
-  // EXERCISE 6: Add scale * dS K to a.dq_sum, for the queries that exist. Other blocks add to the same rows.
+  const auto gdQ = known_rows<Tile>(a.rows_of_query_head(a.dq, a.dq_strides, head));
+  // EXERCISE 6: Add scale * dS K to gdQ, for the queries and columns that exist. Other blocks add to the same rows.
   float rdQ[Tile::kRows][Tile::kDims] = {};
   multiply_nn<Tile>(rdQ, s.p, s.k);
   for (int r = 0; r < Tile::kRows; ++r) {
     const int query = first_query + my.strided_row(r);
     if (query >= a.seq_q) continue;
-    float* row = a.dq_sum + (size_t(head) * a.seq_q + query) * Tile::kHeadDim;
-    for (int c = 0; c < Tile::kDims; ++c) atomicAdd(row + my.adjacent_col(c) + c % 4, a.scale * rdQ[r][c]);
+    for (int c = 0; c < Tile::kDims; ++c) {
+      const int col = my.adjacent_col(c) + c % 4;
+      if (col < cols_of<Tile>(a)) atomicAdd(gdQ[query] + col, a.scale * rdQ[r][c]);
+    }
   }
   // END 6
 }
@@ -305,18 +323,17 @@ __device__ __forceinline__ void add_dq(const ThreadPart<Tile>& my, const Backwar
 ///   HBM     as key_gradients(), and adds to dQ each time it reads Q
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) fused_gradients(Backward<float> a) {
-  constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
+  constexpr int Br = Tile::Br, Bc = Tile::Bc;
   const int tiles = (a.seq_k + Bc - 1) / Bc;
   const int kv_head = blockIdx.x / tiles, first_key = blockIdx.x % tiles * Bc;
-  const size_t first_row = size_t(kv_head) * a.seq_k + first_key;  // of K and V
   const ThreadPart<Tile> my;
   extern __shared__ float4 smem[];
   const SharedTiles<Tile> s(smem);
 
-  load_rows<Tile>(s.k, a.k + first_row * d, a.seq_k - first_key);
-  load_rows<Tile>(s.v, a.v + first_row * d, a.seq_k - first_key);
-  float rdK[Tile::kRows][Tile::kDims] = {}, rdV[Tile::kRows][Tile::kDims] = {};
   const QueryRange range = queries_that_see<Tile>(a, kv_head, first_key);
+  load_rows<Tile>(s.k, known_rows<Tile>(a.k_rows(range.head)), first_key, a.seq_k, a);
+  load_rows<Tile>(s.v, known_rows<Tile>(a.v_rows(range.head)), first_key, a.seq_k, a);
+  float rdK[Tile::kRows][Tile::kDims] = {}, rdV[Tile::kRows][Tile::kDims] = {};
   for (int head = range.head; head < range.end_head; ++head) {
     for (int first_query = range.first_query; first_query < a.seq_q; first_query += Br) {
       __syncthreads();  // no warp reads the previous query tile or dS any more
@@ -328,7 +345,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) fused_grad
       add_dq(my, a, s, head, first_query);
     }
   }
-  store_dk_and_dv(my, a, first_row, first_key, rdK, rdV);
+  store_dk_and_dv(my, a, range.head, first_key, rdK, rdV);
 }
 
 }  // namespace fa::ch08

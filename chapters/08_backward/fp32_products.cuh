@@ -11,13 +11,15 @@ namespace fa::ch08 {
 
 /// Tile sizes of the fp32 kernels. The threads of a block form a grid with one row for each 4 rows of a tile. Each of them
 /// computes part of every product: S and dP, dK and dV, dQ.
-template <int kHeadDimension, int kRowsOfTile>
+template <int kHeadDimension, int kRowsOfTile, int kColumnThreads = kHeadDimension <= 64 ? 8 : 16>
 struct SquareTiles {
+  using T = float;
   static constexpr int kHeadDim = kHeadDimension;
+  static constexpr bool kDense = false;
   static constexpr int Br = kRowsOfTile;  ///< queries
   static constexpr int Bc = kRowsOfTile;  ///< keys
   static constexpr int kRowThreads = Br / 4;
-  static constexpr int kColThreads = kHeadDim <= 64 ? 8 : 16;
+  static constexpr int kColThreads = kColumnThreads;
   static constexpr int kThreads = kRowThreads * kColThreads;
   static constexpr int kBlocksPerSm = 256 / kThreads;
   static constexpr int kRows = Br / kRowThreads;  ///< of a thread; for dK and dV too, since Br = Bc
@@ -32,7 +34,10 @@ struct SquareTiles {
 };
 template <int kHeadDimension>
 struct Fp32Tiles : SquareTiles<kHeadDimension, 64> {};
-/// For devices whose shared memory is too small for those.
+template <>
+struct Fp32Tiles<256> : SquareTiles<256, 32, 32> {};
+/// For devices whose shared memory is too small for those. Smaller tiles for 256 columns would need more registers than there
+/// are.
 template <int kHeadDimension>
 struct SmallFp32Tiles : SquareTiles<kHeadDimension, 32> {};
 

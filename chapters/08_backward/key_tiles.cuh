@@ -75,12 +75,6 @@ struct WithDsForDq : Base {
 template <class T, int d, int kStagesOfQueries, class SumsOfDq>
 struct FusedTiles : WithDsForDq<MmaKeyTiles<T, d, kStagesOfQueries>, SumsOfDq> {};
 
-/// The same tiles, for Q, K, V and dO whose rows follow each other and have kHeadDim elements.
-template <class Base>
-struct Dense : Base {
-  static constexpr bool kDense = true;
-};
-
 // For devices on which a block has 99 KiB of shared memory, or 163 KiB at head_dim 256: half of the queries, and 64 keys.
 template <class T, int d>
 struct SmallKeyGradientTiles : WithDsForPartner<MmaKeyTiles<T, d, 2, 32, 64>> {};

@@ -17,17 +17,10 @@
 
 namespace fa::ch08 {
 
-/// The rows of a head, and how many columns of them exist. With Tile::kDense both numbers are constants, so the addresses of a
-/// thread's copies differ by constants as well.
+/// The rows of a head. @param head  of the batch
 template <class Tile, class T>
 __device__ __forceinline__ HeadRows<T> rows_of(T* tensor, const Strides& strides, int batch, int head) {
-  HeadRows<T> rows = Attention<typename Tile::T>::rows_of(tensor, strides, batch, head);
-  if (Tile::kDense) rows.stride = Tile::kHeadDim;
-  return rows;
-}
-template <class Tile>
-__device__ __forceinline__ int cols_of(const Attention<typename Tile::T>& a) {
-  return Tile::kDense ? Tile::kHeadDim : a.head_dim;
+  return known_rows<Tile>(Attention<typename Tile::T>::rows_of(tensor, strides, batch, head));
 }
 
 /// Starts copying kRows rows of a matrix from row `first` on. Rows from `end` on do not exist and become zeros; columns from

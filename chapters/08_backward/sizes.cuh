@@ -8,12 +8,13 @@
 
 namespace fa::ch08 {
 
+// Each kernel runs all smaller multiples of 8 as well.
 struct Fp32Sizes {
-  static constexpr std::array kHeadDims = {32, 64, 128};
+  static constexpr bool kPads = true;
+  static constexpr std::array kHeadDims = {32, 64, 128, 256};
   static constexpr std::array kTypes = {DType::kFloat32};
 };
 
-/// Each kernel runs all smaller multiples of 8 as well.
 struct MmaSizes {
   static constexpr bool kPads = true;
   static constexpr std::array kHeadDims = {32, 64, 128, 256};
