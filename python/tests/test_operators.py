@@ -237,7 +237,8 @@ class Refusals(OnDevice):
             (r"key has .* and value .*: they must", good, good, z(1, 2, 4, 32)),
             (r"batch and head_dim", good, z(2, 2, 3, 32), z(2, 2, 3, 32)),
             (r"batch and head_dim", good, z(1, 2, 3, 64), z(1, 2, 3, 64)),
-            (r"head_dim is 48: must be one of 32, 64", *3 * [z(1, 2, 3, 48)]),
+            (r"head_dim is 52: must be a multiple of 8 up", *3 * [z(1, 2, 3, 52)]),
+            (r"head_dim is 264: must be a multiple of 8 up", *3 * [z(1, 2, 3, 264)]),
             (r"enable_gqa=True", good, z(1, 1, 3, 32), z(1, 1, 3, 32)),
         ):
             self.refuses(ValueError, words, q, k, v)
@@ -276,8 +277,9 @@ class Refusals(OnDevice):
             self.refuses(ValueError, "a finite number above 0", *good, scale=scale)
 
     def test_no_backward_pass(self):
-        given = [x.detach().requires_grad_() for x in self.tensors(head_dim=256)[:3]]
-        words = "no backward pass.*08/.*head_dim is 256: must be one of 32, 64, 128"
+        given = self.tensors(head_dim=64)[:3]
+        fa_tutorial.use("03/one_pass", "08/mma_fused")
+        words = "no backward pass.*08/mma_fused cannot run this: dtype is fp32"
         self.refuses(ValueError, words, *given)
         with torch.no_grad():
             self.assertEqual(attention(*given).shape, given[0].shape)

@@ -71,6 +71,21 @@ class ModelTest(unittest.TestCase):
         for ours, eager in zip(found, expected, strict=True):
             torch.testing.assert_close(ours, eager)
 
+    def test_no_input_of_the_kernels_is_a_copy(self):
+        """Q, K and V of each layer are parts of one tensor, the result of its linear layer."""
+        run = fa_tutorial.scaled_dot_product_attention
+        model = gpt.Gpt(self.sizes, gpt.ours).to(self.device)
+        with mock.patch.object(
+            fa_tutorial, "scaled_dot_product_attention", wraps=run
+        ) as calls:
+            model(self.text()[:, 1:])
+        self.assertEqual(calls.call_count, self.sizes.layers)
+        for call in calls.call_args_list:
+            self.assertEqual(
+                len({x.untyped_storage().data_ptr() for x in call.args}), 1
+            )
+            self.assertFalse(any(x.is_contiguous() for x in call.args))
+
     def test_small_model_has_10_million_parameters(self):
         model = gpt.Gpt(train.SMALL.sizes, gpt.ours)
         count = sum(parameter.numel() for parameter in model.parameters())

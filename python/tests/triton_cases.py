@@ -82,7 +82,7 @@ class Cases(unittest.TestCase):
             self.refuses(ValueError, f"head_dim is {head_dim}: .* {words}", *bad)
         three = torch.zeros(1, 3, 3, 32, device=self.device)
         self.refuses(ValueError, "multiple", three, good, good)
-        self.refuses(ValueError, "not contiguous", good.transpose(1, 2), good, good)
+        self.refuses(ValueError, "not contiguous", *3 * [good.transpose(1, 2)])
         self.refuses(ValueError, "above 0", good, good, good, False, 0.0)
         o, lse = triton_attention.forward(good, good, good)
         with self.assertRaisesRegex(ValueError, "the gradient is .* must be"):
