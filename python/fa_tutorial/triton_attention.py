@@ -312,14 +312,19 @@ def tile_for(tiles: dict, q: torch.Tensor) -> Tile:
     raise ValueError(f"head_dim is {head_dim}: the Triton kernels have tiles up to 256")
 
 
-def _require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float):
-    """Raises one sentence unless the kernels can run."""
-    checks.require_problem(q, k, v, scale)
-    for name, tensor in (("query", q), ("key", k), ("value", v)):
+def _require_contiguous(**tensors: torch.Tensor):
+    """Raises one sentence unless all of them are."""
+    for name, tensor in tensors.items():
         if not tensor.is_contiguous():
             raise ValueError(
                 f"{name} is not contiguous, its strides are {list(tensor.stride())}: pass {name}.contiguous()"
             )
+
+
+def _require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float):
+    """Raises one sentence unless the kernels can run."""
+    checks.require_problem(q, k, v, scale)
+    _require_contiguous(query=q, key=k, value=v)
     head_dim = q.shape[3]
     if head_dim < 16 or head_dim & (head_dim - 1):
         raise ValueError(
@@ -387,7 +392,7 @@ def backward(
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     _require_problem(q, k, v, scale)
     checks.require_results(q, do, o, lse)
-    do = do.contiguous()
+    _require_contiguous(do=do, o=o)
     tile = tile or tile_for(BACKWARD_TILES, q)
     batch, heads, seq_q, head_dim = q.shape
     kv_heads, seq_k = k.shape[1:3]

@@ -28,10 +28,9 @@ class Cases(unittest.TestCase):
                 (2, heads, seq_q, head_dim),
                 (2, kv_heads, seq_k, head_dim),
                 (2, kv_heads, seq_k, head_dim),
-                (2, seq_q, heads, head_dim),
+                (2, heads, seq_q, head_dim),
             )
         )
-        do = do.transpose(1, 2)
         options = {"causal": causal, "scale": scale, "tile": self.tile}
         o, lse = triton_attention.forward(q, k, v, **options)
         gradients = triton_attention.backward(do, q, k, v, o, lse, **options)
@@ -87,6 +86,9 @@ class Cases(unittest.TestCase):
         o, lse = triton_attention.forward(good, good, good)
         with self.assertRaisesRegex(ValueError, "the gradient is .* must be"):
             triton_attention.backward(good.half(), good, good, good, o, lse)
+        expanded = good.new_ones(()).expand(good.shape)
+        with self.assertRaisesRegex(ValueError, r"pass do.contiguous\(\)"):
+            triton_attention.backward(expanded, good, good, good, o, lse)
 
 
 class Interpreted(Cases):
