@@ -66,10 +66,6 @@ void launch_delta(const Backward<T>& b, cudaStream_t stream) {
   launch(compute_delta<T, d, kRowsOfBlock>, blocks_for(rows, kRowsOfBlock), 32 * kRowsOfBlock, 0, stream, b);
 }
 
-void launch_zeros(float* x, std::size_t count, cudaStream_t stream) {
-  launch(fill_with_zeros, blocks_for(count / 4, 256), 256, 0, stream, x, count / 4);
-}
-
 // --- the tiles of each variant, large, and small for devices with less shared memory --------------------
 
 template <class T, int d>
@@ -196,7 +192,8 @@ void launch_fused(void (*kernel)(Backward<typename Tile::T>), const Args& a, cud
   b.dq_sum = a.buffer<float>("dq_sum");
   const unsigned query_tiles = tiles_of(a.seq_q, Tile::Br, a.batch * a.heads);
   launch_delta<T, Tile::kHeadDim>(b, stream);
-  launch_zeros(b.dq_sum, std::size_t(query_tiles) * Tile::Br * a.head_dim, stream);
+  const std::size_t sums = std::size_t(query_tiles) * Tile::Br * a.head_dim;
+  launch(fill_with_zeros, blocks_for(sums / 4, 256), 256, 0, stream, b.dq_sum, sums / 4);
   launch(kernel, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads, Tile::kSharedBytes,
          stream, b);
   launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);

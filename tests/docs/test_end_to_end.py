@@ -22,8 +22,6 @@ def step(attention: str, context: int, ms: float | None) -> dict:
 
 STEPS = {
     "device": "GPU",
-    "memory_gib": 16.0,
-    "longest": {"unfused": 2048, "09 + 10": 40960, "flash (FA2)": 40960},
     "steps": [
         step("unfused", 1024, None),
         step("09 + 10", 1024, 20.0),
@@ -47,9 +45,18 @@ class Tables(unittest.TestCase):
         self.assertEqual(row, "| 1,024 | does not fit | 20.0 (1.50) | 30.0 |")
         row = end_to_end.step_tokens(STEPS).splitlines()[-1]
         self.assertEqual(row, "| 1,024 | does not fit | 50 | 33 |")
-        *_, memory, longest = end_to_end.step_memory(STEPS).splitlines()
+        memory = end_to_end.step_memory(STEPS).splitlines()[-1]
         self.assertEqual(memory, "| 1,024 | does not fit | 3.0 | 3.0 |")
-        self.assertIn("16 GiB** | 2,048 | 40,960 |", longest)
+
+    def test_longest_context(self):
+        found = {
+            "unfused": {"fits": 20480, "fails": 24576},
+            "09 + 10": {"fits": 1 << 20, "fails": None},
+        }
+        data = {"device": "GPU", "memory_gib": 138.4, "stride": 4096, "longest": found}
+        told, *_, row = end_to_end.longest_context(data).splitlines()
+        self.assertIn("fit into 138 GiB, in multiples of 4,096:", told)
+        self.assertEqual(row, "| longest context | 20,480 | at least 1,048,576 |")
 
     def test_losses(self):
         ours, sdpa = end_to_end.losses(RUNS).splitlines()[-2:]

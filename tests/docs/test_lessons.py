@@ -591,7 +591,8 @@ class Results(InATree):
     def test_what_is_not_measured_yet_is_said(self):
         text = self.fill("results: later.json speed")
         self.assertEqual(
-            text, "*Not measured yet: there is no `docs/results/later.json`.*"
+            text,
+            "*This has not been measured yet: the results will be in `docs/results/later.json`.*",
         )
 
     def test_what_it_refuses(self):

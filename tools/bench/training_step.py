@@ -1,14 +1,15 @@
 """Times a training step of a GPT of GPT-2's small size with different attention, at several context lengths.
 
-    python3 -m tools.bench.training_step [--contexts N,N,...] [--tokens N] [--rounds R] [--memory GIB] [--json FILE]
+    python3 -m tools.bench.training_step [--contexts N,N,...] [--tokens N] [--rounds R] [--json FILE]
+    python3 -m tools.bench.training_step --longest [--memory GIB] [--stride N] [--bound N] [--json FILE]
 
 12 layers, 12 heads of dimension 64, width 768, a vocabulary of 256 bytes: 85 million parameters and the positions. Weights
 are in fp32; autocast makes products and attention bf16. A step is: forward, backward, AdamW. There are `--tokens` tokens
 in a step, whatever the context. The same model runs all kinds of attention in turns, several steps at a time, and the time
 is the host's, from one synchronization to the next: what a training would see.
 
-Then, with one sequence in a step and no more than --memory GiB for PyTorch's allocator, the longest context that fits is
-searched, in multiples of 1024.
+With --longest, nothing is timed. Instead, with one sequence in a step, the longest context is searched whose step fits into
+the GPU's free memory, or into --memory GiB of it: by bisection, in multiples of --stride.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
 Exit status: 1 the losses of two kinds of attention differ, 2 the arguments are unusable, 3 no GPU or nothing built.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import gc
 import json
 import statistics
@@ -26,7 +28,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from . import machine
+from . import longest, machine
 from .attention import OutOfMemory, SDPBackend, enough_memory, torch, versions
 from .package import fa_tutorial, gpt, native
 
@@ -41,7 +43,6 @@ PEERS = {
 BASE = "flash (FA2)"
 STEPS = 5  # between two synchronizations
 AGREE = 0.02  # nats: the loss of the first step
-STRIDE = 1024  # of the contexts that are tried
 
 
 class Kind:
@@ -171,19 +172,27 @@ def fits(kind: Kind, context: int) -> bool:
     return True
 
 
-def longest(kind: Kind, bound: int) -> int:
-    """The longest context that fits, in multiples of STRIDE; 0 if none does. @param bound  none above it is tried"""
-    low, high = 0, STRIDE
-    while high <= bound and fits(kind, high):
-        low, high = high, 2 * high
-    high = min(high, bound + STRIDE)
-    while high - low > STRIDE:
-        middle = (low + high) // 2 // STRIDE * STRIDE
-        if fits(kind, middle):
-            low = middle
-        else:
-            high = middle
-    return low
+def search(kinds: list[Kind], memory: float, stride: int, bound: int) -> dict:
+    """The longest context of each kind of attention. @param memory  GiB for PyTorch's allocator; 0: what is free"""
+    empty()
+    free, total = torch.cuda.mem_get_info()
+    allowed = min(free, memory * 2**30) if memory > 0 else free
+    torch.cuda.set_per_process_memory_fraction(allowed / total)
+    result = {"memory_gib": allowed / 2**30, "stride": stride, "bound": bound}
+    result["longest"] = {}
+    for kind in kinds:
+
+        def try_one(context: int, kind: Kind = kind) -> bool:
+            found = fits(kind, context)
+            told = "fits" if found else "does not fit"
+            print(f"  {kind.name:12} {context:9,} {told}", flush=True)
+            return found
+
+        found = longest.find(try_one, stride, bound)
+        result["longest"][kind.name] = dataclasses.asdict(found)
+        print(f"{kind.name}: the longest is {found.fits:,}", flush=True)
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    return result
 
 
 def show(rows: list[dict]) -> None:
@@ -211,13 +220,27 @@ def unusable(kinds: list[Kind]) -> dict[str, str]:
     return reasons
 
 
+def write(file: Path | None, result: dict) -> None:
+    """Replaces the file, if there is to be one."""
+    if file:
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        partial.replace(file)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--contexts", default="1024,2048,4096,8192", metavar="N,N")
     parser.add_argument("--tokens", type=int, default=32768, metavar="N")
     parser.add_argument("--rounds", type=int, default=3, metavar="R")
-    parser.add_argument("--memory", type=float, default=16.0, metavar="GIB")
-    parser.add_argument("--bound", type=int, default=131072, help="longest context")
+    told = "search the longest context that fits, and time nothing"
+    parser.add_argument("--longest", action="store_true", help=told)
+    told = "no more than this (default: all that is free)"
+    parser.add_argument("--memory", type=float, default=0.0, metavar="GIB", help=told)
+    told = "try multiples of this (default 4096)"
+    parser.add_argument("--stride", type=int, default=4096, metavar="N", help=told)
+    told = "try none above this (default 1048576)"
+    parser.add_argument("--bound", type=int, default=1 << 20, metavar="N", help=told)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     try:
@@ -226,6 +249,8 @@ def main() -> int:
         parser.error(f"--contexts {options.contexts}: must be numbers with commas")
     if min(contexts) < 1 or max(contexts) > options.tokens or options.rounds < 1:
         parser.error("--contexts must be from 1 to --tokens, --rounds 1 or more")
+    if options.stride < 1 or options.bound < options.stride or options.memory < 0:
+        parser.error("--stride must be from 1 to --bound, --memory 0 or more")
     if not torch.cuda.is_available():
         print("training_step: PyTorch finds no GPU", file=sys.stderr)
         return 3
@@ -239,6 +264,12 @@ def main() -> int:
     for name, reason in reasons.items():
         print(f"  {name} does not run: {reason}", file=sys.stderr)
     kinds = [kind for kind in kinds if kind.name not in reasons]
+    result = {"device": before.get("name"), "machine": before | versions()}
+    result |= {"operators_in_cpp": native.is_loaded()}
+    if options.longest:
+        found = search(kinds, options.memory, options.stride, options.bound)
+        write(options.json, result | found)
+        return 0
     rows = []
     for context in contexts:
         sizes = gpt.Sizes(12, 12, 64, context)
@@ -246,23 +277,8 @@ def main() -> int:
         show(found)
         rows += found
         empty()
-    result = {"device": before.get("name"), "machine": before | versions()}
-    result |= {"operators_in_cpp": native.is_loaded()}
     result |= {"tokens": options.tokens, "rounds": options.rounds, "steps": rows}
-    if options.memory > 0:
-        total = torch.cuda.get_device_properties(0).total_memory
-        share = min(1.0, options.memory * 2**30 / total)
-        torch.cuda.set_per_process_memory_fraction(share)
-        result |= {"memory_gib": share * total / 2**30, "longest": {}}
-        for kind in kinds:
-            found = longest(kind, options.bound)
-            result["longest"][kind.name] = found
-            print(f"longest context in {options.memory:g} GiB: {kind.name} {found}")
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    if options.json:
-        partial = options.json.with_suffix(".partial")
-        partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        partial.replace(options.json)
+    write(options.json, result)
     right = True
     for context in contexts:
         losses = [r["loss"] for r in rows if r["context"] == context and r["fits"]]

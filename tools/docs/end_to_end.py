@@ -61,7 +61,7 @@ def step_tokens(data: dict) -> str:
 
 
 def step_memory(data: dict) -> str:
-    """The peak of a step's memory, and the longest context that fits into less memory."""
+    """The peak of a step's memory."""
     contexts, names, rows = _steps(data)
     lines = []
     for context in contexts:
@@ -71,11 +71,22 @@ def step_memory(data: dict) -> str:
             for row in found
         )
         lines.append([f"{context:,}", *cells])
-    if "longest" in data:
-        longest = [f"{data['longest'][name]:,}" for name in names]
-        memory = f"{data['memory_gib']:.0f} GiB"
-        lines.append([f"**longest context in {memory}**", *longest])
     return on_device(data, ["context, peak in GiB", *names], lines)
+
+
+def longest_context(data: dict) -> str:
+    """The longest context whose step fits, with one sentence that says into what."""
+    longest = data["longest"]
+    cells = [
+        f"{found['fits']:,}" if found["fails"] else f"at least {found['fits']:,}"
+        for found in longest.values()
+    ]
+    told = (
+        f"With one sequence in a step, the longest contexts that fit into {data['memory_gib']:.0f} GiB, "
+        f"in multiples of {data['stride']:,}:"
+    )
+    rows = on_device(data, ["attention", *longest], [["longest context", *cells]])
+    return f"{told}\n\n{rows}"
 
 
 # --- the course -----------------------------------------------------------------------------------
@@ -252,6 +263,7 @@ VIEWS = {
     r"step_times": step_times,
     r"step_tokens": step_tokens,
     r"step_memory": step_memory,
+    r"longest_context": longest_context,
     r"course": course,
     r"losses": losses,
     r"sample (\S+)": samples,
