@@ -227,6 +227,22 @@ class HostFunctions(unittest.TestCase):
         errors = self.errors_in_kernel("x[0] = 1")
         self.assertTrue(any("kernel.cu:2:9: error: expected" in e for e in errors))
 
+    def test_copies_to_several_blocks(self) -> None:
+        source = (
+            "#include <gpusim_hopper.h>\n"
+            "__global__ void kernel(const CUtensorMap* map) {\n"
+            "  __shared__ __align__(128) float tile[64];\n"
+            "  __shared__ std::uint64_t full;\n"
+            "  gpusim::ptx::tma_load{}(tile, map, &full, {}0, 0, 0);\n"
+            "}\n"
+        )
+        self.assertEqual(self.errors_of(source.replace("{}", "")), [])
+        copies = source.replace("{}", "_multicast", 1).replace("{}", "3, ")
+        errors = [line for line in self.errors_of(copies) if "error:" in line]
+        self.assertEqual(len(errors), 1)
+        self.assertIn("kernel.cu:5:", errors[0])
+        self.assertIn("multicast::cluster is not simulated: let each block", errors[0])
+
 
 if __name__ == "__main__":
     HostFunctions.command = sys.argv[1:]

@@ -93,6 +93,25 @@ TEST(OutOfBounds, Atomics) {
   EXPECT_TRUE(says(report, "Invalid __global__ atomic of size 4 bytes"));
 }
 
+/// Null pointers do not end the program: a plain access, an atomic operation, and one of a vector.
+__global__ void vector_atomic_at(float4* sums, int offset) { atomicAdd(sums + offset, float4{1, 2, 3, 4}); }
+
+TEST(OutOfBounds, NullPointers) {
+  float* const null = nullptr;
+  gpusim::Report report = run({2, 32}, write_at, null, 0);
+  EXPECT_EQ(told(report), (Defects{{DefectKind::kOutOfBounds, {line_of("oob: write")}, 64}}));
+  EXPECT_TRUE(says(report, "Invalid __global__ write of size 4 bytes"));
+  EXPECT_TRUE(says(report, "address is a null pointer"));
+  EXPECT_TRUE(says(run({1, 1}, atomic_at, static_cast<int*>(nullptr), 5),
+                   "address is 20 bytes after a null pointer"));
+  report = run({1, 1}, vector_atomic_at, static_cast<float4*>(nullptr), 7);
+  EXPECT_TRUE(says(report, "Invalid __global__ atomic of size 16 bytes"));
+  EXPECT_TRUE(says(report, "address is 112 bytes after a null pointer"));
+  const auto sums = Buffer<float>::zeros("sums", 32);
+  EXPECT_TRUE(
+      is_clean(run({1, 1}, vector_atomic_at, static_cast<float4*>(static_cast<void*>(sums.get())), 7)));
+}
+
 __global__ void vector_at_the_end(float4* out) {
   out[threadIdx.x] = make_float4(0, 0, 0, 0);  // oob: vector
 }

@@ -141,6 +141,8 @@ std::uint32_t Arena::nearest(std::uintptr_t address) const {
 }
 
 std::string Arena::place_of(std::uintptr_t address) const {
+  if (address == 0) return "a null pointer";
+  if (is_null(address)) return std::to_string(address) + " bytes after a null pointer";
   const Allocation* nearest = nullptr;
   std::uintptr_t least = ~std::uintptr_t(0);
   const Allocation* released = nullptr;  // the last one that held the address

@@ -45,6 +45,9 @@ class Arena {
   std::size_t size() const { return size_; }
   bool contains(std::uintptr_t address) const { return address - base_ < size_; }
 
+  /// Whether an address comes from a null pointer: Linux maps nothing in the first 64 KiB.
+  static bool is_null(std::uintptr_t address) { return address < 65536; }
+
   /// Index of the allocation that holds all of [address, address + bytes), or 0.
   [[gnu::always_inline]] std::uint32_t find(std::uintptr_t address, std::size_t bytes) const {
     const std::uint32_t id = page_owner_[(address - base_) >> kPageBits];

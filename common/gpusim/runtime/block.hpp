@@ -102,7 +102,7 @@ class BlockRunner {
       const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kGlobal);
       if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
         return;
-    } else {
+    } else if (!Arena::is_null(address)) [[likely]] {
       if (register_time_ != 0) [[unlikely]]
         note_register(address, kSize, kKind, pc);
       if (cluster_ != nullptr) [[unlikely]]

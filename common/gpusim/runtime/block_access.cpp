@@ -48,6 +48,7 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
   } else if (address - arena_base_ < arena_bytes_) {
     check_global(address, size, kind, pc, aligned);
   } else {
+    if (Arena::is_null(address)) trap(DefectKind::kOutOfBounds, Space::kGlobal, address, size, kind, pc);
     if (register_time_ != 0) note_register(address, size, kind, pc);
     if (cluster_ != nullptr) access_remote(address, size, kind, pc, aligned);
     return;

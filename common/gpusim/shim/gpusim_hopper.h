@@ -46,6 +46,14 @@ GPUSIM_INLINE void tma_load(void* s, const CUtensorMap* map, std::uint64_t* barr
                             int w) {
   device::tma_load(s, map, barrier, x, y, z, w);
 }
+/// cp.async.bulk.tensor with .multicast::cluster, which is not modelled.
+/// @param blocks  the ctaMask
+template <class... Coordinates>
+[[gnu::error(
+    "multicast::cluster is not simulated: let each block of the cluster load its own copy with "
+    "tma_load()")]] void
+tma_load_multicast(void* s, const CUtensorMap* map, std::uint64_t* barrier, std::uint16_t blocks,
+                   Coordinates... coordinates);
 /// cp.async.bulk.tensor.3d, from shared to global memory
 GPUSIM_INLINE void tma_store(const CUtensorMap* map, const void* s, int x, int y, int z) {
   device::tma_store(map, s, x, y, z);
