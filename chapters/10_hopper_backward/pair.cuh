@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     add_to_sums<Tile>(w.sums_of(w.last_own(rank)), w.rdQ, w.index);
     w.store_gradients(maps);
   }
-  // Nobody ends while the other block may still arrive here, or read what it has sent.
+  // Nobody ends while the other block may still write here. exchange_ds() waits for all of that; this does not rely on it.
   ptx::barrier_cluster_wait();
 }
 

@@ -52,6 +52,21 @@ REGIONS = {
     "register_sums": ("kernel.cuh", "    register_sums_gradients("),
     "overlapped": ("kernel.cuh", "    overlapped_gradients("),
     "decoupled": ("kernel.cuh", "    decoupled_gradients("),
+    "init persistent": (
+        "persistent.cuh",
+        "void init_barriers(PersistentMemory<Tile>& s)",
+    ),
+    "produce tiles": ("persistent.cuh", "void produce_tiles("),
+    "persistent": ("persistent.cuh", "    persistent_gradients("),
+    "launch persistent": ("chapter.cu", "struct Persistent :"),
+    "init pair": ("pair.cuh", "void init_barriers(PairMemory<Tile>& s)"),
+    "pair walk": ("pair.cuh", "struct PairWalk :"),
+    "produce pair": ("pair.cuh", "void produce_pair("),
+    "exchange": ("pair.cuh", "void exchange_ds("),
+    "issue_more_dq": ("pair.cuh", "void issue_more_dq("),
+    "pair consumer": ("pair.cuh", "struct PairConsumer :"),
+    "pair file": ("pair.cuh", ""),
+    "pair": ("pair.cuh", "    pair_gradients("),
     "init owners": ("owners.cuh", "void init_barriers(OwnersMemory<Tile>& s)"),
     "owner": ("owners.cuh", "struct Owner {"),
     "own_dv": ("owners.cuh", "void own_dv("),
@@ -62,12 +77,22 @@ REGIONS = {
     "queries": ("deterministic.cuh", "    query_gradients("),
 }
 
-ALL = ("wgmma", "register_sums", "overlapped", "decoupled", "final", "deterministic")
+ALL = (
+    "wgmma",
+    "register_sums",
+    "overlapped",
+    "decoupled",
+    "persistent",
+    "pair",
+    "final",
+    "deterministic",
+)
 # `final` is `decoupled`, unless head_dim is 256: it is run with head_dim 256 alone.
-FUSED = ALL[:5]
-ONE_STEP = ("wgmma", "register_sums", "overlapped", "decoupled", "deterministic")
-OVERLAPPING = ("overlapped", "decoupled", "deterministic")  # steps of struct Consumer
-NOT_OWNERS = ONE_STEP
+FUSED = tuple(v for v in ALL if v != "deterministic")
+NOT_OWNERS = tuple(v for v in ALL if v != "final")
+OVERLAPPING = ALL[2:6] + ALL[7:]  # steps of struct Consumer
+NOT_PAIR = tuple(v for v in OVERLAPPING if v != "pair")
+DECOUPLED = ALL[3:6]  # those that store zeros before the first step
 
 # Two blocks or more, more query tiles than stages. The second input has two heads for each of K and V, a mask, and ragged
 # ends; the third a single query tile and a single key tile.
@@ -86,10 +111,15 @@ INPUTS = {
     "one tile": (ONE_TILE, ONE_TILE_OF_128),
 }
 INPUTS_OF_FINAL = {"all": (WIDE_LONG, WIDE_RAGGED), "wide": (WIDE_RAGGED,)}
+# Two blocks take five and four key tiles.
+MANY_TILES = "--dtype bf16 --heads 1 --seq-q 300 --seq-k 520 --head-dim 64"
+RAGGED_TILES = "--dtype bf16 --batch 2 --heads 2 --kv-heads 1 --seq-q 150 --seq-k 200 --head-dim 128 --causal"
+INPUTS_OF_PERSISTENT = INPUTS | {"all": (MANY_TILES, RAGGED_TILES, ONE_TILE)}
 
 
 def inputs_of(kind: str, variant: str) -> tuple[str, ...]:
-    return (INPUTS_OF_FINAL if variant == "final" else INPUTS)[kind]
+    special = {"final": INPUTS_OF_FINAL, "persistent": INPUTS_OF_PERSISTENT}
+    return special.get(variant, INPUTS)[kind]
 
 
 def one(
@@ -106,7 +136,17 @@ def one(
 
 
 def each(regions: tuple[str, ...], before: str, after: str, harmless: str = ""):
-    return sum((one(region, before, after, None, harmless) for region in regions), ())
+    """The same statements of several main loops."""
+    plants = (
+        one(region, in_loop(region, before), after, None, harmless)
+        for region in regions
+    )
+    return sum(plants, ())
+
+
+def in_loop(region: str, lines: str) -> str:
+    """The main loop of `persistent` is in another loop, and its lines are indented by two more."""
+    return lines.replace(NL, NL + "  ") if region == "persistent" else lines
 
 
 REACHED = {
@@ -117,6 +157,18 @@ REACHED = {
     "overlapped": ("overlapped",),
     "decoupled": ("decoupled",),
     "init": ("register_sums", "overlapped", "decoupled", "deterministic"),
+    "init persistent": ("persistent",),
+    "produce tiles": ("persistent",),
+    "persistent": ("persistent",),
+    "launch persistent": ("persistent",),
+    "init pair": ("pair",),
+    "pair walk": ("pair",),
+    "produce pair": ("pair",),
+    "exchange": ("pair",),
+    "issue_more_dq": ("pair",),
+    "pair consumer": ("pair",),
+    "pair file": ("pair",),
+    "pair": ("pair",),
     "consumer": OVERLAPPING,
     "warp_arrives": FUSED,
     "init owners": ("final",),
@@ -146,14 +198,30 @@ REACHED = {
         "store_rows",
     )
 }
+CLUSTER = "two blocks"
+QUEUE = "blocks that stay"
+INITS = (
+    "init",
+    "init with dQ",
+    "init persistent",
+    "init pair",
+    "init owners",
+    "queries",
+)
+PROXIES = ("register_sums", "overlapped", "decoupled", "persistent", "own_dk")
 SERIAL = ("wgmma", "register_sums")  # S and dP are waited for in the same step
 LOOPS = (
     "overlapped",
     "decoupled",
+    "persistent",
     "keys",
 )  # dK and the next S are in flight at the end
 
+# The kernels that wait for K and V once.
+ONCE = (*SERIAL, *(loop for loop in LOOPS if loop != "persistent"), "pair", "owners")
+
 NL = "\n      "  # to the next line of a main loop
+NL4 = "\n    "  # of a kernel's consumers, or of a member function
 WAIT_TOP = "ptx::wgmma_wait<0>(w.rS, w.rdK);" + NL + "w.release_q_before(walk);"
 WAIT_DQ = "ptx::wgmma_wait<1>(w.rdQ, w.rdV);"
 LEAVE_DO = "w.at.leave(s.do_ring);"
@@ -179,6 +247,44 @@ SHARED_DV = "issue_key_gradient<Tile>(rdV, rP, in_stage(first_do_summed));"
 QUERY_S = "ch09::issue_qk<Tile>(w.rS, w.q_rows, w.in_stage(w.first_k));"
 QUERY_DP = "ch09::issue_qk<Tile>(w.rdP, w.do_rows, w.in_stage(w.first_v));"
 QUERY_DQ = "ch09::issue_pv<Tile>(w.rdQ, w.rdS, w.in_stage(w.first_k_summed));"
+KV_FULL = "ptx::mbarrier_wait(&s.kv_full, 0);"
+KV_FULL_AGAIN = "ptx::mbarrier_wait(&s.kv_full, of_keys.parity);"
+KV_EMPTY = "ptx::mbarrier_wait(&s.kv_empty, of_keys.parity ^ 1);"
+TAKE = KV_EMPTY + NL4 + "s.key_tile = n;"  # the producer's next key tile
+END = KV_EMPTY + "\n  s.key_tile = -1;"  # when there is none
+WAIT_ZEROS = "stored.wait_empty(s.ds_ring);" + NL + "w.store_zeros(stored);"
+STORE_DS = "store_ds<Tile>(s.ds[stored.stage], w.rdS, w.warp_key);"
+ADD_DQ = "add_to_sums<Tile>(sums, w.rdQ, w.index);"
+PAIR_TOP = "ptx::wgmma_wait<0>(w.rS, w.rdK);" + NL + "if (!first) w.release_q(1);"
+PAIR_OWN = "ptx::wgmma_wait<0>(w.rS, w.rdK);" + NL + "w.release_q(0);"
+PAIR_DV = "ptx::wgmma_wait<0>(w.rdV);"
+PAIR_OWN_DV = "ptx::wgmma_wait<1>(w.rdV);"
+PAIR_DQ = "ptx::wgmma_wait<1>(w.rdQ);"
+ARRIVE_SENT = "warp_arrives(pair.sent_ring.full[0]);"
+ARRIVE_OWN = "warp_arrives(s.ds_ring.full[0]);"
+EMPTY_RECEIVED = "ptx::mbarrier_wait(&s.received_ring.empty[0], at.parity);"
+ANNOUNCE_DS = "ptx::mbarrier_arrive_expect_tx(&s.landed, sizeof s.received);"
+ALLOW = "ptx::mbarrier_arrive_cluster(ptx::mapa(&s.may_send, other));"
+MAY_SEND = "ptx::mbarrier_wait_cluster(&s.may_send, at.parity);"
+SEND = "ptx::bulk_copy_cluster(ptx::mapa(s.received, other), s.sent, sizeof s.sent, ptx::mapa(&s.landed, other));"
+LANDED = "ptx::mbarrier_wait_cluster(&s.landed, at.parity);"
+PASS_ON = "ptx::mbarrier_arrive(&s.received_ring.full[0]);"
+THANK = "ptx::mbarrier_arrive_cluster(ptx::mapa(&s.copied, other));"
+COPIED = "ptx::mbarrier_wait_cluster(&s.copied, at.parity);"
+LAST_OWN = (
+    "return PairWalk<Tile>(this->a, this->keys, rank).end_head * (this->a.padded_queries / Tile::Br) - 2 +\n"
+    "           rank;"
+)
+END_SYNC = (
+    "// Nobody ends while the other block may still write here. exchange_ds() waits for all of that; this does not rely on it.\n"
+    "  ptx::barrier_cluster_wait();"
+)
+CLUSTER_SYNC = "ptx::barrier_cluster_arrive();\n  ptx::barrier_cluster_wait();"
+WAITS_OF_EXCHANGE = (MAY_SEND, LANDED, COPIED)  # for the other block
+LAST_Q = (
+    "if (threadIdx.x % 32 == 0)  // the last Q\n"
+    "        ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);"
+)
 ARRIVE_DS = "warp_arrives(s.ds_ring.full[ds.stage]);"
 ARRIVE_DQ = "warp_arrives(with_dq.dq_ring.full[0]);"
 # Why an early release does no harm.
@@ -197,7 +303,9 @@ MISTAKES = (
         each(SERIAL, "ptx::wgmma_wait<1>(w.rS);", ";")
         + each(LOOPS, WAIT_TOP, "w.release_q_before(walk);")
         + one("own_dv", "ptx::wgmma_wait<0>(rS);", ";")
-        + one("queries", "ptx::wgmma_wait<1>(w.rS, w.rdQ);", ";"),
+        + one("queries", "ptx::wgmma_wait<1>(w.rS, w.rdQ);", ";")
+        + one("pair", PAIR_TOP, "if (!first) w.release_q(1);")
+        + one("pair", PAIR_OWN, "w.release_q(0);"),
     ),
     Mistake(
         TOUCHED,
@@ -209,7 +317,9 @@ MISTAKES = (
             "queries",
             "ptx::wgmma_wait<1>(w.rS, w.rdQ);",
             "ptx::wgmma_wait<2>(w.rS, w.rdQ);",
-        ),
+        )
+        + one("pair", PAIR_TOP, PAIR_TOP.replace("<0>", "<1>"))
+        + one("pair", PAIR_OWN, PAIR_OWN.replace("<0>", "<1>")),
     ),
     Mistake(
         TOUCHED,
@@ -232,24 +342,38 @@ MISTAKES = (
     Mistake(
         TOUCHED,
         "no wait for dV",
-        each(("decoupled", "keys"), "ptx::wgmma_wait<0>(w.rdV);", ";")
-        + one("own_dv", "ptx::wgmma_wait<0>(w.rSum);", ";"),
+        each(("decoupled", "persistent", "keys"), "ptx::wgmma_wait<0>(w.rdV);", ";")
+        + one("own_dv", "ptx::wgmma_wait<0>(w.rSum);", ";")
+        + one(
+            "pair",
+            PAIR_DV,
+            ";",
+            harmless="the wait for dQ is for this older group, too, dV is named before it is read, and "
+            + Q_FIRST,
+        )
+        + one("pair", PAIR_OWN_DV, ";"),
     ),
     Mistake(
         TOUCHED,
         "the wait for dV leaves one group more in flight",
         each(
-            ("decoupled", "keys"),
+            ("decoupled", "persistent", "keys"),
             "ptx::wgmma_wait<0>(w.rdV);",
             "ptx::wgmma_wait<1>(w.rdV);",
         )
-        + one("own_dv", "ptx::wgmma_wait<0>(w.rSum);", "ptx::wgmma_wait<1>(w.rSum);"),
+        + one("own_dv", "ptx::wgmma_wait<0>(w.rSum);", "ptx::wgmma_wait<1>(w.rSum);")
+        + one("pair", PAIR_DV, "ptx::wgmma_wait<1>(w.rdV);")
+        + one("pair", PAIR_OWN_DV, "ptx::wgmma_wait<2>(w.rdV);"),
     ),
     Mistake(
         TOUCHED,
         "no wait for dQ",
         each((*SERIAL, "overlapped"), WAIT_DQ, ";")
-        + each(("decoupled", "own_dk"), "ptx::wgmma_wait<1>(w.rdQ);", ";")
+        + each(
+            ("decoupled", "persistent", "pair", "own_dk"),
+            "ptx::wgmma_wait<1>(w.rdQ);",
+            ";",
+        )
         + one("own_dv", "ptx::wgmma_wait<0>(w.rdQ, w.rSum);", ";")
         + one("queries", "ptx::wgmma_wait<0>(w.rdQ);", ";"),
     ),
@@ -258,7 +382,7 @@ MISTAKES = (
         "the wait for dQ leaves one group more in flight",
         each((*SERIAL, "overlapped"), WAIT_DQ, WAIT_DQ.replace("<1>", "<2>"))
         + each(
-            ("decoupled", "own_dk"),
+            ("decoupled", "persistent", "pair", "own_dk"),
             "ptx::wgmma_wait<1>(w.rdQ);",
             "ptx::wgmma_wait<2>(w.rdQ);",
         )
@@ -291,7 +415,7 @@ MISTAKES = (
         )
         + one("consumer", "ptx::wgmma_wait<1>(rdP);", "ptx::wgmma_wait<1>(rS);")
         + each(
-            ("decoupled", "own_dk"),
+            ("decoupled", "persistent", "pair", "own_dk"),
             "ptx::wgmma_wait<1>(w.rdQ);",
             "ptx::wgmma_wait<1>();",
         )
@@ -332,6 +456,36 @@ MISTAKES = (
             "own_dk",
             "ptx::wgmma_wait<1>(w.rdQ);\n    w.ds.release(s.ds_ring);\n    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index, head_dim<Tile>(w.a));",
             "add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index, head_dim<Tile>(w.a)); ptx::wgmma_wait<1>(w.rdQ); w.ds.release(s.ds_ring);",
+        )
+        + one(
+            "persistent",
+            in_loop(
+                "persistent",
+                NL.join(
+                    (
+                        PAIR_DQ,
+                        "multiplied.release(s.ds_ring);",
+                        "if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, w.index);",
+                    )
+                ),
+            ),
+            "if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, w.index);"
+            + PAIR_DQ
+            + "multiplied.release(s.ds_ring);",
+        )
+        + one(
+            "pair",
+            NL.join(
+                (
+                    PAIR_DQ,
+                    "round.leave(pair.received_ring);",
+                    "round.release(s.ds_ring);",
+                    "if (!first) add_to_sums<Tile>(w.sums_of(walk.own_before()), w.rdQ, w.index);",
+                )
+            ),
+            "if (!first) add_to_sums<Tile>(w.sums_of(walk.own_before()), w.rdQ, w.index);"
+            + PAIR_DQ
+            + "round.leave(pair.received_ring); round.release(s.ds_ring);",
         ),
     ),
     Mistake(
@@ -406,15 +560,16 @@ MISTAKES = (
         TOUCHED,
         "no commit after dQ",
         each((*SERIAL, "overlapped"), ISSUE_DQ + NL + COMMIT, ISSUE_DQ)
-        + one("decoupled", ISSUE_OLD_DQ + NL + COMMIT, ISSUE_OLD_DQ)
+        + each(("decoupled", "persistent"), ISSUE_OLD_DQ + NL + COMMIT, ISSUE_OLD_DQ)
         + one("own_dk", OWN_DQ + "\n    " + COMMIT, OWN_DQ)
         + one("own_dv", OWN_DQ + NL + COMMIT, OWN_DQ)
-        + one("queries", COMMIT + NL + "w.at.advance();", "w.at.advance();"),
+        + one("queries", COMMIT + NL + "w.at.advance();", "w.at.advance();")
+        + one("pair consumer", COMMIT, ";"),
     ),
     Mistake(
         TOUCHED,
         "no commit after dK",
-        each((*SERIAL, "decoupled"), ISSUE_DK + NL + COMMIT, ISSUE_DK)
+        each((*SERIAL, "decoupled", "persistent"), ISSUE_DK + NL + COMMIT, ISSUE_DK)
         + one(
             "keys",
             ISSUE_DK + NL + COMMIT,
@@ -425,7 +580,9 @@ MISTAKES = (
             "own_dk",
             "issue_key_gradient<Tile>(w.rSum, rdS, w.in_stage(q));\n    " + COMMIT,
             "issue_key_gradient<Tile>(w.rSum, rdS, w.in_stage(q));",
-        ),
+        )
+        + one("pair", NL.join((ISSUE_DK, COMMIT, PAIR_DQ)), ISSUE_DK + PAIR_DQ)
+        + one("pair", NL.join((ISSUE_DK, COMMIT, PAIR_OWN_DV)), ISSUE_DK + PAIR_OWN_DV),
     ),
     Mistake(
         TOUCHED,
@@ -500,7 +657,11 @@ MISTAKES = (
             "the fence before dV comes after dS has been packed and dQ added",
         )
         + one("overlapped", "ptx::wgmma_fence();" + NL + ISSUE_DQ, ISSUE_DQ)
-        + one("decoupled", "ptx::wgmma_fence();" + NL + ISSUE_OLD_DQ, ISSUE_OLD_DQ)
+        + each(
+            ("decoupled", "persistent"),
+            "ptx::wgmma_fence();" + NL + ISSUE_OLD_DQ,
+            ISSUE_OLD_DQ,
+        )
         + one("own_dk", "ptx::wgmma_fence();\n    " + OWN_DQ, OWN_DQ)
         + one(
             "own_dv",
@@ -513,7 +674,9 @@ MISTAKES = (
             "queries",
             "ptx::wgmma_fence();" + NL + QUERY_DQ,
             QUERY_DQ,
-        ),
+        )
+        + one("pair consumer", "ptx::wgmma_fence();", ";")
+        + one("pair", "ptx::wgmma_fence();" + NL + ISSUE_DK, ISSUE_DK),
     ),
     Mistake(
         TOUCHED,
@@ -532,6 +695,18 @@ MISTAKES = (
             "own_dv",
             "ptx::wgmma_wait<0>(w.rdQ);\n  add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));",
             "add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));",
+        )
+        + one("persistent", "ptx::wgmma_wait<0>(w.rdQ);" + NL, ";" + NL)
+        + one(
+            "persistent",
+            "ptx::wgmma_wait<0>(w.rS, w.rdK);" + NL + "at = w.at;",
+            "at = w.at;",
+        )
+        + one("pair", "ptx::wgmma_wait<0>(w.rdQ);" + NL4, ";" + NL4)
+        + one(
+            "pair",
+            "ptx::wgmma_wait<0>(w.rS, w.rdK);" + NL4 + "w.issue_dq_of_pair(round);",
+            "w.issue_dq_of_pair(round);",
         ),
     ),
     Mistake(
@@ -540,7 +715,7 @@ MISTAKES = (
         each(SERIAL, "ptx::wgmma_wait<1>(w.rS);", "ptx::wgmma_wait<0>(w.rS);")
         + one("consumer", "ptx::wgmma_wait<1>(rdP);", "ptx::wgmma_wait<0>(rdP);")
         + each(
-            ("decoupled", "own_dk"),
+            ("decoupled", "persistent", "pair", "own_dk"),
             "ptx::wgmma_wait<1>(w.rdQ);",
             "ptx::wgmma_wait<0>(w.rdQ);",
         )
@@ -548,7 +723,8 @@ MISTAKES = (
             "queries",
             "ptx::wgmma_wait<1>(w.rS, w.rdQ);",
             "ptx::wgmma_wait<0>(w.rS, w.rdQ);",
-        ),
+        )
+        + one("pair", PAIR_OWN_DV, "ptx::wgmma_wait<0>(w.rdV);"),
     ),
     # --- shared memory that a product, a store or another warp still reads
     Mistake(
@@ -575,7 +751,19 @@ MISTAKES = (
             "own_dk",
             "ptx::wgmma_wait<0>(w.rSum);\n    " + RELEASE_Q,
             RELEASE_Q + "ptx::wgmma_wait<0>(w.rSum);",
-        ),
+        )
+        + one(
+            "persistent",
+            "ptx::wgmma_wait<0>(w.rS, w.rdK);" + NL + "at = w.at;" + NL + LAST_Q,
+            "at = w.at;" + LAST_Q + "ptx::wgmma_wait<0>(w.rS, w.rdK);",
+            harmless="the producer waits until dK and dV are stored before it loads another tile into this stage",
+        )
+        + one(
+            "pair",
+            PAIR_TOP,
+            "if (!first) w.release_q(1); ptx::wgmma_wait<0>(w.rS, w.rdK);",
+        )
+        + one("pair", PAIR_OWN, "w.release_q(0); ptx::wgmma_wait<0>(w.rS, w.rdK);"),
     ),
     Mistake(
         OVERWRITTEN,
@@ -586,8 +774,8 @@ MISTAKES = (
             LEAVE_DO + WAIT_DQ,
             Q_FIRST,
         )
-        + one(
-            "decoupled",
+        + each(
+            ("decoupled", "persistent", "pair"),
             "ptx::wgmma_wait<0>(w.rdV);" + NL + LEAVE_DO,
             LEAVE_DO + "ptx::wgmma_wait<0>(w.rdV);",
             harmless=Q_FIRST,
@@ -616,6 +804,9 @@ MISTAKES = (
                 "w.at.leave(s.do_ring);\n    w.ds.wait_empty(s.ds_ring);",
                 "w.ds.wait_empty(s.ds_ring);",
             ),
+        )
+        + one(
+            "pair", PAIR_OWN_DV + NL + LEAVE_DO, LEAVE_DO + PAIR_OWN_DV, None, Q_FIRST
         ),
     ),
     Mistake(
@@ -627,8 +818,8 @@ MISTAKES = (
             f"{RELEASE_DS} {WAIT_DQ} {LEAVE_DO}",
             STEP_BETWEEN,
         )
-        + one(
-            "decoupled",
+        + each(
+            ("decoupled", "persistent"),
             "ptx::wgmma_wait<1>(w.rdQ);" + NL + "multiplied.release(s.ds_ring);",
             "multiplied.release(s.ds_ring); ptx::wgmma_wait<1>(w.rdQ);",
         )
@@ -643,6 +834,28 @@ MISTAKES = (
             "ptx::wgmma_wait<1>(w.rdQ);\n    w.ds.release(s.ds_ring);",
             "w.ds.release(s.ds_ring); ptx::wgmma_wait<1>(w.rdQ);",
             harmless=STEP_BETWEEN,
+        )
+        + one(
+            "persistent",
+            "ptx::wgmma_wait<0>(w.rdQ);" + NL + "multiplied.release(s.ds_ring);",
+            "multiplied.release(s.ds_ring); ptx::wgmma_wait<0>(w.rdQ);",
+            harmless="the consumers meet after this wait, before they store dK and dV, and the next dS comes after that",
+        )
+        + one(
+            "pair",
+            NL.join(
+                (
+                    PAIR_DQ,
+                    "round.leave(pair.received_ring);",
+                    "round.release(s.ds_ring);",
+                )
+            ),
+            "round.leave(s.ds_ring);" + PAIR_DQ + "round.release(pair.received_ring);",
+        )
+        + one(
+            "pair",
+            PAIR_DQ + NL + "round.leave(pair.received_ring);",
+            "round.leave(pair.received_ring);" + PAIR_DQ,
         ),
     ),
     Mistake(
@@ -701,6 +914,15 @@ MISTAKES = (
     ),
     Mistake(
         OVERWRITTEN,
+        "K and V are given up before dK and dV are stored",
+        one(
+            "persistent",
+            "w.store_gradients(maps);" + NL + "warp_arrives(memory.kv_empty);",
+            "warp_arrives(memory.kv_empty); w.store_gradients(maps);",
+        ),
+    ),
+    Mistake(
+        OVERWRITTEN,
         "no bulk_commit after the stores",
         one("store_rows", "ptx::bulk_commit();", ";")
         + one("add_dq", "ptx::bulk_commit();", ";"),
@@ -709,7 +931,7 @@ MISTAKES = (
     Mistake(
         IN_FLIGHT,
         "no wait for Q",
-        each((*SERIAL, *LOOPS, "own_dv"), "w.at.wait_full(s.q_ring);", ";")
+        each((*SERIAL, *LOOPS, "pair", "own_dv"), "w.at.wait_full(s.q_ring);", ";")
         + one(
             "own_dk",
             "w.at.wait_full(s.q_ring);",
@@ -726,8 +948,14 @@ MISTAKES = (
     Mistake(
         IN_FLIGHT,
         "no wait for K",
-        each((*SERIAL, *LOOPS, "owners"), "ptx::mbarrier_wait(&s.kv_full, 0);", ";")
-        + one("queries", "w.at.wait_full(s.k_ring);", ";"),
+        each(ONCE, KV_FULL, ";")
+        + one("queries", "w.at.wait_full(s.k_ring);", ";")
+        + one("persistent", KV_FULL_AGAIN, ";"),
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait for the other block's K",
+        one("pair", "ptx::mbarrier_wait(&pair.other_k_full, 0);", ";"),
     ),
     Mistake(
         IN_FLIGHT,
@@ -744,8 +972,8 @@ MISTAKES = (
         IN_FLIGHT,
         "no wait for dS",
         each((*SERIAL, "overlapped"), "ds.wait_full(s.ds_ring);", ";")
-        + one(
-            "decoupled",
+        + each(
+            ("decoupled", "persistent"),
             "multiplied.wait_full(s.ds_ring);" + NL,
             ";" + NL,
         )
@@ -760,7 +988,15 @@ MISTAKES = (
             "w.ds.wait_full(s.ds_ring);\n  ptx::wgmma_fence();",
             "ptx::wgmma_fence();",
         )
-        + one("own_dk", "w.ds.wait_full(s.ds_ring);", ";"),
+        + one("own_dk", "w.ds.wait_full(s.ds_ring);", ";")
+        + one(
+            "persistent",
+            "multiplied.wait_full(s.ds_ring);" + NL + "ptx::wgmma_fence();" + NL,
+            "ptx::wgmma_fence();" + NL,
+        )
+        + one("pair consumer", "place.wait_full(this->s.ds_ring);", ";")
+        + one("pair consumer", "place.wait_full(pair.received_ring);", ";")
+        + one("exchange", "at.wait_full(s.sent_ring);", ";"),
     ),
     Mistake(
         IN_FLIGHT,
@@ -779,8 +1015,21 @@ MISTAKES = (
             "consumer",
             "more ? in_stage(first_q) : descriptor(s.k, 16)",
             "in_stage(first_q)",
+            NOT_PAIR,
+        )
+        + one(
+            "consumer",
+            "more ? in_stage(first_q) : descriptor(s.k, 16)",
+            "in_stage(first_q)",
+            ("pair",),
+            "a pair has an even number of query tiles, so that there has been one in each of the two stages",
         ),
         "one tile",
+    ),
+    Mistake(
+        IN_FLIGHT,
+        "no wait until the other block's dS has landed",
+        one("exchange", LANDED, ";"),
     ),
     # --- fences
     Mistake(
@@ -793,8 +1042,10 @@ MISTAKES = (
             PROXY + NL + ARRIVE_DQ,
             ARRIVE_DQ,
         )
-        + each(("register_sums", "overlapped", "decoupled", "own_dk"), PROXY, ";")
-        + one("consumer", PROXY, ";", ("decoupled",)),
+        + each(PROXIES, PROXY, ";")
+        + one("pair", PROXY + NL + ARRIVE_SENT, ARRIVE_SENT)
+        + one("pair", PROXY + NL + ARRIVE_OWN, ARRIVE_OWN)
+        + one("consumer", PROXY, ";", DECOUPLED),
     ),
     Mistake(
         FENCE,
@@ -810,12 +1061,22 @@ MISTAKES = (
             PROXY + NL + ARRIVE_DQ,
             f"if (threadIdx.x % 32 == 0) {PROXY} {ARRIVE_DQ}",
         )
+        + one(
+            "pair",
+            PROXY + NL + ARRIVE_SENT,
+            f"if (threadIdx.x % 32 == 0) {PROXY} {ARRIVE_SENT}",
+        )
+        + one(
+            "pair",
+            PROXY + NL + ARRIVE_OWN,
+            f"if (threadIdx.x % 32 == 0) {PROXY} {ARRIVE_OWN}",
+        )
         + each(
-            ("register_sums", "overlapped", "decoupled", "own_dk"),
+            PROXIES,
             PROXY,
             f"if (threadIdx.x % 32 == 0) {PROXY}",
         )
-        + one("consumer", PROXY, f"if (threadIdx.x % 32 == 0) {PROXY}", ("decoupled",)),
+        + one("consumer", PROXY, f"if (threadIdx.x % 32 == 0) {PROXY}", DECOUPLED),
     ),
     Mistake(
         FENCE,
@@ -827,7 +1088,7 @@ MISTAKES = (
         FENCE,
         "no fence after mbarrier_init",
         each(
-            ("init", "init with dQ", "init owners", "queries"),
+            INITS,
             "ptx::fence_mbarrier_init();",
             ";",
         ),
@@ -835,8 +1096,23 @@ MISTAKES = (
     Mistake(
         FENCE,
         "no __syncthreads after mbarrier_init",
-        each(
-            ("init", "init with dQ", "init owners", "queries"), "__syncthreads();", ";"
+        each(tuple(i for i in INITS if i != "init pair"), "__syncthreads();", ";"),
+    ),
+    Mistake(
+        FENCE,
+        "no barrier of the cluster after mbarrier_init",
+        one("init pair", CLUSTER_SYNC, ";")
+        + one("init pair", CLUSTER_SYNC, "__syncthreads();"),
+    ),
+    Mistake(
+        FENCE,
+        "waits only for what its own block has done",
+        sum(
+            (
+                one("exchange", wait, wait.replace("_cluster", ""))
+                for wait in WAITS_OF_EXCHANGE
+            ),
+            (),
         ),
     ),
     # --- parity
@@ -845,15 +1121,64 @@ MISTAKES = (
         PARITY,
         "the wait for what is loaded once has the wrong parity",
         each(
-            (*SERIAL, *LOOPS, "owners"),
-            "ptx::mbarrier_wait(&s.kv_full, 0);",
+            ONCE,
+            KV_FULL,
             "ptx::mbarrier_wait(&s.kv_full, 1);",
         )
         + one(
             "queries",
             "ptx::mbarrier_wait(&s.q_full, 0);",
             "ptx::mbarrier_wait(&s.q_full, 1);",
+        )
+        + one(
+            "pair",
+            "ptx::mbarrier_wait(&pair.other_k_full, 0);",
+            "ptx::mbarrier_wait(&pair.other_k_full, 1);",
         ),
+    ),
+    Mistake(
+        PARITY,
+        "K and V of a key tile have the parity of the one before",
+        one("persistent", KV_FULL_AGAIN, KV_FULL_AGAIN.replace("parity", "parity ^ 1"))
+        + one("produce tiles", TAKE, TAKE.replace(" ^ 1", ""))
+        + one("produce tiles", END, END.replace(" ^ 1", "")),
+    ),
+    Mistake(
+        PARITY,
+        "the phase of K and V is not counted",
+        each(("persistent", "produce tiles"), "of_keys.advance();", ";"),
+    ),
+    Mistake(
+        PARITY,
+        "a ring begins anew with each key tile",
+        one("persistent", "w.at = at;", ";")
+        + one(
+            "persistent",
+            WAIT_ZEROS,
+            "stored = {}; " + WAIT_ZEROS,
+        )
+        + one(
+            "persistent",
+            WAIT_ZEROS,
+            "multiplied = {}; " + WAIT_ZEROS,
+        ),
+    ),
+    Mistake(
+        PARITY,
+        "the exchange waits for the other parity",
+        sum(
+            (
+                one("exchange", wait, wait.replace("at.parity", "at.parity ^ 1"))
+                for wait in (EMPTY_RECEIVED, *WAITS_OF_EXCHANGE)
+            ),
+            (),
+        ),
+    ),
+    Mistake(
+        PARITY,
+        "the parity of the exchange does not change",
+        one("exchange", "at.advance();", ";")
+        + one("pair", "round.release(s.ds_ring);", "round.leave(s.ds_ring);"),
     ),
     # --- bytes
     Mistake(
@@ -868,7 +1193,9 @@ MISTAKES = (
             "queries",
             "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);",
             "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], 2 * kTile);",
-        ),
+        )
+        + one("produce pair", "sizeof s.other_k", "2 * sizeof s.other_k")
+        + one("exchange", ANNOUNCE_DS, ANNOUNCE_DS.replace("sizeof", "2 * sizeof")),
     ),
     Mistake(
         BYTES,
@@ -882,7 +1209,9 @@ MISTAKES = (
             "queries",
             "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);",
             "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile / 2);",
-        ),
+        )
+        + one("produce pair", "sizeof s.other_k", "sizeof s.other_k / 2")
+        + one("exchange", "sizeof s.received", "sizeof s.received / 2"),
     ),
     Mistake(
         BYTES,
@@ -896,7 +1225,13 @@ MISTAKES = (
             "queries",
             "ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);",
             "ptx::mbarrier_arrive(&s.k_ring.full[at.stage]);",
-        ),
+        )
+        + one(
+            "produce pair",
+            "ptx::mbarrier_arrive_expect_tx(&s.other_k_full, sizeof s.other_k);",
+            "ptx::mbarrier_arrive(&s.other_k_full);",
+        )
+        + one("exchange", ANNOUNCE_DS, "ptx::mbarrier_arrive(&s.landed);"),
     ),
     Mistake(
         BYTES,
@@ -918,6 +1253,21 @@ MISTAKES = (
         "announces half of what is loaded once",
         one("load_keys", "sizeof s.k + sizeof s.v", "sizeof s.k")
         + one("queries", "sizeof s.q + sizeof s.d_o", "sizeof s.q"),
+    ),
+    Mistake(
+        BYTES,
+        "sends half of dS",
+        one("exchange", "sizeof s.sent", "sizeof s.sent / 2"),
+    ),
+    Mistake(
+        BYTES,
+        "announces the other block's dS after it may be sent",
+        one(
+            "exchange",
+            ANNOUNCE_DS + NL4 + ALLOW,
+            ALLOW + ANNOUNCE_DS,
+            harmless="bytes may come before they are announced: the phase is not complete before this thread arrives",
+        ),
     ),
     # --- a stage that is not empty
     Mistake(
@@ -945,7 +1295,34 @@ MISTAKES = (
         "no wait until dS is no longer needed",
         each((*SERIAL, "overlapped"), "ds.wait_empty(s.ds_ring);", ";")
         + one("decoupled", "stored.wait_empty(s.ds_ring);", ";")
+        + one("persistent", WAIT_ZEROS, "w.store_zeros(stored);")
+        + one(
+            "persistent", "stored.wait_empty(s.ds_ring);\n        " + STORE_DS, STORE_DS
+        )
+        + one("pair", "round.wait_empty(s.ds_ring);", ";")
         + one("own_dk", "w.ds.wait_empty(s.ds_ring);", ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until the dS that was sent has been copied",
+        one("pair", "round.wait_empty(pair.sent_ring);", ";")
+        + one("exchange", COPIED, ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until the other block may send",
+        one("exchange", EMPTY_RECEIVED, ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until this block may send",
+        one("exchange", MAY_SEND, ";"),
+    ),
+    Mistake(
+        REUSED,
+        "no wait until K and V are no longer needed",
+        one("produce tiles", TAKE, "s.key_tile = n;")
+        + one("produce tiles", END, "s.key_tile = -1;"),
     ),
     Mistake(
         REUSED,
@@ -969,7 +1346,8 @@ MISTAKES = (
             "queries",
             "init_ring(s.k_ring, 4 * Tile::kConsumers);",
             "init_ring(s.k_ring, Tile::kConsumers);",
-        ),
+        )
+        + one("init persistent", "4 * Tile::kConsumers", "Tile::kConsumers"),
     ),
     Mistake(
         REUSED,
@@ -979,7 +1357,8 @@ MISTAKES = (
             "ptx::mbarrier_init(&s.ds_ring.empty[stage], kWarps);",
             "ptx::mbarrier_init(&s.ds_ring.empty[stage], Tile::kConsumers);",
             FUSED,
-        ),
+        )
+        + one("init pair", "4 * Tile::kConsumers", "Tile::kConsumers"),
     ),
     Mistake(
         REUSED,
@@ -989,7 +1368,8 @@ MISTAKES = (
             "ptx::mbarrier_init(&s.ds_ring.full[stage], Tile::kDsWarps);",
             "ptx::mbarrier_init(&s.ds_ring.full[stage], Tile::kDsWarps / 2);",
             FUSED,
-        ),
+        )
+        + one("init pair", "Tile::kDsWarps", "Tile::kDsWarps / 2"),
     ),
     Mistake(
         REUSED,
@@ -1014,7 +1394,9 @@ MISTAKES = (
             "queries",
             "init_ring(s.k_ring, 4 * Tile::kConsumers);",
             "init_ring(s.k_ring, 128 * Tile::kConsumers);",
-        ),
+        )
+        + one("init persistent", "4 * Tile::kConsumers", "128 * Tile::kConsumers")
+        + one("init pair", "4 * Tile::kConsumers", "128 * Tile::kConsumers"),
     ),
     Mistake(
         PROGRESS,
@@ -1024,6 +1406,11 @@ MISTAKES = (
             "consumer",
             "ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);",
             ";",
+            NOT_PAIR,
+        )
+        + one("persistent", LAST_Q, ";")
+        + one(
+            "pair consumer", "ptx::mbarrier_arrive(&this->s.q_ring.empty[stage]);", ";"
         )
         + one("own_dv", "w.at.leave(s.q_ring);", ";"),
     ),
@@ -1031,7 +1418,9 @@ MISTAKES = (
         PROGRESS,
         "nobody releases dO",
         each((*SERIAL, *LOOPS, "own_dk"), LEAVE_DO, ";")
-        + one("own_dv", "w.at.release(s.do_ring);", "w.at.advance();"),
+        + one("own_dv", "w.at.release(s.do_ring);", "w.at.advance();")
+        + one("pair", PAIR_DV + NL + LEAVE_DO, PAIR_DV)
+        + one("pair", PAIR_OWN_DV + NL + LEAVE_DO, PAIR_OWN_DV),
     ),
     Mistake(
         PROGRESS,
@@ -1052,7 +1441,19 @@ MISTAKES = (
         "nobody releases dS",
         each((*SERIAL, "overlapped"), RELEASE_DS, "ds.advance();")
         + one("decoupled", "multiplied.release(s.ds_ring);", "multiplied.advance();")
-        + each(("own_dv", "own_dk"), "w.ds.release(s.ds_ring);", "w.ds.advance();"),
+        + each(("own_dv", "own_dk"), "w.ds.release(s.ds_ring);", "w.ds.advance();")
+        + one(
+            "persistent",
+            "multiplied.release(s.ds_ring);\n        ",
+            "multiplied.advance();",
+        )
+        + one(
+            "persistent",
+            "multiplied.release(s.ds_ring);" + NL + ADD_DQ,
+            "multiplied.advance();" + ADD_DQ,
+        )
+        + one("pair", "round.leave(pair.received_ring);", ";")
+        + one("pair", "round.release(s.ds_ring);", "round.advance();"),
     ),
     Mistake(
         PROGRESS,
@@ -1066,16 +1467,64 @@ MISTAKES = (
     ),
     Mistake(
         PROGRESS,
+        "nobody gives K and V up",
+        one("persistent", "warp_arrives(memory.kv_empty);", ";"),
+    ),
+    Mistake(
+        PROGRESS,
+        "no zeros are stored before the first step",
+        one("decoupled", "w.store_zeros(stored);", ";")
+        + one("persistent", "w.store_zeros(stored);", ";")
+        + one("pair", "w.store_zeros();", ";")
+        + one("init pair", PASS_ON, ";"),
+    ),
+    Mistake(
+        PROGRESS,
+        "the other block hears nothing",
+        one("exchange", ALLOW, ";")
+        + one("exchange", SEND, ";")
+        + one("exchange", THANK, ";"),
+    ),
+    Mistake(
+        PROGRESS,
+        "arrives in its own block",
+        one("exchange", ALLOW, "ptx::mbarrier_arrive(&s.may_send);")
+        + one("exchange", THANK, "ptx::mbarrier_arrive(&s.copied);"),
+    ),
+    Mistake(
+        PROGRESS,
+        "consumers do not hear of the exchange",
+        one("exchange", PASS_ON, ";")
+        + one("exchange", "ptx::mbarrier_arrive(&s.sent_ring.empty[0]);", ";"),
+    ),
+    Mistake(
+        PROGRESS,
+        "waits for the other block's dS before it sends its own",
+        one("exchange", SEND + NL4 + LANDED, LANDED + SEND),
+    ),
+    Mistake(
+        PROGRESS,
+        "the producer does not say that there are no more tiles",
+        one("produce tiles", "ptx::mbarrier_arrive(&s.tiles.kv_full);", ";")
+        + one("produce tiles", "s.key_tile = -1;", ";"),
+    ),
+    Mistake(
+        PROGRESS,
         "one warp leaves before the product",
         each(
-            (*SERIAL, *LOOPS, "owners"),
-            "ptx::mbarrier_wait(&s.kv_full, 0);",
+            ONCE,
+            KV_FULL,
             "if (threadIdx.x % 128 >= 96) return; ptx::mbarrier_wait(&s.kv_full, 0);",
         )
         + one(
             "queries",
             "ptx::mbarrier_wait(&s.q_full, 0);",
             "if (threadIdx.x % 128 >= 96) return; ptx::mbarrier_wait(&s.q_full, 0);",
+        )
+        + one(
+            "persistent",
+            KV_FULL_AGAIN,
+            "if (threadIdx.x % 128 >= 96) return;" + KV_FULL_AGAIN,
         ),
     ),
     # --- descriptors
@@ -1274,7 +1723,8 @@ MISTAKES = (
     Mistake(
         DESCRIPTOR,
         "K moves by 8 rows instead of 16 in dQ = dS K",
-        one("issue_dq", "moved(k, step * 16 * 128)", "moved(k, step * 8 * 128)"),
+        one("issue_dq", "moved(k, step * 16 * 128)", "moved(k, step * 8 * 128)")
+        + one("issue_more_dq", "moved(k, step * 16 * 128)", "moved(k, step * 8 * 128)"),
     ),
     Mistake(
         DESCRIPTOR,
@@ -1285,12 +1735,14 @@ MISTAKES = (
     Mistake(
         DESCRIPTOR,
         "K does not move in dQ = dS K",
-        one("issue_dq", "moved(k, step * 16 * 128)", "moved(k, 0)"),
+        one("issue_dq", "moved(k, step * 16 * 128)", "moved(k, 0)")
+        + one("issue_more_dq", "moved(k, step * 16 * 128)", "moved(k, 0)"),
     ),
     Mistake(
         DESCRIPTOR,
         "dS does not move",
-        one("issue_dq", "moved(ds, step * 16 * 128)", "moved(ds, 0)"),
+        one("issue_dq", "moved(ds, step * 16 * 128)", "moved(ds, 0)")
+        + one("issue_more_dq", "moved(ds, step * 16 * 128)", "moved(ds, 0)"),
     ),
     Mistake(
         DESCRIPTOR,
@@ -1310,6 +1762,11 @@ MISTAKES = (
             "ptx::wgmma<typename Tile::T, true, true>(rO, rP[step], moved(v, step * 16 * 128));",
             "ptx::wgmma<typename Tile::T, true, false>(rO, rP[step], moved(v, step * 16 * 128));",
             ("deterministic",),
+        )
+        + one(
+            "issue_more_dq",
+            "ptx::wgmma<typename Tile::T, true, true, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
+            "ptx::wgmma<typename Tile::T, true, true, false>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
         ),
     ),
     Mistake(
@@ -1319,6 +1776,11 @@ MISTAKES = (
             "issue_dq",
             "ptx::wgmma<T, true, true, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
             "ptx::wgmma<T, true, false, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
+        )
+        + one(
+            "issue_more_dq",
+            "ptx::wgmma<typename Tile::T, true, true, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
+            "ptx::wgmma<typename Tile::T, true, false, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));",
         ),
     ),
     Mistake(
@@ -1348,12 +1810,31 @@ MISTAKES = (
             "consumer",
             "stage * int(sizeof s.ds[0])",
             "stage * int(sizeof s.ds[0]) / 2",
-            ("wgmma", "register_sums", "overlapped", "decoupled"),
+            ALL[:5],
         )
         + one(
             "owner",
             "ds.stage * int(sizeof s.ds[0])",
             "ds.stage * int(sizeof s.ds[0]) / 2",
+        )
+        + one(
+            "pair consumer",
+            "int(pair.received - this->s.ds[0]) * int(sizeof(T))",
+            "int(pair.received - this->s.ds[0])",
+        ),
+    ),
+    Mistake(
+        DESCRIPTOR,
+        "the rank stays in the descriptor",
+        one(
+            "pair consumer",
+            "this->first_q_summed = without_rank(this->first_q_summed);",
+            ";",
+        )
+        + one(
+            "pair consumer",
+            "this->first_do_summed = without_rank(this->first_do_summed);",
+            ";",
         ),
     ),
     Mistake(
@@ -1367,8 +1848,8 @@ MISTAKES = (
         "the columns of a panel are counted in bytes",
         one(
             "load_panels",
-            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head % map.heads,",
-            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 128 * panel, first_row, head % map.heads,",
+            "64 * panel",
+            "128 * panel",
         ),
         "wide",
         only_numbers=True,
@@ -1443,6 +1924,134 @@ MISTAKES = (
         one("store_rows", "rows + panel * kRows * 64", "rows + panel * 16 * 64"),
         "wide",
     ),
+    # --- of two blocks
+    Mistake(
+        CLUSTER,
+        "the exchange has a rank that is not in the cluster",
+        one("exchange", "1 - rank", "1 + rank"),
+    ),
+    Mistake(
+        CLUSTER,
+        "dS and its barrier are in different blocks",
+        one("exchange", SEND, SEND.replace("ptx::mapa(&s.landed, other)", "&s.landed"))
+        + one(
+            "exchange", SEND, SEND.replace("ptx::mapa(s.received, other)", "s.received")
+        ),
+    ),
+    Mistake(
+        CLUSTER,
+        "sends dS to itself",
+        one("exchange", SEND, SEND.replace("other", "rank"))
+        + one("exchange", "1 - rank", "rank"),
+        only_numbers=True,
+    ),
+    Mistake(
+        CLUSTER,
+        "nobody waits for the other block at the end",
+        one(
+            "pair",
+            END_SYNC,
+            ";",
+            harmless="the thread that exchanges the tiles has waited for all that the other block does here",
+        )
+        + one(
+            "pair file",
+            COPIED,
+            "PairWalk<Tile> next = walk; next.to_next_pair(); if (!next.done())"
+            + COPIED,
+            also=(END_SYNC, ";"),
+        ),
+    ),
+    Mistake(
+        CLUSTER,
+        "only the producer arrives at the end",
+        one("pair", "ptx::barrier_cluster_arrive();" + NL4, ";" + NL4),
+    ),
+    Mistake(
+        CLUSTER,
+        "takes its own tile first",
+        one("pair walk", "1 - rank", "rank"),
+        only_numbers=True,
+    ),
+    Mistake(
+        CLUSTER,
+        "loads the keys on the other side",
+        one("produce pair", "(1 - 2 * rank)", "(2 * rank - 1)"),
+        only_numbers=True,
+    ),
+    Mistake(
+        CLUSTER,
+        "the other block's dS is multiplied by its own keys",
+        one("pair consumer", "int(pair.other_k - this->s.k) * int(sizeof(T))", "0"),
+        only_numbers=True,
+    ),
+    Mistake(
+        CLUSTER,
+        "dQ is added to the other block's tile",
+        one("pair walk", "(tile ^ 1) % 2", "tile % 2")
+        + one("pair consumer", LAST_OWN, LAST_OWN.replace("rank;", "1 - rank;")),
+        only_numbers=True,
+    ),
+    Mistake(
+        CLUSTER,
+        "the first dQ of a head is added to the same head",
+        one("pair walk", "this->head - 1", "this->head"),
+        only_numbers=True,
+    ),
+    # --- of blocks that stay
+    Mistake(
+        QUEUE,
+        "the key tile is written after its announcement",
+        one(
+            "produce tiles",
+            "s.key_tile = n;" + NL4 + "load_keys<Tile>(maps, s.tiles, keys);",
+            "load_keys<Tile>(maps, s.tiles, keys); s.key_tile = n;",
+        ),
+    ),
+    Mistake(
+        QUEUE,
+        "every block begins with the same key tile",
+        one("produce tiles", "blockIdx.x", "0"),
+    ),
+    Mistake(
+        QUEUE,
+        "the tiles with which the blocks begin are taken again",
+        one(
+            "produce tiles",
+            "gridDim.x + atomicAdd(counter, 1)",
+            "atomicAdd(counter, 1)",
+        ),
+    ),
+    Mistake(
+        QUEUE,
+        "the counter is not added to atomically",
+        one("produce tiles", "atomicAdd(counter, 1)", "(*counter)++"),
+    ),
+    Mistake(
+        QUEUE,
+        "the counter is not set to 0",
+        one(
+            "launch persistent",
+            "FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof *counter, stream));",
+            ";",
+        ),
+    ),
+    Mistake(
+        QUEUE,
+        "one key tile too many",
+        one("produce tiles", "n < tiles", "n <= tiles"),
+    ),
+    Mistake(
+        QUEUE,
+        "every second key tile is left out",
+        one("produce tiles", "atomicAdd(counter, 1)", "atomicAdd(counter, 2)"),
+        only_numbers=True,
+    ),
+    Mistake(
+        QUEUE,
+        "dQ is added to a null pointer",
+        one("persistent", "sums = w.sums(walk);", ";"),
+    ),
 )
 
 # What chapter 09's mistakes are called here, where the same one has another name.
@@ -1512,17 +2121,19 @@ INSTEAD = {
         "dS does not move",
     ),
     "V is not transposed": ("B is not transposed", "dS is not transposed"),
+    "Q is released before O is stored": (
+        "K and V are given up before dK and dV are stored",
+    ),
+    "the query tile is written after its announcement": (
+        "the key tile is written after its announcement",
+    ),
     "O is not rescaled": ("dQ is added to that of the step before",),
     "O is stored without the swizzle": ("gradients are stored without the swizzle",),
 }
 # Why the others cannot be made.
 NO_TURNS = "consumers do not take turns"
-NO_QUEUE = "a block has one key tile, and no thread announces another"
 NOWHERE = {
-    "Q is released before O is stored": "nothing is loaded where dK, dV and dQ are stored",
     "the unused product reads where O is stored": "the unused product multiplies K, and is waited for before dK is stored",
-    "the query tile is written after its announcement": NO_QUEUE,
-    "the producer does not say that there are no more tiles": NO_QUEUE,
     "hidden tiles are not released": "no consumer skips a tile",
     "a turn is not passed on": NO_TURNS,
     "a turn too few is taken": NO_TURNS,

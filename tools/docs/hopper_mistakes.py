@@ -60,12 +60,17 @@ SERIAL = {
 FIRST = {"overlapped": ("overlapped",), "ping_pong": ("ping_pong",)}
 GAPLESS = ("final", "no_maximum")
 
-# Two blocks take more than two query tiles, and more key tiles than there are stages. In the second, the first consumer has
-# two masked tiles, and the last query tile is ragged.
+# Two blocks take more than two query tiles, and more key tiles than there are stages. In the second, keys and queries are
+# ragged. In TWO_MASKED, two tiles are masked for the first consumer, which nobody precedes in its turn.
 LONG = "--dtype bf16 --heads 1 --seq-q 600 --seq-k 520 --head-dim 64"
 RAGGED = "--dtype bf16 --heads 2 --kv-heads 1 --seq-q 260 --seq-k 360 --head-dim 128 --causal"
 SQUARE = "--dtype bf16 --heads 2 --seq-q 384 --head-dim 64 --causal"
-INPUTS = {"all": (LONG, RAGGED, SQUARE), "wide": (RAGGED,)}
+TWO_MASKED = "--dtype bf16 --heads 2 --kv-heads 1 --seq-q 260 --seq-k 290 --head-dim 128 --causal"
+INPUTS = {
+    "all": (LONG, RAGGED, SQUARE),
+    "wide": (RAGGED,),
+    "two masked": (LONG, RAGGED, SQUARE, TWO_MASKED),
+}
 
 
 @dataclass(frozen=True)
@@ -255,16 +260,16 @@ MISTAKES = (
         TOUCHED,
         "P is packed before the products that read it are done",
         at(
-            SEARCHING_STEPS,
+            {"step": ("overlapped",)},
             "exponentials<Tile>(w.rS, w.state, w.factor);",
             "exponentials<Tile>(w.rS, w.state, w.factor); pack_p<Tile>(w.rP, w.rS);",
         )
-        + one(
-            "no maximum",
-            "exponentials<Tile>(w.rS, w.state, w.factor);",
-            "exponentials<Tile>(w.rS, w.state, w.factor); pack_p<Tile>(w.rP, w.rS);",
-            ("no_maximum",),
+        + at(
+            {"step in turn": STEPS["step in turn"], "no maximum": ("no_maximum",)},
+            WAIT_O,
+            "pack_p<Tile>(w.rP, w.rS);" + WAIT_O,
         ),
+        "two masked",
     ),
     Mistake(
         TOUCHED,
@@ -512,6 +517,7 @@ MISTAKES = (
         one("tma", "at.wait_full(s.k_ring);", ";", ("tma",))
         + at(SERIAL | FIRST | STEPS, "w.k.wait_full(RINGk_ring);", ";")
         + one("gapless", "if (more) w.k.wait_full(s.k_ring);", ";", GAPLESS),
+        "two masked",
     ),
     Mistake(
         IN_FLIGHT,
@@ -524,6 +530,7 @@ MISTAKES = (
             "if (more) w.k.wait_full(s.k_ring);",
             GAPLESS,
         ),
+        "two masked",
     ),
     Mistake(
         IN_FLIGHT,
@@ -963,8 +970,8 @@ MISTAKES = (
         "the columns of a panel are counted in bytes",
         one(
             "load_tile",
-            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 64 * panel, first_row, head % map.heads,",
-            "ptx::tma_load(s + panel * kRows * 64, &map, &full, 128 * panel, first_row, head % map.heads,",
+            "64 * panel",
+            "128 * panel",
         ),
         "wide",
         only_numbers=True,

@@ -101,6 +101,12 @@ HOPPER_BACKWARD = Subject(
     variants=hopper_backward_mistakes.ALL,
     inputs_of=hopper_backward_mistakes.inputs_of,
     also_from=("09",),
+    changes=(  # so that blocks take several key tiles
+        (
+            "  return count;\n}\n\n/// A block per multiprocessor.",
+            "  return 2;\n}\n\n/// A block per multiprocessor.",
+        ),
+    ),
 )
 SUBJECTS = {subject.number: subject for subject in (HOPPER, HOPPER_BACKWARD)}
 
