@@ -89,24 +89,26 @@ struct Documents {
 
 /// Blocks of 64 or 128 queries and as many keys, of which some exist (Dao et al. 2022, Algorithm 5).
 struct Blocks {
-  const std::uint8_t* of;  ///< of the head, [ceil(seq_q / size), cols]: 0 for a block that is hidden; null: no mask
-  int cols;                ///< ceil(seq_k / size)
+  const std::uint8_t* of;  ///< of the head, [rows, cols]: 0 for a block that is hidden; null: no mask
+  int rows, cols;          ///< ceil(seq_q / size), ceil(seq_k / size)
   int log2_size;
-  __host__ __device__ bool has(int query, int key) const {
-    return of[std::size_t(query >> log2_size) * cols + (key >> log2_size)] != 0;
-  }
+  __host__ __device__ bool has(int row, int col) const { return of[std::size_t(row) * cols + col] != 0; }
   __host__ __device__ Kind kind(const Rect& r) const {
     if (of == nullptr) return Kind::kFull;
-    Kind kind = has(r.first_query, r.first_key) ? Kind::kFull : Kind::kEmpty;
-    for (int query = r.first_query >> log2_size; query <= r.last_query >> log2_size; ++query) {
-      for (int key = r.first_key >> log2_size; key <= r.last_key >> log2_size; ++key) {
-        if ((of[std::size_t(query) * cols + key] != 0) != (kind == Kind::kFull)) return Kind::kPartial;
+    bool some = false, all = true;
+    for (int row = r.first_query >> log2_size; row <= r.last_query >> log2_size; ++row) {
+      for (int col = r.first_key >> log2_size; col <= r.last_key >> log2_size; ++col) {
+        const bool exists = has(row, col);
+        some |= exists;
+        all &= exists;
       }
     }
-    return kind;
+    return all ? Kind::kFull : some ? Kind::kPartial : Kind::kEmpty;
   }
   __host__ __device__ bool sees(Token query, Token key) const {
-    return of == nullptr || has(query.at, key.at);
+    if (of == nullptr) return true;
+    const int row = query.at >> log2_size, col = key.at >> log2_size;  // past the end: the last block
+    return has(row < rows ? row : rows - 1, col < cols ? col : cols - 1);
   }
 };
 
@@ -118,7 +120,8 @@ struct AllOf : Mask... {
     ((kind = both(kind, Mask::kind(r))), ...);
     return kind;
   }
-  __host__ __device__ bool sees(Token query, Token key) const { return (Mask::sees(query, key) && ...); }
+  /// Asks every mask: what is read does not depend on the answers.
+  __host__ __device__ bool sees(Token query, Token key) const { return (Mask::sees(query, key) & ...); }
 };
 
 /// The masks of one head.
@@ -130,10 +133,10 @@ using HeadMasks = AllOf<Causal, Window, KeyLength, Documents, Blocks>;
 struct Masks {
   int heads, seq_q, seq_k;
   bool causal;
-  int window;                     ///< seq_q + seq_k: none
-  const int* documents;           ///< [seq_q], where seq_q = seq_k
-  const int* key_lengths;         ///< [batch]
-  const std::uint8_t* blocks;     ///< [heads_of_blocks, ceil(seq_q / size), ceil(seq_k / size)]
+  int window;                  ///< seq_q + seq_k: none
+  const int* documents;        ///< [seq_q], where seq_q = seq_k
+  const int* key_lengths;      ///< [batch]
+  const std::uint8_t* blocks;  ///< [heads_of_blocks, ceil(seq_q / size), ceil(seq_k / size)]
   int heads_of_blocks, log2_size_of_blocks;
 
   /// @param head  counts through all batches
@@ -145,7 +148,18 @@ struct Masks {
             {shift, window},
             {key_lengths ? key_lengths[head / heads] : seq_k},
             {documents},
-            {blocks ? blocks + head_of_blocks * rows * cols : nullptr, cols, log2_size_of_blocks}};
+            {blocks ? blocks + head_of_blocks * rows * cols : nullptr, rows, cols, log2_size_of_blocks}};
+  }
+
+  /// What a head's masks leave of a tile, part of which may not exist. Keys that do not exist must be hidden, so a tile that has
+  /// some is never full; queries that do not exist do not matter.
+  __host__ __device__ Kind kind(const HeadMasks& of_head, int first_query, int queries, int first_key,
+                                int keys) const {
+    const int end_query = first_query + queries, end_key = first_key + keys;
+    if (first_query >= seq_q || first_key >= seq_k) return Kind::kEmpty;
+    const Kind kind = of_head.kind({first_query, (end_query < seq_q ? end_query : seq_q) - 1, first_key,
+                                    (end_key < seq_k ? end_key : seq_k) - 1});
+    return kind == Kind::kFull && end_key > seq_k ? Kind::kPartial : kind;
   }
 
   /// A query or a key of any head. Numbers past the end get the last document.
