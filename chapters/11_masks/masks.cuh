@@ -166,8 +166,16 @@ struct Masks {
   __host__ __device__ Token query(int at) const { return token(at, seq_q); }
   __host__ __device__ Token key(int at) const { return token(at, seq_k); }
 
-  /// How many lists of tiles there are: heads whose masks are the same share one.
-  __host__ __device__ int lists_per_batch() const { return blocks && heads_of_blocks > 1 ? heads : 1; }
+  /// Heads whose masks are the same share lists of tiles (lists.cuh). How many lists a tile has, which of them is a head's, and
+  /// one of the heads that have it.
+  __host__ __device__ int lists(int batch) const {
+    return (key_lengths ? batch : 1) * (heads_of_blocks > 1 ? heads : 1);
+  }
+  __host__ __device__ int list_of(int head) const {
+    if (heads_of_blocks > 1) return key_lengths ? head : head % heads;
+    return key_lengths ? head / heads : 0;
+  }
+  __host__ __device__ int head_of_list(int list) const { return heads_of_blocks > 1 ? list : list * heads; }
 
  private:
   __host__ __device__ Token token(int at, int seq) const {
