@@ -4,7 +4,8 @@
 ///   Kind kind(const Rect&)        whether it hides every score of a rectangle, some or none
 ///   bool sees(Token, Token)       whether it lets a query see a key
 ///
-/// kind() may answer kPartial when it cannot tell. AllOf puts masks together.
+/// kind() may answer kPartial when it cannot tell. AllOf puts masks together. Both functions compute with what tokens say and
+/// read no memory, except for those of Blocks.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,16 +24,20 @@ __host__ __device__ __forceinline__ Kind both(Kind a, Kind b) {
   return a == Kind::kFull && b == Kind::kFull ? Kind::kFull : Kind::kPartial;
 }
 
-/// A rectangle of the scores of one head: no query and no key that does not exist.
-struct Rect {
-  int first_query, last_query;
-  int first_key, last_key;
-};
-
 /// What masks need to know of a query or a key.
 struct Token {
   int at;        ///< its number in its sequence
   int document;  ///< the number of its document; 0 without documents
+};
+
+/// Neighbouring queries or keys.
+struct Span {
+  Token first, last;
+};
+
+/// A rectangle of the scores of one head. Its queries exist. Its keys may go on past the end, where KeyLength hides them.
+struct Rect {
+  Span queries, keys;
 };
 
 // --- the masks ------------------------------------------------------------------------------------------------
@@ -41,8 +46,8 @@ struct Token {
 struct Causal {
   int shift;  ///< seq_k - seq_q; seq_k: no mask
   __host__ __device__ Kind kind(const Rect& r) const {
-    if (r.first_key > r.last_query + shift) return Kind::kEmpty;
-    return r.last_key <= r.first_query + shift ? Kind::kFull : Kind::kPartial;
+    if (r.keys.first.at > r.queries.last.at + shift) return Kind::kEmpty;
+    return r.keys.last.at <= r.queries.first.at + shift ? Kind::kFull : Kind::kPartial;
   }
   __host__ __device__ bool sees(Token query, Token key) const { return key.at <= query.at + shift; }
 };
@@ -52,7 +57,8 @@ struct Window {
   int shift;  ///< seq_k - seq_q
   int width;  ///< seq_q + seq_k: no mask
   __host__ __device__ Kind kind(const Rect& r) const {
-    const int least = r.first_key - (r.last_query + shift), most = r.last_key - (r.first_query + shift);
+    const int least = r.keys.first.at - (r.queries.last.at + shift);
+    const int most = r.keys.last.at - (r.queries.first.at + shift);
     if (least >= width || -most >= width) return Kind::kEmpty;
     return most < width && -least < width ? Kind::kFull : Kind::kPartial;
   }
@@ -66,50 +72,56 @@ struct Window {
 struct KeyLength {
   int keys;
   __host__ __device__ Kind kind(const Rect& r) const {
-    if (r.first_key >= keys) return Kind::kEmpty;
-    return r.last_key < keys ? Kind::kFull : Kind::kPartial;
+    if (r.keys.first.at >= keys) return Kind::kEmpty;
+    return r.keys.last.at < keys ? Kind::kFull : Kind::kPartial;
   }
   __host__ __device__ bool sees(Token, Token key) const { return key.at < keys; }
 };
 
 /// Keys of the query's own document. Documents follow each other: their numbers never decrease.
 struct Documents {
-  const int* of;  ///< [seq]: the number of each token's document; null: no mask
   __host__ __device__ Kind kind(const Rect& r) const {
-    if (of == nullptr) return Kind::kFull;
-    const int first_of_queries = of[r.first_query], last_of_queries = of[r.last_query];
-    const int first_of_keys = of[r.first_key], last_of_keys = of[r.last_key];
-    if (first_of_keys > last_of_queries || last_of_keys < first_of_queries) return Kind::kEmpty;
+    const Span &queries = r.queries, &keys = r.keys;
+    if (keys.first.document > queries.last.document || keys.last.document < queries.first.document)
+      return Kind::kEmpty;
     // They overlap. If each has one document only, it is the same one.
-    return first_of_queries == last_of_queries && first_of_keys == last_of_keys ? Kind::kFull
-                                                                                : Kind::kPartial;
+    return queries.first.document == queries.last.document && keys.first.document == keys.last.document
+               ? Kind::kFull
+               : Kind::kPartial;
   }
   __host__ __device__ bool sees(Token query, Token key) const { return query.document == key.document; }
 };
 
-/// Blocks of 64 or 128 queries and as many keys, of which some exist (Dao et al. 2022, Algorithm 5).
+/// Blocks of 64 or 128 queries and as many keys, of which some exist (Dao et al. 2022, Algorithm 5). Rows and columns from the
+/// last block on count as that block.
 struct Blocks {
+  /// A warp's share of a tile lies in one block: kind() leaves nothing to ask of its elements.
+  static constexpr bool kWholeShares = true;
   const std::uint8_t* of;  ///< of the head, [rows, cols]: 0 for a block that is hidden; null: no mask
   int rows, cols;          ///< ceil(seq_q / size), ceil(seq_k / size)
   int log2_size;
+
+  __host__ __device__ int row(int query) const { return least(query >> log2_size, rows - 1); }
+  __host__ __device__ int col(int key) const { return least(key >> log2_size, cols - 1); }
   __host__ __device__ bool has(int row, int col) const { return of[std::size_t(row) * cols + col] != 0; }
+
   __host__ __device__ Kind kind(const Rect& r) const {
     if (of == nullptr) return Kind::kFull;
-    bool some = false, all = true;
-    for (int row = r.first_query >> log2_size; row <= r.last_query >> log2_size; ++row) {
-      for (int col = r.first_key >> log2_size; col <= r.last_key >> log2_size; ++col) {
-        const bool exists = has(row, col);
-        some |= exists;
-        all &= exists;
+    int here = 0, all = 0;
+    for (int i = row(r.queries.first.at); i <= row(r.queries.last.at); ++i) {
+      for (int j = col(r.keys.first.at); j <= col(r.keys.last.at); ++j) {
+        here += has(i, j);
+        ++all;
       }
     }
-    return all ? Kind::kFull : some ? Kind::kPartial : Kind::kEmpty;
+    return here == 0 ? Kind::kEmpty : here == all ? Kind::kFull : Kind::kPartial;
   }
   __host__ __device__ bool sees(Token query, Token key) const {
-    if (of == nullptr) return true;
-    const int row = query.at >> log2_size, col = key.at >> log2_size;  // past the end: the last block
-    return has(row < rows ? row : rows - 1, col < cols ? col : cols - 1);
+    return of == nullptr || has(row(query.at), col(key.at));
   }
+
+ private:
+  static __host__ __device__ int least(int a, int b) { return a < b ? a : b; }
 };
 
 /// What all of several masks leave.
@@ -120,8 +132,14 @@ struct AllOf : Mask... {
     ((kind = both(kind, Mask::kind(r))), ...);
     return kind;
   }
-  /// Asks every mask: what is read does not depend on the answers.
+  /// Asks every mask, whatever the others say.
   __host__ __device__ bool sees(Token query, Token key) const { return (Mask::sees(query, key) & ...); }
+
+  /// Calls f(mask) for each mask.
+  template <class F>
+  __host__ __device__ __forceinline__ void for_each(F f) const {
+    (f(static_cast<const Mask&>(*this)), ...);
+  }
 };
 
 /// The masks of one head.
@@ -142,29 +160,32 @@ struct Masks {
   /// @param head  counts through all batches
   __host__ __device__ HeadMasks of(int head) const {
     const int shift = seq_k - seq_q;
-    const int rows = (seq_q - 1 >> log2_size_of_blocks) + 1, cols = (seq_k - 1 >> log2_size_of_blocks) + 1;
+    const int rows = ((seq_q - 1) >> log2_size_of_blocks) + 1,
+              cols = ((seq_k - 1) >> log2_size_of_blocks) + 1;
     const std::size_t head_of_blocks = heads_of_blocks == 1 ? 0 : head % heads;
     return {{causal ? shift : seq_k},
             {shift, window},
             {key_lengths ? key_lengths[head / heads] : seq_k},
-            {documents},
+            {},
             {blocks ? blocks + head_of_blocks * rows * cols : nullptr, rows, cols, log2_size_of_blocks}};
   }
 
-  /// What a head's masks leave of a tile, part of which may not exist. Keys that do not exist must be hidden, so a tile that has
-  /// some is never full; queries that do not exist do not matter.
-  __host__ __device__ Kind kind(const HeadMasks& of_head, int first_query, int queries, int first_key,
-                                int keys) const {
-    const int end_query = first_query + queries, end_key = first_key + keys;
-    if (first_query >= seq_q || first_key >= seq_k) return Kind::kEmpty;
-    const Kind kind = of_head.kind({first_query, (end_query < seq_q ? end_query : seq_q) - 1, first_key,
-                                    (end_key < seq_k ? end_key : seq_k) - 1});
-    return kind == Kind::kFull && end_key > seq_k ? Kind::kPartial : kind;
-  }
-
-  /// A query or a key of any head. Numbers past the end get the last document.
+  /// A query or a key of any head. From the end on, they have the last document. With documents, 4 bytes are read.
   __host__ __device__ Token query(int at) const { return token(at, seq_q); }
   __host__ __device__ Token key(int at) const { return token(at, seq_k); }
+
+  /// `count` neighbouring queries, those that exist, or keys.
+  __host__ __device__ Span queries(int first, int count) const {
+    return {query(first), query(first + count < seq_q ? first + count - 1 : seq_q - 1)};
+  }
+  __host__ __device__ Span keys(int first, int count) const { return {key(first), key(first + count - 1)}; }
+
+  /// What the masks of a head leave of a tile, or of a part of one. Queries that do not exist need nothing.
+  __host__ __device__ Kind kind(const HeadMasks& of_head, int first_query, int queries, int first_key,
+                                int keys) const {
+    if (first_query >= seq_q) return Kind::kEmpty;
+    return of_head.kind({this->queries(first_query, queries), this->keys(first_key, keys)});
+  }
 
   /// Heads whose masks are the same share lists of tiles (lists.cuh). How many lists a tile has, which of them is a head's, and
   /// one of the heads that have it.
