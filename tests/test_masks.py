@@ -1,4 +1,4 @@
-"""tools/masks.py: what its patterns are, and the files that it writes."""
+"""tools/masks.py: what its patterns are, and the files that it writes. tools/bench/masks.py: what it times with them."""
 
 import ast
 import contextlib
@@ -11,6 +11,8 @@ from array import array
 from pathlib import Path
 
 from tools import masks
+from tools.bench import masks as bench
+from tools.docs import measured
 
 
 def read_npy(path: Path) -> tuple[str, tuple, list[int]]:
@@ -156,6 +158,58 @@ class Command(unittest.TestCase):
         status, _, wrong = self.run_with("lengths", "--batch", "2")
         self.assertEqual(status, 2)
         self.assertEqual(wrong, f"tools.masks: {self.out}: No such file or directory\n")
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def test_every_group_has_both_passes_and_head_dimensions(self):
+        for group in bench.GROUPS:
+            kinds = {(c.head_dim, c.backward) for c in bench.cases([group])}
+            self.assertEqual(len(kinds), 4)
+
+    def test_files_are_those_of_the_problem(self):
+        for case in bench.cases(list(bench.GROUPS)):
+            words = case.mask_options(self.folder)
+            self.assertEqual("--backward" in words, case.backward)
+            files = dict(word.split("=") for word in words if ".npy" in word)
+            self.assertEqual(case.heads * case.head_dim, bench.MODEL)
+            if case.blocks:
+                kind, shape, values = read_npy(Path(files["--block-mask"]))
+                self.assertEqual((kind, shape), ("|u1", (1, *[case.seq // 128] * 2)))
+                self.assertEqual(sum(values) / len(values), float(case.name))
+            if case.documents:
+                kind, shape, values = read_npy(Path(files["--documents"]))
+                self.assertEqual((kind, shape), ("<i4", (case.seq,)))
+            if case.key_lengths:
+                kind, shape, values = read_npy(Path(files["--key-lengths"]))
+                self.assertEqual((kind, shape), ("<i4", (case.batch,)))
+                self.assertEqual((sum(values), max(values)), (case.tokens, case.seq))
+
+    def test_packed_and_padded_have_the_same_tokens(self):
+        packed, padded = bench.cases(["packed"])[:2]
+        self.assertEqual(packed.documents, padded.key_lengths)
+        self.assertEqual(packed.batch * packed.seq, packed.tokens)
+        self.assertGreater(padded.batch * padded.seq, padded.tokens)
+
+    def test_the_table(self):
+        case = bench.cases(["blocks"])[0]
+        row = {
+            "group": "blocks", "mask": "0.25", "pass": "forward", "batch": 4, "heads": 32,
+            "seq": case.seq, "head_dim": 64, "tokens": 16384, "ms": {"dense": 2.0, "compressed": 0.55},
+        }  # fmt: skip
+        data = {"device": "a GPU", "rows": [row]}
+        text = measured.masks(data, "blocks", "forward")
+        self.assertIn("| blocks that exist; ms | problem | dense | compressed |", text)
+        self.assertIn("| 0.25 | [4,32,4096,64] | 2.000 (1.00) | 0.550 (0.28) |", text)
+        row |= {"group": "packed", "ms": {"compressed": 4.0}}
+        text = measured.masks(data, "packed", "forward")
+        self.assertIn("| 4.10 |", text)
+        with self.assertRaisesRegex(measured.NoSuchMeasurement, "no packed backward"):
+            measured.masks(data, "packed", "backward")
 
 
 if __name__ == "__main__":
