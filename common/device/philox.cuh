@@ -13,7 +13,6 @@ namespace fa {
 __host__ __device__ __forceinline__ uint4 philox(uint4 counter, uint2 key) {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr std::uint32_t kStep0 = 0x9E3779B9, kStep1 = 0xBB67AE85;  // the golden ratio, and sqrt(3) - 1
-#pragma unroll
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t x = std::uint64_t(kMultiplier0) * counter.x;
     const std::uint64_t z = std::uint64_t(kMultiplier1) * counter.z;

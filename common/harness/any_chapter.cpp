@@ -11,6 +11,7 @@
 #include "harness/backend.hpp"
 #include "harness/chapter.hpp"
 #include "harness/host_memory.hpp"
+#include "harness/masked_options.hpp"
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 #include "harness/softmax_options.hpp"
@@ -200,5 +201,8 @@ template const Chapter<AttentionForward>& chapter_of(const AnyChapter&);
 template AnyChapter::AnyChapter(Chapter<AttentionBackward>);
 template bool is_about<AttentionBackward>(const AnyChapter&);
 template const Chapter<AttentionBackward>& chapter_of(const AnyChapter&);
+template AnyChapter::AnyChapter(Chapter<MaskedAttention>);
+template bool is_about<MaskedAttention>(const AnyChapter&);
+template const Chapter<MaskedAttention>& chapter_of(const AnyChapter&);
 
 }  // namespace fa
