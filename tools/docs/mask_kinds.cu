@@ -1,15 +1,20 @@
 /// @file
-/// Prints what chapter 11's masks leave of each tile as JSON, for drawings and tests:
+/// Prints what chapter 11's masks leave of each tile, and which random bits decide dropout, as JSON for drawings and tests:
 ///
-///   {"seq": N, "tile": [Br, Bc],
+///   {"dropout": [[[call of Philox, half of its words: 0 to 7], ... by key], ... by query of a 16 x 16 tile],
+///    "seq": N, "tile": [Br, Bc],
 ///    "masks": {NAME: {"kinds": [[0 empty, 1 partial, 2 full, ... by key tile], ... by query tile],
 ///                     "seen": [[pairs that a query sees, ... by key tile], ... by query tile],
 ///                     "keys": [[[first, end], ... runs of keys that the query sees], ... by every kStep-th query]}}}
+#include <array>
 #include <bit>
+#include <cstdint>
 #include <cstdio>
+#include <map>
 #include <vector>
 
 #include "11_masks/masks.cuh"
+#include "device/dropout.cuh"
 
 namespace {
 
@@ -69,9 +74,41 @@ void print_masks(const char* name, const Masks& masks, const char* before = ",\n
   std::fputs("}", stdout);
 }
 
+/// The 16-bit halves of the words of a call, from the lower one of x to the upper one of w.
+std::array<std::uint32_t, 8> halves(const uint4& words) {
+  return {words.x & 0xffff, words.x >> 16, words.y & 0xffff, words.y >> 16,
+          words.z & 0xffff, words.z >> 16, words.w & 0xffff, words.w >> 16};
+}
+
+/// Which half decides on an element: the only one that agrees with keeps() for every seed.
+int half_of(int query, int key) {
+  unsigned agree = 0xff;
+  for (std::uint64_t seed = 0; seed < 64; ++seed) {
+    const fa::Dropout dropout = fa::Dropout::of(0.5, seed);
+    const auto bits = halves(dropout.bits(0, query, key));
+    for (int half = 0; half < 8; ++half) {
+      if (dropout.keeps(bits[half]) != dropout.keeps(0, query, key)) agree &= ~(1u << half);
+    }
+  }
+  return std::has_single_bit(agree) ? std::countr_zero(agree) : -1;
+}
+
+void print_dropout() {
+  const fa::Dropout dropout = fa::Dropout::of(0.5, 1);
+  std::map<std::array<std::uint32_t, 8>, int> calls;  // numbered as they appear
+  std::fputs("{\"dropout\": ", stdout);
+  print_list(16, [&](int query) {
+    print_list(16, [&](int key) {
+      const int call = calls.emplace(halves(dropout.bits(0, query, key)), int(calls.size())).first->second;
+      std::printf("[%d, %d]", call, half_of(query, key));
+    });
+  });
+}
+
 }  // namespace
 
 int main() {
+  print_dropout();
   std::vector<int> documents;
   const int lengths[] = {380, 150, 610, 90, 240, 333, 245};
   for (int number = 0; number < 7; ++number) documents.insert(documents.end(), lengths[number], number);
@@ -89,7 +126,7 @@ int main() {
   padded.key_lengths = &key_length;
   blocks.blocks = butterfly.data();
 
-  std::printf("{\"seq\": %d, \"tile\": [%d, %d],\n\"masks\": ", kSeq, kBr, kBc);
+  std::printf(",\n\"seq\": %d, \"tile\": [%d, %d],\n\"masks\": ", kSeq, kBr, kBc);
   print_masks("causal", causal, "{");
   print_masks("window", window);
   print_masks("causal window", both);

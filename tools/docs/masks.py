@@ -1,11 +1,14 @@
-"""The drawings of chapter 11, made from what its masks say of each tile: tools/docs/mask_kinds.cu prints it."""
+"""The drawings of chapter 11, made from what its masks say of each tile and from the random bits that decide dropout:
+tools/docs/mask_kinds.cu prints both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from .drawings import GREY, WARPS, Svg
-from .fragment_maps import printed
+from .fragment_maps import element_of, printed
+from .fragments import HIGH, MINE, WIDE, _cells, _numbers
 
 PROGRAM = "mask_kinds"
 EMPTY, PARTIAL, FULL = range(3)
@@ -100,4 +103,106 @@ def tile_kinds() -> str:
     return svg.render("Tiles that are empty, full or partial under six masks")
 
 
-DRAWINGS: dict[str, Callable[[], str]] = {"tile_kinds": tile_kinds}
+LISTED, QUERY_TILE, KEY_TILE = (
+    "causal documents",
+    7,
+    10,
+)  # the mask whose lists are drawn
+
+
+def in_lists(kinds: list[int]) -> tuple[list[int], list[int]]:
+    """The partial tiles of a row or column and the full ones, as list_tiles() puts them from left to right."""
+    partial = [tile for tile, kind in enumerate(kinds) if kind == PARTIAL]
+    full = [tile for tile, kind in enumerate(kinds) if kind == FULL]
+    return partial, full[::-1]
+
+
+def _list(svg, y, title, kinds):
+    """A row or column of tiles, and its list in memory below."""
+    side = 18
+    svg.text(0, y, title, 12, bold=True)
+    for tile, kind in enumerate(kinds):
+        colour = COLOURS.get(kind, "none")
+        svg.box(tile * side, y + 10, side, side, colour, 0.5)
+        svg.text((tile + 0.5) * side, y + 23, str(tile), 9.5, "middle")
+    partial, full = in_lists(kinds)
+    svg.text(0, y + 54, f"counts: {len(partial)}, {len(full)}", 11)
+    svg.text(90, y + 54, "tiles:", 11)
+    left, gap = 130, len(kinds) - len(partial) - len(full)
+    cells = [(t, PARTIAL) for t in partial] + [("", EMPTY)] * gap
+    for place, (tile, kind) in enumerate(cells + [(t, FULL) for t in full]):
+        svg.box(left + place * side, y + 41, side, side, COLOURS.get(kind, "none"), 0.5)
+        svg.text(left + (place + 0.5) * side, y + 54, str(tile), 9.5, "middle")
+
+
+def tile_lists() -> str:
+    """The list of a query tile, and that of a key tile."""
+    svg, kinds = Svg(), masks()["masks"][LISTED]["kinds"]
+    row, column = kinds[QUERY_TILE], [of_row[KEY_TILE] for of_row in kinds]
+    _list(svg, 12, f"query tile {QUERY_TILE}: its key tiles", row)
+    _list(svg, 104, f"key tile {KEY_TILE}: its query tiles", column)
+    y = 188
+    for x, kind, text in ((0, PARTIAL, "partial"), (80, FULL, "full")):
+        svg.box(x, y - 9, 10, 10, COLOURS[kind], 0.5)
+        svg.text(x + 15, y, text, 11)
+    svg.text(150, y, "no colour: empty, or not written", 11)
+    return svg.render("The lists of a query tile and of a key tile")
+
+
+def held_by_lane(lane: int, transposed: bool) -> list[tuple[int, int]]:
+    """Query and key of the elements of P that a lane holds as operand A. @param transposed  rows are keys"""
+    element_of_a = element_of("a", "device")
+    places = [element_of_a(lane, i) for i in range(8)]
+    return [(col, row) for row, col in places] if transposed else places
+
+
+def decisions() -> list[list[list[int]]]:
+    """By query and key of a 16 x 16 tile: the call of Philox, and which half of its words, 0 to 7."""
+    return printed(PROGRAM)["dropout"]
+
+
+def calls_of_lane(lane: int, transposed: bool) -> list[int]:
+    """The calls of Philox that decide these elements, without repetition."""
+    held = held_by_lane(lane, transposed)
+    return sorted({decisions()[query][key][0] for query, key in held})
+
+
+def philox_calls() -> str:
+    """Which call decides which elements of a 16 x 16 tile, and which of them a lane holds in either pass."""
+    svg, top, left = Svg(), 62, 30
+    decided = decisions()
+    for number, (name, axes, transposed) in enumerate(
+        (
+            ("forward: P", "queries down, keys across", False),
+            ("backward: the transpose of P", "keys down, queries across", True),
+        )
+    ):
+        x = left + number * (16 * WIDE + 84)
+        svg.text(x, 12, name, 12, bold=True)
+        svg.text(x, 28, axes, 11)
+        _numbers(svg, x, top, 16, 16)
+        mine = held_by_lane(MINE, transposed)
+        for query in range(16):
+            for key in range(16):
+                call, half = decided[query][key]
+                place = (key, query) if transposed else (query, key)
+                colour = WARPS[half // 2]
+                held = (query, key) in mine
+                _cells(svg, x, top, place, str(call), colour, held)
+    y = top + 16 * HIGH + 22
+    lines = (
+        "A number is the call of Philox that decides the element, a colour one of its four words.",
+        f"Dark: what lane {MINE} holds as operand A. Forward: call {calls_of_lane(MINE, False)[0]} decides all eight.",
+        "Backward: calls " + " and ".join(map(str, calls_of_lane(MINE, True))) + ".",
+    )
+    for number, text in enumerate(lines):
+        svg.text(left, y + 16 * number, text, 11)
+    svg.width = max(svg.width, left + 640)
+    return svg.render("Which call of Philox decides which elements")
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "tile_kinds": tile_kinds,
+    "tile_lists": tile_lists,
+    "philox_calls": philox_calls,
+}
