@@ -46,9 +46,8 @@ void print_masks(const char* name, const Masks& masks, const char* before = ",\n
   const auto sees = [&](int query, int key) { return of_head.sees(masks.query(query), masks.key(key)); };
   std::printf("%s\"%s\": {\"kinds\": ", before, name);
   print_list(kSeq / kBr, [&](int row) {
-    print_list(kSeq / kBc, [&](int col) {
-      std::printf("%d", int(masks.kind(of_head, row * kBr, kBr, col * kBc, kBc)));
-    });
+    print_list(kSeq / kBc,
+               [&](int col) { std::printf("%d", int(masks.kind(of_head, row * kBr, kBr, col * kBc, kBc))); });
   });
   std::fputs(",\n\"seen\": ", stdout);
   print_list(kSeq / kBr, [&](int row) {
