@@ -475,6 +475,12 @@ CHAPTERS = (
         "five products, and who waits for whom",
         ("final", "cuDNN"),
     ),
+    (
+        "11_masks",
+        "masks",
+        "visit only the tiles that something sees; dropout that is drawn again",
+        ("compressed", "flash (FA2)"),
+    ),
 )
 PEERS = {
     "torch.softmax": "PyTorch",
@@ -483,8 +489,8 @@ PEERS = {
     "cuDNN": "cuDNN",
 }
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
-# Their GPU is not every machine's.
-MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward")
+# Their GPU is not every machine's; 11 is compared in tools/bench/masks.py.
+MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks")
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
