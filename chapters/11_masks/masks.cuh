@@ -174,9 +174,10 @@ struct Masks {
   __host__ __device__ Token query(int at) const { return token(at, seq_q); }
   __host__ __device__ Token key(int at) const { return token(at, seq_k); }
 
-  /// `count` neighbouring queries, those that exist, or keys.
+  /// `count` neighbouring queries or keys. Of queries only those that exist; the last one, if none does.
   __host__ __device__ Span queries(int first, int count) const {
-    return {query(first), query(first + count < seq_q ? first + count - 1 : seq_q - 1)};
+    const int last = seq_q - 1, end = first + count - 1;
+    return {query(first < last ? first : last), query(end < last ? end : last)};
   }
   __host__ __device__ Span keys(int first, int count) const { return {key(first), key(first + count - 1)}; }
 
