@@ -15,10 +15,10 @@ namespace fa::ch11::backward {
 
 /// How a kernel finds its query tiles, and which scores it asks for.
 enum class Finds {
-  kAll,        ///< visits all tiles and asks for all scores
-  kVisible,    ///< asks for the kind of each tile, and for all scores of those that are not empty
-  kKinds,      ///< the same, but asks for scores of partial tiles only, where each warp asks for its share first
-  kListed,     ///< visits what lists name, and asks as kKinds does
+  kAll,      ///< visits all tiles and asks for all scores
+  kVisible,  ///< asks for the kind of each tile, and for all scores of those that are not empty
+  kKinds,   ///< the same, but asks for scores of partial tiles only, where each warp asks for its share first
+  kListed,  ///< visits what lists name, and asks as kKinds does
   kListedFull  ///< visits what lists name, and asks for nothing
 };
 constexpr bool has_lists(Finds finds) { return finds == Finds::kListed || finds == Finds::kListedFull; }
@@ -55,7 +55,8 @@ class Bytes {
     }
 
     Traffic traffic;
-    const std::int64_t row = shape_.head_dim * std::int64_t(size_of(shape_.dtype)), q = heads() * shape_.seq_q;
+    const std::int64_t row = shape_.head_dim * std::int64_t(size_of(shape_.dtype)),
+                       q = heads() * shape_.seq_q;
     const std::int64_t kv = shape_.batch * shape_.kv_heads * shape_.seq_k * row;
     const std::int64_t sum = shape_.head_dim * 4, added = counts.tiles * Tile::Br;
     auto& of = traffic.tensors;
@@ -71,7 +72,8 @@ class Bytes {
     if (masks_.documents) of["documents"] = {.read_bytes = counts.documents};
     if (masks_.blocks) of["block_mask"] = {.read_bytes = counts.blocks};
     const std::int64_t warps = shape_.batch * shape_.kv_heads * key_tiles_ * Tile::kWarps;
-    if (masks_.key_lengths) of["key_lengths"] = {.read_bytes = counts.lengths + 4 * warps};  // K and V: how many
+    if (masks_.key_lengths)
+      of["key_lengths"] = {.read_bytes = counts.lengths + 4 * warps};  // K and V: how many
     if (has_lists(finds_)) {
       const std::int64_t group = shape_.heads / shape_.kv_heads;
       of["query_tile_counts"] = {.read_bytes = 8 * warps * group, .write_bytes = 8 * lists()};
@@ -84,8 +86,8 @@ class Bytes {
  private:
   /// Of all heads.
   struct Counts {
-    std::int64_t tiles = 0;                                ///< visited, once for each key tile
-    std::int64_t queries = 0;                              ///< in them
+    std::int64_t tiles = 0;                               ///< visited, once for each key tile
+    std::int64_t queries = 0;                             ///< in them
     std::int64_t documents = 0, blocks = 0, lengths = 0;  ///< bytes read of the masks
   };
 
@@ -104,9 +106,8 @@ class Bytes {
                   std::int64_t heads) const {
     const int first_query = query_tile * Tile::Br, first_key = key_tile * Tile::Bc;
     const bool asks_tiles = finds_ == Finds::kVisible || finds_ == Finds::kKinds;
-    const Kind kind = finds_ == Finds::kAll
-                          ? Kind::kPartial
-                          : masks_.kind(masks, first_query, Tile::Br, first_key, Tile::Bc);
+    const Kind kind = finds_ == Finds::kAll ? Kind::kPartial
+                                            : masks_.kind(masks, first_query, Tile::Br, first_key, Tile::Bc);
     if (asks_tiles) {
       counts.lengths += 4 * Tile::kWarps * heads;
       count_kind(counts, first_query, Tile::Br, first_key, Tile::Bc, Tile::kWarps * heads);
@@ -127,9 +128,11 @@ class Bytes {
     counts.lengths += 4 * heads;
     if (finds_ == Finds::kKinds || finds_ == Finds::kListed) {
       count_kind(counts, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows, heads);
-      if (masks_.kind(masks, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows) != Kind::kPartial) return;
+      if (masks_.kind(masks, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows) != Kind::kPartial)
+        return;
     }
-    if (masks_.blocks) counts.blocks += heads * Tile::kWarpRows / 8 * Tile::kScoreCols / 4;  // a share is in one block
+    if (masks_.blocks)
+      counts.blocks += heads * Tile::kWarpRows / 8 * Tile::kScoreCols / 4;  // a share is in one block
     if (!masks_.documents) return;
     for (int key = first_key; key < first_key + Tile::kWarpRows; key += 8)
       counts.documents += heads * 4 * distinct(key, 8, 1, masks_.seq_k);

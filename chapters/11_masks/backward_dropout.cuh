@@ -19,6 +19,11 @@
 
 namespace fa::ch11 {
 
+/// The lower or the upper halves of two words.
+__device__ __forceinline__ std::uint32_t halves(std::uint32_t a, std::uint32_t b, bool upper) {
+  return upper ? a >> 16 | (b & 0xffff0000) : (a & 0xffff) | b << 16;
+}
+
 /// Which elements of P^T dropout keeps.
 ///
 /// A call of Philox decides elements of two neighbouring keys and of queries 8 apart: what a lane holds of P. Of P^T, a lane
@@ -34,16 +39,15 @@ __device__ __forceinline__ Bits kept_by(const Dropout& dropout, int head, int fi
   for (int step = 0; step < Tile::kScoreCols / 16; ++step) {
 #pragma unroll
     for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
-      const int query = lane % 4 * 2 + odd;  // of this lane's call; the other lane makes the one of its neighbour
+      const int query =
+          lane % 4 * 2 + odd;  // of this lane's call; the other lane makes the one of its neighbour
       const uint4 word = dropout.bits(head, first_query + 16 * step + query, first_key + 16 * mi + key);
-      // The halves of x, y and of z, w: those of even keys are the lower ones.
-      const unsigned own = odd ? 0x7632 : 0x5410, others = odd ? 0x5410 : 0x7632;
-      const std::uint32_t from[2] = {__shfl_xor_sync(kAllLanes, __byte_perm(word.x, word.y, others), 4),
-                                     __shfl_xor_sync(kAllLanes, __byte_perm(word.z, word.w, others), 4)};
-      const std::uint32_t mine[2] = {__byte_perm(word.x, word.y, own), __byte_perm(word.z, word.w, own)};
+      const std::uint32_t mine[2] = {halves(word.x, word.y, odd), halves(word.z, word.w, odd)};
+      const std::uint32_t from[2] = {__shfl_xor_sync(kAllLanes, halves(word.x, word.y, !odd), 4),
+                                     __shfl_xor_sync(kAllLanes, halves(word.z, word.w, !odd), 4)};
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const int below = i / 2 % 2;  // whether 8 keys further on
+        const int below = i / 2 % 2;                                          // whether 8 keys further on
         const std::uint32_t both = i % 2 == odd ? mine[below] : from[below];  // queries 8 apart
         const std::uint32_t random = i / 4 == 0 ? both & 0xffff : both >> 16;
         bits |= Bits(dropout.keeps(random)) << bit_of(mi, 2 * step + i / 4, i % 4);
@@ -90,8 +94,7 @@ __device__ __forceinline__ void scale_gradient(KeyGradient<Tile>& rdV, float fac
 /// compressed_gradients() with dropout.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    dropped_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists,
-                      Dropout dropout) {
+    dropped_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists, Dropout dropout) {
   const Backward<typename Tile::T> a = without_mask(given);
   const KeyBlock<Tile> keys(a);
   extern __shared__ float4 smem[];

@@ -61,7 +61,8 @@ __device__ __forceinline__ void changed_p_and_ds(Operand<Tile>& p, Operand<Tile>
   const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
   Scores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
-  changed_probabilities<Tile>(p, rP, tile.lse + query, block.a.scale, function, first_query, first_key, exist);
+  changed_probabilities<Tile>(p, rP, tile.lse + query, block.a.scale, function, first_query, first_key,
+                              exist);
   mma_nt<Tile>(rdS, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   block.partner.pass_p(query, p);
   ds_from_dp<Tile>(rdS, rP, tile.delta + query);  // P o f' instead of P

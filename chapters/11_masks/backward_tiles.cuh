@@ -97,8 +97,9 @@ __device__ __forceinline__ void keep(Scores<Tile>& kept, const Scores<Tile>& of,
 
 /// ch08::p_and_ds() of the elements that exist. P of the others is 0, even if LSE = -inf.
 template <class Tile>
-__device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds, const BackwardBlock<Tile>& block,
-                                         const QueryTile<Tile>& tile, int query, Bits exist) {
+__device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
+                                         const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
+                                         int query, Bits exist) {
   constexpr int d = Tile::kHeadDim;
   const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
   Scores<Tile> rP, rdS;
@@ -148,8 +149,8 @@ __device__ __forceinline__ void add_masked_tile(KeyGradient<Tile>& rdV, KeyGradi
 #pragma unroll 1
   for (int n = 0; n < Tile::kScoreSteps; ++n) {
     const int query = block.keys.query(n);
-    const Bits exist = visible<Tile>(masks, head, tile.first_query + query,
-                                     block.keys.first_key + block.keys.warp_key);
+    const Bits exist =
+        visible<Tile>(masks, head, tile.first_query + query, block.keys.first_key + block.keys.warp_key);
     Operand<Tile> p, ds;
     make(p, ds, query, exist);
     store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
@@ -167,8 +168,7 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
   for (int n = 0; n < Tile::kScoreSteps; ++n) {
     const int query = block.keys.query(n);
     const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
-    const Kind kind =
-        masks.kind(masks.of(head), first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
+    const Kind kind = masks.kind(masks.of(head), first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
     Operand<Tile> p = {}, ds = {};
     if (kind == Kind::kEmpty) {  // zeros for the other warps
       block.partner.pass_p(query, p);

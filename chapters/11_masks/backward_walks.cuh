@@ -38,7 +38,7 @@ struct VisibleQueries : QueryWalk<Tile> {
   Kind kind;  ///< of the current tile
 
   __device__ __forceinline__ VisibleQueries(const Backward<typename Tile::T>& a, const KeyBlock<Tile>& block,
-                                          const Masks& all)
+                                            const Masks& all)
       : QueryWalk<Tile>(a, block), masks(all), first_key(block.first_key) {
     skip_empty();
   }
@@ -68,7 +68,7 @@ struct ListedQueries : QueryWalk<Tile> {
   bool partial;    ///< whether the current tile is
 
   __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& a, const KeyBlock<Tile>& block,
-                                         const Masks& all, const TileLists& visited)
+                                           const Masks& all, const TileLists& visited)
       : QueryWalk<Tile>(a, block),
         masks(all),
         lists(visited),

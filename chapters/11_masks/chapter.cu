@@ -14,6 +14,7 @@
 
 #include "07_multi_stage/choices.cuh"
 #include "attention/dispatch.cuh"
+#include "backward.hpp"
 #include "device/launch.cuh"
 #include "forward_bytes.hpp"
 #include "harness/chapter.hpp"
@@ -79,9 +80,6 @@ struct WithScores {
   template <class Tile, class Run>
   static void with_kernel(const Args& a, const TileLists& lists, Run run) {
     run(scores_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists, functions_of(a));
-  }
-  static ScoreFunctions functions_of(const Args& a) {
-    return {.heads = a.heads, .shift = a.seq_k - a.seq_q, .softcap = a.softcap, .alibi = a.alibi};
   }
 };
 
@@ -179,11 +177,6 @@ std::optional<std::string> refuse_functions(const Shape& shape) {
   if (shape.alibi) return "--alibi is given: this variant has none; scores has";
   return std::nullopt;
 }
-std::optional<std::string> refuse_backward(const Shape& shape) {
-  if (!shape.backward) return std::nullopt;
-  return "--backward is given: this variant has the forward pass only";
-}
-
 /// Refuses whatever one of several functions refuses.
 template <std::optional<std::string> (*... kRefuse)(const Shape&)>
 std::optional<std::string> refuse_any(const Shape& shape) {
@@ -215,12 +208,38 @@ std::optional<std::string> refuse_all_but_blocks(const Shape& shape) {
 
 using Refuse = std::optional<std::string> (*)(const Shape&);
 
+/// The bytes of both passes.
+Traffic sum(Traffic traffic, const Traffic& more) {
+  for (const auto& [name, bytes] : more.tensors) {
+    traffic.tensors[name].read_bytes += bytes.read_bytes;
+    traffic.tensors[name].write_bytes += bytes.write_bytes;
+  }
+  return traffic;
+}
+
+/// What the kernels leave for each other. With --backward, O and LSE too: the forward pass runs before.
+std::vector<TensorSpec> workspace_of(const Pass& forward, const Pass& backward, const Shape& shape) {
+  std::vector<TensorSpec> specs = forward.workspace(shape);
+  if (!shape.backward) return specs;
+  for (const auto& more : {AttentionForward::outputs(shape), backward.workspace(shape)})
+    specs.insert(specs.end(), more.begin(), more.end());
+  return specs;
+}
+
 template <class Sizes>
-Variant<MaskedAttention> variant(const char* name, const char* summary, const Pass& forward, Refuse refuse) {
+Variant<MaskedAttention> variant(const char* name, const char* summary, const Pass& forward,
+                                 const Pass& backward, Refuse refuse) {
   return {.name = name,
           .summary = summary,
-          .launch = forward.launch,
-          .traffic = forward.traffic,
+          .launch =
+              [=](const Args& a, cudaStream_t stream) {
+                a.backward ? backward.launch(a, stream) : forward.launch(a, stream);
+              },
+          .traffic =
+              [=](const Shape& shape) {
+                return shape.backward ? sum(forward.traffic(shape), backward.traffic(shape))
+                                      : forward.traffic(shape);
+              },
           .refuse =
               [refuse](const Shape& shape) {
                 auto reason = refuse_unless_compiled<Sizes>(shape);
@@ -228,37 +247,46 @@ Variant<MaskedAttention> variant(const char* name, const char* summary, const Pa
               },
           .takes_strides = true,
           .needs =
-              [forward](const Shape& shape) {
-                return DeviceNeeds{.shared_bytes = forward.shared_bytes(shape), .compute_capability = 80};
+              [=](const Shape& shape) {
+                const std::size_t bytes = forward.shared_bytes(shape);
+                return DeviceNeeds{
+                    .shared_bytes = shape.backward ? std::max(bytes, backward.shared_bytes(shape)) : bytes,
+                    .compute_capability = 80};
               },
-          .workspace = forward.workspace};
+          .before =
+              [=](const Args& a, cudaStream_t stream) {
+                if (a.backward) forward.launch(a, stream);
+              },
+          .repeatable = false,  // with --backward
+          .workspace = [=](const Shape& shape) { return workspace_of(forward, backward, shape); }};
 }
 
 }  // namespace
 
 AnyChapter describe_chapter() {
-  constexpr Refuse kMasks = refuse_any<refuse_dropout, refuse_functions, refuse_backward>;
+  constexpr Refuse kMasks = refuse_any<refuse_dropout, refuse_functions>;
   return Chapter<MaskedAttention>{
       .name = "11_masks",
       .title = "Masks: visit only the tiles that something sees",
       .variants = {
           variant<LessonSizes>("masked_everywhere", "every key tile is visited, every score is asked for",
-                               forward<MaskedEverywhere, LessonSizes>(), kMasks),
+                               forward<MaskedEverywhere, LessonSizes>(), backward::masked_everywhere(),
+                               kMasks),
           variant<LessonSizes>("skip_empty", "tiles of which nothing is visible are not visited",
-                               forward<SkipEmpty, LessonSizes>(), kMasks),
+                               forward<SkipEmpty, LessonSizes>(), backward::skip_empty(), kMasks),
           variant<LessonSizes>("three_kinds",
                                "full tiles are not asked; warps ask about their share of the others",
-                               forward<ThreeKinds, LessonSizes>(), kMasks),
+                               forward<ThreeKinds, LessonSizes>(), backward::three_kinds(), kMasks),
           variant<AllSizes>("compressed", "a kernel lists the tiles: partial ones, then full ones",
-                            forward<Compressed, AllSizes>(), kMasks),
-          variant<AllSizes>(
-              "block_sparse", "Algorithm 5: blocks of a pattern, and no score is asked for",
-              forward<BlockSparse, AllSizes>(),
-              refuse_any<refuse_all_but_blocks, refuse_dropout, refuse_functions, refuse_backward>),
+                            forward<Compressed, AllSizes>(), backward::compressed(), kMasks),
+          variant<AllSizes>("block_sparse", "Algorithm 5: blocks of a pattern, and no score is asked for",
+                            forward<BlockSparse, AllSizes>(), backward::block_sparse(),
+                            refuse_any<refuse_all_but_blocks, refuse_dropout, refuse_functions>),
           variant<AllSizes>("dropout", "compressed, and Philox drops elements of P",
-                            forward<WithDropout, AllSizes>(), refuse_any<refuse_functions, refuse_backward>),
+                            forward<WithDropout, AllSizes>(), backward::dropout(),
+                            refuse_any<refuse_functions>),
           variant<AllSizes>("scores", "compressed, and a function of each score",
-                            forward<WithScores, AllSizes>(), refuse_any<refuse_dropout, refuse_backward>),
+                            forward<WithScores, AllSizes>(), backward::scores(), refuse_any<refuse_dropout>),
       }};
 }
 

@@ -1,11 +1,12 @@
 /// @file
-/// The masks of a problem, on the device for kernels and on the host for formulas.
+/// The masks of a problem, on the device for kernels and on the host for formulas; and its functions of scores.
 #pragma once
 
 #include <cstdint>
 
 #include "attention/masked_attention.hpp"
 #include "masks.cuh"
+#include "scores.cuh"
 
 namespace fa::ch11 {
 
@@ -27,6 +28,10 @@ inline Masks masks_of(const MaskedAttention::Args& a) {
           .blocks = a.block_mask,
           .heads_of_blocks = a.heads_of_blocks,
           .log2_size_of_blocks = log2_of(a.size_of_blocks)};
+}
+
+inline ScoreFunctions functions_of(const MaskedAttention::Args& a) {
+  return {.heads = a.heads, .shift = a.seq_k - a.seq_q, .softcap = a.softcap, .alibi = a.alibi};
 }
 
 /// For formulas. The shape must outlive the result.
