@@ -31,8 +31,10 @@ class TypedRun final : public ChapterRun {
   std::vector<std::size_t> prepare(const std::vector<std::size_t>& variants, bool skip,
                                    Checked checked) override {
     given_ = options_.read([&](const auto& shape) { return !refusal(variants, shape); });
-    std::vector<std::size_t> chosen = variants;
-    if (skip) std::erase_if(chosen, [&](std::size_t index) { return refuses_type(index); });
+    if (skip && refusal(variants, given_.shape)) {
+      given_ = options_.read([&](const auto& shape) { return !those_that_take(variants, shape).empty(); });
+    }
+    std::vector<std::size_t> chosen = skip ? those_that_take(variants, given_.shape) : variants;
     if (chosen.empty()) chosen = variants;
     if (const auto reason = refusal(chosen, given_.shape)) throw UsageError(*reason);
     skipped_.clear();
@@ -102,10 +104,13 @@ class TypedRun final : public ChapterRun {
   }
 
  private:
-  /// Whether a variant refuses a shape because of its element type.
-  bool refuses_type(std::size_t index) const {
-    const Variant<P>& variant = chapter_.variants[index];
-    return variant.refuse && variant.refuse(given_.shape).value_or("").starts_with("--dtype ");
+  /// The variants that do not refuse a shape.
+  std::vector<std::size_t> those_that_take(std::vector<std::size_t> variants,
+                                           const typename P::Shape& shape) const {
+    std::erase_if(variants, [&](std::size_t index) {
+      return why_unsuitable<P>(chapter_.variants[index], shape).has_value();
+    });
+    return variants;
   }
 
   std::string cannot_run(std::size_t index, const std::string& reason) const {

@@ -254,11 +254,12 @@ TEST_F(AttentionProgram, RunsTheDefaultProblem) {
 TEST_F(AttentionProgram, WithoutATypeTakesOneThatAllVariantsTake) {
   using Step = Variant<AttentionForward>;
   const auto takes = [](const char* name, std::vector<DType> types) {
-    return Step{.name = name,
-                .summary = "",
-                .launch = [](const AttentionForward::Args&, cudaStream_t) {},
-                .traffic = nothing,
-                .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, {64}, types); }};
+    return Step{
+        .name = name,
+        .summary = "",
+        .launch = [](const AttentionForward::Args&, cudaStream_t) {},
+        .traffic = nothing,
+        .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, head_dims, types); }};
   };
   const DType kFp32 = DType::kFloat32, kFp16 = DType::kFloat16, kBf16 = DType::kBFloat16;
   const AnyChapter chapter =
@@ -276,20 +277,22 @@ TEST_F(AttentionProgram, WithoutATypeTakesOneThatAllVariantsTake) {
   EXPECT_EQ(type_for("all"), "fp16");
 }
 
-TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheElementType) {
-  const auto takes = [](const std::string& name, const std::vector<DType>& types) {
+TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheProblem) {
+  const auto takes = [](const std::string& name, const std::vector<DType>& types,
+                        const std::vector<std::int64_t>& head_dims) {
     return Variant<AttentionForward>{
         .name = name,
         .summary = "",
         .launch = [](const AttentionForward::Args&, cudaStream_t) {},
         .traffic = nothing,
-        .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, {64}, types); }};
+        .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, head_dims, types); }};
   };
   const DType kFp32 = DType::kFloat32, kFp16 = DType::kFloat16, kBf16 = DType::kBFloat16;
-  const AnyChapter chapter = Chapter<AttentionForward>{
-      .name = "99_types",
-      .title = "",
-      .variants = {takes("every", {kFp32, kFp16, kBf16}), takes("fp32", {kFp32}), takes("fp16", {kFp16})}};
+  const AnyChapter chapter =
+      Chapter<AttentionForward>{.name = "99_types",
+                                .title = "",
+                                .variants = {takes("every", {kFp32, kFp16, kBf16}, {64}),
+                                             takes("fp32", {kFp32}, {64, 96}), takes("fp16", {kFp16}, {64})}};
   const auto run = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--no-check", "--json", "-"});
     return run_chapter(chapter, arguments);
@@ -305,6 +308,7 @@ TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheElementType) {
   EXPECT_EQ(names({"--variant", "all"}), "every fp32 ");
   EXPECT_EQ(names({"--variant", "all", "--dtype", "fp16"}), "every fp16 ");
   EXPECT_EQ(names({"--variant", "all", "--dtype", "bf16"}), "every ");
+  EXPECT_EQ(names({"--variant", "all", "--head-dim", "96"}), "fp32 ");
   EXPECT_EQ(run({"--variant", "every,fp16", "--dtype", "fp32"}).err,
             "error: --variant fp16 cannot run this: --dtype is fp32: this variant takes fp16\n");
   EXPECT_EQ(run({"--variant", "all", "--dtype", "fp16", "--head-dim", "32"}).err,

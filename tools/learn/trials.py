@@ -112,6 +112,12 @@ def how_it_ended(status: int) -> str:
     return f"ended with status {status}"
 
 
+def files_in(words: Iterable[str]) -> list[Path]:
+    """The files of the repository that command lines name by their paths from its root: masks, for example."""
+    named = (ROOT / word for word in words if word.endswith(".npy"))
+    return [path for path in named if path.is_file()]
+
+
 def _once(
     program: Path,
     words: list[str],
@@ -122,7 +128,9 @@ def _once(
     with tempfile.TemporaryDirectory(prefix="learn-trial-") as name:
         folder = Path(name)
         result = folder / "result.json"
-        options = [*words, "--json", str(result)]
+        named = {str(path.relative_to(ROOT)): path for path in files_in(words)}
+        options = [str(named.get(word, word)) for word in words]
+        options += ["--json", str(result)]
         status = run_contained(folder, program, options, time_limit, env)
         said = (folder / "output").read_bytes()
         if status is None:
@@ -449,7 +457,9 @@ class Workbench:
     ) -> list[Attempt]:
         """Builds the chapter with these files, as program() does, and runs it. CompileError if the build fails."""
         texts = [part for name in sorted(files) for part in (name, files[name])]
+        files_of_inputs = files_in(shlex.split(" ".join(inputs)))
         parts = [self._environment, *texts, *inputs, variant or "all"]
+        parts += map(file_hash, files_of_inputs)
         key = digest(map(str.encode, parts))
         with self._locks[key]:
             return self._try(files, inputs, variant, key)
