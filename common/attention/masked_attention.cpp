@@ -99,11 +99,116 @@ double MaskedShape::score_derivative(double product) const {
 
 // --- MaskedAttention
 
+namespace {
+
+constexpr double kMostDropout = 0.9999;  // Dropout rounds to multiples of 2^-16, and keeps some
+constexpr double kLeastSoftcap = 1e-6,
+                 kMostSoftcap = 1e6;  // s / softcap and its multiples are normal in fp32
+
+std::optional<std::string> refuse_documents(const MaskedShape& shape) {
+  const std::vector<std::int32_t>& documents = *shape.documents;
+  if (shape.seq_q != shape.seq_k) {
+    return fmt::format(
+        "--documents: --seq-q is {} and --seq-k is {}: must be the same, those of one sequence", shape.seq_q,
+        shape.seq_k);
+  }
+  if (std::int64_t(documents.size()) != shape.seq_q)
+    return fmt::format("--documents: has {} tokens, must have {}", documents.size(), shape.seq_q);
+  if (documents.front() < 0 || documents.back() > kMostExact)
+    return fmt::format("--documents: numbers must be from 0 to {}", kMostExact);
+  const auto decrease = std::is_sorted_until(documents.begin(), documents.end());
+  if (decrease != documents.end()) {
+    return fmt::format(
+        "--documents: token {} belongs to document {} after document {}: numbers must not decrease",
+        decrease - documents.begin(), *decrease, decrease[-1]);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_key_lengths(const MaskedShape& shape) {
+  const std::vector<std::int32_t>& lengths = *shape.key_lengths;
+  if (std::int64_t(lengths.size()) != shape.batch)
+    return fmt::format("--key-lengths: has {} lengths, must have {}", lengths.size(), shape.batch);
+  if (shape.seq_k > kMostExact)
+    return fmt::format("--seq-k is {}: must be at most {} with --key-lengths", shape.seq_k, kMostExact);
+  for (std::size_t batch = 0; batch < lengths.size(); ++batch) {
+    if (lengths[batch] >= 0 && lengths[batch] <= shape.seq_k) continue;
+    return fmt::format("--key-lengths: length {} is {}: must be from 0 to {}, the number of keys", batch,
+                       lengths[batch], shape.seq_k);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_block_mask(const MaskedShape& shape) {
+  const BlockMask& mask = *shape.block_mask;
+  if (auto reason = refuse_block_size(mask.size)) return reason;
+  const std::int64_t rows = (shape.seq_q - 1) / mask.size + 1, cols = (shape.seq_k - 1) / mask.size + 1;
+  if ((mask.heads != 1 && mask.heads != shape.heads) || mask.rows != rows || mask.cols != cols) {
+    return fmt::format("--block-mask: has shape [{}, {}, {}]; must be [1 or {}, {}, {}]", mask.heads,
+                       mask.rows, mask.cols, shape.heads, rows, cols);
+  }
+  if (std::int64_t(mask.blocks.size()) != mask.heads * rows * cols)
+    return fmt::format("--block-mask: has {} blocks, must have {}", mask.blocks.size(),
+                       mask.heads * rows * cols);
+  return std::nullopt;
+}
+
+/// "5 to 9 and 64 to 127"
+std::string in_words(const std::vector<KeyRange>& keys) {
+  constexpr std::size_t kMostShown = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(keys.size(), kMostShown); ++i) {
+    text += i == 0 ? "" : i + 1 == keys.size() ? " and " : ", ";
+    text += keys[i].end - keys[i].first == 1 ? fmt::format("{}", keys[i].first)
+                                             : fmt::format("{} to {}", keys[i].first, keys[i].end - 1);
+  }
+  return keys.size() > kMostShown ? text + ", ..." : text;
+}
+
+std::int64_t count_of(const std::vector<KeyRange>& keys) {
+  std::int64_t count = 0;
+  for (const KeyRange& range : keys) count += range.end - range.first;
+  return count;
+}
+
+/// For an element of dk or dv: how many queries see its key.
+std::string describe_key(const MaskedShape& shape, const std::vector<std::int64_t>& index) {
+  const std::int64_t key = index.at(2), group = shape.heads / shape.kv_heads;
+  const std::int64_t first_head = index.at(0) * shape.heads + index.at(1) * group;
+  std::int64_t queries = 0;
+  for (std::int64_t head = first_head; head < first_head + group; ++head) {
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) queries += shape.sees(head, query, key);
+  }
+  const std::int64_t all = group * shape.seq_q;
+  if (queries == all) return "";
+  if (queries == 0) return fmt::format("no query sees key {}", key);
+  return fmt::format("{} of {} queries see{} key {}", queries, all, queries == 1 ? "s" : "", key);
+}
+
+}  // namespace
+
+std::optional<std::string> refuse_block_size(std::int64_t size) {
+  if (size == 64 || size == 128) return std::nullopt;
+  return fmt::format("--block-size is {}: must be 64 or 128", size);
+}
+
 std::optional<std::string> MaskedAttention::refuse(const Shape& shape) {
   if (auto reason = fa::refuse(shape)) return reason;
   if (shape.window && *shape.window < 1)
-    return fmt::format("--window is {}: must be at least 1; 1 leaves each query one key", *shape.window);
-  return std::nullopt;
+    return fmt::format("--window is {}: must be at least 1, which leaves each query one key", *shape.window);
+  if (!(shape.dropout >= 0 && shape.dropout <= kMostDropout))  // NaN is not in the range
+    return fmt::format("--dropout is {}: must be from 0 to {}", shape.dropout, kMostDropout);
+  if (shape.softcap && !(*shape.softcap >= kLeastSoftcap && *shape.softcap <= kMostSoftcap)) {
+    return fmt::format("--softcap is {}: must be from {} to {:.0f}", *shape.softcap, kLeastSoftcap,
+                       kMostSoftcap);
+  }
+  if (shape.documents) {
+    if (auto reason = refuse_documents(shape)) return reason;
+  }
+  if (shape.key_lengths) {
+    if (auto reason = refuse_key_lengths(shape)) return reason;
+  }
+  return shape.block_mask ? refuse_block_mask(shape) : std::nullopt;
 }
 
 std::vector<TensorSpec> MaskedAttention::inputs(const Shape& shape) {
@@ -194,8 +299,28 @@ Excerpt<MaskedShape> MaskedAttention::ends(const Shape& shape) {
   return {.shape = part, .cut = cut};
 }
 
+namespace {
+
+/// Whether a query sees several keys. If not, P is 1 whatever Q and K are: dQ and dK are 0.
+bool has_softmax(const MaskedShape& shape) {
+  for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+      if (count_of(shape.seen_keys(head, query, {0, shape.seq_k})) > 1) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Tolerances MaskedAttention::tolerances(const Shape& shape) {
-  return shape.backward ? AttentionBackward::tolerances(shape) : AttentionForward::tolerances(shape);
+  if (!shape.backward) return AttentionForward::tolerances(shape);
+  if (has_softmax(shape)) return AttentionBackward::tolerances(shape);
+  AttentionShape one_key = shape;
+  one_key.seq_k = 1;
+  Tolerances limits = AttentionBackward::tolerances(one_key);
+  for (const char* name : {"dq", "dk"}) limits.at(name).limit *= 1 / (1 - shape.dropout);  // as dP and D
+  return limits;
 }
 
 Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inputs,
@@ -212,12 +337,42 @@ Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inpu
   return limits;
 }
 
-std::string MaskedAttention::describe_inputs(const Shape&, const TensorMap&, const std::string&,
-                                             const std::vector<std::int64_t>&) {
-  return "";
+std::string MaskedAttention::describe_inputs(const Shape& shape, const TensorMap& inputs,
+                                             const std::string& output,
+                                             const std::vector<std::int64_t>& index) {
+  if (output == "dk" || output == "dv") return describe_key(shape, index);
+  constexpr std::int64_t kMostShown = 4;
+  const std::int64_t head = index.at(0) * shape.heads + index.at(1), query = index.at(2), d = shape.head_dim;
+  const std::vector<KeyRange> keys = shape.seen_keys(head, query, {0, shape.seq_k});
+  const std::int64_t seen = count_of(keys);
+  if (seen == 0) return fmt::format("query {} sees no key", query);
+  std::string text = fmt::format("query {} sees {} of {} keys: {}", query, seen, shape.seq_k, in_words(keys));
+  if (seen > kMostShown) return seen < shape.seq_k ? text : "";
+  const float* q = inputs.at("q").data.data() + (head * shape.seq_q + query) * d;
+  const float* k = inputs.at("k").data.data() + shape.kv_head(head) * shape.seq_k * d;
+  text += seen == 1 ? "; its score is" : "; their scores are";
+  const char* separator = " ";
+  for (const KeyRange& range : keys) {
+    for (std::int64_t key = range.first; key < range.end; ++key) {
+      const double product = shape.logit_scale() * std::inner_product(q, q + d, k + key * d, 0.0);
+      text += fmt::format("{}{:.4g}", separator, shape.score(product, head, query, key));
+      if (shape.dropout > 0 && !shape.keeps(head, query, key)) text += " (dropped)";
+      separator = ", ";
+    }
+  }
+  return text;
 }
 
-std::vector<OtherProblem> MaskedAttention::other_problems(const Shape&, const TensorMap&) { return {}; }
+HostTensor<std::uint8_t> MaskedAttention::kept(const Shape& shape) {
+  HostTensor<std::uint8_t> kept = {.shape = {shape.batch, shape.heads, shape.seq_q, shape.seq_k}, .data = {}};
+  kept.data.reserve(std::size_t(shape.batch * shape.heads * shape.seq_q * shape.seq_k));
+  for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+      for (std::int64_t key = 0; key < shape.seq_k; ++key) kept.data.push_back(shape.keeps(head, query, key));
+    }
+  }
+  return kept;
+}
 
 double MaskedAttention::flops(const Shape& shape) {
   return (shape.backward ? 10.0 : 4.0) * double(shape.seen_pairs()) * double(shape.head_dim);

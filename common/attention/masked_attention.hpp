@@ -25,6 +25,9 @@ struct BlockMask {
   std::vector<std::uint8_t> blocks;  ///< [heads, rows, cols]: 0 for a block that is hidden
 };
 
+/// Nothing if blocks may have this size, otherwise what would be valid.
+std::optional<std::string> refuse_block_size(std::int64_t size);
+
 /// Consecutive keys.
 struct KeyRange {
   std::int64_t first, end;  ///< `end` is the first one after them
@@ -125,6 +128,8 @@ struct MaskedAttention {
 
   /// The masks as tensors: a part of inputs().
   static TensorMap masks(const Shape& shape);
+  /// 1 for elements of P that dropout keeps, 0 for the others: [batch, heads, seq_q, seq_k]. Masks do not matter.
+  static HostTensor<std::uint8_t> kept(const Shape& shape);
 };
 
 }  // namespace fa

@@ -250,7 +250,10 @@ class Masked {
 
   /// LSE, and D = rowsum(dO o O).
   void prepare_backward() {
+    const Dropout dropout = dropout_;
+    if (!formulas_.drops_in_d) dropout_ = Dropout::of(0, 0);
     Reference outputs = forward();
+    dropout_ = dropout;
     lse_ = std::move(outputs.at("lse"));
     const std::vector<double>& o = outputs.at("o");
     d_.assign(lse_.size(), 0.0);

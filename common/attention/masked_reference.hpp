@@ -18,7 +18,8 @@ struct MaskedFormulas {
   OfPair sees = {};
   OfPair keeps = {};
   double scale_of_kept = 1;  ///< times 1 / (1 - dropout), of the elements that dropout keeps
-  bool sums_kept = false;    ///< l is a sum over the elements that are kept
+  bool sums_kept = false;    ///< l is a sum over the elements that are kept, times their factor
+  bool drops_in_d = true;    ///< D = rowsum(dO o O) is of O with dropout
   std::function<double(double product, std::int64_t head, std::int64_t query, std::int64_t key)> score = {};
   std::function<double(double product)> score_derivative = {};
   using OfElement = double (*)(double p, double dp, double d, double z);

@@ -86,6 +86,24 @@ class TypedRun final : public ChapterRun {
     }
   }
 
+  MoreOutputs more_outputs() const override {
+    constexpr double kMostBytes = 64e6;
+    MoreOutputs more;
+    if constexpr (requires { P::kept(given_.shape); }) {
+      const auto& shape = given_.shape;
+      if (shape.dropout == 0) return more;
+      const double bytes =
+          double(shape.batch) * double(shape.heads) * double(shape.seq_q) * double(shape.seq_k);
+      if (bytes < kMostBytes) {
+        more.tensors.emplace("kept", P::kept(shape));
+      } else {
+        more.remarks.push_back(fmt::format("kept.npy is not written: it would have {}, the limit is {}",
+                                           in_bytes(bytes), in_bytes(kMostBytes)));
+      }
+    }
+    return more;
+  }
+
   VariantResult run(std::size_t index, int bench_repeats, double copy_gb_per_s) override {
     const Variant<P>& variant = chapter_.variants[index];
     if (const auto found = skipped_.find(index); found != skipped_.end()) {

@@ -18,11 +18,6 @@ using Numbers = std::shared_ptr<const std::vector<std::int32_t>>;
 
 /// The documents in the file, numbered from 0 in the order in which they begin.
 Numbers read_documents(const std::string& path, const AttentionShape& shape) {
-  if (shape.seq_q != shape.seq_k) {
-    throw UsageError(fmt::format(
-        "--documents: --seq-q is {} and --seq-k {}: must be the same, those of one packed sequence",
-        shape.seq_q, shape.seq_k));
-  }
   const HostTensor<std::int64_t> given = read_integers("--documents", path, {{"seq", shape.seq_q}});
   std::map<std::int64_t, std::int32_t> numbers;
   auto documents = std::make_shared<std::vector<std::int32_t>>();
@@ -30,10 +25,10 @@ Numbers read_documents(const std::string& path, const AttentionShape& shape) {
     const std::int64_t document = given.data[token];
     const bool is_new = numbers.emplace(document, std::int32_t(numbers.size())).second;
     if (!is_new && document != given.data[token - 1]) {
-      throw UsageError(
-          fmt::format("--documents {}: token {} belongs to document {} again, after document {}: the tokens "
-                      "of a document must be next to each other",
-                      path, token, document, given.data[token - 1]));
+      throw UsageError(fmt::format(
+          "--documents {}: token {} belongs to document {} again, after document {}: the tokens of a "
+          "document must be next to each other",
+          path, token, document, given.data[token - 1]));
     }
     documents->push_back(numbers.at(document));
   }
@@ -47,7 +42,7 @@ Numbers read_key_lengths(const std::string& path, const AttentionShape& shape) {
     const std::int64_t length = given.data[batch];
     if (length < 0 || length > shape.seq_k) {
       throw UsageError(
-          fmt::format("--key-lengths {}: number {} is {}: must be from 0 to {}, the number of keys", path,
+          fmt::format("--key-lengths {}: length {} is {}: must be from 0 to {}, the number of keys", path,
                       batch, length, shape.seq_k));
     }
     lengths->push_back(std::int32_t(length));
@@ -57,10 +52,10 @@ Numbers read_key_lengths(const std::string& path, const AttentionShape& shape) {
 
 std::shared_ptr<const BlockMask> read_block_mask(const std::string& path, std::int64_t size,
                                                  const AttentionShape& shape) {
-  if (size != 64 && size != 128) throw UsageError(fmt::format("--block-size is {}: must be 64 or 128", size));
+  require(refuse_block_size(size));
   const std::int64_t rows = (shape.seq_q - 1) / size + 1, cols = (shape.seq_k - 1) / size + 1;
   const HostTensor<std::int64_t> given =
-      read_integers("--block-mask", path, {{"heads", {}}, {"rows", rows}, {"cols", cols}});
+      read_integers("--block-mask", path, {{"heads or 1", {}}, {"rows", rows}, {"cols", cols}});
   if (given.shape[0] != 1 && given.shape[0] != shape.heads) {
     throw UsageError(
         fmt::format("--block-mask {}: has shape [{}, {}, {}]; must begin with 1 or {}, the number of heads",
@@ -96,7 +91,8 @@ void ProblemOptions<MaskedAttention>::add_more(CLI::App& app, const std::string&
       ->group(group);
   add_number(app, "--dropout", dropout_,
              "the probability with which an element of P is dropped, less\n"
-             "than 1; the others are divided by 1 - F")
+             "than 1; the others are divided by 1 - F. With --out, kept.npy\n"
+             "says which are kept, if it has less than 64 MB")
       ->group(group);
   add_whole_number(app, "--dropout-seed", dropout_seed_, "which elements are dropped (default 0)")
       ->group(group);

@@ -119,7 +119,7 @@ class HeaderParser {
   std::string element_type() {
     skip_space();
     if (rest_.starts_with('[')) {
-      throw std::runtime_error("holds records of several fields; must hold float32 or float16");
+      throw std::runtime_error("holds records of several fields; must hold numbers");
     }
     return quoted();
   }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +20,12 @@ class App;
 }
 
 namespace fa {
+
+/// What --out writes in addition to the outputs of a variant.
+struct MoreOutputs {
+  std::map<std::string, HostTensor<std::uint8_t>> tensors = {};
+  std::vector<std::string> remarks = {};  ///< what is left out, and why
+};
 
 /// The part of the outputs that is compared with float64.
 enum class Checked { kNothing, kEnds, kAll };
@@ -48,6 +56,9 @@ class ChapterRun {
 
   /// Makes the inputs and, if the results will be checked, the reference.
   virtual void compute_reference() = 0;
+
+  /// What belongs to the problem and not to a variant.
+  virtual MoreOutputs more_outputs() const = 0;
 
   /// Runs one variant. @param bench_repeats  timed launches afterwards, 0 for none
   /// @throws DeviceError  if the device is not usable
