@@ -357,7 +357,7 @@ HostTensor<std::int64_t> read_npy_integers(const fs::path& path, const std::vect
 
 void write_npy(const fs::path& path, const Tensor& tensor) { write_as(path, tensor, "<f4"); }
 
-void write_npy(const fs::path& path, const HostTensor<std::uint8_t>& tensor) {
+void write_npy_bytes(const fs::path& path, const HostTensor<std::uint8_t>& tensor) {
   write_as(path, tensor, "|u1");
 }
 

@@ -48,6 +48,6 @@ HostTensor<std::int64_t> read_npy_integers(const std::filesystem::path& path, co
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 /// The same as uint8.
-void write_npy(const std::filesystem::path& path, const HostTensor<std::uint8_t>& tensor);
+void write_npy_bytes(const std::filesystem::path& path, const HostTensor<std::uint8_t>& tensor);
 
 }  // namespace fa

@@ -115,7 +115,8 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
                                    [](const VariantResult& result) { return !result.skipped; });
     if (last != report.variants.rend()) {
       for (const auto& [name, tensor] : last->outputs) write_npy(folder->path() / (name + ".npy"), tensor);
-      for (const auto& [name, tensor] : more.tensors) write_npy(folder->path() / (name + ".npy"), tensor);
+      for (const auto& [name, tensor] : more.tensors)
+        write_npy_bytes(folder->path() / (name + ".npy"), tensor);
     }
   }
   return report.ok() ? kAllWell : kWrong;

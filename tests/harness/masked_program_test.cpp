@@ -143,7 +143,7 @@ TEST_F(MaskedRefusal, Numbers) {
 TEST_F(MaskedRefusal, FilesOfDocuments) {
   const std::string file = folder_ / "documents.npy";
   expect({"--documents", file}, "--documents " + file + ": no such file");
-  write_int32(file, {0, 0, 1, 1, 0});
+  write_int32(file, {0, 0, 1, 1, 1});
   expect({"--documents", file, "--seq-q", "5", "--seq-k", "6"},
          "--documents: --seq-q is 5 and --seq-k is 6: must be the same, those of one sequence");
   expect({"--documents", file, "--seq-q", "6"},
@@ -379,9 +379,9 @@ TEST_F(MaskedProgram, OutHasWhatDropoutKeeps) {
 }
 
 TEST_F(MaskedProgram, WhatDropoutKeepsIsLeftOutIfItIsLarge) {
-  const std::vector<std::string> arguments = {
-      "--heads",  "1", "--seq-q",   "1",   "--seq-k",    "64000000", "--head-dim",   "1",
-      "--window", "3", "--dropout", "0.5", "--no-check", "--out",    folder_ / "out"};
+  const std::vector<std::string> arguments = {"--heads",      "1", "--seq-q",   "8000", "--head-dim", "1",
+                                              "--window",     "3", "--dropout", "0.5",  "--no-check", "--out",
+                                              folder_ / "out"};
   const Outcome outcome = run(arguments);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("\nkept.npy is not written: it would have 64 MB, the limit is 64 MB\n"),

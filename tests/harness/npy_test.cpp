@@ -318,7 +318,7 @@ TEST_F(Npy, RefusesOtherTypesOfWholeNumbers) {
 }
 
 TEST_F(Npy, WritesBytesAsUint8) {
-  write_npy(path_, HostTensor<std::uint8_t>{{2, 3}, {0, 1, 0, 1, 1, 255}});
+  write_npy_bytes(path_, HostTensor<std::uint8_t>{{2, 3}, {0, 1, 0, 1, 1, 255}});
   EXPECT_EQ(contents(path_), npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }",
                                  bytes_of_integers<std::uint8_t>({0, 1, 0, 1, 1, 255})));
   EXPECT_EQ(read_npy_integers(path_, kMatrix).data, (std::vector<std::int64_t>{0, 1, 0, 1, 1, 255}));
