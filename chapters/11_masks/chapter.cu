@@ -170,11 +170,11 @@ Pass forward() {
 
 std::optional<std::string> refuse_dropout(const Shape& shape) {
   if (shape.dropout == 0) return std::nullopt;
-  return "--dropout is " + std::to_string(shape.dropout) + ": this variant takes 0; dropout takes others";
+  return "--dropout is given: this variant has none; --variant dropout has";
 }
 std::optional<std::string> refuse_functions(const Shape& shape) {
-  if (shape.softcap) return "--softcap is given: this variant has none; scores has";
-  if (shape.alibi) return "--alibi is given: this variant has none; scores has";
+  if (shape.softcap) return "--softcap is given: this variant has none; --variant scores has";
+  if (shape.alibi) return "--alibi is given: this variant has none; --variant scores has";
   return std::nullopt;
 }
 /// Refuses whatever one of several functions refuses.
