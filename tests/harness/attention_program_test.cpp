@@ -254,12 +254,11 @@ TEST_F(AttentionProgram, RunsTheDefaultProblem) {
 TEST_F(AttentionProgram, WithoutATypeTakesOneThatAllVariantsTake) {
   using Step = Variant<AttentionForward>;
   const auto takes = [](const char* name, std::vector<DType> types) {
-    return Step{
-        .name = name,
-        .summary = "",
-        .launch = [](const AttentionForward::Args&, cudaStream_t) {},
-        .traffic = nothing,
-        .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, head_dims, types); }};
+    return Step{.name = name,
+                .summary = "",
+                .launch = [](const AttentionForward::Args&, cudaStream_t) {},
+                .traffic = nothing,
+                .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, {64}, types); }};
   };
   const DType kFp32 = DType::kFloat32, kFp16 = DType::kFloat16, kBf16 = DType::kBFloat16;
   const AnyChapter chapter =
