@@ -2,58 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <numbers>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attention/masked_attention.hpp"
 #include "attention/masked_reference.hpp"
+#include "attention/masked_visibility.hpp"
 
 namespace fa {
 namespace {
 
-constexpr std::int64_t kLargestTile = 128;
-
-using Sees = MaskedFormulas::OfPair;
-
-/// A mask of the problem, and what it hides.
-struct Mask {
-  std::string name;  ///< "the window"
-  Sees sees;         ///< also of keys after the last one
-};
-
-/// The tile that a pair of a query and a key is in.
-struct TileSize {
-  std::int64_t rows, cols;
-};
-/// Those of blocks, then those that a warp asks about.
-constexpr TileSize kTiles[] = {{128, 128}, {128, 64}, {128, 32}, {64, 128}, {64, 64},
-                               {64, 32},   {32, 64},  {32, 32},  {16, 64},  {16, 32}};
-
 /// Lists what wrong kernels compute instead of a problem.
 class Mistakes {
  public:
-  Mistakes(const MaskedShape& shape, const TensorMap& inputs)
-      : shape_(shape),
-        inputs_(inputs),
-        keys_((shape.seq_k + kLargestTile - 1) / kLargestTile * kLargestTile),
-        shift_(shape.seq_k - shape.seq_q) {
-    add_masks();
-    known_.insert(visible(seen_with(masks_)));
-  }
+  Mistakes(const MaskedShape& shape, const TensorMap& inputs) : shape_(shape), inputs_(inputs) {}
 
   std::vector<OtherProblem> list() {
-    without_masks();
-    if (shape_.causal) causal();
-    if (shape_.window) window();
-    if (shape_.documents) documents();
+    masks();
     if (shape_.key_lengths) key_lengths();
-    if (shape_.block_mask) blocks();
-    tiles();
     if (shape_.dropout > 0) dropout();
     if (shape_.softcap) softcap();
     if (shape_.alibi) alibi();
@@ -63,87 +32,6 @@ class Mistakes {
   }
 
  private:
-  // --- masks
-
-  void add_masks() {
-    const MaskedShape& s = shape_;
-    if (s.causal) masks_.push_back({"the causal mask", causal_with(shift_)});
-    if (s.window) masks_.push_back({"the window", window_with(-*s.window + 1, *s.window - 1, shift_)});
-    if (s.documents) masks_.push_back({"the documents", documents_with(0, 0)});
-    if (s.key_lengths) masks_.push_back({"the key lengths", lengths_with(0)});
-    if (s.block_mask) {
-      masks_.push_back({"the block mask", [b = s.block_mask, s](auto head, auto query, auto key) {
-                          const auto of_head = b->heads == 1 ? 0 : s.head_of_batch(head);
-                          return block(*b, of_head, query / b->size, key / b->size);
-                        }});
-    }
-    masks_.push_back(
-        {"the mask of keys after the last", [end = s.seq_k](auto, auto, auto key) { return key < end; }});
-  }
-
-  static Sees causal_with(std::int64_t shift) {
-    return [=](auto, auto query, auto key) { return key <= query + shift; };
-  }
-  /// Distances from where the query stands to the key.
-  static Sees window_with(std::int64_t least, std::int64_t most, std::int64_t shift) {
-    return [=](auto, auto query, auto key) {
-      const std::int64_t distance = key - (query + shift);
-      return least <= distance && distance <= most;
-    };
-  }
-  std::int32_t document(std::int64_t token) const {
-    const std::vector<std::int32_t>& documents = *shape_.documents;
-    return documents[std::size_t(std::clamp<std::int64_t>(token, 0, std::int64_t(documents.size()) - 1))];
-  }
-  /// The documents of other tokens.
-  Sees documents_with(std::int64_t after_query, std::int64_t after_key) const {
-    return [this, after_query, after_key](auto, auto query, auto key) {
-      return document(query + after_query) == document(key + after_key);
-    };
-  }
-  Sees lengths_with(std::int64_t more) const {
-    return [this, more](auto head, auto, auto key) { return key < length(head) + more; };
-  }
-  std::int64_t length(std::int64_t head) const {
-    return (*shape_.key_lengths)[std::size_t(head / shape_.heads)];
-  }
-
-  /// False for blocks that are not there.
-  static bool block(const BlockMask& mask, std::int64_t head, std::int64_t row, std::int64_t col) {
-    if (row >= mask.rows || col >= mask.cols) return false;
-    return mask.blocks[std::size_t((head * mask.rows + row) * mask.cols + col)] != 0;
-  }
-
-  static Sees seen_with(const std::vector<Mask>& masks) {
-    return [masks](auto head, auto query, auto key) {
-      return std::all_of(masks.begin(), masks.end(),
-                         [&](const Mask& mask) { return mask.sees(head, query, key); });
-    };
-  }
-
-  /// What the masks leave if one of them is another.
-  Sees seen_instead(const std::string& name, const Sees& sees) const {
-    std::vector<Mask> masks = masks_;
-    for (Mask& mask : masks) {
-      if (mask.name == name) mask.sees = sees;
-    }
-    return seen_with(masks);
-  }
-
-  using Visible = std::vector<std::uint8_t>;  ///< [batch * heads, seq_q, keys_]
-
-  Visible visible(const Sees& sees) const {
-    Visible all;
-    for (std::int64_t head = 0; head < shape_.batch * shape_.heads; ++head) {
-      for (std::int64_t query = 0; query < shape_.seq_q; ++query) {
-        for (std::int64_t key = 0; key < keys_; ++key) all.push_back(sees(head, query, key));
-      }
-    }
-    return all;
-  }
-
-  // --- lists
-
   void add(std::string change, MaskedFormulas formulas) {
     problems_.push_back({std::move(change), [inputs = &inputs_, shape = shape_, wrong = std::move(formulas)] {
                            return masked_reference(shape, *inputs, wrong);
@@ -155,88 +43,35 @@ class Mistakes {
         {std::move(change), [inputs = &inputs_, other] { return masked_reference(other, *inputs); }});
   }
 
-  /// Queries see other keys. Of several changes with the same effect, the first is listed. Keys after the last one, and those
-  /// that key_lengths hides, have rows of zeros.
-  void add_seen(std::string change, const Sees& sees) {
-    const auto seen = std::make_shared<const Visible>(visible(sees));
-    if (!known_.insert(*seen).second) return;
-    add(std::move(change),
-        {.sees = [=, queries = shape_.seq_q, keys = keys_](auto head, auto query, auto key) {
-          return (*seen)[std::size_t((head * queries + query) * keys + key)] != 0;
-        }});
-  }
-
-  void add_instead(std::string change, const std::string& mask, const Sees& sees) {
-    add_seen(std::move(change), seen_instead(mask, sees));
-  }
-
-  void without_masks() {
-    const Sees all = [](auto, auto, auto) { return true; };
-    for (const Mask& mask : masks_) {
-      const bool zeros = mask.name == "the key lengths" || mask.name == masks_.back().name;
-      add_instead(fmt::format("without {}{}", mask.name, zeros ? ", with zeros for those keys" : ""),
-                  mask.name, all);
+  /// Whether a function of head, query and key is true anywhere.
+  template <class F>
+  bool for_some_pair(F f) const {
+    for (std::int64_t head = 0; head < shape_.batch * shape_.heads; ++head) {
+      for (std::int64_t query = 0; query < shape_.seq_q; ++query) {
+        for (std::int64_t key = 0; key < shape_.seq_k; ++key) {
+          if (f(head, query, key)) return true;
+        }
+      }
     }
-    if (shape_.key_lengths) {
-      MaskedShape other = shape_;
-      other.key_lengths = nullptr;
-      add_shape("without the key lengths", other);
-    }
+    return false;
   }
 
-  void causal() {
-    const std::string mask = "the causal mask";
-    add_instead("if every query saw one key more under the causal mask", mask, causal_with(shift_ + 1));
-    add_instead("if every query saw one key fewer under the causal mask", mask, causal_with(shift_ - 1));
-    add_instead("if query i saw keys 0 to i under the causal mask", mask, causal_with(0));
-    if (!shape_.key_lengths) return;
-    add_instead(
-        "if the causal diagonal ended at the last key that exists", mask,
-        [this](auto head, auto query, auto key) { return key <= query + length(head) - shape_.seq_q; });
+  // --- masks
+
+  void masks() {
+    for (MistakenMask& mask : mistaken_masks(shape_))
+      add(std::move(mask.change), {.sees = std::move(mask.seen)});
   }
 
-  void window() {
-    const std::string mask = "the window";
-    const std::int64_t last = *shape_.window - 1, far = shape_.seq_q + shape_.seq_k;
-    const auto add_window = [&](const char* change, std::int64_t least, std::int64_t most,
-                                std::int64_t shift) {
-      add_instead(change, mask, window_with(least, most, shift));
-    };
-    add_window("if the window began one key earlier", -last - 1, last, shift_);
-    add_window("if the window began one key later", -last + 1, last, shift_);
-    add_window("if the window ended one key later", -last, last + 1, shift_);
-    add_window("if the window ended one key earlier", -last, last - 1, shift_);
-    add_window("if the window were one key wider at both ends", -last - 1, last + 1, shift_);
-    add_window("if the window were one key narrower at both ends", -last + 1, last - 1, shift_);
-    add_window("without the beginning of the window", -far, last, shift_);
-    add_window("without the end of the window", -last, far, shift_);
-    add_window("if the window of query i stood at key i", -last, last, 0);
-  }
-
-  void documents() {
-    const std::string mask = "the documents";
-    for (const auto& [after, words] : {std::pair{-1, "later"}, {1, "earlier"}}) {
-      add_instead(fmt::format("if documents began one key {}, but not one query {}", words, words), mask,
-                  documents_with(0, after));
-      add_instead(fmt::format("if documents began one query {}, but not one key {}", words, words), mask,
-                  documents_with(after, 0));
-      add_instead(fmt::format("if documents began one token {}", words), mask, documents_with(after, after));
-    }
-    add_instead("if a query also saw the documents before its own", mask,
-                [this](auto, auto query, auto key) { return document(key) <= document(query); });
-    add_instead("if a query also saw the documents after its own", mask,
-                [this](auto, auto query, auto key) { return document(key) >= document(query); });
-  }
-
+  /// Mistakes after which kernels read keys that do not exist.
   void key_lengths() {
-    const std::string mask = "the key lengths";
-    add_instead("if one key more existed than the key lengths say, of zeros", mask, lengths_with(1));
-    add_instead("if one key fewer existed than the key lengths say", mask, lengths_with(-1));
+    MaskedShape other = shape_;
+    other.key_lengths = nullptr;
+    add_shape("without the key lengths", other);
     const auto add_lengths = [&](const char* change, auto other_length) {
       std::vector<std::int32_t> lengths = *shape_.key_lengths;
       for (std::int32_t& length : lengths) length = other_length(length);
       if (lengths == *shape_.key_lengths) return;
-      MaskedShape other = shape_;
       other.key_lengths = std::make_shared<const std::vector<std::int32_t>>(std::move(lengths));
       add_shape(change, other);
     };
@@ -245,96 +80,6 @@ class Mistakes {
                 [=](std::int32_t length) { return std::min(length + 1, most); });
     add_lengths("with the key length of the first sequence for all",
                 [&](std::int32_t) { return shape_.key_lengths->front(); });
-  }
-
-  void blocks() {
-    const std::string mask = "the block mask";
-    const auto add_blocks = [&](const char* change, auto has) {
-      add_instead(change, mask, [b = shape_.block_mask, has, s = &shape_](auto head, auto query, auto key) {
-        return has(*b, b->heads == 1 ? 0 : s->head_of_batch(head), query, key);
-      });
-    };
-    add_blocks("with rows and columns of the block mask exchanged",
-               [](const BlockMask& b, auto head, auto query, auto key) {
-                 return block(b, head, key / b.size, query / b.size);
-               });
-    add_blocks("with the hidden blocks in place of the others",
-               [](const BlockMask& b, auto head, auto query, auto key) {
-                 return !block(b, head, query / b.size, key / b.size);
-               });
-    add_blocks("with the blocks of the first head for all",
-               [](const BlockMask& b, auto, auto query, auto key) {
-                 return block(b, 0, query / b.size, key / b.size);
-               });
-    for (const auto& [size, change] :
-         {std::pair{64, "if blocks had 64 queries and keys"}, {128, "if blocks had 128 queries and keys"}}) {
-      add_blocks(change, [size = size](const BlockMask& b, auto head, auto query, auto key) {
-        return block(b, head, query / size, key / size);
-      });
-    }
-    add_blocks("if the rows of the block mask were as long as its columns",
-               [](const BlockMask& b, auto head, auto query, auto key) {
-                 const auto at = std::size_t((head * b.rows + query / b.size) * b.rows + key / b.size);
-                 return at < b.blocks.size() && key / b.size < b.cols && b.blocks[at] != 0;
-               });
-  }
-
-  // --- tiles
-
-  /// What a mask leaves of the tiles of a head: [tiles of queries, tiles of keys], of queries that exist.
-  struct Tiles {
-    std::int64_t cols;
-    std::vector<bool> any, all;
-  };
-  Tiles tiles_of(const Mask& mask, std::int64_t head, TileSize size) const {
-    const std::int64_t rows = (shape_.seq_q + size.rows - 1) / size.rows, cols = keys_ / size.cols;
-    const auto count = std::size_t(rows * cols);
-    Tiles tiles = {cols, std::vector<bool>(count, false), std::vector<bool>(count, true)};
-    for (std::int64_t query = 0; query < shape_.seq_q; ++query) {
-      for (std::int64_t key = 0; key < keys_; ++key) {
-        const auto tile = std::size_t(query / size.rows * cols + key / size.cols);
-        const bool sees = mask.sees(head, query, key);
-        tiles.any[tile] = tiles.any[tile] || sees;
-        tiles.all[tile] = tiles.all[tile] && sees;
-      }
-    }
-    return tiles;
-  }
-
-  /// The masks if each pair of a query and a key were asked about its whole tile.
-  std::vector<Mask> masks_of_tiles(TileSize size, std::vector<bool> Tiles::*answer) const {
-    std::vector<Mask> of_tiles;
-    for (const Mask& mask : masks_) {
-      auto tiles = std::make_shared<std::vector<Tiles>>();
-      for (std::int64_t head = 0; head < shape_.batch * shape_.heads; ++head)
-        tiles->push_back(tiles_of(mask, head, size));
-      of_tiles.push_back(
-          {mask.name, [=](auto head, auto query, auto key) {
-             const Tiles& of_head = (*tiles)[std::size_t(head)];
-             return bool((of_head.*answer)[std::size_t(query / size.rows * of_head.cols + key / size.cols)]);
-           }});
-    }
-    return of_tiles;
-  }
-
-  void tiles() {
-    for (const TileSize& size : kTiles) {
-      const std::string which = fmt::format("tiles of {} queries and {} keys", size.rows, size.cols);
-      const std::vector<Mask> any = masks_of_tiles(size, &Tiles::any),
-                              all = masks_of_tiles(size, &Tiles::all);
-      add_seen(fmt::format("if {} that are partial were taken as full", which), seen_with(any));
-      const Sees right = seen_with(masks_), is_full = seen_with(all);
-      add_seen(fmt::format("if {} that are partial were left out", which),
-               [=](auto head, auto query, auto key) {
-                 return right(head, query, key) && is_full(head, query, key);
-               });
-      add_seen(fmt::format("if {} that are full were left out", which), [=](auto head, auto query, auto key) {
-        return right(head, query, key) && !is_full(head, query, key);
-      });
-      for (const Mask& mask : any) {
-        add_instead(fmt::format("without {} in {} that are partial", mask.name, which), mask.name, mask.sees);
-      }
-    }
   }
 
   // --- dropout
@@ -354,10 +99,15 @@ class Mistakes {
       other.dropout_seed &= 0xffffffff;
       add_shape("without the upper half of the seed of dropout", other);
     }
-    const auto add_drawn = [&](std::string change, auto keeps) {
-      add(std::move(change), {.keeps = [s = shape_, keeps](auto head, auto query, auto key) {
-            return keeps(s, head, query, key);
-          }});
+    const auto add_drawn = [&](std::string change, auto drawn) {
+      const MaskedFormulas::OfPair keeps = [s = shape_, drawn](auto head, auto query, auto key) {
+        return drawn(s, head, query, key);
+      };
+      if (for_some_pair([&](auto head, auto query, auto key) {
+            return keeps(head, query, key) != shape_.keeps(head, query, key);
+          })) {
+        add(std::move(change), {.keeps = keeps});
+      }
     };
     add_drawn("with the elements that dropout drops in place of those that it keeps",
               [](const auto& s, auto head, auto query, auto key) { return !s.keeps(head, query, key); });
@@ -451,10 +201,16 @@ class Mistakes {
     other.alibi = false;
     add_shape("without ALiBi", other);
     const auto add_bias = [&](const char* change, auto bias) {
-      add(change,
-          {.score = [without = other, bias, s = shape_](double product, auto head, auto query, auto key) {
-            return without.score(product, head, query, key) + bias(s, head, query, key);
-          }});
+      const auto score = [without = other, bias, s = shape_](double product, auto head, auto query,
+                                                             auto key) {
+        return without.score(product, head, query, key) + bias(s, head, query, key);
+      };
+      if (for_some_pair([&](auto head, auto query, auto key) {
+            return shape_.sees(head, query, key) &&
+                   score(0, head, query, key) != shape_.score(0, head, query, key);
+          })) {
+        add(change, {.score = score});
+      }
     };
     const auto distance = [](const MaskedShape& s, auto query, auto key) {
       return double(std::abs(key - (query + s.seq_k - s.seq_q)));
@@ -499,7 +255,7 @@ class Mistakes {
          {std::pair{"without the scale", 1.0}, {"with the scale applied twice", scale * scale}}) {
       MaskedShape other = shape_;
       other.scale = factor;
-      add_shape(change, other);
+      if (factor != scale) add_shape(change, other);
     }
   }
 
@@ -513,6 +269,7 @@ class Mistakes {
     add("with D added in dS = P o (dP - D)",
         {.ds = [](double p, double dp, double d, double z) { return p * (dp * z + d); }});
     const double scale = shape_.logit_scale();
+    if (scale == 1) return;
     add("without the scale in dQ", {.scale_of_dq = 1 / scale});
     add("without the scale in dK", {.scale_of_dk = 1 / scale});
     add("without the scale in dQ and dK", {.scale_of_dq = 1 / scale, .scale_of_dk = 1 / scale});
@@ -521,10 +278,6 @@ class Mistakes {
 
   const MaskedShape& shape_;
   const TensorMap& inputs_;
-  std::int64_t keys_;   ///< with those after the last one
-  std::int64_t shift_;  ///< from a query to where it stands
-  std::vector<Mask> masks_;
-  std::set<Visible> known_;  ///< what the right masks, and those of problems that are listed, leave
   std::vector<OtherProblem> problems_;
 };
 
