@@ -55,13 +55,13 @@ inline constexpr Bits kAllBits = ~Bits(0);
 __device__ constexpr int bit_of(int mi, int ni, int i) { return 8 * ni + 4 * mi + i; }
 
 /// Which elements exist: those whose query sees their key. Rows are keys, columns are queries. Asks for each element.
-/// @param head  counts through all batches     @param first_query, first_key  of the fragments
+/// @param first_query, first_key  of the fragments
 template <class Tile>
-__device__ __forceinline__ Bits visible(const Masks& masks, int head, int first_query, int first_key) {
+__device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_head, int first_query,
+                                        int first_key) {
   constexpr int kRows = 2 * Tile::kRowFragments;
   static_assert(Tile::kRowFragments <= 2 && Tile::kScoreCols <= 32, "32 bits");
   const int lane = threadIdx.x % 32;
-  const HeadMasks of_head = masks.of(head);
   Token keys[kRows];
 #pragma unroll
   for (int row = 0; row < kRows; ++row) keys[row] = masks.key(first_key + 8 * row + lane / 4);
@@ -149,8 +149,8 @@ __device__ __forceinline__ void add_masked_tile(KeyGradient<Tile>& rdV, KeyGradi
 #pragma unroll 1
   for (int n = 0; n < Tile::kScoreSteps; ++n) {
     const int query = block.keys.query(n);
-    const Bits exist =
-        visible<Tile>(masks, head, tile.first_query + query, block.keys.first_key + block.keys.warp_key);
+    const Bits exist = visible<Tile>(masks, masks.of(head), tile.first_query + query,
+                                     block.keys.first_key + block.keys.warp_key);
     Operand<Tile> p, ds;
     make(p, ds, query, exist);
     store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
@@ -168,7 +168,8 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
   for (int n = 0; n < Tile::kScoreSteps; ++n) {
     const int query = block.keys.query(n);
     const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
-    const Kind kind = masks.kind(masks.of(head), first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
+    const HeadMasks of_head = masks.of(head);
+    const Kind kind = masks.kind(of_head, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
     Operand<Tile> p = {}, ds = {};
     if (kind == Kind::kEmpty) {  // zeros for the other warps
       block.partner.pass_p(query, p);
@@ -176,7 +177,7 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
       continue;
     }
     Bits exist = kAllBits;
-    if (kind == Kind::kPartial) exist = visible<Tile>(masks, head, first_query, first_key);
+    if (kind == Kind::kPartial) exist = visible<Tile>(masks, of_head, first_query, first_key);
     make(p, ds, query, exist);
     store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);

@@ -61,22 +61,16 @@ struct VisibleQueries : QueryWalk<Tile> {
 /// The listed query tiles: the partial ones of all heads, then the full ones of all heads.
 template <class Tile>
 struct ListedQueries : QueryWalk<Tile> {
+  const Backward<typename Tile::T>& a;
+  const KeyBlock<Tile>& block;
   const Masks& masks;
   const TileLists& lists;
-  int row;         ///< the number of the key tile
-  int first_head;  ///< that shares it
-  bool partial;    ///< whether the current tile is
+  bool partial = true;  ///< whether the current tile is
 
-  __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& a, const KeyBlock<Tile>& block,
-                                           const Masks& all, const TileLists& visited)
-      : QueryWalk<Tile>(a, block),
-        masks(all),
-        lists(visited),
-        row(block.first_key / Tile::Bc),
-        first_head(this->head),
-        partial(true),
-        entry(0),
-        end(0) {
+  __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& attention,
+                                           const KeyBlock<Tile>& keys, const Masks& all,
+                                           const TileLists& visited)
+      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), lists(visited) {
     --this->head;
     next_list();
   }
@@ -84,15 +78,15 @@ struct ListedQueries : QueryWalk<Tile> {
     if (++entry == end) {
       next_list();
     } else {
-      this->tile = list()[entry];
+      this->tile = lists.tiles[list() * lists.most + entry];
     }
   }
 
  private:
-  int entry, end;  ///< of the list: the current one, and the one after the last
+  int entry = 0, end = 0;  ///< of the list: the current one, and the one after the last
 
-  __device__ __forceinline__ const int* list() const {
-    return lists.tiles + lists.at(masks, head_of(*this, masks), row) * lists.most;
+  __device__ __forceinline__ std::size_t list() const {
+    return lists.at(masks, head_of(*this, masks), block.first_key / Tile::Bc);
   }
   /// Goes to the first tile of the next list that has any.
   __device__ __forceinline__ void next_list() {
@@ -100,13 +94,13 @@ struct ListedQueries : QueryWalk<Tile> {
       if (++this->head == this->end_head) {
         if (!partial) return;
         partial = false;
-        this->head = first_head;
+        this->head -= a.heads / a.kv_heads;  // to the first head that shares the key tile
       }
-      const int count = lists.counts[2 * lists.at(masks, head_of(*this, masks), row) + (partial ? 0 : 1)];
+      const int count = lists.counts[2 * list() + (partial ? 0 : 1)];
       entry = partial ? 0 : lists.most - count;
       end = entry + count;
     } while (entry == end);
-    this->tile = list()[entry];
+    this->tile = lists.tiles[list() * lists.most + entry];
   }
 };
 
