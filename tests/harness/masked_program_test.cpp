@@ -148,6 +148,7 @@ TEST_F(MaskedRefusal, FilesOfDocuments) {
          "--documents: --seq-q is 5 and --seq-k is 6: must be the same, those of one sequence");
   expect({"--documents", file, "--seq-q", "6"},
          "--documents " + file + ": has shape [5]; must be [6], each at least 1");
+  write_int32(file, {0, 0, 1, 1, 0});
   expect({"--documents", file, "--seq-q", "5"}, "--documents " + file +
                                                     ": token 4 belongs to document 0 again, after document "
                                                     "1: the tokens of a document must be next to each "
