@@ -70,12 +70,14 @@ __device__ __forceinline__ void dropped_p_and_ds(Operand<Tile>& p, Operand<Tile>
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   probabilities<Tile>(rP, tile.lse + query, block.a, first_query, first_key);
   keep<Tile>(rP, rP, exist);
+  // EXERCISE 11: rP is P. Make p what dV needs, without the factor 1 / (1 - p), and compute dS in rdS.
   keep<Tile>(rKept, rP, kept);
   to_operand<Tile>(p, rKept);
   mma_nt<Tile>(rdS, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   keep<Tile>(rdS, rdS, kept, dropout.scale);  // dP
-  block.partner.pass_p(query, p);
   ds_from_dp<Tile>(rdS, rP, tile.delta + query);
+  // END 11
+  block.partner.pass_p(query, p);
   to_operand<Tile>(ds, rdS);
 }
 

@@ -42,11 +42,11 @@ __device__ __forceinline__ void multiply_dropped_pv(ch07::Accumulators<Tile>& ac
         const float* pair = ch07::row_pair(rS, row, 2 * step + i / 2);
         const float left = ptx::exp2_approx(pair[0] * factor - acc.m[row]);
         const float right = ptx::exp2_approx(pair[1] * factor - acc.m[row]);
-        // EXERCISE 6: Add both to l, and pack those that dropout keeps. The lower 16 bits of bits[i] decide on `left`.
+        // EXERCISE 8: Add both to l, and pack those that dropout keeps. The lower 16 bits of bits[i] decide on `left`.
         acc.l[row] += left + right;
         p[mi][i] = pack<T>(dropout.keeps(bits[i] & 0xffff) ? left : 0.0f,
                            dropout.keeps(bits[i] >> 16) ? right : 0.0f);
-        // END 6
+        // END 8
       }
     }
 #pragma unroll

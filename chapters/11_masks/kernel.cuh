@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
       for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
         const int at = stages.used + key * d;
-        // EXERCISE 4: Do what the masks leave of the warp's share: its rows, and the keys of the slice. Ask for no score if it is full.
+        // EXERCISE 6: Do what the masks leave of the warp's share: its rows, and the keys of the slice. Ask for no score if it is full.
         const Rect share = {queries.all, masks.keys(visit.tile * Bc + key, kSlice)};
         const Kind kind = block.masks.kind(share);
         if (kind == Kind::kEmpty) continue;
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         if (kind == Kind::kPartial) hide_part<Tile>(rS, masks, block.masks, queries, share);
         rescale<Tile>(acc, rS, block.factor);
         multiply_pv<Tile>(acc, rS, sV + at, block.factor);
-        // END 4
+        // END 6
       }
     }
     visit = next;

@@ -56,6 +56,7 @@ __global__ void __launch_bounds__(32) list_tiles(Masks masks, TileLists lists) {
   for (int first = 0; first < lists.most; first += 32) {
     const int tile = first + lane;
     const Kind kind = tile < lists.most ? Of::kind(masks, of_head, row, tile) : Kind::kEmpty;
+    // EXERCISE 7: Append the lanes' tiles without gaps: partial ones from the left, full ones from the right. Add to the counts.
     const unsigned partial_lanes = __ballot_sync(kAllLanes, kind == Kind::kPartial);
     const unsigned full_lanes = __ballot_sync(kAllLanes, kind == Kind::kFull);
     const unsigned lanes_before = (1u << lane) - 1;
@@ -63,6 +64,7 @@ __global__ void __launch_bounds__(32) list_tiles(Masks masks, TileLists lists) {
     if (kind == Kind::kFull) tiles[lists.most - 1 - full - __popc(full_lanes & lanes_before)] = tile;
     partial += __popc(partial_lanes);
     full += __popc(full_lanes);
+    // END 7
   }
   if (lane == 0) {
     lists.counts[2 * blockIdx.x] = partial;

@@ -57,14 +57,18 @@ struct Window {
   int shift;  ///< seq_k - seq_q
   int width;  ///< seq_q + seq_k: no mask
   __host__ __device__ Kind kind(const Rect& r) const {
+    // EXERCISE 1: What does the window leave of the rectangle? The distance of a key grows from its corner at the lower left, of the last query and the first key, to the upper right.
     const int least = r.keys.first.at - (r.queries.last.at + shift);
     const int most = r.keys.last.at - (r.queries.first.at + shift);
     if (least >= width || -most >= width) return Kind::kEmpty;
     return most < width && -least < width ? Kind::kFull : Kind::kPartial;
+    // END 1
   }
   __host__ __device__ bool sees(Token query, Token key) const {
+    // EXERCISE 2: Does the query see the key? It stands at key query.at + shift.
     const int distance = key.at - (query.at + shift);
     return distance < width && -distance < width;
+    // END 2
   }
 };
 
@@ -72,8 +76,10 @@ struct Window {
 struct KeyLength {
   int keys;
   __host__ __device__ Kind kind(const Rect& r) const {
+    // EXERCISE 3: What is left of the rectangle if only the first `keys` keys exist?
     if (r.keys.first.at >= keys) return Kind::kEmpty;
     return r.keys.last.at < keys ? Kind::kFull : Kind::kPartial;
+    // END 3
   }
   __host__ __device__ bool sees(Token, Token key) const { return key.at < keys; }
 };
@@ -82,12 +88,14 @@ struct KeyLength {
 struct Documents {
   __host__ __device__ Kind kind(const Rect& r) const {
     const Span &queries = r.queries, &keys = r.keys;
+    // EXERCISE 4: What is left of it? The numbers of documents never decrease, from the first query to the last and from the first key to the last.
     if (keys.first.document > queries.last.document || keys.last.document < queries.first.document)
       return Kind::kEmpty;
     // They overlap. If each has one document only, it is the same one.
     return queries.first.document == queries.last.document && keys.first.document == keys.last.document
                ? Kind::kFull
                : Kind::kPartial;
+    // END 4
   }
   __host__ __device__ bool sees(Token query, Token key) const { return query.document == key.document; }
 };

@@ -22,11 +22,11 @@ struct Softcap {
   float cap, inv_cap;  ///< inv_cap = 0: scores stay as they are
 
   __device__ __forceinline__ Changed change(float s, int, int) const {
-    // EXERCISE 7: Return cap * tanh(s / cap) and its derivative. tanh(x) = 1 - 2 / (e^(2 x) + 1).
+    // EXERCISE 9: Return cap * tanh(s / cap) and its derivative. tanh(x) = 1 - 2 / (e^(2 x) + 1).
     if (inv_cap == 0.0f) return {s, 1.0f};
     const float tanh = 1.0f - __fdividef(2.0f, ptx::exp2_approx(2.0f * kLog2e * inv_cap * s) + 1.0f);
     return {cap * tanh, 1.0f - tanh * tanh};
-    // END 7
+    // END 9
   }
 };
 
@@ -36,9 +36,9 @@ struct Alibi {
   int shift;    ///< seq_k - seq_q
 
   __device__ __forceinline__ Changed change(float s, int query, int key) const {
-    // EXERCISE 8: Return s minus slope times the distance, and the derivative.
+    // EXERCISE 10: Return s minus slope times the distance, and the derivative.
     return {s - slope * float(abs(query + shift - key)), 1.0f};
-    // END 8
+    // END 10
   }
 };
 

@@ -42,13 +42,13 @@ struct VisibleTiles {
 
   /// The last of those before a tile.
   __device__ __forceinline__ Visit before(int tile) const {
-    // EXERCISE 3: Find the next tile, towards tile 0, that is not empty.
+    // EXERCISE 5: Find the next tile, towards tile 0, that is not empty.
     Visit visit = {tile, Kind::kEmpty};
     while (visit.kind == Kind::kEmpty && --visit.tile >= 0) {
       visit.kind = masks.kind({queries, all.keys(visit.tile * Tile::Bc, Tile::Bc)});
     }
     return visit;
-    // END 3
+    // END 5
   }
 };
 

@@ -122,11 +122,13 @@ class TypedRun final : public ChapterRun {
   }
 
  private:
-  /// The variants that do not refuse a shape.
+  /// The variants that do not refuse a shape as something that others may take, in the words "this variant".
   std::vector<std::size_t> those_that_take(std::vector<std::size_t> variants,
                                            const typename P::Shape& shape) const {
     std::erase_if(variants, [&](std::size_t index) {
-      return why_unsuitable<P>(chapter_.variants[index], shape).has_value();
+      const Variant<P>& variant = chapter_.variants[index];
+      const std::string reason = variant.refuse ? variant.refuse(shape).value_or("") : "";
+      return reason.find(": this variant ") != reason.npos;
     });
     return variants;
   }

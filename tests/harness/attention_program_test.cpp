@@ -276,21 +276,22 @@ TEST_F(AttentionProgram, WithoutATypeTakesOneThatAllVariantsTake) {
 }
 
 TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheProblem) {
-  const auto takes = [](const std::string& name, const std::vector<DType>& types,
-                        const std::vector<std::int64_t>& head_dims) {
+  const auto takes = [](const std::string& name, const std::vector<DType>& types) {
     return Variant<AttentionForward>{
         .name = name,
         .summary = "",
         .launch = [](const AttentionForward::Args&, cudaStream_t) {},
         .traffic = nothing,
-        .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, head_dims, types); }};
+        .refuse = [=](const AttentionShape& shape) -> std::optional<std::string> {
+          if (shape.causal && name == "fp32") return "--causal is given: this variant takes none";
+          return refuse_unless(shape, {64}, types);
+        }};
   };
   const DType kFp32 = DType::kFloat32, kFp16 = DType::kFloat16, kBf16 = DType::kBFloat16;
-  const AnyChapter chapter =
-      Chapter<AttentionForward>{.name = "99_types",
-                                .title = "",
-                                .variants = {takes("every", {kFp32, kFp16, kBf16}, {64}),
-                                             takes("fp32", {kFp32}, {64, 96}), takes("fp16", {kFp16}, {64})}};
+  const AnyChapter chapter = Chapter<AttentionForward>{
+      .name = "99_types",
+      .title = "",
+      .variants = {takes("every", {kFp32, kFp16, kBf16}), takes("fp32", {kFp32}), takes("fp16", {kFp16})}};
   const auto run = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--no-check", "--json", "-"});
     return run_chapter(chapter, arguments);
@@ -306,7 +307,9 @@ TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheProblem) {
   EXPECT_EQ(names({"--variant", "all"}), "every fp32 ");
   EXPECT_EQ(names({"--variant", "all", "--dtype", "fp16"}), "every fp16 ");
   EXPECT_EQ(names({"--variant", "all", "--dtype", "bf16"}), "every ");
-  EXPECT_EQ(names({"--variant", "all", "--head-dim", "96"}), "fp32 ");
+  EXPECT_EQ(names({"--variant", "all", "--causal"}), "every ");
+  EXPECT_EQ(run({"--variant", "fp32", "--causal"}).err,
+            "error: --variant fp32 cannot run this: --causal is given: this variant takes none\n");
   EXPECT_EQ(run({"--variant", "every,fp16", "--dtype", "fp32"}).err,
             "error: --variant fp16 cannot run this: --dtype is fp32: this variant takes fp16\n");
   EXPECT_EQ(run({"--variant", "all", "--dtype", "fp16", "--head-dim", "32"}).err,
