@@ -128,10 +128,22 @@ typename P::Shape shape_of(Random& random, const AttentionShape& dense) {
         mask.blocks.push_back(std::uint8_t(random.one_in(2)));
       shape.block_mask = std::make_shared<const fa::BlockMask>(std::move(mask));
     }
-    if (random.one_in(4)) shape.dropout = random.uniform(0.01, 0.9);
+    if (shape.block_mask &&
+        random.one_in(3)) {  // a pattern alone, of whole blocks: block_sparse takes no other
+      typename P::Shape only;
+      static_cast<AttentionShape&>(only) = shape;
+      only.causal = false;
+      only.backward = shape.backward;
+      only.block_mask = shape.block_mask;
+      only.seq_q = only.block_mask->rows * only.block_mask->size;
+      only.seq_k = only.block_mask->cols * only.block_mask->size;
+      only.strides.clear();
+      return only;
+    }
     shape.dropout_seed = random.bits();
-    if (random.one_in(8)) shape.softcap = random.uniform(1, 50);
-    shape.alibi = random.one_in(8);
+    if (random.one_in(4)) shape.dropout = random.uniform(0.01, 0.9);
+    if (random.one_in(5)) shape.softcap = random.uniform(1, 50);
+    shape.alibi = random.one_in(5);
   }
   return shape;
 }
