@@ -242,8 +242,8 @@ Variant<MaskedAttention> variant(const char* name, const char* summary, const Pa
               },
           .refuse =
               [refuse](const Shape& shape) {
-                auto reason = refuse_unless_compiled<Sizes>(shape);
-                return reason ? reason : refuse(shape);
+                auto reason = refuse(shape);  // first: without --dtype, the type is fp32 if nothing runs
+                return reason ? reason : refuse_unless_compiled<Sizes>(shape);
               },
           .takes_strides = true,
           .needs =
