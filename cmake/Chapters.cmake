@@ -88,15 +88,17 @@ function(fa_add_chapter)
     endif()
   endforeach()
   if(begun)
-    # Copies of chapter.cu and of the headers that the learner does not have: "kernel.cuh" is looked for next to the file that
+    # Copies of the sources and of the headers that the learner does not have: "kernel.cuh" is looked for next to the file that
     # includes it, then in the learner's folder.
     set(chapter_cu ${CMAKE_CURRENT_BINARY_DIR}/exercise/chapter.cu)
-    file(GLOB others RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cuh)
+    list(TRANSFORM parts REPLACE "^${CMAKE_CURRENT_SOURCE_DIR}/(.+[.]cu)$" "${CMAKE_CURRENT_BINARY_DIR}/exercise/\\1")
+    file(GLOB others RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cuh *.hpp)
     list(REMOVE_ITEM others ${begun})
     foreach(file IN LISTS begun)
       file(REMOVE ${CMAKE_CURRENT_BINARY_DIR}/exercise/${file})  # from before it was begun
     endforeach()
-    foreach(file IN ITEMS chapter.cu LISTS others)
+    list(TRANSFORM arg_SOURCES REPLACE "^${CMAKE_CURRENT_SOURCE_DIR}/" "" OUTPUT_VARIABLE sources)
+    foreach(file IN ITEMS chapter.cu LISTS sources others)
       configure_file(${file} ${CMAKE_CURRENT_BINARY_DIR}/exercise/${file} COPYONLY)
     endforeach()
     fa_add_program(${name}_exercise ${chapter_cu} FOLDERS ${exercise} ${CMAKE_CURRENT_BINARY_DIR}/exercise ${parts}

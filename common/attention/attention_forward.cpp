@@ -144,11 +144,10 @@ Tolerances AttentionForward::tolerances(const Shape& shape) {
   // logits of up to 8 by 8 u, and P and O by u each.
   constexpr double kFloat16 = 0x1p-11, kBFloat16 = 0x1p-8;
   switch (shape.dtype) {
-    case DType::kFloat32: break;
     case DType::kFloat16: return limits(2 * kFloat16, 8 * kFloat16);
     case DType::kBFloat16: return limits(2 * kBFloat16, 8 * kBFloat16);
+    default: return limits(1e-5, 1e-4);
   }
-  return limits(1e-5, 1e-4);
 }
 
 std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string&,

@@ -98,6 +98,8 @@ auto with_type(DType dtype, F f) {
     case DType::kFloat32: return f(std::type_identity<float>());
     case DType::kFloat16: return f(std::type_identity<__half>());
     case DType::kBFloat16: return f(std::type_identity<__nv_bfloat16>());
+    case DType::kInt32:
+    case DType::kUint8: break;
   }
   throw std::invalid_argument("no such element type");
 }

@@ -45,7 +45,7 @@ std::vector<std::uint16_t> narrow(const std::vector<float>& values, DType dtype)
   switch (dtype) {
     case DType::kFloat16: return narrow_as<Eigen::half>(values);
     case DType::kBFloat16: return narrow_as<Eigen::bfloat16>(values);
-    case DType::kFloat32: break;
+    default: break;
   }
   refuse_type(dtype);
 }
@@ -54,7 +54,7 @@ std::vector<float> widen(const std::vector<std::uint16_t>& bits, DType dtype) {
   switch (dtype) {
     case DType::kFloat16: return widen_as<Eigen::half>(bits);
     case DType::kBFloat16: return widen_as<Eigen::bfloat16>(bits);
-    case DType::kFloat32: break;
+    default: break;
   }
   refuse_type(dtype);
 }

@@ -1,5 +1,5 @@
 /// @file
-/// What the harness requires of a problem: the concept that Softmax, AttentionForward and AttentionBackward satisfy.
+/// What the harness requires of a problem: the concept that Softmax, AttentionForward, AttentionBackward and MaskedAttention satisfy.
 #pragma once
 
 #include <concepts>

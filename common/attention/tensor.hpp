@@ -13,17 +13,37 @@
 namespace fa {
 
 /// The element type of a tensor in device memory.
-enum class DType { kFloat32, kFloat16, kBFloat16 };
+enum class DType {
+  kFloat32,
+  kFloat16,
+  kBFloat16,
+  kInt32,  ///< in host memory a float, which is exact up to kMostExact
+  kUint8,
+};
+
+/// The largest number up to which a float holds every whole number.
+constexpr std::int64_t kMostExact = 1 << 24;
 
 /// Bytes of one element.
-constexpr std::size_t size_of(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kInt32: return 4;
+    case DType::kFloat16:
+    case DType::kBFloat16: return 2;
+    case DType::kUint8: return 1;
+  }
+  return 0;
+}
 
-/// "fp32", "fp16" or "bf16", as on the command line.
+/// "fp32", "fp16" or "bf16", as on the command line; "int32" or "uint8".
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32: return "fp32";
     case DType::kFloat16: return "fp16";
     case DType::kBFloat16: return "bf16";
+    case DType::kInt32: return "int32";
+    case DType::kUint8: return "uint8";
   }
   return "?";
 }

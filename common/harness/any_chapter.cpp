@@ -11,6 +11,7 @@
 #include "harness/backend.hpp"
 #include "harness/chapter.hpp"
 #include "harness/host_memory.hpp"
+#include "harness/masked_options.hpp"
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 #include "harness/softmax_options.hpp"
@@ -30,8 +31,10 @@ class TypedRun final : public ChapterRun {
   std::vector<std::size_t> prepare(const std::vector<std::size_t>& variants, bool skip,
                                    Checked checked) override {
     given_ = options_.read([&](const auto& shape) { return !refusal(variants, shape); });
-    std::vector<std::size_t> chosen = variants;
-    if (skip) std::erase_if(chosen, [&](std::size_t index) { return refuses_type(index); });
+    if (skip && refusal(variants, given_.shape)) {
+      given_ = options_.read([&](const auto& shape) { return !those_that_take(variants, shape).empty(); });
+    }
+    std::vector<std::size_t> chosen = skip ? those_that_take(variants, given_.shape) : variants;
     if (chosen.empty()) chosen = variants;
     if (const auto reason = refusal(chosen, given_.shape)) throw UsageError(*reason);
     skipped_.clear();
@@ -83,6 +86,24 @@ class TypedRun final : public ChapterRun {
     }
   }
 
+  MoreOutputs more_outputs() const override {
+    constexpr double kMostBytes = 64e6;
+    MoreOutputs more;
+    if constexpr (requires { P::kept(given_.shape); }) {
+      const auto& shape = given_.shape;
+      if (shape.dropout == 0) return more;
+      const double bytes =
+          double(shape.batch) * double(shape.heads) * double(shape.seq_q) * double(shape.seq_k);
+      if (bytes < kMostBytes) {
+        more.tensors.emplace("kept", P::kept(shape));
+      } else {
+        more.remarks.push_back(fmt::format("kept.npy is not written: it would have {}, the limit is {}",
+                                           in_bytes(bytes), in_bytes(kMostBytes)));
+      }
+    }
+    return more;
+  }
+
   VariantResult run(std::size_t index, int bench_repeats, double copy_gb_per_s) override {
     const Variant<P>& variant = chapter_.variants[index];
     if (const auto found = skipped_.find(index); found != skipped_.end()) {
@@ -101,10 +122,15 @@ class TypedRun final : public ChapterRun {
   }
 
  private:
-  /// Whether a variant refuses a shape because of its element type.
-  bool refuses_type(std::size_t index) const {
-    const Variant<P>& variant = chapter_.variants[index];
-    return variant.refuse && variant.refuse(given_.shape).value_or("").starts_with("--dtype ");
+  /// The variants that do not refuse a shape as something that others may take, in the words "this variant".
+  std::vector<std::size_t> those_that_take(std::vector<std::size_t> variants,
+                                           const typename P::Shape& shape) const {
+    std::erase_if(variants, [&](std::size_t index) {
+      const Variant<P>& variant = chapter_.variants[index];
+      const std::string reason = variant.refuse ? variant.refuse(shape).value_or("") : "";
+      return reason.find(": this variant ") != reason.npos;
+    });
+    return variants;
   }
 
   std::string cannot_run(std::size_t index, const std::string& reason) const {
@@ -200,5 +226,8 @@ template const Chapter<AttentionForward>& chapter_of(const AnyChapter&);
 template AnyChapter::AnyChapter(Chapter<AttentionBackward>);
 template bool is_about<AttentionBackward>(const AnyChapter&);
 template const Chapter<AttentionBackward>& chapter_of(const AnyChapter&);
+template AnyChapter::AnyChapter(Chapter<MaskedAttention>);
+template bool is_about<MaskedAttention>(const AnyChapter&);
+template const Chapter<MaskedAttention>& chapter_of(const AnyChapter&);
 
 }  // namespace fa

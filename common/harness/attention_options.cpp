@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/masked_attention.hpp"
 #include "harness/options.hpp"
 
 namespace fa {
@@ -23,14 +24,6 @@ constexpr std::int64_t kDefaultBatch = 1, kDefaultHeads = 2, kDefaultSeq = 100, 
 std::vector<std::string_view> dtype_names() {
   std::vector<std::string_view> names;
   for (const DType dtype : kDTypes) names.push_back(name_of(dtype));
-  return names;
-}
-
-/// The tensors that P reads, in the order of their options.
-template <class P>
-std::vector<std::string> input_names() {
-  std::vector<std::string> names;
-  for (const TensorSpec& spec : P::inputs({})) names.push_back(spec.name);
   return names;
 }
 
@@ -53,6 +46,13 @@ void describe_rest(const AttentionShape& shape, InputSource& source) {
 }  // namespace
 
 template <class P>
+std::vector<std::string> DenseAttentionOptions<P>::names() const {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : P::inputs({})) names.push_back(spec.name);
+  return names;
+}
+
+template <class P>
 void AttentionOptions<P>::add_to(CLI::App& app) {
   const std::string group = "Problem";
   const auto length = [&](const char* name, std::optional<std::int64_t>& target, const std::string& help) {
@@ -70,6 +70,7 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
       ->group(group);
   app.add_flag("--causal", causal_, "query i sees key j only when j <= i + seq_k - seq_q")->group(group);
   add_number(app, "--scale", scale_, "factor for Q K^T (default 1/sqrt(head_dim))")->group(group);
+  add_more(app, group);
   add_text(app, "--layout", layout_,
            "how the tensors lie in device memory: [batch, heads, seq, head_dim]\n"
            "(bhsd, the default), [batch, seq, heads, head_dim] (bshd), or as\n"
@@ -81,16 +82,16 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
                  "default), uniform in [-1, 1), normal with outliers (one element\n"
                  "of K in 32 is near +-75, and logits reach about +-80), or normal\n"
                  "with a constant added to each column of K and V (offset)");
-  for (const std::string& name : input_names<P>()) {
+  for (const std::string& name : names()) {
     add_text(app, "--" + name, files_[name], help_for(name))->option_text("FILE")->group(group);
   }
 }
 
 template <class P>
-GivenProblem<P> AttentionOptions<P>::read(const std::function<bool(const AttentionShape&)>& runs) const {
-  const std::vector<std::string> names = input_names<P>();
-  for (const std::string& given : names) {
-    for (const std::string& missing : names) {
+GivenProblem<P> AttentionOptions<P>::read(const std::function<bool(const Shape&)>& runs) const {
+  const std::vector<std::string> used = used_names();
+  for (const std::string& given : used) {
+    for (const std::string& missing : used) {
       if (files_.at(given) && !files_.at(missing)) {
         throw UsageError(fmt::format("--{0} needs --{1}: add --{1} FILE", given, missing));
       }
@@ -102,15 +103,27 @@ GivenProblem<P> AttentionOptions<P>::read(const std::function<bool(const Attenti
   require(P::refuse(given.shape));
   if (!dtype_) {
     for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
-      AttentionShape shape = given.shape;
+      Shape shape = given.shape;
       shape.dtype = dtype;
       if (runs(shape)) given.shape.dtype = dtype;
     }
   }
+  describe_more(given.inputs);
   describe_rest(given.shape, given.inputs);
   if (of_tensors != Layout::kBhsd)
     given.inputs.insert(given.inputs.begin(), {"layout", std::string(kLayoutNames[int(of_tensors)])});
   return given;
+}
+
+template <class P>
+std::vector<std::string> AttentionOptions<P>::used_names() const {
+  std::vector<std::string> used;
+  for (const std::string& name : names()) {
+    const std::optional<std::string> reason = why_unused(name);
+    if (reason && files_.at(name)) throw UsageError(fmt::format("--{} {}", name, *reason));
+    if (!reason) used.push_back(name);
+  }
+  return used;
 }
 
 template <class P>
@@ -135,7 +148,7 @@ Layout AttentionOptions<P>::layout() const {
 template <class P>
 GivenProblem<P> AttentionOptions<P>::random() const {
   const std::int64_t heads = heads_.value_or(kDefaultHeads), seq_q = seq_q_.value_or(kDefaultSeq);
-  const AttentionShape shape{.batch = batch_.value_or(kDefaultBatch),
+  const AttentionShape sizes{.batch = batch_.value_or(kDefaultBatch),
                              .heads = heads,
                              .kv_heads = kv_heads_.value_or(heads),
                              .seq_q = seq_q,
@@ -144,6 +157,8 @@ GivenProblem<P> AttentionOptions<P>::random() const {
                              .causal = causal_,
                              .scale = scale_,
                              .dtype = dtype()};
+  require(fa::refuse(sizes));
+  const Shape shape = completed(sizes);
   const Init init = random_.init();
   const std::uint64_t seed = random_.seed();
   return {.shape = shape,
@@ -168,7 +183,7 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
   };
   Tensor q = read("q", {{"batch", {}}, {"heads", {}}, {"seq_q", {}}, {"head_dim", {}}});
   Tensor k = read("k", {{"batch", q.shape[0]}, {"kv_heads", {}}, {"seq_k", {}}, {"head_dim", q.shape[3]}});
-  const AttentionShape shape{.batch = q.shape[0],
+  const AttentionShape sizes{.batch = q.shape[0],
                              .heads = q.shape[1],
                              .kv_heads = k.shape[1],
                              .seq_q = q.shape[2],
@@ -178,20 +193,23 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
                              .scale = scale_,
                              .dtype = dtype()};
   const auto inputs = std::make_shared<TensorMap>();
-  for (const TensorSpec& spec : P::inputs(shape)) {
-    if (spec.name == "q" || spec.name == "k") continue;
-    const Tensor& like = spec.name == "v" ? k : q;
-    const char* const heads = spec.name == "v" ? "kv_heads" : "heads";
-    const char* const seq = spec.name == "v" ? "seq_k" : "seq_q";
-    inputs->emplace(spec.name, read(spec.name, {{"batch", like.shape[0]},
-                                                {heads, like.shape[1]},
-                                                {seq, like.shape[2]},
-                                                {"head_dim", like.shape[3]}}));
+  for (const std::string& name : used_names()) {
+    if (name == "q" || name == "k") continue;
+    const Tensor& like = name == "v" ? k : q;
+    const char* const heads = name == "v" ? "kv_heads" : "heads";
+    const char* const seq = name == "v" ? "seq_k" : "seq_q";
+    inputs->emplace(name, read(name, {{"batch", like.shape[0]},
+                                      {heads, like.shape[1]},
+                                      {seq, like.shape[2]},
+                                      {"head_dim", like.shape[3]}}));
   }
+  require(fa::refuse(sizes));
+  const Shape shape = completed(sizes);
+  if constexpr (requires { P::masks(shape); }) inputs->merge(P::masks(shape));
   inputs->emplace("q", std::move(q));
   inputs->emplace("k", std::move(k));
   GivenProblem<P> given{.shape = shape, .make_inputs = [inputs] { return std::move(*inputs); }};
-  for (const std::string& name : input_names<P>()) {
+  for (const std::string& name : used_names()) {
     given.options += fmt::format("{}--{} {}", given.options.empty() ? "" : " ", name, *files_.at(name));
     given.inputs.push_back({name, *files_.at(name)});
   }
@@ -200,5 +218,8 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
 
 template class AttentionOptions<AttentionForward>;
 template class AttentionOptions<AttentionBackward>;
+template class AttentionOptions<MaskedAttention>;
+template class DenseAttentionOptions<AttentionForward>;
+template class DenseAttentionOptions<AttentionBackward>;
 
 }  // namespace fa

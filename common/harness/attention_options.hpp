@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
@@ -15,16 +16,35 @@
 
 namespace fa {
 
-/// Sizes and random numbers, or a file for every input tensor. @tparam P  AttentionForward or AttentionBackward
+/// Sizes and random numbers, or a file for every input tensor. @tparam P  a problem whose Shape is an AttentionShape
 template <class P>
 class AttentionOptions {
  public:
+  using Shape = typename P::Shape;
+
+  virtual ~AttentionOptions() = default;
+
   void add_to(CLI::App& app);
 
   /// Without --dtype, the element type is the first of fp32, bf16 and fp16 that runs.
-  GivenProblem<P> read(const std::function<bool(const AttentionShape&)>& runs) const;
+  GivenProblem<P> read(const std::function<bool(const Shape&)>& runs) const;
+
+ protected:
+  /// What another problem adds to AttentionShape: its options, and the shape that they make of one.
+  virtual void add_more(CLI::App&, const std::string& /*group*/) {}
+  virtual Shape completed(const AttentionShape& shape) const = 0;
+  /// What the report says of these options.
+  virtual void describe_more(InputSource&) const {}
+  /// The tensors that can be read from files.
+  virtual std::vector<std::string> names() const = 0;
+  /// Why the file of one of them is of no use; nothing if it is.
+  virtual std::optional<std::string> why_unused(const std::string& /*name*/) const { return std::nullopt; }
 
  private:
+  /// Those of names() that the problem needs.
+  /// @throws UsageError  if a file is given for one that it does not
+  std::vector<std::string> used_names() const;
+
   GivenProblem<P> random() const;
   GivenProblem<P> from_files() const;
 
@@ -44,9 +64,17 @@ class AttentionOptions {
   std::map<std::string, std::optional<std::string>> files_;  ///< by the name of the tensor
 };
 
+/// A problem that AttentionShape describes. @tparam P  AttentionForward or AttentionBackward
+template <class P>
+class DenseAttentionOptions : public AttentionOptions<P> {
+ protected:
+  AttentionShape completed(const AttentionShape& shape) const override { return shape; }
+  std::vector<std::string> names() const override;
+};
+
 template <>
-class ProblemOptions<AttentionForward> : public AttentionOptions<AttentionForward> {};
+class ProblemOptions<AttentionForward> : public DenseAttentionOptions<AttentionForward> {};
 template <>
-class ProblemOptions<AttentionBackward> : public AttentionOptions<AttentionBackward> {};
+class ProblemOptions<AttentionBackward> : public DenseAttentionOptions<AttentionBackward> {};
 
 }  // namespace fa

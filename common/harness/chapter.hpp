@@ -13,6 +13,7 @@
 
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
+#include "attention/masked_attention.hpp"
 #include "attention/softmax.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"

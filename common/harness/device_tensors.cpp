@@ -9,6 +9,7 @@
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "attention/half.hpp"
@@ -76,10 +77,15 @@ void upload_elements(const TensorSpec& spec, const void* dense, DeviceBuffer& bu
 }
 
 void upload(const std::vector<float>& values, const TensorSpec& spec, DeviceBuffer& buffer) {
-  if (spec.dtype == DType::kFloat32) {
-    upload_elements(spec, values.data(), buffer);
-  } else {
-    upload_elements(spec, narrow(values, spec.dtype).data(), buffer);
+  const auto upload_as = [&]<class T>(std::type_identity<T>) {
+    upload_elements(spec, std::vector<T>(values.begin(), values.end()).data(), buffer);
+  };
+  switch (spec.dtype) {
+    case DType::kFloat32: upload_elements(spec, values.data(), buffer); break;
+    case DType::kFloat16:
+    case DType::kBFloat16: upload_elements(spec, narrow(values, spec.dtype).data(), buffer); break;
+    case DType::kInt32: upload_as(std::type_identity<std::int32_t>()); break;
+    case DType::kUint8: upload_as(std::type_identity<std::uint8_t>()); break;
   }
 }
 
@@ -94,15 +100,34 @@ void download_elements(const DeviceBuffer& buffer, const TensorSpec& spec, void*
 }
 
 std::vector<float> download(const DeviceBuffer& buffer, const TensorSpec& spec) {
-  const auto elements = std::size_t(spec.elements());
-  if (spec.dtype == DType::kFloat32) {
-    std::vector<float> values(elements);
-    download_elements(buffer, spec, values.data());
-    return values;
+  const auto elements_as = [&]<class T>(std::type_identity<T>) {
+    std::vector<T> elements(std::size_t(spec.elements()));
+    download_elements(buffer, spec, elements.data());
+    return elements;
+  };
+  const auto widened = [](const auto& elements) {
+    return std::vector<float>(elements.begin(), elements.end());
+  };
+  switch (spec.dtype) {
+    case DType::kFloat32: return elements_as(std::type_identity<float>());
+    case DType::kFloat16:
+    case DType::kBFloat16: return widen(elements_as(std::type_identity<std::uint16_t>()), spec.dtype);
+    case DType::kInt32: return widened(elements_as(std::type_identity<std::int32_t>()));
+    case DType::kUint8: return widened(elements_as(std::type_identity<std::uint8_t>()));
   }
-  std::vector<std::uint16_t> bits(elements);
-  download_elements(buffer, spec, bits.data());
-  return widen(bits, spec.dtype);
+  throw std::invalid_argument("no such element type");
+}
+
+/// A type as a name of three or so letters.
+const char* short_name(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return "f32";
+    case DType::kFloat16: return "f16";
+    case DType::kBFloat16: return "bf16";
+    case DType::kInt32: return "i32";
+    case DType::kUint8: return "u8";
+  }
+  return "?";
 }
 
 /// The lengths of the tensor of which this one is a slice, as it lies in memory: the dimension with the largest stride first.
@@ -145,11 +170,8 @@ DeviceTensors::DeviceTensors(const std::vector<TensorSpec>& inputs, std::vector<
 DeviceBuffer& DeviceTensors::add_buffer(const TensorSpec& spec) {
   DeviceBuffer& buffer =
       buffers_.emplace(spec.name, DeviceBuffer(spec.name, spec.extent_bytes(), guard_)).first->second;
-  const char* const type = spec.dtype == DType::kFloat32   ? "f32"
-                           : spec.dtype == DType::kFloat16 ? "f16"
-                                                           : "bf16";
   specs_.push_back(spec);
-  backend::name_tensor(buffer.get(), spec.name, shape_in_memory(spec), type);
+  backend::name_tensor(buffer.get(), spec.name, shape_in_memory(spec), short_name(spec.dtype));
   return buffer;
 }
 

@@ -28,12 +28,27 @@ InputSource RandomOptions::source() const {
   return {{"init", std::string(name_of(init()))}, {"seed", seed()}};
 }
 
-Tensor read_file(const std::string& option, const std::string& path, const std::vector<Axis>& axes) {
+namespace {
+
+/// Calls a function that reads the file of an option.
+template <class Read>
+auto read_for(const std::string& option, Read read) {
   try {
-    return read_npy(path, axes);
+    return read();
   } catch (const NpyError& error) {
     throw UsageError(fmt::format("{} {}", option, error.what()));
   }
+}
+
+}  // namespace
+
+Tensor read_file(const std::string& option, const std::string& path, const std::vector<Axis>& axes) {
+  return read_for(option, [&] { return read_npy(path, axes); });
+}
+
+HostTensor<std::int64_t> read_integers(const std::string& option, const std::string& path,
+                                       const std::vector<Axis>& axes) {
+  return read_for(option, [&] { return read_npy_integers(path, axes); });
 }
 
 void require(const std::optional<std::string>& reason) {

@@ -50,6 +50,10 @@ class RandomOptions {
 /// Reads the file of an option. @throws UsageError  starting with the option, if it cannot be used
 Tensor read_file(const std::string& option, const std::string& path, const std::vector<Axis>& axes);
 
+/// The same for whole numbers.
+HostTensor<std::int64_t> read_integers(const std::string& option, const std::string& path,
+                                       const std::vector<Axis>& axes);
+
 /// @throws UsageError  if there is a reason to refuse
 void require(const std::optional<std::string>& reason);
 

@@ -119,7 +119,7 @@ class HeaderParser {
   std::string element_type() {
     skip_space();
     if (rest_.starts_with('[')) {
-      throw std::runtime_error("holds records of several fields; must hold float32 or float16");
+      throw std::runtime_error("holds records of several fields; must hold numbers");
     }
     return quoted();
   }
@@ -216,11 +216,29 @@ class Reader {
   std::uint64_t left_ = 0;
 };
 
-/// The size of an element if its type can be read, 0 otherwise.
-std::uint64_t element_size(std::string_view descr) {
-  if (descr == "<f4") return sizeof(float);
-  if (descr == "<f2") return sizeof(Eigen::half);
-  return 0;
+/// An element type in NumPy's notation, and the bytes of an element.
+struct ElementType {
+  std::string_view descr;
+  std::uint64_t bytes;
+};
+
+/// The types that a file may have.
+struct ElementTypes {
+  std::vector<ElementType> types;
+  const char* names;  ///< for messages
+};
+
+const ElementTypes& floats() {
+  static const ElementTypes kFloats = {{{"<f4", 4}, {"<f2", 2}},
+                                       "'<f4' (float32) or '<f2' (float16), little-endian"};
+  return kFloats;
+}
+
+const ElementTypes& integers() {
+  static const ElementTypes kIntegers = {
+      {{"<i4", 4}, {"<i8", 8}, {"|u1", 1}, {"|b1", 1}},
+      "'<i4' (int32), '<i8' (int64), '|u1' (uint8) or '|b1' (bool), little-endian"};
+  return kIntegers;
 }
 
 /// "[rows, cols]", "[1, kv_heads, seq_k, 32]".
@@ -246,17 +264,20 @@ std::optional<std::uint64_t> data_bytes(const std::vector<std::int64_t>& shape, 
   return std::uint64_t(bytes);
 }
 
-}  // namespace
+/// The header of a file, checked, and the number of bytes that follow it.
+struct Checked {
+  Header header;
+  std::uint64_t element_bytes, bytes;
+};
 
-Tensor read_npy(const fs::path& path, const std::vector<Axis>& axes) {
-  Reader reader(path);
+/// Reads up to the first element.
+Checked read_checked_header(Reader& reader, const std::vector<Axis>& axes, const ElementTypes& expected) {
   Header header = reader.read_header();
-
-  const std::uint64_t element_bytes = element_size(header.descr);
-  if (element_bytes == 0) {
-    reader.fail(
-        fmt::format("has elements of type '{}'; must be '<f4' (float32) or '<f2' (float16), little-endian",
-                    HeaderParser::printable(header.descr)));
+  const auto type = std::find_if(expected.types.begin(), expected.types.end(),
+                                 [&](const ElementType& each) { return each.descr == header.descr; });
+  if (type == expected.types.end()) {
+    reader.fail(fmt::format("has elements of type '{}'; must be {}", HeaderParser::printable(header.descr),
+                            expected.names));
   }
   if (header.fortran_order) reader.fail("is in Fortran order; must be in C order (numpy.ascontiguousarray)");
   constexpr std::size_t kMostDimensions = 64;  // NumPy allows no more; the limit keeps the message short
@@ -267,28 +288,26 @@ Tensor read_npy(const fs::path& path, const std::vector<Axis>& axes) {
   if (!matches(header.shape, axes)) {
     reader.fail(fmt::format("has shape {}; must be {}, each at least 1", header.shape, to_string(axes)));
   }
-  const std::optional<std::uint64_t> bytes = data_bytes(header.shape, element_bytes);
+  const std::optional<std::uint64_t> bytes = data_bytes(header.shape, type->bytes);
   if (!bytes) reader.fail(fmt::format("has shape {}, which is more than any file can hold", header.shape));
   if (reader.left() != *bytes) {
     reader.fail(fmt::format("has shape {} and so needs {} bytes of elements, but {} follow the header: {}",
                             header.shape, *bytes, reader.left(),
                             reader.left() < *bytes ? "it is cut off" : "too many"));
   }
-
-  Tensor tensor{.shape = std::move(header.shape), .data = {}};
-  const std::uint64_t elements = *bytes / element_bytes;
-  if (element_bytes == sizeof(float)) {
-    tensor.data.resize(elements);
-    reader.read(tensor.data.data(), *bytes, "the elements");
-  } else {
-    std::vector<Eigen::half> halves(elements);
-    reader.read(halves.data(), *bytes, "the elements");
-    tensor.data.assign(halves.begin(), halves.end());
-  }
-  return tensor;
+  return {std::move(header), type->bytes, *bytes};
 }
 
-void write_npy(const fs::path& path, const Tensor& tensor) {
+/// The elements of a file.
+template <class T>
+std::vector<T> read_elements(Reader& reader, std::uint64_t bytes) {
+  std::vector<T> elements(bytes / sizeof(T));
+  reader.read(elements.data(), bytes, "the elements");
+  return elements;
+}
+
+template <class T>
+void write_as(const fs::path& path, const HostTensor<T>& tensor, const char* descr) {
   std::uint64_t elements = 1;
   for (const std::int64_t length : tensor.shape) elements *= std::uint64_t(length);
   if (elements != tensor.data.size()) {
@@ -297,7 +316,7 @@ void write_npy(const fs::path& path, const Tensor& tensor) {
   }
   const std::string tuple =
       fmt::format("({}{})", fmt::join(tensor.shape, ", "), tensor.shape.size() == 1 ? "," : "");
-  std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': {}, }}", tuple);
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, tuple);
   const std::size_t before_header = kMagic.size() + 4;  // magic, version, length in two bytes
   const std::size_t unpadded = before_header + header.size() + 1;
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ').push_back('\n');
@@ -308,8 +327,38 @@ void write_npy(const fs::path& path, const Tensor& tensor) {
     out.write(reinterpret_cast<const char*>(&length), sizeof length);
     out << header;
     out.write(reinterpret_cast<const char*>(tensor.data.data()),
-              std::streamsize(tensor.data.size() * sizeof(float)));
+              std::streamsize(tensor.data.size() * sizeof(T)));
   });
+}
+
+}  // namespace
+
+Tensor read_npy(const fs::path& path, const std::vector<Axis>& axes) {
+  Reader reader(path);
+  const Checked file = read_checked_header(reader, axes, floats());
+  if (file.element_bytes == sizeof(float))
+    return {file.header.shape, read_elements<float>(reader, file.bytes)};
+  const auto halves = read_elements<Eigen::half>(reader, file.bytes);
+  return {file.header.shape, {halves.begin(), halves.end()}};
+}
+
+HostTensor<std::int64_t> read_npy_integers(const fs::path& path, const std::vector<Axis>& axes) {
+  Reader reader(path);
+  const Checked file = read_checked_header(reader, axes, integers());
+  const auto widened = [&](const auto& elements) {
+    return HostTensor<std::int64_t>{file.header.shape, {elements.begin(), elements.end()}};
+  };
+  switch (file.element_bytes) {
+    case 1: return widened(read_elements<std::uint8_t>(reader, file.bytes));
+    case 4: return widened(read_elements<std::int32_t>(reader, file.bytes));
+    default: return widened(read_elements<std::int64_t>(reader, file.bytes));
+  }
+}
+
+void write_npy(const fs::path& path, const Tensor& tensor) { write_as(path, tensor, "<f4"); }
+
+void write_npy_bytes(const fs::path& path, const HostTensor<std::uint8_t>& tensor) {
+  write_as(path, tensor, "|u1");
 }
 
 }  // namespace fa

@@ -1,5 +1,5 @@
 /// @file
-/// NumPy's .npy files: dense tensors of float32 or float16, in C order.
+/// NumPy's .npy files: dense tensors in C order.
 ///
 /// Format: a magic string, a version, the length of a header, the header (a Python dictionary as text, padded
 /// with spaces), and the elements. Versions 1.0, 2.0 and 3.0 are read; 1.0 is written.
@@ -36,10 +36,18 @@ struct Axis {
 ///   or float16
 Tensor read_npy(const std::filesystem::path& path, const std::vector<Axis>& axes);
 
+/// Reads whole numbers: int32, int64, uint8 or bool, which is 0 or 1.
+///
+/// @throws NpyError  as read_npy(), if it has another element type
+HostTensor<std::int64_t> read_npy_integers(const std::filesystem::path& path, const std::vector<Axis>& axes);
+
 /// Writes a tensor as little-endian float32 in C order. The file appears complete or not at all.
 ///
 /// @throws UsageError  naming the file, if it cannot be written
 /// @throws std::invalid_argument  if the tensor's shape and its number of elements disagree
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);
+
+/// The same as uint8.
+void write_npy_bytes(const std::filesystem::path& path, const HostTensor<std::uint8_t>& tensor);
 
 }  // namespace fa

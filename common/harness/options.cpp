@@ -127,7 +127,7 @@ std::optional<RunOptions> parse_command_line(const ChapterProgram& chapter, Chap
   const std::string last_variant = chapter.variants().back().first;
   app.add_flag("--list", options.list, "list the variants");
   add_text(app, "--variant", variants,
-           fmt::format("which to run, in this order (default {});\nall: those that take the element type",
+           fmt::format("which to run, in this order (default {});\nall: those that take the problem",
                        last_variant))
       ->option_text("NAME[,NAME]|all");
   run.add_options(app);

@@ -100,6 +100,8 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
   run->compute_reference();
   if (options.bench_repeats > 0) report.copy_gb_per_s = backend::copy_gb_per_s(options.bench_repeats);
   report.debug_command = debug_command(chapter, argc, argv);
+  const MoreOutputs more = folder ? run->more_outputs() : MoreOutputs();
+  report.remarks = more.remarks;
   report.variants = run_all(*run, chapter, variants, options.bench_repeats, report.copy_gb_per_s.value_or(0));
 
   if (options.json_to_stdout()) {
@@ -113,6 +115,8 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
                                    [](const VariantResult& result) { return !result.skipped; });
     if (last != report.variants.rend()) {
       for (const auto& [name, tensor] : last->outputs) write_npy(folder->path() / (name + ".npy"), tensor);
+      for (const auto& [name, tensor] : more.tensors)
+        write_npy_bytes(folder->path() / (name + ".npy"), tensor);
     }
   }
   return report.ok() ? kAllWell : kWrong;

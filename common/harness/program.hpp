@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +21,12 @@ class App;
 
 namespace fa {
 
+/// What --out writes in addition to the outputs of a variant.
+struct MoreOutputs {
+  std::map<std::string, HostTensor<std::uint8_t>> tensors = {};
+  std::vector<std::string> remarks = {};  ///< what is left out, and why
+};
+
 /// The part of the outputs that is compared with float64.
 enum class Checked { kNothing, kEnds, kAll };
 
@@ -33,7 +41,7 @@ class ChapterRun {
   /// Reads the input files and checks everything that can be checked before anything is computed.
   ///
   /// @param variants  indices of those to run     @param checked  the part of the outputs to compute a reference for
-  /// @param skip      leave out those that do not support the element type, if others do; accept those for which the
+  /// @param skip      leave out those that refuse the problem, if others do not; accept those for which the
   ///                  device lacks something, which run() then skips
   /// @return          those that will run
   /// @throws UsageError  naming the option or the file
@@ -48,6 +56,9 @@ class ChapterRun {
 
   /// Makes the inputs and, if the results will be checked, the reference.
   virtual void compute_reference() = 0;
+
+  /// What belongs to the problem and not to a variant.
+  virtual MoreOutputs more_outputs() const = 0;
 
   /// Runs one variant. @param bench_repeats  timed launches afterwards, 0 for none
   /// @throws DeviceError  if the device is not usable

@@ -385,6 +385,7 @@ void print(std::ostream& out, const Report& report) {
     print_remarks(out, result);
   }
   print_skipped(out, report.variants);
+  for (const std::string& remark : report.remarks) fmt::print(out, "{}\n", remark);
   bool defects = false;
   for (const VariantResult& result : report.variants) {
     print_defects(out, result);
@@ -404,6 +405,7 @@ std::string to_json(const Report& report) {
     json["tensors"][tensor.name] = {{"shape", tensor.shape}, {"bytes", tensor.bytes()}};
   }
   if (report.copy_gb_per_s) json["copy_gb_per_s"] = *report.copy_gb_per_s;
+  if (!report.remarks.empty()) json["remarks"] = report.remarks;
   json["variants"] = Json::array();
   for (const VariantResult& result : report.variants) json["variants"].push_back(to_json(result));
   constexpr int kIndent = 2;

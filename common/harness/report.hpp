@@ -34,7 +34,8 @@ struct Report {
   ProblemReport problem;
   std::optional<double> copy_gb_per_s = std::nullopt;  ///< measured in the same run, with --bench
   std::vector<VariantResult> variants = {};
-  std::string debug_command = {};  ///< stops a debugger at the defects; empty if nothing does
+  std::vector<std::string> remarks = {};  ///< one line each, on files that are not written
+  std::string debug_command = {};         ///< stops a debugger at the defects; empty if nothing does
 
   /// Whether nothing is wrong with any variant except what was declared.
   bool ok() const;

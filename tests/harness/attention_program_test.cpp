@@ -124,7 +124,6 @@ TEST_F(AttentionRefusal, WhatTheVariantWasNotCompiledFor) {
       {"--layout", "bshd", "--seq-q", "3", "--head-dim", "32"},
       variant +
           "q has the strides (192, 32, 64, 1): this variant takes (192, 96, 32, 1), those of --layout bhsd");
-  expect({"--variant", "all", "--head-dim", "40"}, variant + "--head-dim is 40: must be one of 32, 64");
 }
 
 TEST_F(AttentionRefusal, TypesAndScales) {
@@ -276,14 +275,17 @@ TEST_F(AttentionProgram, WithoutATypeTakesOneThatAllVariantsTake) {
   EXPECT_EQ(type_for("all"), "fp16");
 }
 
-TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheElementType) {
+TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheProblem) {
   const auto takes = [](const std::string& name, const std::vector<DType>& types) {
     return Variant<AttentionForward>{
         .name = name,
         .summary = "",
         .launch = [](const AttentionForward::Args&, cudaStream_t) {},
         .traffic = nothing,
-        .refuse = [=](const AttentionShape& shape) { return refuse_unless(shape, {64}, types); }};
+        .refuse = [=](const AttentionShape& shape) -> std::optional<std::string> {
+          if (shape.causal && name == "fp32") return "--causal is given: this variant takes none";
+          return refuse_unless(shape, {64}, types);
+        }};
   };
   const DType kFp32 = DType::kFloat32, kFp16 = DType::kFloat16, kBf16 = DType::kBFloat16;
   const AnyChapter chapter = Chapter<AttentionForward>{
@@ -305,6 +307,9 @@ TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheElementType) {
   EXPECT_EQ(names({"--variant", "all"}), "every fp32 ");
   EXPECT_EQ(names({"--variant", "all", "--dtype", "fp16"}), "every fp16 ");
   EXPECT_EQ(names({"--variant", "all", "--dtype", "bf16"}), "every ");
+  EXPECT_EQ(names({"--variant", "all", "--causal"}), "every ");
+  EXPECT_EQ(run({"--variant", "fp32", "--causal"}).err,
+            "error: --variant fp32 cannot run this: --causal is given: this variant takes none\n");
   EXPECT_EQ(run({"--variant", "every,fp16", "--dtype", "fp32"}).err,
             "error: --variant fp16 cannot run this: --dtype is fp32: this variant takes fp16\n");
   EXPECT_EQ(run({"--variant", "all", "--dtype", "fp16", "--head-dim", "32"}).err,

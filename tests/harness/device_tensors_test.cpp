@@ -49,6 +49,23 @@ TEST_F(DeviceTensorsTest, SixteenBitsOnTheDevice) {
   EXPECT_EQ(bits[1], 0xc000);
 }
 
+TEST_F(DeviceTensorsTest, WholeNumbersOnTheDevice) {
+  const Tensor numbers{{3}, {0, 16777216, -5}}, bytes{{2, 2}, {0, 1, 128, 255}};
+  EXPECT_EQ(through_device(DType::kInt32, numbers).data, numbers.data);
+  EXPECT_EQ(through_device(DType::kUint8, bytes).data, bytes.data);
+  const DeviceTensors tensors({{.name = "n", .shape = {3}, .dtype = DType::kInt32},
+                               {.name = "b", .shape = {2, 2}, .dtype = DType::kUint8}},
+                              {}, {}, {{"n", numbers}, {"b", bytes}});
+  std::int32_t words[3] = {};
+  FA_CUDA_CHECK(cudaMemcpy(words, tensors.addresses().at("n"), sizeof words, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(words[1], 16777216);
+  EXPECT_EQ(words[2], -5);
+  std::uint8_t elements[4] = {};
+  FA_CUDA_CHECK(cudaMemcpy(elements, tensors.addresses().at("b"), sizeof elements, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(elements[2], 128);
+  EXPECT_EQ(elements[3], 255);
+}
+
 TEST_F(DeviceTensorsTest, StridesSayWhereAnElementLies) {
   const TensorSpec x{.name = "x", .shape = {2, 3, 4}, .strides = {5, 12, 1}};
   const TensorSpec y{.name = "y", .shape = {2, 3, 4}, .strides = {5, 12, 1}};

@@ -146,7 +146,7 @@ TEST_F(Npy, RefusesOtherElementTypes) {
                   "'; must be '<f4' (float32) or '<f2' (float16), little-endian");
   }
   EXPECT_EQ(refusal_of_header(with_type("[('a', '<f4')]")),
-            "holds records of several fields; must hold float32 or float16");
+            "holds records of several fields; must hold numbers");
 }
 
 TEST_F(Npy, RefusesFortranOrder) {
@@ -268,6 +268,60 @@ TEST_F(Npy, AnyByteMayBeWrong) {
       }
     }
   }
+}
+
+// ---- whole numbers
+
+const std::vector<Axis> kList = {{"seq", {}}};
+
+std::string list_of(const std::string& type, std::int64_t length) {
+  return "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + std::to_string(length) + ",), }";
+}
+
+template <class T>
+std::string bytes_of_integers(const std::vector<T>& values) {
+  std::string bytes(values.size() * sizeof(T), '\0');
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+TEST_F(Npy, ReadsWholeNumbersOfEveryType) {
+  const auto read = [&](const std::string& type, const std::string& data, std::int64_t length) {
+    create(path_, npy(list_of(type, length), data));
+    return read_npy_integers(path_, kList).data;
+  };
+  using Numbers = std::vector<std::int64_t>;
+  EXPECT_EQ(read("<i4", bytes_of_integers<std::int32_t>({0, -1, 2147483647}), 3),
+            (Numbers{0, -1, 2147483647}));
+  EXPECT_EQ(read("<i8", bytes_of_integers<std::int64_t>({5, -(1ll << 62)}), 2), (Numbers{5, -(1ll << 62)}));
+  EXPECT_EQ(read("|u1", bytes_of_integers<std::uint8_t>({0, 1, 255}), 3), (Numbers{0, 1, 255}));
+  EXPECT_EQ(read("|b1", bytes_of_integers<std::uint8_t>({0, 1, 1}), 3), (Numbers{0, 1, 1}));
+}
+
+TEST_F(Npy, RefusesOtherTypesOfWholeNumbers) {
+  const auto refusal_of = [&](const std::string& type) {
+    create(path_, npy(list_of(type, 6), kData));
+    try {
+      read_npy_integers(path_, kList);
+    } catch (const NpyError& error) {
+      return std::string(error.what()).substr((path_.string() + ": ").size());
+    }
+    return std::string("it was read");
+  };
+  for (const std::string type : {"<f4", "<f2", ">i4", "<i2", "<u4", "|i1", "<u8"}) {
+    EXPECT_EQ(refusal_of(type), "has elements of type '" + type +
+                                    "'; must be '<i4' (int32), '<i8' (int64), '|u1' (uint8) or '|b1' (bool), "
+                                    "little-endian");
+  }
+  EXPECT_EQ(refusal_of("|u1"),
+            "has shape [6] and so needs 6 bytes of elements, but 24 follow the header: too many");
+}
+
+TEST_F(Npy, WritesBytesAsUint8) {
+  write_npy_bytes(path_, HostTensor<std::uint8_t>{{2, 3}, {0, 1, 0, 1, 1, 255}});
+  EXPECT_EQ(contents(path_), npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }",
+                                 bytes_of_integers<std::uint8_t>({0, 1, 0, 1, 1, 255})));
+  EXPECT_EQ(read_npy_integers(path_, kMatrix).data, (std::vector<std::int64_t>{0, 1, 0, 1, 1, 255}));
 }
 
 }  // namespace

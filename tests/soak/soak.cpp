@@ -16,16 +16,19 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <ostream>
 #include <random>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "attention/half.hpp"
 #include "attention/inputs.hpp"
+#include "attention/masked_attention.hpp"
 #include "harness/backend.hpp"
 #include "harness/files.hpp"
 #include "harness/runner.hpp"
@@ -94,6 +97,74 @@ Problem random_problem(Random& random, std::int64_t longest) {
   return problem;
 }
 
+/// The shape of a problem, for chapter 11 with random masks, dropout and functions of scores, in either direction.
+template <fa::Problem P>
+typename P::Shape shape_of(Random& random, const AttentionShape& dense) {
+  typename P::Shape shape;
+  static_cast<AttentionShape&>(shape) = dense;
+  if constexpr (std::is_same_v<P, fa::MaskedAttention>) {
+    const auto below = [&](std::int64_t most) { return random.up_to(most) - 1; };
+    shape.backward = random.one_in(2);
+    if (random.one_in(3)) shape.window = random.up_to(random.one_in(2) ? dense.seq_k : 1 + dense.seq_k / 8);
+    if (random.one_in(3)) {
+      shape.seq_k = shape.seq_q;
+      shape.strides.clear();
+      std::vector<std::int32_t> documents(std::size_t(shape.seq_q));
+      for (std::size_t token = 1; token < documents.size(); ++token)
+        documents[token] = documents[token - 1] + std::int32_t(random.one_in(1 + shape.seq_q / 4));
+      shape.documents = std::make_shared<const std::vector<std::int32_t>>(std::move(documents));
+    }
+    if (random.one_in(3)) {
+      std::vector<std::int32_t> lengths;
+      for (std::int64_t batch = 0; batch < shape.batch; ++batch)
+        lengths.push_back(std::int32_t(below(shape.seq_k + 1)));
+      shape.key_lengths = std::make_shared<const std::vector<std::int32_t>>(std::move(lengths));
+    }
+    if (random.one_in(3)) {
+      fa::BlockMask mask{.heads = random.one_in(2) ? 1 : shape.heads, .size = random.one_in(2) ? 64 : 128};
+      mask.rows = (shape.seq_q - 1) / mask.size + 1;
+      mask.cols = (shape.seq_k - 1) / mask.size + 1;
+      for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
+        mask.blocks.push_back(std::uint8_t(random.one_in(2)));
+      shape.block_mask = std::make_shared<const fa::BlockMask>(std::move(mask));
+    }
+    if (shape.block_mask &&
+        random.one_in(3)) {  // a pattern alone, of whole blocks: block_sparse takes no other
+      typename P::Shape only;
+      static_cast<AttentionShape&>(only) = shape;
+      only.causal = false;
+      only.backward = shape.backward;
+      only.block_mask = shape.block_mask;
+      only.seq_q = only.block_mask->rows * only.block_mask->size;
+      only.seq_k = only.block_mask->cols * only.block_mask->size;
+      only.strides.clear();
+      return only;
+    }
+    shape.dropout_seed = random.bits();
+    if (random.one_in(4)) shape.dropout = random.uniform(0.01, 0.9);
+    if (random.one_in(5)) shape.softcap = random.uniform(1, 50);
+    shape.alibi = random.one_in(5);
+  }
+  return shape;
+}
+
+/// What a shape has besides what command_line() says, in words: files are not kept.
+std::string masks_of(const AttentionShape&) { return ""; }
+std::string masks_of(const fa::MaskedShape& s) {
+  std::string words = s.backward ? " --backward" : "";
+  if (s.window) words += fmt::format(" --window {}", *s.window);
+  if (s.documents) words += fmt::format(" --documents [{}]", fmt::join(*s.documents, ","));
+  if (s.key_lengths) words += fmt::format(" --key-lengths [{}]", fmt::join(*s.key_lengths, ","));
+  if (s.block_mask) {
+    words += fmt::format(" --block-size {} --block-mask {} x [{}]", s.block_mask->size, s.block_mask->heads,
+                         fmt::join(s.block_mask->blocks, ","));
+  }
+  if (s.dropout > 0) words += fmt::format(" --dropout {} --dropout-seed {}", s.dropout, s.dropout_seed);
+  if (s.softcap) words += fmt::format(" --softcap {}", *s.softcap);
+  if (s.alibi) words += " --alibi";
+  return words;
+}
+
 std::string command_line(const std::string& chapter, const std::string& variant, const Problem& problem) {
   const AttentionShape& s = problem.shape;
   return fmt::format(
@@ -109,6 +180,7 @@ std::string command_line(const std::string& chapter, const std::string& variant,
 struct Coverage {
   std::map<std::string, int> variants, dtypes, layouts, inits;
   std::map<std::int64_t, int> head_dims;
+  std::map<std::string, int> masks;  ///< how many of the problems have each
   int causal = 0, grouped = 0, rows_without_keys = 0, own_scale = 0, repeated = 0, cancelled = 0;
 
   void add(const std::string& variant, const Problem& problem) {
@@ -124,6 +196,19 @@ struct Coverage {
     own_scale += s.scale.has_value();
   }
 
+  void add_masks(const AttentionShape&) {}
+  void add_masks(const fa::MaskedShape& s) {
+    const std::pair<const char*, bool> kinds[] = {{"backward", s.backward},
+                                                  {"window", s.window.has_value()},
+                                                  {"documents", s.documents != nullptr},
+                                                  {"lengths", s.key_lengths != nullptr},
+                                                  {"blocks", s.block_mask != nullptr},
+                                                  {"dropout", s.dropout > 0},
+                                                  {"softcap", s.softcap.has_value()},
+                                                  {"alibi", s.alibi}};
+    for (const auto& [name, has] : kinds) masks[name] += has;
+  }
+
   void print() const {
     const auto line = [](const char* what, const auto& counts) {
       std::vector<std::string> words;
@@ -135,6 +220,7 @@ struct Coverage {
     line("head_dim", head_dims);
     line("layouts", layouts);
     line("inputs", inits);
+    if (!masks.empty()) line("masks", masks);
     fmt::print(
         "  causal {}, grouped queries {}, rows without keys {}, scale given {}; run twice, same bits: {}\n"
         "  right except for cancellation in dP - D: {}\n",
@@ -232,36 +318,40 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
   std::string worst_problem;
   int done = 0, failures = 0, lacking = 0;
   while (done < problems && failures < kMostFailures) {
-    const Problem problem = random_problem(random, longest);
+    Problem problem = random_problem(random, longest);
+    const typename P::Shape shape = shape_of<P>(random, problem.shape);
+    problem.shape = shape;
     const auto& variant =
         chapter.variants[std::size_t(random.up_to(std::int64_t(chapter.variants.size())) - 1)];
     if (variant.name == "standard") continue;  // cuBLAS
-    if (fa::why_unsuitable<P>(variant, problem.shape)) continue;
-    if (const auto skip = fa::what_device_lacks<P>(variant, problem.shape)) {
+    if (fa::why_unsuitable<P>(variant, shape)) continue;
+    if (const auto skip = fa::what_device_lacks<P>(variant, shape)) {
       if (done > 0 || ++lacking < kMostLacking) continue;
       fmt::print("{}: left out: {}\n", chapter.name, skip->reason);
       return 0;
     }
     ++done;
     coverage.add(variant.name, problem);
-    const fa::TensorMap inputs = P::random_inputs(problem.shape, problem.init, problem.seed);
-    const fa::Reference reference = P::reference(problem.shape, inputs);
-    const fa::VariantResult result = fa::run_variant<P>(variant, problem.shape, inputs, &reference, guard);
+    coverage.add_masks(shape);
+    const fa::TensorMap inputs = P::random_inputs(shape, problem.init, problem.seed);
+    const fa::Reference reference = P::reference(shape, inputs);
+    const fa::VariantResult result = fa::run_variant<P>(variant, shape, inputs, &reference, guard);
     std::string complaint = complaint_of<P>(result, problem, inputs, reference, coverage.cancelled);
     if (complaint.empty() && variant.repeatable) {
-      const fa::VariantResult again = fa::run_variant<P>(variant, problem.shape, inputs, nullptr, guard);
+      const fa::VariantResult again = fa::run_variant<P>(variant, shape, inputs, nullptr, guard);
       if (!same_bits(result.outputs, again.outputs)) complaint = "a second run gave different bits";
       ++coverage.repeated;
     }
     if (!complaint.empty()) {
-      fmt::print("FAILED {}\n  {}\n", command_line(chapter.name, variant.name, problem), complaint);
+      fmt::print("FAILED {}{}\n  {}\n", command_line(chapter.name, variant.name, problem), masks_of(shape),
+                 complaint);
       ++failures;
       continue;
     }
     if (!result.ok()) continue;  // right except for cancellation
     if (const double near = worst_of_tolerance(*result.check); near > worst) {
       worst = near;
-      worst_problem = command_line(chapter.name, variant.name, problem);
+      worst_problem = command_line(chapter.name, variant.name, problem) + masks_of(shape);
     }
   }
   fmt::print("{}: {} problems of up to {} queries and keys, seed {}: {} failed\n", chapter.name, done,
@@ -282,6 +372,7 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
                                  {"head_dims", coverage.head_dims.size()},
                                  {"strided", done - coverage.layouts["bhsd"]},
                                  {"rows_without_keys", coverage.rows_without_keys},
+                                 {"masks", coverage.masks},
                                  {"same_bits", coverage.repeated},
                                  {"cancelled", coverage.cancelled},
                                  {"worst_of_tolerance", worst},
@@ -320,6 +411,8 @@ int main(int argc, char** argv) {
   try {
     if (const auto reason = fa::backend::why_unusable()) throw fa::DeviceError(*reason);
     const fa::AnyChapter chapter = fa::describe_chapter();
+    if (fa::is_about<fa::MaskedAttention>(chapter))
+      return soak(fa::chapter_of<fa::MaskedAttention>(chapter), problems, seed, longest, json_file);
     if (fa::is_about<fa::AttentionBackward>(chapter))
       return soak(fa::chapter_of<fa::AttentionBackward>(chapter), problems, seed, longest, json_file);
     return soak(fa::chapter_of<fa::AttentionForward>(chapter), problems, seed, longest, json_file);

@@ -1,4 +1,4 @@
-"""Runs random problems for chapters 05 and 07 to 10, as many for each, at the same time.
+"""Runs random problems for chapters 05 and 07 to 11, as many for each, at the same time.
 
     soak.py [--problems N] [--seed S] [--longest L] [--chapters NN,..] [--build DIR] [--json FILE]
 
@@ -22,6 +22,7 @@ CHAPTERS = [
     "08_backward",
     "09_hopper",
     "10_hopper_backward",
+    "11_masks",
 ]
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -35,23 +35,25 @@ build = ROOT / "build" / (_preset if _preset.startswith("sim") else "sim")
 
 
 @functools.cache
-def _printed(folder: Path) -> dict:
-    """The output of this build's program."""
+def _printed(program: Path) -> dict:
     try:
-        done = subprocess.run(
-            [folder / "bin" / PROGRAM], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([program], capture_output=True, text=True, check=True)
     except OSError as error:
         raise NotBuilt(
-            f"{folder / 'bin' / PROGRAM} cannot be run ({error.strerror}): "
-            f"cmake --build {folder} --target {PROGRAM} makes it"
+            f"{program} cannot be run ({error.strerror}): "
+            f"cmake --build {program.parents[1]} --target {program.name} makes it"
         ) from None
     return json.loads(done.stdout)
 
 
+def printed(program: str) -> dict:
+    """The output of a program of this build."""
+    return _printed(build / "bin" / program)
+
+
 def maps(source: str = "chapter") -> dict:
     """All maps, by name. @param source  "chapter": as written out in chapter 06, or "device": from common/device"""
-    return _printed(build)[source]
+    return printed(PROGRAM)[source]
 
 
 def element_of(

@@ -40,8 +40,8 @@ KIND and ARGUMENTS are one of
         the simulator's report on a planted mistake, or these lines of it, counted from 1. It comes from
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
-        a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py or
-        hopper_backward.py, written to NAME.svg next to the lesson. TEXT describes it in words
+        a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py,
+        hopper_backward.py or masks.py, written to NAME.svg next to the lesson. TEXT describes it in words
     views: NN|all
         the prepared views of a chapter, or of all, from the chapters' watch.toml
     results: FILE speed [CHAPTER]
@@ -67,6 +67,8 @@ KIND and ARGUMENTS are one of
         time and memory against the length, from tools/bench/scaling.py
     results: FILE layouts forward|backward
         head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
+    results: FILE masks blocks|masks|packed|dropout forward|backward
+        chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
     results: FILE soak
         the coverage of the random problems of tests/soak/soak.py
     results: FILE sanitizer
@@ -117,6 +119,7 @@ from . import (
     fragments,
     hopper,
     hopper_backward,
+    masks,
     measured,
     plots,
     runs,
@@ -131,6 +134,7 @@ DRAWINGS = (
     | end_to_end.DRAWINGS
     | hopper.DRAWINGS
     | hopper_backward.DRAWINGS
+    | masks.DRAWINGS
 )
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 WATCHING = "docs/pages/watching.md"  # the page with all prepared views
@@ -650,6 +654,7 @@ RESULTS = {
     r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"layouts (forward|backward)": measured.layouts,
+    r"masks (blocks|masks|packed|dropout) (forward|backward)": measured.masks,
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,
     r"profile": measured.profile,
@@ -680,7 +685,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, scaling,"
-            " agreement, standing, chapters, passes, soak, layouts, sanitizer, hazards, profile, step_times, step_tokens,"
+            " agreement, standing, chapters, passes, soak, layouts, masks, sanitizer, hazards, profile, step_times, step_tokens,"
             " step_memory, longest_context, course, losses, sample and random_calls: see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"

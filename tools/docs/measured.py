@@ -475,6 +475,12 @@ CHAPTERS = (
         "five products, and who waits for whom",
         ("final", "cuDNN"),
     ),
+    (
+        "11_masks",
+        "masks",
+        "visit only the tiles that something sees; dropout that is drawn again",
+        ("compressed", "flash (FA2)"),
+    ),
 )
 PEERS = {
     "torch.softmax": "PyTorch",
@@ -483,8 +489,8 @@ PEERS = {
     "cuDNN": "cuDNN",
 }
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
-# Their GPU is not every machine's.
-MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward")
+# Their GPU is not every machine's; 11 is compared in tools/bench/masks.py.
+MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks")
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
@@ -601,6 +607,33 @@ def layouts(data: dict, which: str) -> str:
         ],
         [[str(head_dim), *row] for head_dim, row in speeds.items()],
     )
+
+
+def masks(data: dict, group: str, which: str) -> str:
+    """Chapter 11's kernels and their peers: milliseconds, with the ratio to the dense kernel or, where there is none, to the
+    first one; for packed and padded sequences, millions of tokens per second."""
+    cases = [
+        row for row in data["rows"] if (row["group"], row["pass"]) == (group, which)
+    ]
+    if not cases:
+        raise NoSuchMeasurement(f"has no {group} {which}")
+    kernels = list(dict.fromkeys(name for row in cases for name in row["ms"]))
+    rows = []
+    for row in cases:
+        cells = []
+        base = row["ms"].get("dense", next(iter(row["ms"].values())))
+        for name in kernels:
+            if name not in row["ms"]:
+                cells.append("-")
+            elif group == "packed":
+                cells.append(f"{row['tokens'] / row['ms'][name] / 1e3:.2f}")
+            else:
+                cells.append(f"{row['ms'][name]:.3f} ({row['ms'][name] / base:.2f})")
+        sizes = ",".join(str(row[k]) for k in ("batch", "heads", "seq", "head_dim"))
+        rows.append([row["mask"], f"[{sizes}]", *cells])
+    unit = "million tokens/s" if group == "packed" else "ms"
+    first = {"blocks": "blocks that exist", "dropout": "p"}.get(group, "mask")
+    return on_device(data, [f"{first}; {unit}", "problem", *kernels], rows)
 
 
 def sanitizer(data: dict) -> str:

@@ -30,8 +30,8 @@ _locks: collections.defaultdict[str, threading.Lock] = collections.defaultdict(
 )  # by key: if another thread is running the same, wait for it
 
 
-def _key(program: Path, options: tuple[str, ...], skip: str) -> str:
-    files = [Path(word) for word in options if Path(word).is_file()]
+def _key(program: Path, options: tuple[str, ...], folder: Path, skip: str) -> str:
+    files = [folder / word for word in options if (folder / word).is_file()]
     parts = [str(program), skip, *options, os.environ.get("GPUSIM_THREADS", "")]
     parts += map(trials.file_hash, (program, Path(__file__), *files))
     return trials.digest(map(str.encode, parts))
@@ -44,8 +44,7 @@ def run(program: Path, options: tuple[str, ...], folder: Path, skip: str = "") -
     @param folder   the working directory, which contains the files that the options name
     @param skip     the __syncthreads() that the simulator skips: "01_safe_softmax/kernel.cuh:188"
     """
-    options = tuple(str(folder / w) if (folder / w).is_file() else w for w in options)
-    key = _key(program, options, skip)
+    key = _key(program, options, folder, skip)
     kept = program.parents[1] / "outputs" / f"{key}.json"
     with _locks[key]:
         try:

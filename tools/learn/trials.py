@@ -112,6 +112,12 @@ def how_it_ended(status: int) -> str:
     return f"ended with status {status}"
 
 
+def files_in(words: Iterable[str]) -> list[Path]:
+    """The files of the repository that command lines name by their paths from its root: masks, for example."""
+    named = (ROOT / word for word in words if word.endswith(".npy"))
+    return [path for path in named if path.is_file()]
+
+
 def _once(
     program: Path,
     words: list[str],
@@ -122,7 +128,9 @@ def _once(
     with tempfile.TemporaryDirectory(prefix="learn-trial-") as name:
         folder = Path(name)
         result = folder / "result.json"
-        options = [*words, "--json", str(result)]
+        named = {str(path.relative_to(ROOT)): path for path in files_in(words)}
+        options = [str(named.get(word, word)) for word in words]
+        options += ["--json", str(result)]
         status = run_contained(folder, program, options, time_limit, env)
         said = (folder / "output").read_bytes()
         if status is None:
@@ -342,6 +350,31 @@ def with_one_variant(source: str, name: str) -> str:
     return f"{source[:begin]}{found}{source[piece.start() :]}"
 
 
+LOCAL_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"/]+)"', re.MULTILINE)
+
+
+def included_by(source: Path) -> set[str]:
+    """The names of all files of its folder that a source file includes, also through others."""
+    found: set[str] = set()
+    left = [source]
+    while left:
+        for name in LOCAL_INCLUDE.findall(left.pop().read_text(encoding="utf-8")):
+            if name not in found and (source.parent / name).exists():
+                found.add(name)
+                left.append(source.parent / name)
+    return found
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source file of a chapter. Paths of commands are relative to the build."""
+
+    path: Path
+    command: str  # that compiles it
+    object: str
+    includes: frozenset[str]
+
+
 class Workbench:
     """Builds a chapter's program with changed files, as ninja would, and runs it.
 
@@ -355,15 +388,25 @@ class Workbench:
         @param debug  gdb knows the local variables of the programs
         """
         self._build, self._chapter = build, chapter
-        self._files = [chapter.path / "chapter.cu"]
-        self._files += sorted(chapter.path.glob("*.cuh"))
+        self._files = sorted(
+            path
+            for path in chapter.path.iterdir()
+            if path.suffix in (".cu", ".cuh", ".hpp")
+        )
         lines = ninja_commands(build, chapter.executable)
-        source = str(chapter.path / "chapter.cu")
-        self._compile = next(line for line in lines if source in line)
-        self._compile += " -g2" if debug else ""
         self._link = lines[-1]
-        words = shlex.split(self._compile)
-        self._object = words[words.index("-o") + 1]
+        self._sources = []  # chapter.cu, then those with kernels that it does not include
+        for path in [chapter.path / "chapter.cu", *chapter.path.glob("*.cu")]:
+            if any(source.path == path for source in self._sources):
+                continue
+            command = next(line for line in lines if str(path) in line)
+            command += " -g2" if debug else ""
+            words = shlex.split(command)
+            to = words[words.index("-o") + 1]
+            self._sources.append(
+                Source(path, command, to, frozenset(included_by(path)))
+            )
+        words = shlex.split(self._sources[0].command)
         programs = filter(shutil.which, words[:3])  # the compiler, and what runs it
         self._environment = digest(self._read_environment(programs))
         self._locks = collections.defaultdict(
@@ -372,7 +415,8 @@ class Workbench:
 
     def _read_environment(self, programs: Iterable[str]) -> Iterable[bytes]:
         yield Path(__file__).read_bytes()
-        yield self._compile.encode()
+        for source in self._sources:
+            yield source.command.encode()
         yield self._link.encode()
         for program in programs:
             binary = Path(shutil.which(program)).resolve()
@@ -387,7 +431,8 @@ class Workbench:
                 yield path.read_bytes()
         for word in shlex.split(self._link):
             library = self._build / word
-            if word != self._object and re.search(r"\.(a|o|so)[.\d]*$", word):
+            own = any(word == source.object for source in self._sources)
+            if not own and re.search(r"\.(a|o|so)[.\d]*$", word):
                 yield library.read_bytes()
 
     def program(
@@ -412,21 +457,41 @@ class Workbench:
             text = with_one_variant(chapter.read_text(encoding="utf-8"), variant)
             chapter.write_text(text, encoding="utf-8")
 
-        words = [
-            word.replace(str(source), str(folder))
-            for word in shlex.split(self._compile)
-        ]
-        for flag, values in (("-MD", 0), ("-MT", 1), ("-MF", 1)):
-            while flag in words:
-                at = words.index(flag)
-                del words[at : at + 1 + values]
-        words[words.index("-o") + 1] = str(folder / "chapter.o")
-        words += sizes_of(inputs)
-        self._call([*words, "-w"])  # a wrong answer may leave something unused
-        link = self._link.replace(self._object, str(folder / "chapter.o"))
+        link = self._link
+        for each in self._to_compile(files, variant):
+            words = [
+                word.replace(str(source), str(folder))
+                for word in shlex.split(each.command)
+            ]
+            for flag, values in (("-MD", 0), ("-MT", 1), ("-MF", 1)):
+                while flag in words:
+                    at = words.index(flag)
+                    del words[at : at + 1 + values]
+            to = str(folder / f"{each.path.stem}.o")
+            words[words.index("-o") + 1] = to
+            words += sizes_of(inputs)
+            self._call([*words, "-w"])  # a wrong answer may leave something unused
+            link = link.replace(each.object, to)
         link = re.sub(r"-o \S+", f"-o {folder}/program", link)
         self._call(["sh", "-c", link])
         return folder / "program"
+
+    def _to_compile(
+        self, files: Mapping[str, str], variant: str | None
+    ) -> list[Source]:
+        """chapter.cu, and the sources that include a file with changes. If only one variant is wanted, that is, for a quick
+        trial, chapter.cu alone is enough if it includes all of these files.
+        """
+        chapter, *others = self._sources
+        folder = self._chapter.path
+        changed = {
+            name
+            for name, text in files.items()
+            if text != (folder / name).read_text(encoding="utf-8")
+        }
+        if variant:
+            changed -= chapter.includes
+        return [chapter, *(each for each in others if each.includes & changed)]
 
     def _call(self, words: list[str]) -> None:
         done = subprocess.run(
@@ -449,7 +514,9 @@ class Workbench:
     ) -> list[Attempt]:
         """Builds the chapter with these files, as program() does, and runs it. CompileError if the build fails."""
         texts = [part for name in sorted(files) for part in (name, files[name])]
+        files_of_inputs = files_in(shlex.split(" ".join(inputs)))
         parts = [self._environment, *texts, *inputs, variant or "all"]
+        parts += map(file_hash, files_of_inputs)
         key = digest(map(str.encode, parts))
         with self._locks[key]:
             return self._try(files, inputs, variant, key)

@@ -57,9 +57,10 @@ bool is_standard(std::string_view mangled) {
   return starts_with_any(mangled, {"St", "Sa", "Ss", "So", "9__gnu_cxx"});
 }
 
-/// The C library's functions that CUDA has for kernels as well. The compiler calls those of the first line by itself.
+/// The C library's functions that CUDA has for kernels as well. The compiler calls those of the first two lines by itself.
 bool is_in_cuda_c_library(const std::string& name) {
   static const std::set<std::string> kFunctions = {"__cxa_throw_bad_array_new_length",
+                                                   "__popcountdi2",  // of __popc()
                                                    "memcpy",
                                                    "memset",
                                                    "puts",

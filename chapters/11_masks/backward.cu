@@ -1,0 +1,217 @@
+#include "backward.hpp"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "08_backward/fp32.cuh"
+#include "attention/dispatch.cuh"
+#include "backward_bytes.hpp"
+#include "backward_dropout.cuh"
+#include "backward_functions.cuh"
+#include "backward_kernels.cuh"
+#include "device/launch.cuh"
+#include "lists.cuh"
+#include "problem.cuh"
+#include "sizes.cuh"
+
+namespace fa::ch11 {
+namespace {
+
+using Shape = MaskedAttention::Shape;
+using Args = MaskedAttention::Args;
+using backward::Finds;
+
+// --- the variants: a kernel, how it finds its tiles, and the sizes it is compiled for ---------------------------
+
+template <class T, int d>
+using LargeTiles = FusedTiles<T, d, 2, Float4Sums>;
+template <class T, int d>
+using SmallTiles = SmallFusedTiles<T, d, 2, Float4Sums>;
+
+// with_kernel<Tile>() calls run(kernel, arguments after the tensors and the masks ..).
+struct MaskedEverywhere {
+  using Sizes = LessonSizes;
+  static constexpr Finds kFinds = Finds::kAll;
+  template <class Tile, class Run>
+  static void with_kernel(const Args&, const TileLists&, Run run) {
+    run(masked_gradients<Tile>);
+  }
+};
+struct SkipEmpty {
+  using Sizes = LessonSizes;
+  static constexpr Finds kFinds = Finds::kVisible;
+  template <class Tile, class Run>
+  static void with_kernel(const Args&, const TileLists&, Run run) {
+    run(skipping_gradients<Tile>);
+  }
+};
+struct ThreeKinds {
+  using Sizes = LessonSizes;
+  static constexpr Finds kFinds = Finds::kKinds;
+  template <class Tile, class Run>
+  static void with_kernel(const Args&, const TileLists&, Run run) {
+    run(three_kinds_gradients<Tile>);
+  }
+};
+struct Compressed {
+  using Sizes = AllSizes;
+  static constexpr Finds kFinds = Finds::kListed;
+  template <class Tile, class Run>
+  static void with_kernel(const Args&, const TileLists& lists, Run run) {
+    run(compressed_gradients<Tile>, lists);
+  }
+};
+struct BlockSparse {
+  using Sizes = AllSizes;
+  static constexpr Finds kFinds = Finds::kListedFull;
+  template <class Tile, class Run>
+  static void with_kernel(const Args&, const TileLists& lists, Run run) {
+    run(block_sparse_gradients<Tile>, lists);
+  }
+};
+struct WithDropout {
+  using Sizes = AllSizes;
+  static constexpr Finds kFinds = Finds::kListed;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
+    run(dropped_gradients<Tile>, lists, a.dropout);
+  }
+};
+struct WithScores {
+  using Sizes = AllSizes;
+  static constexpr Finds kFinds = Finds::kListed;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
+    run(changed_gradients<Tile>, lists, functions_of(a));
+  }
+};
+
+/// Calls f(std::type_identity<Tile>()) with the tiles of a variant: the small ones for blocks of 64, whose tiles have 64 keys, and
+/// where the large ones do not fit. @param size_of_blocks  64 or 128
+template <class Kernel, class T, int d, class F>
+auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
+  if constexpr (std::is_same_v<Kernel, BlockSparse>) {
+    if (size_of_blocks == SmallTiles<T, d>::Bc) return f(std::type_identity<SmallTiles<T, d>>());
+  }
+  return with_tiles_that_fit<LargeTiles<T, d>,
+                             std::conditional_t<(d > 64), SmallTiles<T, d>, LargeTiles<T, d>>>(f);
+}
+
+/// The same for a shape. The sizes of tiles do not depend on the type.
+template <class Kernel, class F>
+auto with_tiles_for(const Shape& shape, F f) {
+  return with_head_dim<typename Kernel::Sizes>(shape.head_dim, [&](auto d) {
+    return with_tiles<Kernel, __nv_bfloat16, d>(shape.block_mask ? shape.block_mask->size : 0, f);
+  });
+}
+
+// --- launches ---------------------------------------------------------------------------------------------------
+
+template <class T>
+Backward<T> gradients_of(const Args& a) {
+  Backward<T> b;
+  static_cast<Attention<T>&>(b) = a.as<T>();
+  b.d_o = a.buffer<T>("do");
+  b.delta = a.buffer<float>("delta");
+  b.dq = a.buffer<T>("dq");
+  b.dk = a.buffer<T>("dk");
+  b.dv = a.buffer<T>("dv");
+  b.d_o_strides = a.strides.at("do");
+  b.dq_strides = a.strides.at("dq");
+  b.dk_strides = a.strides.at("dk");
+  b.dv_strides = a.strides.at("dv");
+  b.dq_sum = a.buffer<float>("dq_sum");
+  return b;
+}
+
+unsigned blocks_for(std::size_t count, std::size_t of_block) {
+  return unsigned((count + of_block - 1) / of_block);
+}
+
+/// Enqueues the kernel that lists the query tiles of each key tile.
+template <class Tile>
+TileLists list_query_tiles(const Args& a, cudaStream_t stream) {
+  const TileLists lists = {.counts = a.buffer<int>("query_tile_counts"),
+                           .tiles = a.buffer<int>("query_tiles"),
+                           .rows = (a.seq_k - 1) / Tile::Bc + 1,
+                           .most = (a.seq_q - 1) / Tile::Br + 1};
+  const Masks masks = masks_of(a);
+  launch(list_tiles<QueriesOfKeys<Tile>>, unsigned(masks.lists(a.batch) * lists.rows), 32, 0, stream, masks,
+         lists);
+  return lists;
+}
+
+template <class Kernel>
+void launch_gradients(const Args& a, cudaStream_t stream) {
+  with_compiled<typename Kernel::Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    with_tiles<Kernel, T, d>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
+      const Backward<T> b = gradients_of<T>(a);
+      const std::size_t heads = std::size_t(a.batch) * std::size_t(a.heads);
+      const unsigned query_tiles = unsigned(((a.seq_q - 1) / Tile::Br + 1) * heads);
+      constexpr int kRowsOfBlock = 8;
+      launch(compute_delta<T, d, kRowsOfBlock>, blocks_for(heads * std::size_t(a.seq_q), kRowsOfBlock),
+             32 * kRowsOfBlock, 0, stream, b);
+      const std::size_t sums = std::size_t(query_tiles) * Tile::Br * std::size_t(a.head_dim) / 4;
+      launch(fill_with_zeros, blocks_for(sums, 256), 256, 0, stream, b.dq_sum, sums);
+      TileLists lists = {};
+      if constexpr (backward::has_lists(Kernel::kFinds)) lists = list_query_tiles<Tile>(a, stream);
+      Kernel::template with_kernel<Tile>(a, lists, [&](auto kernel, const auto&... arguments) {
+        launch(kernel, unsigned(((a.seq_k - 1) / Tile::Bc + 1) * a.batch * a.kv_heads), Tile::kThreads,
+               Tile::kSharedBytes, stream, b, masks_of(a), arguments...);
+      });
+      launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
+    });
+  });
+}
+
+template <class Kernel>
+Traffic traffic(const Shape& shape) {
+  return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+    return backward::Bytes<Tile>(shape, Kernel::kFinds).traffic();
+  });
+}
+
+template <class Kernel>
+std::vector<TensorSpec> workspace(const Shape& shape) {
+  return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+    const backward::Bytes<Tile> tiles(shape, Kernel::kFinds);
+    std::vector<TensorSpec> specs = {
+        {.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}},
+        {.name = "dq_sum", .shape = {tiles.rows_of_sums(), shape.head_dim}},
+    };
+    if (backward::has_lists(Kernel::kFinds)) {
+      specs.push_back({.name = "query_tile_counts", .shape = {tiles.lists(), 2}, .dtype = DType::kInt32});
+      specs.push_back(
+          {.name = "query_tiles", .shape = {tiles.lists(), tiles.most_listed()}, .dtype = DType::kInt32});
+    }
+    return specs;
+  });
+}
+
+template <class Kernel>
+Pass pass() {
+  return {.launch = launch_gradients<Kernel>,
+          .traffic = traffic<Kernel>,
+          .workspace = workspace<Kernel>,
+          .shared_bytes = [](const Shape& shape) {
+            return with_tiles_for<Kernel>(
+                shape, [&]<class Tile>(std::type_identity<Tile>) { return std::size_t(Tile::kSharedBytes); });
+          }};
+}
+
+}  // namespace
+
+Pass backward::masked_everywhere() { return pass<MaskedEverywhere>(); }
+Pass backward::skip_empty() { return pass<SkipEmpty>(); }
+Pass backward::three_kinds() { return pass<ThreeKinds>(); }
+Pass backward::compressed() { return pass<Compressed>(); }
+Pass backward::block_sparse() { return pass<BlockSparse>(); }
+Pass backward::dropout() { return pass<WithDropout>(); }
+Pass backward::scores() { return pass<WithScores>(); }
+
+}  // namespace fa::ch11

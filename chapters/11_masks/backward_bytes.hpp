@@ -1,0 +1,194 @@
+/// @file
+/// The HBM bytes of the backward pass: which query tiles are visited, what the masks are asked, and the lists.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "attention/masked_attention.hpp"
+#include "attention/traffic.hpp"
+#include "masks.cuh"
+#include "problem.cuh"
+
+namespace fa::ch11::backward {
+
+/// How a kernel finds its query tiles, and which scores it asks for.
+enum class Finds {
+  kAll,      ///< visits all tiles and asks for all scores
+  kVisible,  ///< asks for the kind of each tile, and for all scores of those that are not empty
+  kKinds,   ///< the same, but asks for scores of partial tiles only, where each warp asks for its share first
+  kListed,  ///< visits what lists name, and asks as kKinds does
+  kListedFull  ///< visits what lists name, and asks for nothing
+};
+constexpr bool has_lists(Finds finds) { return finds == Finds::kListed || finds == Finds::kListedFull; }
+
+/// Predicts what the warps request, with the tiles of a kernel.
+template <class Tile>
+class Bytes {
+ public:
+  Bytes(const MaskedShape& shape, Finds finds)
+      : shape_(shape),
+        finds_(finds),
+        masks_(masks_of(shape)),
+        query_tiles_(int((shape.seq_q - 1) / Tile::Br + 1)),
+        key_tiles_(int((shape.seq_k - 1) / Tile::Bc + 1)) {}
+
+  /// Key tiles, each with a list of up to that many query tiles.
+  std::int64_t lists() const { return std::int64_t(masks_.lists(int(shape_.batch))) * key_tiles_; }
+  std::int64_t most_listed() const { return query_tiles_; }
+
+  /// Rows of the sums of dQ, over all heads. Every head has whole query tiles.
+  std::int64_t rows_of_sums() const { return heads() * query_tiles_ * Tile::Br; }
+
+  Traffic traffic() const {
+    const int lists_of_tile = masks_.lists(int(shape_.batch));
+    const std::int64_t heads_of_list = heads() / lists_of_tile;
+    Counts counts;
+    for (int list = 0; list < lists_of_tile; ++list) {
+      const HeadMasks masks = masks_.of(masks_.head_of_list(list));
+      for (int key_tile = 0; key_tile < key_tiles_; ++key_tile) {
+        if (has_lists(finds_)) count_list(counts, key_tile);
+        for (int query_tile = 0; query_tile < query_tiles_; ++query_tile)
+          count_tile(counts, masks, query_tile, key_tile, heads_of_list);
+      }
+    }
+
+    Traffic traffic;
+    const std::int64_t row = shape_.head_dim * std::int64_t(size_of(shape_.dtype)),
+                       q = heads() * shape_.seq_q;
+    const std::int64_t kv = shape_.batch * shape_.kv_heads * shape_.seq_k * row;
+    const std::int64_t sum = shape_.head_dim * 4, added = counts.tiles * Tile::Br;
+    auto& of = traffic.tensors;
+    of["o"] = {.read_bytes = q * row};
+    of["do"] = {.read_bytes = (q + counts.queries) * row};
+    of["delta"] = {.read_bytes = counts.queries * 4, .write_bytes = q * 4};
+    of["lse"] = {.read_bytes = counts.queries * 4};
+    of["q"] = {.read_bytes = counts.queries * row};
+    for (const char* name : {"k", "v"}) of[name] = {.read_bytes = existing_keys() * row};
+    for (const char* name : {"dk", "dv"}) of[name] = {.write_bytes = kv};
+    of["dq_sum"] = {.read_bytes = (added + q) * sum, .write_bytes = (rows_of_sums() + added) * sum};
+    of["dq"] = {.write_bytes = q * row};
+    if (masks_.documents) of["documents"] = {.read_bytes = counts.documents};
+    if (masks_.blocks) of["block_mask"] = {.read_bytes = counts.blocks};
+    const std::int64_t warps = shape_.batch * shape_.kv_heads * key_tiles_ * Tile::kWarps;
+    if (masks_.key_lengths)
+      of["key_lengths"] = {.read_bytes = counts.lengths + 4 * warps};  // K and V: how many
+    if (has_lists(finds_)) {
+      const std::int64_t group = shape_.heads / shape_.kv_heads;
+      of["query_tile_counts"] = {.read_bytes = 8 * warps * group, .write_bytes = 8 * lists()};
+      of["query_tiles"] = {.read_bytes = 4 * counts.tiles * Tile::kWarps,
+                           .write_bytes = 4 * (counts.tiles / heads_of_list)};
+    }
+    return traffic;
+  }
+
+ private:
+  /// Of all heads.
+  struct Counts {
+    std::int64_t tiles = 0;                               ///< visited, once for each key tile
+    std::int64_t queries = 0;                             ///< in them
+    std::int64_t documents = 0, blocks = 0, lengths = 0;  ///< bytes read of the masks
+  };
+
+  std::int64_t heads() const { return shape_.batch * shape_.heads; }
+
+  /// In all heads of K and V.
+  std::int64_t existing_keys() const {
+    std::int64_t keys = 0;
+    for (int batch = 0; batch < shape_.batch; ++batch)
+      keys += masks_.of(batch * int(shape_.heads)).keys * shape_.kv_heads;
+    return keys;
+  }
+
+  /// What the blocks of a key tile read for a query tile, in all heads of a list.
+  void count_tile(Counts& counts, const HeadMasks& masks, int query_tile, int key_tile,
+                  std::int64_t heads) const {
+    const int first_query = query_tile * Tile::Br, first_key = key_tile * Tile::Bc;
+    const bool asks_tiles = finds_ == Finds::kVisible || finds_ == Finds::kKinds;
+    const Kind kind = finds_ == Finds::kAll ? Kind::kPartial
+                                            : masks_.kind(masks, first_query, Tile::Br, first_key, Tile::Bc);
+    if (asks_tiles) {
+      counts.lengths += 4 * Tile::kWarps * heads;
+      count_kind(counts, first_query, Tile::Br, first_key, Tile::Bc, Tile::kWarps * heads);
+    }
+    if (kind == Kind::kEmpty) return;
+    counts.tiles += heads;
+    counts.queries += heads * std::min(Tile::Br, masks_.seq_q - first_query);
+    if (finds_ == Finds::kListedFull || (kind == Kind::kFull && finds_ != Finds::kVisible)) return;
+    for (int query = first_query; query < first_query + Tile::Br; query += Tile::kScoreCols) {
+      for (int key = first_key; key < first_key + Tile::Bc; key += Tile::kWarpRows)
+        count_share(counts, masks, query, key, heads);
+    }
+  }
+
+  /// A warp's keys and kScoreCols queries.
+  void count_share(Counts& counts, const HeadMasks& masks, int first_query, int first_key,
+                   std::int64_t heads) const {
+    counts.lengths += 4 * heads;
+    if (finds_ == Finds::kKinds || finds_ == Finds::kListed) {
+      count_kind(counts, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows, heads);
+      if (masks_.kind(masks, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows) != Kind::kPartial)
+        return;
+    }
+    if (masks_.blocks)
+      counts.blocks += heads * Tile::kWarpRows / 8 * Tile::kScoreCols / 4;  // a share is in one block
+    if (!masks_.documents) return;
+    for (int key = first_key; key < first_key + Tile::kWarpRows; key += 8)
+      counts.documents += heads * 4 * distinct(key, 8, 1, masks_.seq_k);
+    for (int query = first_query; query < first_query + Tile::kScoreCols; query += 8) {
+      for (int odd = 0; odd < 2; ++odd)
+        counts.documents += heads * 4 * distinct(query + odd, 4, 2, masks_.seq_q);
+    }
+  }
+
+  /// kind() of a rectangle, asked by so many warps: 4 documents, and the blocks that it touches.
+  void count_kind(Counts& counts, int first_query, int queries, int first_key, int keys,
+                  std::int64_t warps) const {
+    if (first_query >= masks_.seq_q) return;
+    if (masks_.documents) counts.documents += 16 * warps;
+    if (masks_.blocks)
+      counts.blocks += warps * rows_of_blocks(first_query, queries) * cols_of_blocks(first_key, keys);
+  }
+
+  /// The list of a key tile, which one warp makes. Each lane asks for the kind of one query tile.
+  void count_list(Counts& counts, int key_tile) const {
+    counts.lengths += 4;
+    for (int first = 0; first < query_tiles_; first += 32) {
+      const int lanes = std::min(32, query_tiles_ - first);
+      if (masks_.documents) counts.documents += 4 * (2 * lanes + 2);
+      if (masks_.blocks) {
+        counts.blocks += rows_of_blocks(first * Tile::Br, lanes * Tile::Br) *
+                         cols_of_blocks(key_tile * Tile::Bc, Tile::Bc);
+      }
+    }
+  }
+
+  /// The rows of blocks in which queries lie, and the columns in which keys lie.
+  int rows_of_blocks(int first_query, int count) const {
+    const HeadMasks masks = masks_.of(0);
+    return masks.row(first_query + count - 1) - masks.row(first_query) + 1;
+  }
+  int cols_of_blocks(int first_key, int count) const {
+    const HeadMasks masks = masks_.of(0);
+    return masks.col(first_key + count - 1) - masks.col(first_key) + 1;
+  }
+
+  /// How many of `count` numbers differ if those from `end` on become end - 1.
+  static int distinct(int first, int count, int step, int end) {
+    int different = 0;
+    bool has_last = false;
+    for (int at = first; at < first + count * step; at += step) {
+      has_last |= at >= end - 1;
+      different += at < end - 1;
+    }
+    return different + has_last;
+  }
+
+  const MaskedShape& shape_;
+  Finds finds_;
+  Masks masks_;
+  int query_tiles_, key_tiles_;
+};
+
+}  // namespace fa::ch11::backward

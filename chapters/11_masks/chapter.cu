@@ -1,0 +1,293 @@
+/// @file
+/// Chapter 11 as the harness sees it.
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "07_multi_stage/choices.cuh"
+#include "attention/dispatch.cuh"
+#include "backward.hpp"
+#include "device/launch.cuh"
+#include "forward_bytes.hpp"
+#include "harness/chapter.hpp"
+#include "kernel.cuh"
+#include "pass.hpp"
+#include "problem.cuh"
+#include "sizes.cuh"
+
+namespace fa {
+using namespace ch11;
+namespace {
+
+using Shape = MaskedAttention::Shape;
+using Args = MaskedAttention::Args;
+
+// --- the forward pass: a kernel, how it finds its tiles, and their sizes ----------------------------------------
+
+// run<Tile>(kernel arguments) of a variant: which kernel, with which of the arguments.
+struct MaskedEverywhere {
+  static constexpr Finds kFinds = Finds::kAllTiles;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists&, Run run) {
+    run(masked_everywhere_attention<Tile>, a.as<typename Tile::T>(), masks_of(a));
+  }
+};
+struct SkipEmpty {
+  static constexpr Finds kFinds = Finds::kVisible;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists&, Run run) {
+    run(skip_empty_attention<Tile>, a.as<typename Tile::T>(), masks_of(a));
+  }
+};
+struct ThreeKinds {
+  static constexpr Finds kFinds = Finds::kVisibleByKind;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists&, Run run) {
+    run(three_kinds_attention<Tile>, a.as<typename Tile::T>(), masks_of(a));
+  }
+};
+struct Compressed {
+  static constexpr Finds kFinds = Finds::kListed;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
+    run(compressed_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists);
+  }
+};
+struct BlockSparse {
+  static constexpr Finds kFinds = Finds::kListedFull;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
+    run(block_sparse_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists);
+  }
+};
+struct WithDropout {
+  static constexpr Finds kFinds = Finds::kListed;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
+    run(dropout_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists, a.dropout);
+  }
+};
+struct WithScores {
+  static constexpr Finds kFinds = Finds::kListed;
+  template <class Tile, class Run>
+  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
+    run(scores_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists, functions_of(a));
+  }
+};
+
+template <class Kernel>
+constexpr bool kHasLists = Kernel::kFinds == Finds::kListed || Kernel::kFinds == Finds::kListedFull;
+
+/// Calls f(std::type_identity<Tile>()) with the tiles of a kernel.
+/// @param size_of_blocks  64 or 128
+template <class Kernel, class T, int d, bool kDense, class F>
+auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
+  if constexpr (std::is_same_v<Kernel, BlockSparse>) {
+    if (size_of_blocks == 64)
+      return f(std::type_identity<ch07::MultiStageTiles<T, d, SmallBlocks<d>, kDense>>());
+  }
+  return f(std::type_identity<ch07::MultiStageTiles<T, d, ch07::FinalChoices<d>, kDense>>());
+}
+
+/// Enqueues the kernel that lists the key tiles of each query tile.
+template <class Tile>
+TileLists list_key_tiles(const Args& a, cudaStream_t stream) {
+  const TileLists lists = {.counts = a.buffer<int>("key_tile_counts"),
+                           .tiles = a.buffer<int>("key_tiles"),
+                           .rows = (a.seq_q - 1) / Tile::Br + 1,
+                           .most = (a.seq_k - 1) / Tile::Bc + 1};
+  const Masks masks = masks_of(a);
+  launch(list_tiles<KeysOfQueries<Tile>>, unsigned(masks.lists(a.batch) * lists.rows), 32, 0, stream, masks,
+         lists);
+  return lists;
+}
+
+template <class Kernel, class Sizes>
+void launch_forward(const Args& a, cudaStream_t stream) {
+  with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    const bool is_dense = a.head_dim == d && a.strides.at("k").row == d && a.strides.at("v").row == d;
+    with_dense(is_dense, [&](auto dense) {
+      with_tiles<Kernel, T, d, dense>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
+        TileLists lists = {};
+        if constexpr (kHasLists<Kernel>) lists = list_key_tiles<Tile>(a, stream);
+        const unsigned blocks =
+            unsigned((a.seq_q - 1) / Tile::Br + 1) * unsigned(a.batch) * unsigned(a.heads);
+        Kernel::template with_kernel<Tile>(a, lists, [&](auto kernel, const auto&... arguments) {
+          launch(kernel, blocks, Tile::kThreads, Tile::kSharedBytes, stream, arguments...);
+        });
+      });
+    });
+  });
+}
+
+/// Calls f(std::type_identity<Tile>()) with the tiles of a kernel for a shape. They do not depend on the type.
+template <class Kernel, class Sizes, class F>
+auto with_tiles_for(const Shape& shape, F f) {
+  return with_head_dim<Sizes>(shape.head_dim, [&](auto d) {
+    return with_tiles<Kernel, __nv_bfloat16, d, false>(shape.block_mask ? shape.block_mask->size : 0, f);
+  });
+}
+
+template <class Kernel, class Sizes>
+Pass forward() {
+  return {
+      .launch = launch_forward<Kernel, Sizes>,
+      .traffic =
+          [](const Shape& shape) {
+            return with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+              return ForwardBytes<Tile>(shape).traffic(Kernel::kFinds);
+            });
+          },
+      .workspace =
+          [](const Shape& shape) {
+            if (!kHasLists<Kernel>) return std::vector<TensorSpec>();
+            return with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+              const ForwardBytes<Tile> tiles(shape);
+              return std::vector<TensorSpec>{
+                  {.name = "key_tile_counts", .shape = {tiles.lists(), 2}, .dtype = DType::kInt32},
+                  {.name = "key_tiles",
+                   .shape = {tiles.lists(), tiles.most_listed()},
+                   .dtype = DType::kInt32}};
+            });
+          },
+      .shared_bytes =
+          [](const Shape& shape) {
+            return with_tiles_for<Kernel, Sizes>(
+                shape, [&]<class Tile>(std::type_identity<Tile>) { return std::size_t(Tile::kSharedBytes); });
+          },
+  };
+}
+
+// --- what variants refuse ---------------------------------------------------------------------------------------
+
+std::optional<std::string> refuse_dropout(const Shape& shape) {
+  if (shape.dropout == 0) return std::nullopt;
+  return "--dropout is given: this variant has none; --variant dropout has";
+}
+std::optional<std::string> refuse_functions(const Shape& shape) {
+  if (shape.softcap) return "--softcap is given: this variant has none; --variant scores has";
+  if (shape.alibi) return "--alibi is given: this variant has none; --variant scores has";
+  return std::nullopt;
+}
+/// Refuses whatever one of several functions refuses.
+template <std::optional<std::string> (*... kRefuse)(const Shape&)>
+std::optional<std::string> refuse_any(const Shape& shape) {
+  std::optional<std::string> reason;
+  ((reason = reason ? reason : kRefuse(shape)), ...);
+  return reason;
+}
+
+std::optional<std::string> refuse_all_but_blocks(const Shape& shape) {
+  if (!shape.block_mask) return "--block-mask is missing: this variant visits the blocks of a pattern";
+  const std::pair<const char*, bool> others[] = {{"--causal", shape.causal},
+                                                 {"--window", shape.window.has_value()},
+                                                 {"--documents", shape.documents != nullptr},
+                                                 {"--key-lengths", shape.key_lengths != nullptr}};
+  for (const auto& [option, given] : others) {
+    if (given)
+      return std::string(option) + " is given: this variant takes --block-mask alone; compressed takes both";
+  }
+  const std::pair<const char*, std::int64_t> lengths[] = {{"--seq-q", shape.seq_q}, {"--seq-k", shape.seq_k}};
+  for (const auto& [option, length] : lengths) {
+    if (length % shape.block_mask->size != 0)
+      return std::string(option) + " is " + std::to_string(length) +
+             ": this variant takes multiples of --block-size, " + std::to_string(shape.block_mask->size);
+  }
+  return std::nullopt;
+}
+
+// --- the variants -------------------------------------------------------------------------------------------------
+
+using Refuse = std::optional<std::string> (*)(const Shape&);
+
+/// The bytes of both passes.
+Traffic sum(Traffic traffic, const Traffic& more) {
+  for (const auto& [name, bytes] : more.tensors) {
+    traffic.tensors[name].read_bytes += bytes.read_bytes;
+    traffic.tensors[name].write_bytes += bytes.write_bytes;
+  }
+  return traffic;
+}
+
+/// What the kernels leave for each other. With --backward, O and LSE too: the forward pass runs before.
+std::vector<TensorSpec> workspace_of(const Pass& forward, const Pass& backward, const Shape& shape) {
+  std::vector<TensorSpec> specs = forward.workspace(shape);
+  if (!shape.backward) return specs;
+  for (const auto& more : {AttentionForward::outputs(shape), backward.workspace(shape)})
+    specs.insert(specs.end(), more.begin(), more.end());
+  return specs;
+}
+
+template <class Sizes>
+Variant<MaskedAttention> variant(const char* name, const char* summary, const Pass& forward,
+                                 const Pass& backward, Refuse refuse) {
+  return {.name = name,
+          .summary = summary,
+          .launch =
+              [=](const Args& a, cudaStream_t stream) {
+                a.backward ? backward.launch(a, stream) : forward.launch(a, stream);
+              },
+          .traffic =
+              [=](const Shape& shape) {
+                return shape.backward ? sum(forward.traffic(shape), backward.traffic(shape))
+                                      : forward.traffic(shape);
+              },
+          .refuse =
+              [refuse](const Shape& shape) {
+                auto reason = refuse(shape);  // first: without --dtype, the type is fp32 if nothing runs
+                return reason ? reason : refuse_unless_compiled<Sizes>(shape);
+              },
+          .takes_strides = true,
+          .needs =
+              [=](const Shape& shape) {
+                const std::size_t bytes = forward.shared_bytes(shape);
+                return DeviceNeeds{
+                    .shared_bytes = shape.backward ? std::max(bytes, backward.shared_bytes(shape)) : bytes,
+                    .compute_capability = 80};
+              },
+          .before =
+              [=](const Args& a, cudaStream_t stream) {
+                if (a.backward) forward.launch(a, stream);
+              },
+          .repeatable = false,  // with --backward
+          .workspace = [=](const Shape& shape) { return workspace_of(forward, backward, shape); }};
+}
+
+}  // namespace
+
+AnyChapter describe_chapter() {
+  constexpr Refuse kMasks = refuse_any<refuse_dropout, refuse_functions>;
+  return Chapter<MaskedAttention>{
+      .name = "11_masks",
+      .title = "Masks: visit only the tiles that something sees",
+      .variants = {
+          variant<LessonSizes>("masked_everywhere", "every key tile is visited, every score is asked for",
+                               forward<MaskedEverywhere, LessonSizes>(), backward::masked_everywhere(),
+                               kMasks),
+          variant<LessonSizes>("skip_empty", "tiles of which nothing is visible are not visited",
+                               forward<SkipEmpty, LessonSizes>(), backward::skip_empty(), kMasks),
+          variant<LessonSizes>("three_kinds",
+                               "full tiles are not asked; warps ask about their share of the others",
+                               forward<ThreeKinds, LessonSizes>(), backward::three_kinds(), kMasks),
+          variant<AllSizes>("compressed", "a kernel lists the tiles: partial ones, then full ones",
+                            forward<Compressed, AllSizes>(), backward::compressed(), kMasks),
+          variant<AllSizes>("block_sparse", "Algorithm 5: blocks of a pattern, and no score is asked for",
+                            forward<BlockSparse, AllSizes>(), backward::block_sparse(),
+                            refuse_any<refuse_all_but_blocks, refuse_dropout, refuse_functions>),
+          variant<AllSizes>("dropout", "compressed, and Philox drops elements of P",
+                            forward<WithDropout, AllSizes>(), backward::dropout(),
+                            refuse_any<refuse_functions>),
+          variant<AllSizes>("scores", "compressed, and a function of each score",
+                            forward<WithScores, AllSizes>(), backward::scores(), refuse_any<refuse_dropout>),
+      }};
+}
+
+}  // namespace fa

@@ -1,0 +1,196 @@
+/// @file
+/// The HBM bytes of the forward pass: which tiles are visited, what the masks are asked, and the lists.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "attention/masked_attention.hpp"
+#include "attention/traffic.hpp"
+#include "masks.cuh"
+#include "problem.cuh"
+
+namespace fa::ch11 {
+
+/// How a forward kernel finds its tiles, and what it asks of their scores.
+enum class Finds { kAllTiles, kVisible, kVisibleByKind, kListed, kListedFull };
+
+/// Bytes that a kernel reads of the masks.
+struct MaskBytes {
+  std::int64_t documents = 0, blocks = 0;
+  MaskBytes& operator+=(const MaskBytes& more) {
+    documents += more.documents;
+    blocks += more.blocks;
+    return *this;
+  }
+  MaskBytes operator*(std::int64_t times) const { return {documents * times, blocks * times}; }
+};
+
+/// Predicts what the warps request, with the tiles of a kernel.
+template <class Tile>
+class ForwardBytes {
+ public:
+  explicit ForwardBytes(const MaskedShape& shape)
+      : shape_(shape),
+        masks_(masks_of(shape)),
+        query_tiles_(int((shape.seq_q - 1) / Tile::Br + 1)),
+        key_tiles_(int((shape.seq_k - 1) / Tile::Bc + 1)) {}
+
+  /// Query tiles, each with a list of up to that many key tiles.
+  std::int64_t lists() const { return masks_.lists(int(shape_.batch)) * query_tiles_; }
+  std::int64_t most_listed() const { return key_tiles_; }
+
+  Traffic traffic(Finds finds) const {
+    const bool listed = finds == Finds::kListed || finds == Finds::kListedFull;
+    const int lists = masks_.lists(int(shape_.batch));
+    const std::int64_t heads = shape_.batch * shape_.heads, heads_of_list = heads / lists;
+    std::int64_t keys = 0, visited = 0;
+    MaskBytes asked;
+    for (int list = 0; list < lists; ++list) {
+      const HeadMasks masks = masks_.of(masks_.head_of_list(list));
+      for (int tile = 0; tile < query_tiles_; ++tile) {
+        const Visits visits = visit(finds, masks, tile);
+        keys += visits.keys;
+        visited += visits.tiles;
+        asked += visits.asked * heads_of_list;
+        if (listed) asked += of_list(masks, tile);
+      }
+    }
+
+    Traffic traffic;
+    const std::int64_t row = shape_.head_dim * std::int64_t(size_of(shape_.dtype)), q = heads * shape_.seq_q;
+    traffic.tensors["q"] = {.read_bytes = q * row};
+    traffic.tensors["o"] = {.write_bytes = q * row};
+    traffic.tensors["lse"] = {.write_bytes = q * 4};
+    for (const char* name : {"k", "v"}) traffic.tensors[name] = {.read_bytes = keys * heads_of_list * row};
+    if (masks_.documents) traffic.tensors["documents"] = {.read_bytes = asked.documents};
+    if (masks_.blocks) traffic.tensors["block_mask"] = {.read_bytes = asked.blocks};
+    const std::int64_t warps = heads * query_tiles_ * Tile::kWarps;
+    if (masks_.key_lengths)
+      traffic.tensors["key_lengths"] = {.read_bytes = 4 * (warps + (listed ? this->lists() : 0))};
+    if (listed) {
+      traffic.tensors["key_tile_counts"] = {.read_bytes = 8 * warps, .write_bytes = 8 * this->lists()};
+      traffic.tensors["key_tiles"] = {.read_bytes = 4 * visited * heads_of_list * Tile::kWarps,
+                                      .write_bytes = 4 * visited};
+    }
+    return traffic;
+  }
+
+ private:
+  struct Visits {
+    std::int64_t tiles = 0, keys = 0;
+    MaskBytes asked;
+  };
+
+  /// What a block of one head reads.
+  Visits visit(Finds finds, const HeadMasks& masks, int query_tile) const {
+    Visits visits;
+    const Span queries = masks_.queries(query_tile * Tile::Br, Tile::Br);
+    if (finds != Finds::kListedFull) {
+      for (int warp = 0; warp < Tile::kWarps; ++warp) visits.asked += of_rows(first_row(query_tile, warp));
+    }
+    if (finds == Finds::kVisible ||
+        finds == Finds::kVisibleByKind) {  // each warp asks for the kind of all tiles
+      visits.asked += of_tokens(2) * Tile::kWarps;
+      for (int tile = 0; tile < key_tiles_; ++tile)
+        visits.asked += of_kind(masks, queries, masks_.keys(tile * Tile::Bc, Tile::Bc)) * Tile::kWarps;
+    }
+    for (int tile = 0; tile < key_tiles_; ++tile) {
+      const Kind kind = finds == Finds::kAllTiles
+                            ? Kind::kPartial
+                            : masks.kind({queries, masks_.keys(tile * Tile::Bc, Tile::Bc)});
+      if (kind == Kind::kEmpty) continue;
+      ++visits.tiles;
+      visits.keys += std::clamp(masks.keys - tile * Tile::Bc, 0, Tile::Bc);
+      if (finds == Finds::kAllTiles || finds == Finds::kVisible) {
+        for (int key = 0; key < Tile::Bc; key += Tile::kSlice) {
+          MaskBytes of_slice = of_lane_keys(tile * Tile::Bc + key);
+          if (masks_.blocks) of_slice.blocks += Tile::kLaneRows * (Tile::kSlice / 4);
+          visits.asked += of_slice * Tile::kWarps;
+        }
+      } else if (kind == Kind::kPartial) {
+        for (int warp = 0; warp < Tile::kWarps; ++warp)
+          visits.asked += of_shares(masks, first_row(query_tile, warp), tile * Tile::Bc);
+      }
+    }
+    return visits;
+  }
+
+  static int first_row(int query_tile, int warp) { return query_tile * Tile::Br + warp * Tile::kWarpRows; }
+
+  /// A partial tile, of which each warp asks for the kind of its shares.
+  MaskBytes of_shares(const HeadMasks& masks, int first_query, int first_key) const {
+    MaskBytes bytes;
+    const Span queries = masks_.queries(first_query, Tile::kWarpRows);
+    for (int key = first_key; key < first_key + Tile::Bc; key += Tile::kSlice) {
+      const Span keys = masks_.keys(key, Tile::kSlice);
+      bytes += of_kind(masks, queries, keys);
+      if (masks.kind({queries, keys}) == Kind::kPartial) bytes += of_lane_keys(key);
+    }
+    return bytes;
+  }
+
+  /// The list of a query tile. Each lane of a warp asks for the kind of one key tile.
+  MaskBytes of_list(const HeadMasks& masks, int query_tile) const {
+    MaskBytes bytes;
+    const Span queries = masks_.queries(query_tile * Tile::Br, Tile::Br);
+    for (int tile = 0; tile < key_tiles_; tile += 32) {
+      const int lanes = std::min(32, key_tiles_ - tile);
+      const Span keys = masks_.keys(tile * Tile::Bc, lanes * Tile::Bc);
+      bytes += of_tokens(2 + 2 * lanes);
+      bytes += of_blocks(masks, queries, keys);
+    }
+    return bytes;
+  }
+
+  /// kind() of a rectangle whose queries are known.
+  MaskBytes of_kind(const HeadMasks& masks, const Span& queries, const Span& keys) const {
+    MaskBytes bytes = of_tokens(2);
+    bytes += of_blocks(masks, queries, keys);
+    return bytes;
+  }
+  MaskBytes of_blocks(const HeadMasks& masks, const Span& queries, const Span& keys) const {
+    if (!masks_.blocks) return {};
+    const Blocks& blocks = masks;
+    const int rows = blocks.row(queries.last.at) - blocks.row(queries.first.at) + 1;
+    const int cols = blocks.col(keys.last.at) - blocks.col(keys.first.at) + 1;
+    return {.blocks = rows * cols};
+  }
+  MaskBytes of_tokens(int count) const { return {.documents = masks_.documents ? 4 * count : 0}; }
+
+  /// The documents of a warp's queries.
+  MaskBytes of_rows(int first) const {
+    MaskBytes bytes = of_tokens(2);
+    for (int row = 0; row < Tile::kLaneRows; ++row)
+      bytes += of_tokens(distinct(first + 8 * row, 8, 1, masks_.seq_q));
+    return bytes;
+  }
+  /// The documents of a slice's keys.
+  MaskBytes of_lane_keys(int first) const {
+    MaskBytes bytes;
+    for (int key = first; key < first + Tile::kSlice; key += 8) {
+      for (int i = 0; i < 2; ++i) bytes += of_tokens(distinct(key + i, 4, 2, masks_.seq_k));
+    }
+    return bytes;
+  }
+  /// How many of `count` numbers differ if those from `end` on become end - 1.
+  static int distinct(int first, int count, int step, int end) {
+    int different = 0;
+    bool has_last = false;
+    for (int at = first; at < first + count * step; at += step) {
+      if (at >= end - 1) {
+        has_last = true;
+      } else {
+        ++different;
+      }
+    }
+    return different + has_last;
+  }
+
+  const MaskedShape& shape_;
+  Masks masks_;
+  int query_tiles_, key_tiles_;
+};
+
+}  // namespace fa::ch11

@@ -1,0 +1,52 @@
+/// @file
+/// The masks of a problem, on the device for kernels and on the host for formulas; and its functions of scores.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/masked_attention.hpp"
+#include "masks.cuh"
+#include "scores.cuh"
+
+namespace fa::ch11 {
+
+inline int log2_of(std::int64_t power_of_two) {
+  int log2 = 0;
+  while ((std::int64_t(1) << log2) < power_of_two) ++log2;
+  return log2;
+}
+
+/// For kernels.
+inline Masks masks_of(const MaskedAttention::Args& a) {
+  return {.heads = a.heads,
+          .seq_q = a.seq_q,
+          .seq_k = a.seq_k,
+          .causal = a.causal,
+          .window = a.window,
+          .documents = a.documents,
+          .key_lengths = a.key_lengths,
+          .blocks = a.block_mask,
+          .heads_of_blocks = a.heads_of_blocks,
+          .log2_size_of_blocks = log2_of(a.size_of_blocks)};
+}
+
+inline ScoreFunctions functions_of(const MaskedAttention::Args& a) {
+  return {.heads = a.heads, .shift = a.seq_k - a.seq_q, .softcap = a.softcap, .alibi = a.alibi};
+}
+
+/// For formulas. The shape must outlive the result.
+inline Masks masks_of(const MaskedShape& shape) {
+  const BlockMask* blocks = shape.block_mask.get();
+  return {.heads = int(shape.heads),
+          .seq_q = int(shape.seq_q),
+          .seq_k = int(shape.seq_k),
+          .causal = shape.causal,
+          .window = int(shape.window.value_or(shape.seq_q + shape.seq_k)),
+          .documents = shape.documents ? shape.documents->data() : nullptr,
+          .key_lengths = shape.key_lengths ? shape.key_lengths->data() : nullptr,
+          .blocks = blocks ? blocks->blocks.data() : nullptr,
+          .heads_of_blocks = blocks ? int(blocks->heads) : 1,
+          .log2_size_of_blocks = blocks ? log2_of(blocks->size) : 6};
+}
+
+}  // namespace fa::ch11

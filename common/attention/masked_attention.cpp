@@ -1,0 +1,387 @@
+#include "attention/masked_attention.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+#include <limits>
+#include <numeric>
+
+#include "attention/masked_reference.hpp"
+#include "attention/problem.hpp"
+
+namespace fa {
+
+static_assert(Problem<MaskedAttention>);
+
+// --- MaskedShape
+
+std::int64_t MaskedShape::head_in_whole(std::int64_t head) const {
+  return part_of_whole.empty() ? head : part_of_whole[std::size_t(head)];
+}
+
+std::int64_t MaskedShape::head_of_batch(std::int64_t head) const {
+  return part_of_whole.empty() ? head % heads : head_in_whole(head) % heads_of_whole;
+}
+
+bool MaskedShape::sees(std::int64_t head, std::int64_t query, std::int64_t key) const {
+  const std::int64_t stands_at = query + seq_k - seq_q;
+  if (causal && key > stands_at) return false;
+  if (window && std::abs(key - stands_at) >= *window) return false;
+  if (documents && (*documents)[std::size_t(query)] != (*documents)[std::size_t(key)]) return false;
+  if (key_lengths && key >= (*key_lengths)[std::size_t(head / heads)]) return false;
+  if (block_mask) {
+    const std::int64_t of_head = block_mask->heads == 1 ? 0 : head_of_batch(head);
+    const std::int64_t row = of_head * block_mask->rows + query / block_mask->size;
+    if (block_mask->blocks[std::size_t(row * block_mask->cols + key / block_mask->size)] == 0) return false;
+  }
+  return true;
+}
+
+std::vector<KeyRange> MaskedShape::seen_keys(std::int64_t head, std::int64_t query, KeyRange of) const {
+  const std::int64_t stands_at = query + seq_k - seq_q;
+  std::int64_t first = std::max<std::int64_t>(of.first, 0), end = std::min(of.end, seq_k);
+  if (causal) end = std::min(end, stands_at + 1);
+  if (window) first = std::max(first, stands_at - *window + 1), end = std::min(end, stands_at + *window);
+  if (documents) {
+    const auto [begin_of_own, end_of_own] =
+        std::equal_range(documents->begin(), documents->end(), (*documents)[std::size_t(query)]);
+    first = std::max<std::int64_t>(first, begin_of_own - documents->begin());
+    end = std::min<std::int64_t>(end, end_of_own - documents->begin());
+  }
+  if (key_lengths) end = std::min<std::int64_t>(end, (*key_lengths)[std::size_t(head / heads)]);
+  if (first >= end) return {};
+  if (!block_mask) return {{first, end}};
+  std::vector<KeyRange> seen;
+  for (std::int64_t key = first; key < end;) {
+    const std::int64_t next = std::min(end, (key / block_mask->size + 1) * block_mask->size);
+    if (sees(head, query, key)) {
+      if (!seen.empty() && seen.back().end == key) {
+        seen.back().end = next;
+      } else {
+        seen.push_back({key, next});
+      }
+    }
+    key = next;
+  }
+  return seen;
+}
+
+std::int64_t MaskedShape::seen_pairs() const {
+  std::int64_t pairs = 0;
+  for (std::int64_t head = 0; head < batch * heads; ++head) {
+    for (std::int64_t query = 0; query < seq_q; ++query) {
+      for (const KeyRange& keys : seen_keys(head, query, {0, seq_k})) pairs += keys.end - keys.first;
+    }
+  }
+  return pairs;
+}
+
+bool MaskedShape::keeps(std::int64_t head, std::int64_t query, std::int64_t key) const {
+  return Dropout::of(dropout, dropout_seed).keeps(int(head_in_whole(head)), int(query), int(key));
+}
+
+double MaskedShape::slope(std::int64_t head) const {
+  const std::int64_t of_all = part_of_whole.empty() ? heads : heads_of_whole;
+  return std::exp2(-8.0 * double(head_of_batch(head) + 1) / double(of_all));
+}
+
+double MaskedShape::score(double product, std::int64_t head, std::int64_t query, std::int64_t key) const {
+  const double capped = softcap ? *softcap * std::tanh(product / *softcap) : product;
+  return alibi ? capped - slope(head) * double(std::abs(key - (query + seq_k - seq_q))) : capped;
+}
+
+double MaskedShape::score_derivative(double product) const {
+  return softcap ? 1 - std::pow(std::tanh(product / *softcap), 2) : 1;
+}
+
+// --- MaskedAttention
+
+namespace {
+
+constexpr double kMostDropout = 0.9999;  // Dropout rounds to multiples of 2^-16, and keeps some
+constexpr double kLeastSoftcap = 1e-6,
+                 kMostSoftcap = 1e6;  // s / softcap and its multiples are normal in fp32
+
+std::optional<std::string> refuse_documents(const MaskedShape& shape) {
+  const std::vector<std::int32_t>& documents = *shape.documents;
+  if (shape.seq_q != shape.seq_k) {
+    return fmt::format(
+        "--documents: --seq-q is {} and --seq-k is {}: must be the same, those of one sequence", shape.seq_q,
+        shape.seq_k);
+  }
+  if (std::int64_t(documents.size()) != shape.seq_q)
+    return fmt::format("--documents: has {} tokens, must have {}", documents.size(), shape.seq_q);
+  if (documents.front() < 0 || documents.back() > kMostExact)
+    return fmt::format("--documents: numbers must be from 0 to {}", kMostExact);
+  const auto decrease = std::is_sorted_until(documents.begin(), documents.end());
+  if (decrease != documents.end()) {
+    return fmt::format(
+        "--documents: token {} belongs to document {} after document {}: numbers must not decrease",
+        decrease - documents.begin(), *decrease, decrease[-1]);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_key_lengths(const MaskedShape& shape) {
+  const std::vector<std::int32_t>& lengths = *shape.key_lengths;
+  if (std::int64_t(lengths.size()) != shape.batch)
+    return fmt::format("--key-lengths: has {} lengths, must have {}", lengths.size(), shape.batch);
+  if (shape.seq_k > kMostExact)
+    return fmt::format("--seq-k is {}: must be at most {} with --key-lengths", shape.seq_k, kMostExact);
+  for (std::size_t batch = 0; batch < lengths.size(); ++batch) {
+    if (lengths[batch] >= 0 && lengths[batch] <= shape.seq_k) continue;
+    return fmt::format("--key-lengths: length {} is {}: must be from 0 to {}, the number of keys", batch,
+                       lengths[batch], shape.seq_k);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_block_mask(const MaskedShape& shape) {
+  const BlockMask& mask = *shape.block_mask;
+  if (auto reason = refuse_block_size(mask.size)) return reason;
+  const std::int64_t rows = (shape.seq_q - 1) / mask.size + 1, cols = (shape.seq_k - 1) / mask.size + 1;
+  if ((mask.heads != 1 && mask.heads != shape.heads) || mask.rows != rows || mask.cols != cols) {
+    return fmt::format("--block-mask: has shape [{}, {}, {}]; must be [1 or {}, {}, {}]", mask.heads,
+                       mask.rows, mask.cols, shape.heads, rows, cols);
+  }
+  if (std::int64_t(mask.blocks.size()) != mask.heads * rows * cols)
+    return fmt::format("--block-mask: has {} blocks, must have {}", mask.blocks.size(),
+                       mask.heads * rows * cols);
+  return std::nullopt;
+}
+
+/// "5 to 9 and 64 to 127"
+std::string in_words(const std::vector<KeyRange>& keys) {
+  constexpr std::size_t kMostShown = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(keys.size(), kMostShown); ++i) {
+    text += i == 0 ? "" : i + 1 == keys.size() ? " and " : ", ";
+    text += keys[i].end - keys[i].first == 1 ? fmt::format("{}", keys[i].first)
+                                             : fmt::format("{} to {}", keys[i].first, keys[i].end - 1);
+  }
+  return keys.size() > kMostShown ? text + ", ..." : text;
+}
+
+std::int64_t count_of(const std::vector<KeyRange>& keys) {
+  std::int64_t count = 0;
+  for (const KeyRange& range : keys) count += range.end - range.first;
+  return count;
+}
+
+/// For an element of dk or dv: how many queries see its key.
+std::string describe_key(const MaskedShape& shape, const std::vector<std::int64_t>& index) {
+  const std::int64_t key = index.at(2), group = shape.heads / shape.kv_heads;
+  const std::int64_t first_head = index.at(0) * shape.heads + index.at(1) * group;
+  std::int64_t queries = 0;
+  for (std::int64_t head = first_head; head < first_head + group; ++head) {
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) queries += shape.sees(head, query, key);
+  }
+  const std::int64_t all = group * shape.seq_q;
+  if (queries == all) return "";
+  if (queries == 0) return fmt::format("no query sees key {}", key);
+  return fmt::format("{} of {} queries see{} key {}", queries, all, queries == 1 ? "s" : "", key);
+}
+
+}  // namespace
+
+std::optional<std::string> refuse_block_size(std::int64_t size) {
+  if (size == 64 || size == 128) return std::nullopt;
+  return fmt::format("--block-size is {}: must be 64 or 128", size);
+}
+
+std::optional<std::string> MaskedAttention::refuse(const Shape& shape) {
+  if (auto reason = fa::refuse(shape)) return reason;
+  if (shape.window && *shape.window < 1)
+    return fmt::format("--window is {}: must be at least 1, which leaves each query one key", *shape.window);
+  if (!(shape.dropout >= 0 && shape.dropout <= kMostDropout))  // NaN is not in the range
+    return fmt::format("--dropout is {}: must be from 0 to {}", shape.dropout, kMostDropout);
+  if (shape.softcap && !(*shape.softcap >= kLeastSoftcap && *shape.softcap <= kMostSoftcap)) {
+    return fmt::format("--softcap is {}: must be from {} to {:.0f}", *shape.softcap, kLeastSoftcap,
+                       kMostSoftcap);
+  }
+  if (shape.documents) {
+    if (auto reason = refuse_documents(shape)) return reason;
+  }
+  if (shape.key_lengths) {
+    if (auto reason = refuse_key_lengths(shape)) return reason;
+  }
+  return shape.block_mask ? refuse_block_mask(shape) : std::nullopt;
+}
+
+std::vector<TensorSpec> MaskedAttention::inputs(const Shape& shape) {
+  std::vector<TensorSpec> specs =
+      shape.backward ? AttentionBackward::inputs(shape) : AttentionForward::inputs(shape);
+  if (shape.documents) specs.push_back({.name = "documents", .shape = {shape.seq_q}, .dtype = DType::kInt32});
+  if (shape.key_lengths)
+    specs.push_back({.name = "key_lengths", .shape = {shape.batch}, .dtype = DType::kInt32});
+  if (const BlockMask* mask = shape.block_mask.get()) {
+    specs.push_back(
+        {.name = "block_mask", .shape = {mask->heads, mask->rows, mask->cols}, .dtype = DType::kUint8});
+  }
+  return specs;
+}
+
+std::vector<TensorSpec> MaskedAttention::outputs(const Shape& shape) {
+  return shape.backward ? AttentionBackward::outputs(shape) : AttentionForward::outputs(shape);
+}
+
+TensorMap MaskedAttention::masks(const Shape& shape) {
+  TensorMap tensors;
+  const auto add = [&](const char* name, const std::vector<std::int64_t>& lengths, const auto& values) {
+    tensors.emplace(name, Tensor{lengths, {values.begin(), values.end()}});
+  };
+  if (shape.documents) add("documents", {shape.seq_q}, *shape.documents);
+  if (shape.key_lengths) add("key_lengths", {shape.batch}, *shape.key_lengths);
+  if (const BlockMask* mask = shape.block_mask.get())
+    add("block_mask", {mask->heads, mask->rows, mask->cols}, mask->blocks);
+  return tensors;
+}
+
+TensorMap MaskedAttention::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
+  TensorMap tensors = shape.backward ? AttentionBackward::random_inputs(shape, init, seed)
+                                     : AttentionForward::random_inputs(shape, init, seed);
+  tensors.merge(masks(shape));
+  return tensors;
+}
+
+MaskedAttention::Args MaskedAttention::bind(const Shape& shape, const std::map<std::string, void*>& buffers) {
+  const auto address = [&]<class T>(const char* name, const T*) -> const T* {
+    const auto found = buffers.find(name);
+    return found == buffers.end() ? nullptr : static_cast<const T*>(found->second);
+  };
+  const BlockMask* mask = shape.block_mask.get();
+  // A window that is wider than all distances hides nothing, and its sums with positions fit an int.
+  const std::int64_t no_window = shape.seq_q + shape.seq_k;
+  return {AttentionForward::bind(shape, buffers),
+          shape.backward,
+          int(std::min(shape.window.value_or(no_window), no_window)),
+          address("documents", static_cast<std::int32_t*>(nullptr)),
+          address("key_lengths", static_cast<std::int32_t*>(nullptr)),
+          address("block_mask", static_cast<std::uint8_t*>(nullptr)),
+          mask ? int(mask->heads) : 1,
+          mask ? int(mask->size) : 64,
+          Dropout::of(shape.dropout, shape.dropout_seed),
+          float(shape.softcap.value_or(std::numeric_limits<double>::infinity())),
+          shape.alibi};
+}
+
+Reference MaskedAttention::reference(const Shape& shape, const TensorMap& inputs) {
+  return masked_reference(shape, inputs);
+}
+
+Excerpt<MaskedShape> MaskedAttention::ends(const Shape& shape) {
+  const Excerpt<AttentionShape> dense = fa::ends(shape);
+  Shape part = shape;
+  static_cast<AttentionShape&>(part) = dense.shape;
+  const std::int64_t batches[] = {0, shape.batch - 1};
+  const std::int64_t heads = shape.batch * shape.heads;
+  part.heads_of_whole = shape.heads;
+  for (std::int64_t head = 0; head < part.batch * part.heads; ++head) {
+    const bool is_first = head < part.heads;
+    part.part_of_whole.push_back(is_first ? head : heads - part.batch * part.heads + head);
+  }
+  if (shape.key_lengths) {
+    std::vector<std::int32_t> lengths;
+    for (std::int64_t batch = 0; batch < part.batch; ++batch)
+      lengths.push_back((*shape.key_lengths)[std::size_t(batches[batch])]);
+    part.key_lengths = std::make_shared<const std::vector<std::int32_t>>(std::move(lengths));
+  }
+  const auto cut = [cut_dense = dense.cut, part](const TensorMap& tensors) {
+    TensorMap of_attention = tensors;
+    for (const char* mask : {"documents", "key_lengths", "block_mask"}) of_attention.erase(mask);
+    TensorMap parts = cut_dense(of_attention);
+    if (of_attention.size() < tensors.size()) parts.merge(masks(part));
+    return parts;
+  };
+  return {.shape = part, .cut = cut};
+}
+
+namespace {
+
+/// Whether a query sees several keys. If not, P is 1 whatever Q and K are: dQ and dK are 0.
+bool has_softmax(const MaskedShape& shape) {
+  for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+      if (count_of(shape.seen_keys(head, query, {0, shape.seq_k})) > 1) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Tolerances MaskedAttention::tolerances(const Shape& shape) {
+  if (!shape.backward) return AttentionForward::tolerances(shape);
+  if (has_softmax(shape)) return AttentionBackward::tolerances(shape);
+  AttentionShape one_key = shape;
+  one_key.seq_k = 1;
+  Tolerances limits = AttentionBackward::tolerances(one_key);
+  for (const char* name : {"dq", "dk"}) limits.at(name).limit *= 1 / (1 - shape.dropout);  // as dP and D
+  return limits;
+}
+
+Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inputs,
+                                       const Reference& expected) {
+  Tolerances limits = tolerances(shape);
+  if (!shape.backward || shape.dtype == DType::kFloat32) return limits;
+  const ErrorsOfGradients errors = errors_from_rounding_o(shape, inputs);
+  for (const auto& [name, error] : {std::pair{"dq", errors.dq}, {"dk", errors.dk}}) {
+    const std::vector<double>& gradient = expected.at(name);
+    const double norm =
+        std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.0));
+    if (limits.at(name).measure == Measure::kRelL2 && norm > 0) limits.at(name).limit += error / norm;
+  }
+  return limits;
+}
+
+std::string MaskedAttention::describe_inputs(const Shape& shape, const TensorMap& inputs,
+                                             const std::string& output,
+                                             const std::vector<std::int64_t>& index) {
+  if (output == "dk" || output == "dv") return describe_key(shape, index);
+  constexpr std::int64_t kMostShown = 4;
+  const std::int64_t head = index.at(0) * shape.heads + index.at(1), query = index.at(2), d = shape.head_dim;
+  const std::vector<KeyRange> keys = shape.seen_keys(head, query, {0, shape.seq_k});
+  const std::int64_t seen = count_of(keys);
+  if (seen == 0) return fmt::format("query {} sees no key", query);
+  std::string text = fmt::format("query {} sees {} of {} keys: {}", query, seen, shape.seq_k, in_words(keys));
+  if (seen > kMostShown) return seen < shape.seq_k ? text : "";
+  const float* q = inputs.at("q").data.data() + (head * shape.seq_q + query) * d;
+  const float* k = inputs.at("k").data.data() + shape.kv_head(head) * shape.seq_k * d;
+  text += seen == 1 ? "; its score is" : "; their scores are";
+  const char* separator = " ";
+  for (const KeyRange& range : keys) {
+    for (std::int64_t key = range.first; key < range.end; ++key) {
+      const double product = shape.logit_scale() * std::inner_product(q, q + d, k + key * d, 0.0);
+      text += fmt::format("{}{:.4g}", separator, shape.score(product, head, query, key));
+      if (shape.dropout > 0 && !shape.keeps(head, query, key)) text += " (dropped)";
+      separator = ", ";
+    }
+  }
+  return text;
+}
+
+HostTensor<std::uint8_t> MaskedAttention::kept(const Shape& shape) {
+  HostTensor<std::uint8_t> kept = {.shape = {shape.batch, shape.heads, shape.seq_q, shape.seq_k}, .data = {}};
+  kept.data.reserve(std::size_t(shape.batch * shape.heads * shape.seq_q * shape.seq_k));
+  for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+      for (std::int64_t key = 0; key < shape.seq_k; ++key) kept.data.push_back(shape.keeps(head, query, key));
+    }
+  }
+  return kept;
+}
+
+double MaskedAttention::flops(const Shape& shape) {
+  return (shape.backward ? 10.0 : 4.0) * double(shape.seen_pairs()) * double(shape.head_dim);
+}
+
+std::vector<std::pair<std::string, std::int64_t>> MaskedAttention::describe(const Shape& shape) {
+  auto sizes = AttentionForward::describe(shape);
+  sizes.emplace_back("seen_pairs", shape.seen_pairs());
+  return sizes;
+}
+
+}  // namespace fa

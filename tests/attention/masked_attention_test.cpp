@@ -1,0 +1,997 @@
+#include "attention/masked_attention.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/dropout.cuh"
+#include "device/philox.cuh"
+
+namespace fa {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+using Numbers = std::vector<std::int32_t>;
+
+MaskedShape shape_of(const AttentionShape& sizes) {
+  MaskedShape shape;
+  static_cast<AttentionShape&>(shape) = sizes;
+  return shape;
+}
+
+std::shared_ptr<const Numbers> numbers(Numbers values) {
+  return std::make_shared<const Numbers>(std::move(values));
+}
+
+/// Whether a query sees a key, from the words of the options.
+bool sees_by_definition(const MaskedShape& shape, std::int64_t batch, std::int64_t head, std::int64_t query,
+                        std::int64_t key) {
+  const std::int64_t distance =
+      query + shape.seq_k - shape.seq_q - key;  // from the key to where the query stands
+  bool sees = true;
+  if (shape.causal) sees = sees && distance >= 0;
+  if (shape.window) sees = sees && -*shape.window < distance && distance < *shape.window;
+  if (shape.documents)
+    sees = sees && shape.documents->at(std::size_t(query)) == shape.documents->at(std::size_t(key));
+  if (shape.key_lengths) sees = sees && key < shape.key_lengths->at(std::size_t(batch));
+  if (shape.block_mask) {
+    const BlockMask& mask = *shape.block_mask;
+    const std::int64_t of_head = mask.heads > 1 ? head : 0;
+    const std::int64_t block = (of_head * mask.rows + query / mask.size) * mask.cols + key / mask.size;
+    sees = sees && mask.blocks.at(std::size_t(block)) == 1;
+  }
+  return sees;
+}
+
+/// O, LSE and the gradients, one score after the other. @param sees  whether a query of a head of a batch sees a key
+template <class Sees>
+Reference by_definition(const MaskedShape& shape, const TensorMap& inputs, Sees sees) {
+  const std::int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads;
+  const double scale = shape.scale.value_or(1 / std::sqrt(double(d)));
+  const auto reader_of = [&](const char* name) {
+    const float* data = inputs.contains(name) ? inputs.at(name).data.data() : nullptr;
+    return [=](std::int64_t row, std::int64_t col) { return double(data[row * d + col]); };
+  };
+  const auto q = reader_of("q"), k = reader_of("k"), v = reader_of("v"), d_o = reader_of("do");
+  const std::size_t rows = std::size_t(shape.batch * shape.heads * shape.seq_q);
+  const std::size_t key_rows = std::size_t(shape.batch * shape.kv_heads * shape.seq_k);
+  const std::vector<double> like_q(rows * std::size_t(d), 0.0), like_k(key_rows * std::size_t(d), 0.0);
+  Reference all = {{"o", like_q},
+                   {"lse", std::vector<double>(rows, -kInf)},
+                   {"dq", like_q},
+                   {"dk", like_k},
+                   {"dv", like_k}};
+  std::vector<double>&o = all.at("o"), &dq = all.at("dq"), &dk = all.at("dk"), &dv = all.at("dv");
+  const auto at = [&](std::vector<double>& tensor, std::int64_t row, std::int64_t col) -> double& {
+    return tensor[std::size_t(row * d + col)];
+  };
+  for (std::int64_t batch = 0; batch < shape.batch; ++batch) {
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+      const std::int64_t number = batch * shape.heads + head;
+      for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+        const std::int64_t row = number * shape.seq_q + query;
+        struct Seen {
+          std::int64_t key, row;
+          double score, derivative, z, p;
+        };
+        std::vector<Seen> seen;
+        for (std::int64_t key = 0; key < shape.seq_k; ++key) {
+          if (!sees(batch, head, query, key)) continue;
+          const std::int64_t key_row = (batch * shape.kv_heads + head / group) * shape.seq_k + key;
+          double score = 0, derivative = 1;
+          for (std::int64_t col = 0; col < d; ++col) score += scale * q(row, col) * k(key_row, col);
+          if (shape.softcap) {
+            const double tanh = std::tanh(score / *shape.softcap);
+            score = *shape.softcap * tanh;
+            derivative = 1 - tanh * tanh;
+          }
+          if (shape.alibi) {
+            const double slope = std::pow(2, -8.0 * double(head + 1) / double(shape.heads));
+            score -= slope * std::abs(double(query + shape.seq_k - shape.seq_q - key));
+          }
+          const bool kept = shape.dropout == 0 || shape.keeps(number, query, key);
+          const double z = kept ? 65536 / std::round((1 - shape.dropout) * 65536) : 0;
+          seen.push_back({key, key_row, score, derivative, z, 0});
+        }
+        if (seen.empty()) continue;
+        double sum = 0;
+        for (Seen& s : seen) sum += s.p = std::exp(s.score);
+        all.at("lse")[std::size_t(row)] = std::log(sum);
+        double rowsum = 0;  // of dO o O
+        for (Seen& s : seen) {
+          s.p /= sum;
+          for (std::int64_t col = 0; col < d; ++col) at(o, row, col) += s.p * s.z * v(s.row, col);
+        }
+        if (!shape.backward) continue;
+        for (std::int64_t col = 0; col < d; ++col) rowsum += at(o, row, col) * d_o(row, col);
+        for (const Seen& s : seen) {
+          double dp = 0;
+          for (std::int64_t col = 0; col < d; ++col) dp += d_o(row, col) * v(s.row, col);
+          const double ds = s.p * (dp * s.z - rowsum) * s.derivative;
+          for (std::int64_t col = 0; col < d; ++col) {
+            at(dv, s.row, col) += s.p * s.z * d_o(row, col);
+            at(dq, row, col) += scale * ds * k(s.row, col);
+            at(dk, s.row, col) += scale * ds * q(row, col);
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+Reference by_definition(const MaskedShape& shape, const TensorMap& inputs) {
+  return by_definition(shape, inputs, [&](auto batch, auto head, auto query, auto key) {
+    return sees_by_definition(shape, batch, head, query, key);
+  });
+}
+
+/// Which masks a problem has, as bits.
+enum Features {
+  kCausal = 1,
+  kWindow = 2,
+  kDocuments = 4,
+  kKeyLengths = 8,
+  kBlocks = 16,
+  kDropout = 32,
+  kSoftcap = 64,
+  kAlibi = 128,
+  kAll = 255,
+};
+
+/// A problem with these masks, whose sizes are random as well.
+MaskedShape random_problem(unsigned features, unsigned seed) {
+  std::mt19937 random(seed * 1000 + features);
+  const auto from_to = [&](std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(random);
+  };
+  const std::int64_t kv_heads = from_to(1, 2), longest = features & kBlocks ? 140 : 70;
+  const std::int64_t seq_q = from_to(1, longest);
+  MaskedShape shape = shape_of({.batch = from_to(1, 2),
+                                .heads = kv_heads * from_to(1, 2),
+                                .kv_heads = kv_heads,
+                                .seq_q = seq_q,
+                                .seq_k = features & kDocuments ? seq_q : from_to(1, longest),
+                                .head_dim = from_to(1, 2),
+                                .causal = (features & kCausal) != 0});
+  if (features & kWindow) shape.window = from_to(1, 70);
+  if (features & kDocuments) {
+    Numbers documents = {0};
+    while (std::int64_t(documents.size()) < seq_q)
+      documents.push_back(documents.back() + (from_to(0, 20) == 0 ? 1 : 0));
+    shape.documents = numbers(documents);
+  }
+  if (features & kKeyLengths) {
+    Numbers lengths;
+    for (std::int64_t batch = 0; batch < shape.batch; ++batch)
+      lengths.push_back(std::int32_t(from_to(0, shape.seq_k)));
+    shape.key_lengths = numbers(lengths);
+  }
+  if (features & kBlocks) {
+    BlockMask mask{.heads = from_to(0, 1) ? shape.heads : 1, .size = from_to(0, 1) ? 64 : 128, .blocks = {}};
+    mask.rows = (shape.seq_q + mask.size - 1) / mask.size;
+    mask.cols = (shape.seq_k + mask.size - 1) / mask.size;
+    for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
+      mask.blocks.push_back(std::uint8_t(from_to(0, 1)));
+    shape.block_mask = std::make_shared<const BlockMask>(mask);
+  }
+  if (features & kDropout) {
+    shape.dropout = double(from_to(1, 90)) / 100;
+    shape.dropout_seed = std::uint64_t(from_to(0, std::numeric_limits<std::int64_t>::max()));
+  }
+  if (features & kSoftcap) shape.softcap = 0.5 + double(from_to(0, 3));
+  shape.alibi = (features & kAlibi) != 0;
+  return shape;
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
+                 const std::string& name) {
+  ASSERT_EQ(got.size(), expected.size()) << name;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (std::isinf(expected[i])) {
+      ASSERT_EQ(got[i], expected[i]) << name << " " << i;
+    } else {
+      ASSERT_NEAR(got[i], expected[i], 1e-11) << name << " " << i;
+    }
+  }
+}
+
+TEST(MaskedReference, FollowsTheDefinitionForEveryCombinationOfMasks) {
+  for (unsigned features = 0; features <= kAll; ++features) {
+    MaskedShape shape = random_problem(features, 1);
+    ASSERT_EQ(MaskedAttention::refuse(shape), std::nullopt) << features;
+    shape.backward = true;
+    const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, features);
+    const Reference expected = by_definition(shape, inputs);
+    for (const bool backward : {false, true}) {
+      SCOPED_TRACE(features);
+      shape.backward = backward;
+      const Reference got = MaskedAttention::reference(shape, inputs);
+      EXPECT_EQ(got.size(), backward ? 3u : 2u);
+      for (const auto& [name, values] : got) expect_near(values, expected.at(name), name);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(MaskedReference, WithoutMasksIsAttention) {
+  MaskedShape shape = shape_of({.batch = 2,
+                                .heads = 4,
+                                .kv_heads = 2,
+                                .seq_q = 70,
+                                .seq_k = 130,
+                                .head_dim = 8,
+                                .causal = true,
+                                .dtype = DType::kBFloat16});
+  const TensorMap inputs = AttentionBackward::random_inputs(shape, Init::kNormal, 1);
+  const Reference forward = MaskedAttention::reference(shape, inputs);
+  for (const auto& [name, values] : AttentionForward::reference(shape, inputs))
+    expect_near(forward.at(name), values, name);
+  shape.backward = true;
+  const Reference backward = MaskedAttention::reference(shape, inputs);
+  for (const auto& [name, values] : AttentionBackward::reference(shape, inputs))
+    expect_near(backward.at(name), values, name);
+}
+
+TEST(MaskedShape, SeenKeysAreThoseThatEachQuerySees) {
+  for (unsigned features = 0; features < kDropout; ++features) {
+    const MaskedShape shape = random_problem(features, 2);
+    std::int64_t pairs = 0;
+    for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
+      for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+        std::vector<bool> seen(std::size_t(shape.seq_k));
+        const KeyRange part = {query % 50, shape.seq_k - query % 7};
+        for (const KeyRange& keys : shape.seen_keys(head, query, part)) {
+          ASSERT_LT(keys.first, keys.end);
+          ASSERT_TRUE(keys.first == 0 || !seen[std::size_t(keys.first - 1)]) << "two ranges without a gap";
+          for (std::int64_t key = keys.first; key < keys.end; ++key) seen.at(std::size_t(key)) = true;
+        }
+        for (std::int64_t key = 0; key < shape.seq_k; ++key) {
+          const bool expected = sees_by_definition(shape, head / shape.heads, head % shape.heads, query, key);
+          pairs += expected;
+          ASSERT_EQ(shape.sees(head, query, key), expected) << features << " " << query << " " << key;
+          ASSERT_EQ(seen[std::size_t(key)], expected && key >= part.first && key < part.end)
+              << features << " " << query << " " << key;
+        }
+      }
+    }
+    EXPECT_EQ(shape.seen_pairs(), pairs) << features;
+    EXPECT_EQ(MaskedAttention::flops(shape), 4.0 * double(pairs * shape.head_dim));
+  }
+}
+
+/// sum(dO * O): the loss whose gradient with respect to O is dO.
+double loss(MaskedShape shape, const TensorMap& inputs) {
+  shape.backward = false;
+  const Reference forward = MaskedAttention::reference(shape, inputs);
+  double sum = 0;
+  for (std::size_t i = 0; i < forward.at("o").size(); ++i)
+    sum += forward.at("o")[i] * double(inputs.at("do").data[i]);
+  return sum;
+}
+
+/// Compares every gradient with central differences of the float64 forward pass, of fourth order.
+void expect_differences(MaskedShape shape) {
+  shape.backward = true;
+  TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 5);
+  for (const char* name : {"q", "k", "v", "do"}) {  // so that a step of 1/128 up or down is exact in fp32
+    for (float& x : inputs.at(name).data) x = std::round(x * 1024.0f) / 1024.0f;
+  }
+  const Reference gradients = MaskedAttention::reference(shape, inputs);
+  constexpr float kStep = 0x1p-7f;
+  for (const std::string name : {"q", "k", "v"}) {
+    const std::vector<double>& gradient = gradients.at("d" + name);
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const auto loss_at = [&](int steps) {
+        TensorMap moved = inputs;
+        moved.at(name).data[i] += float(steps) * kStep;
+        return loss(shape, moved);
+      };
+      const double difference =
+          (8 * (loss_at(1) - loss_at(-1)) - (loss_at(2) - loss_at(-2))) / (12 * double(kStep));
+      ASSERT_NEAR(gradient[i], difference, 4e-7) << "d" << name << " " << i;
+    }
+  }
+}
+
+TEST(MaskedReference, GradientsAreTheDerivativesOfTheForwardPass) {
+  const AttentionShape small = {.batch = 2, .heads = 2, .kv_heads = 1, .seq_q = 5, .seq_k = 5, .head_dim = 2};
+  const auto expect = [&](auto change) {
+    MaskedShape shape = shape_of(small);
+    change(shape);
+    expect_differences(shape);
+  };
+  expect([](MaskedShape& shape) { shape.window = 2; });
+  expect([](MaskedShape& shape) { shape.documents = numbers({0, 0, 1, 1, 1}); });
+  expect([](MaskedShape& shape) { shape.key_lengths = numbers({0, 3}); });
+  expect([](MaskedShape& shape) { shape.dropout = 0.4; });
+  expect([](MaskedShape& shape) { shape.softcap = 0.8; });
+  expect([](MaskedShape& shape) { shape.alibi = true; });
+  expect([](MaskedShape& shape) {
+    shape.causal = true;
+    shape.window = 3;
+    shape.key_lengths = numbers({5, 4});
+    shape.dropout = 0.25;
+    shape.dropout_seed = 3;
+    shape.softcap = 1.5;
+    shape.alibi = true;
+  });
+}
+
+TEST(MaskedReference, QueriesThatSeeNothingAreZero) {
+  MaskedShape shape =
+      shape_of({.batch = 2, .heads = 1, .kv_heads = 1, .seq_q = 3, .seq_k = 4, .head_dim = 2});
+  shape.key_lengths = numbers({0, 4});
+  TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  const Reference forward = MaskedAttention::reference(shape, inputs);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(forward.at("o")[i], 0);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(forward.at("lse")[i], -kInf);
+  for (std::size_t i = 3; i < 6; ++i) EXPECT_TRUE(std::isfinite(forward.at("lse")[i]));
+  shape.backward = true;
+  inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  const Reference backward = MaskedAttention::reference(shape, inputs);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(backward.at("dq")[i], 0);
+  for (const char* name : {"dk", "dv"}) {
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(backward.at(name)[i], 0) << name;
+    for (std::size_t i = 8; i < 16; ++i) EXPECT_NE(backward.at(name)[i], 0) << name;
+  }
+}
+
+TEST(MaskedReference, WhatKeysHoldThatDoNotExistCountsNothing) {
+  MaskedShape shape = shape_of({.seq_q = 3, .seq_k = 5, .head_dim = 2});
+  shape.key_lengths = numbers({3});
+  for (const bool backward : {false, true}) {
+    shape.backward = backward;
+    TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+    const Reference before = MaskedAttention::reference(shape, inputs);
+    for (const char* name : {"k", "v"}) {
+      for (std::size_t i = 6; i < 10; ++i) inputs.at(name).data[i] = std::numeric_limits<float>::quiet_NaN();
+    }
+    EXPECT_EQ(MaskedAttention::reference(shape, inputs), before);
+  }
+}
+
+TEST(MaskedReference, DropoutChangesNeitherLseNorARowThatKeepsAllItsElements) {
+  MaskedShape shape = shape_of({.heads = 2, .kv_heads = 2, .seq_q = 40, .seq_k = 6, .head_dim = 4});
+  const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  const Reference without = MaskedAttention::reference(shape, inputs);
+  shape.dropout = 0.25;
+  const Reference with = MaskedAttention::reference(shape, inputs);
+  EXPECT_EQ(with.at("lse"), without.at("lse"));
+  int whole = 0;
+  for (std::int64_t row = 0; row < 80; ++row) {
+    int kept = 0;
+    for (std::int64_t key = 0; key < 6; ++key) kept += shape.keeps(row / 40, row % 40, key);
+    for (std::int64_t col = 0; col < 4; ++col) {
+      const auto i = std::size_t(row * 4 + col);
+      if (kept == 6) {
+        EXPECT_NEAR(with.at("o")[i], without.at("o")[i] / 0.75, 1e-13);
+      }
+    }
+    whole += kept == 6;
+  }
+  EXPECT_GT(whole, 0);
+}
+
+// ---- ends, tensors
+
+TEST(MaskedEnds, AreAProblemOfTheirOwn) {
+  unsigned seed = 0;
+  for (const unsigned features : {kAll + 0u, kBlocks + 0u, kDropout + 0u, kAlibi + 0u, kKeyLengths + 0u}) {
+    for (int repeat = 0; repeat < 8; ++repeat) {
+      MaskedShape shape = random_problem(features, ++seed);
+      shape.batch = 1 + seed % 3;
+      shape.kv_heads = 1 + seed / 3 % 3;
+      shape.heads = shape.kv_heads * (1 + seed % 2);
+      if (features & kKeyLengths) {
+        Numbers lengths;
+        for (std::int64_t batch = 0; batch < shape.batch; ++batch)
+          lengths.push_back(std::int32_t(shape.seq_k - batch % shape.seq_k));
+        shape.key_lengths = numbers(lengths);
+      }
+      if (features & kBlocks) {
+        BlockMask mask = *shape.block_mask;
+        mask.heads = shape.heads;
+        mask.blocks.clear();
+        for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
+          mask.blocks.push_back(std::uint8_t((block * 7 + seed) % 3 > 0));
+        shape.block_mask = std::make_shared<const BlockMask>(mask);
+      }
+      shape.backward = repeat % 2 == 1;
+      const Excerpt<MaskedShape> ends = MaskedAttention::ends(shape);
+      EXPECT_EQ(ends.shape.kv_heads, 1);
+      const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 3);
+      TensorMap whole;
+      const Reference reference = MaskedAttention::reference(shape, inputs);
+      for (const TensorSpec& spec : MaskedAttention::outputs(shape)) {
+        const std::vector<double>& values = reference.at(spec.name);
+        whole[spec.name] = {.shape = spec.shape, .data = {values.begin(), values.end()}};
+      }
+      const TensorMap cut = ends.cut(whole), cut_inputs = ends.cut(inputs);
+      for (const TensorSpec& spec : MaskedAttention::inputs(ends.shape)) {
+        if (spec.name == "block_mask") continue;  // of all heads: heads of different batches may be left
+        EXPECT_EQ(cut_inputs.at(spec.name).shape, spec.shape) << spec.name;
+      }
+      const Reference alone = MaskedAttention::reference(ends.shape, cut_inputs);
+      for (const TensorSpec& spec : MaskedAttention::outputs(ends.shape)) {
+        const std::vector<double>& values = alone.at(spec.name);
+        EXPECT_EQ(cut.at(spec.name).shape, spec.shape) << spec.name;
+        EXPECT_EQ(cut.at(spec.name).data, std::vector<float>(values.begin(), values.end()))
+            << spec.name << " " << features << " " << repeat;
+      }
+    }
+  }
+}
+
+TEST(MaskedAttention, MasksAreInputs) {
+  MaskedShape shape =
+      shape_of({.batch = 2, .heads = 3, .kv_heads = 3, .seq_q = 100, .seq_k = 100, .head_dim = 8});
+  shape.backward = true;
+  shape.documents = numbers(Numbers(100, 0));
+  shape.key_lengths = numbers({0, 100});
+  shape.block_mask = std::make_shared<const BlockMask>(BlockMask{
+      .heads = 3, .rows = 2, .cols = 2, .size = 64, .blocks = {1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}});
+  std::string names;
+  for (const TensorSpec& spec : MaskedAttention::inputs(shape))
+    names += spec.name + " " + std::string(name_of(spec.dtype)) + " ";
+  EXPECT_EQ(names, "q fp32 k fp32 v fp32 do fp32 documents int32 key_lengths int32 block_mask uint8 ");
+  const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  EXPECT_EQ(inputs.at("key_lengths").data, (std::vector<float>{0, 100}));
+  EXPECT_EQ(inputs.at("block_mask").shape, (std::vector<std::int64_t>{3, 2, 2}));
+  EXPECT_EQ(inputs.at("documents").data, std::vector<float>(100, 0));
+}
+
+// ---- tolerances
+
+TEST(MaskedAttention, ZerosOfDqAndDkAreNotMeasuredRelatively) {
+  MaskedShape shape = shape_of({.seq_q = 6, .seq_k = 6, .head_dim = 4, .dtype = DType::kBFloat16});
+  shape.backward = true;
+  const auto measure = [&] { return MaskedAttention::tolerances(shape).at("dq").measure; };
+  EXPECT_EQ(measure(), Measure::kRelL2);
+  shape.window = 1;
+  EXPECT_EQ(measure(), Measure::kMaxAbs);
+  const double without = MaskedAttention::tolerances(shape).at("dk").limit;
+  shape.dropout = 0.75;
+  EXPECT_EQ(MaskedAttention::tolerances(shape).at("dk").limit, 4 * without);
+  shape.window = 2;
+  EXPECT_EQ(measure(), Measure::kRelL2);
+  shape.window.reset();
+  shape.documents = numbers({0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(measure(), Measure::kMaxAbs);
+  shape.documents = numbers({0, 1, 2, 3, 4, 4});
+  EXPECT_EQ(measure(), Measure::kRelL2);
+  EXPECT_EQ(MaskedAttention::tolerances(shape).at("dv").measure, Measure::kRelL2);
+}
+
+// ---- words on wrong elements
+
+TEST(MaskedAttention, SaysWhichKeysAQuerySees) {
+  MaskedShape shape = shape_of({.heads = 2, .kv_heads = 1, .seq_q = 300, .seq_k = 300, .head_dim = 4});
+  const TensorMap inputs = AttentionBackward::random_inputs(shape, Init::kNormal, 1);
+  const auto words = [&](const char* output, std::int64_t row) {
+    return MaskedAttention::describe_inputs(shape, inputs, output, {0, 0, row, 0});
+  };
+  EXPECT_EQ(words("o", 5), "");
+  EXPECT_EQ(words("dk", 5), "");
+  shape.window = 10;
+  EXPECT_EQ(words("o", 5), "query 5 sees 15 of 300 keys: 0 to 14");
+  EXPECT_EQ(words("dv", 5), "30 of 600 queries see key 5");
+  shape.block_mask = std::make_shared<const BlockMask>(
+      BlockMask{.rows = 3, .cols = 3, .size = 128, .blocks = {1, 0, 1, 1, 1, 1, 0, 0, 0}});
+  EXPECT_EQ(words("dq", 290), "query 290 sees no key");
+  EXPECT_EQ(words("dk", 299), "no query sees key 299");
+  shape.window.reset();
+  EXPECT_EQ(words("o", 0), "query 0 sees 172 of 300 keys: 0 to 127 and 256 to 299");
+  shape.block_mask = nullptr;
+  shape.window = 2;
+  const std::string three = words("lse", 7);
+  EXPECT_EQ(three.substr(0, 53), "query 7 sees 3 of 300 keys: 6 to 8; their scores are ") << three;
+}
+
+// ---- what wrong kernels compute
+
+/// All masks, with and without a mask of its own for each head, on queries and keys that differ in number or not.
+std::vector<MaskedShape> problems_with_everything() {
+  std::vector<MaskedShape> problems;
+  for (const bool same_length : {false, true}) {
+    for (const bool backward : {false, true}) {
+      MaskedShape shape = shape_of({.batch = 2,
+                                    .heads = 2,
+                                    .kv_heads = 1,
+                                    .seq_q = same_length ? 130 : 70,
+                                    .seq_k = same_length ? 130 : 150,
+                                    .head_dim = 4,
+                                    .causal = !same_length});
+      shape.backward = backward;
+      if (same_length) {
+        Numbers documents(130, 0);
+        std::fill(documents.begin() + 37, documents.end(), 1);
+        std::fill(documents.begin() + 90, documents.end(), 2);
+        shape.documents = numbers(documents);
+      }
+      shape.window = 45;
+      shape.key_lengths = numbers({std::int32_t(shape.seq_k), 101});
+      BlockMask mask{.heads = 2, .rows = same_length ? 3 : 2, .cols = 3, .size = 64, .blocks = {}};
+      for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
+        mask.blocks.push_back(std::uint8_t((block * 5 + 1) % 7 != 0));
+      shape.block_mask = std::make_shared<const BlockMask>(mask);
+      shape.dropout = 0.3;
+      shape.dropout_seed = 0x123456789;
+      shape.softcap = 1.5;
+      shape.alibi = true;
+      problems.push_back(shape);
+    }
+  }
+  return problems;
+}
+
+/// The Euclidean norm of a difference relative to that of the first tensor; infinite if they differ in what is infinite.
+double relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    difference += std::pow(a[i] - b[i], 2);
+    norm += std::isfinite(a[i]) ? a[i] * a[i] : 0;
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / norm);
+}
+
+TEST(MaskedOthers, EachIsAnotherProblem) {
+  for (const MaskedShape& shape : problems_with_everything()) {
+    const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 8);
+    const Reference right = MaskedAttention::reference(shape, inputs);
+    const std::vector<OtherProblem> others = MaskedAttention::other_problems(shape, inputs);
+    EXPECT_GT(others.size(), 60u);
+    std::vector<std::string> changes;
+    for (const OtherProblem& other : others) {
+      const Reference wrong = other.reference();
+      double most = 0;
+      for (const auto& [name, values] : right) {
+        ASSERT_EQ(wrong.at(name).size(), values.size()) << other.change;
+        for (const double value : wrong.at(name)) ASSERT_FALSE(std::isnan(value)) << other.change;
+        if (name != "lse") most = std::max(most, relative_difference(values, wrong.at(name)));
+      }
+      EXPECT_GT(most, 1e-4) << other.change;
+      changes.push_back(other.change);
+    }
+    std::sort(changes.begin(), changes.end());
+    EXPECT_EQ(std::unique(changes.begin(), changes.end()), changes.end());
+  }
+}
+
+TEST(MaskedOthers, AreNotMadeForLargeProblems) {
+  MaskedShape shape = shape_of({.seq_q = 1000, .seq_k = 1000, .head_dim = 8});
+  shape.window = 3;
+  EXPECT_TRUE(MaskedAttention::other_problems(shape, {}).empty());
+}
+
+/// The outputs of another problem, by its words.
+Reference other_problem(const MaskedShape& shape, const TensorMap& inputs, const std::string& change) {
+  for (const OtherProblem& other : MaskedAttention::other_problems(shape, inputs)) {
+    if (other.change == change) return other.reference();
+  }
+  ADD_FAILURE() << change;
+  return {};
+}
+
+/// What changes if a query sees other keys.
+class MaskedOthersTest : public ::testing::Test {
+ protected:
+  /// @param sees  of batch, head, query and key
+  template <class Sees>
+  void expect(const std::string& change, Sees sees) {
+    for (const bool backward : {false, true}) {
+      SCOPED_TRACE(change);
+      MaskedShape shape = shape_;
+      shape.backward = backward;
+      const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 3);
+      const Reference expected = by_definition(shape, inputs, sees);
+      for (const auto& [name, values] : other_problem(shape, inputs, change))
+        expect_near(values, expected.at(name), name);
+    }
+  }
+
+  /// The same for a change that does not depend on the head.
+  template <class Sees>
+  void expect_in_all_heads(const std::string& change, Sees sees) {
+    expect(change, [=](auto, auto, std::int64_t query, std::int64_t key) { return sees(query, key); });
+  }
+
+  MaskedShape shape_ = shape_of({.heads = 2, .kv_heads = 1, .seq_q = 100, .seq_k = 128, .head_dim = 2});
+};
+
+TEST_F(MaskedOthersTest, Windows) {
+  shape_.window = 20;  // query i stands at key i + 28
+  const auto between = [](std::int64_t least, std::int64_t most) {
+    return [=](std::int64_t query, std::int64_t key) { return key >= query + least && key <= query + most; };
+  };
+  expect_in_all_heads("without the window", [](auto, auto) { return true; });
+  expect_in_all_heads("if the window began one key earlier", between(28 - 20, 28 + 19));
+  expect_in_all_heads("if the window began one key later", between(28 - 18, 28 + 19));
+  expect_in_all_heads("if the window ended one key later", between(28 - 19, 28 + 20));
+  expect_in_all_heads("if the window ended one key earlier", between(28 - 19, 28 + 18));
+  expect_in_all_heads("if the window of query i stood at key i", between(-19, 19));
+  expect_in_all_heads("if tiles of 64 queries and 64 keys that are partial were taken as full",
+                      [](std::int64_t query, std::int64_t key) { return query < 64 || key >= 64; });
+  expect_in_all_heads("if tiles of 16 queries and 32 keys that are partial were taken as full",
+                      [](std::int64_t query, std::int64_t key) {
+                        const std::int64_t first = query / 16 * 16,
+                                           last = std::min<std::int64_t>(first + 15, 99);
+                        return key / 32 * 32 <= last + 28 + 19 && key / 32 * 32 + 31 >= first + 28 - 19;
+                      });
+}
+
+TEST_F(MaskedOthersTest, Diagonals) {
+  shape_.causal = true;
+  expect_in_all_heads("without the causal mask", [](auto, auto) { return true; });
+  expect_in_all_heads("if every query saw one key more under the causal mask",
+                      [](auto query, auto key) { return key <= query + 29; });
+  expect_in_all_heads("if every query saw one key fewer under the causal mask",
+                      [](auto query, auto key) { return key <= query + 27; });
+  expect_in_all_heads("if query i saw keys 0 to i under the causal mask",
+                      [](auto query, auto key) { return key <= query; });
+  expect_in_all_heads(
+      "if tiles of 64 queries and 64 keys that are full were left out",
+      [](auto query, auto key) { return key <= query + 28 && (query >= 64 ? key >= 64 : true); });
+}
+
+TEST_F(MaskedOthersTest, Documents) {
+  shape_.seq_q = shape_.seq_k;
+  Numbers of(128, 0);
+  std::fill(of.begin() + 30, of.end(), 1);
+  std::fill(of.begin() + 101, of.end(), 2);
+  shape_.documents = numbers(of);
+  const auto document = [of](std::int64_t token) {
+    return of[std::size_t(std::clamp<std::int64_t>(token, 0, 127))];
+  };
+  expect_in_all_heads("without the documents", [](auto, auto) { return true; });
+  expect_in_all_heads("if documents began one key later, but not one query later",
+                      [=](auto query, auto key) { return document(query) == document(key - 1); });
+  expect_in_all_heads("if documents began one query earlier, but not one key earlier",
+                      [=](auto query, auto key) { return document(query + 1) == document(key); });
+  expect_in_all_heads("if documents began one token later",
+                      [=](auto query, auto key) { return document(query - 1) == document(key - 1); });
+  expect_in_all_heads("if a query also saw the documents before its own",
+                      [=](auto query, auto key) { return document(key) <= document(query); });
+}
+
+TEST_F(MaskedOthersTest, KeyLengths) {
+  shape_.batch = 2;
+  shape_.causal = true;
+  shape_.key_lengths = numbers({128, 90});
+  const auto causal = [](auto query, auto key) { return key <= query + 28; };
+  expect("without the key lengths", [=](auto, auto, auto query, auto key) { return causal(query, key); });
+  expect("if one key fewer existed than the key lengths say", [=](auto batch, auto, auto query, auto key) {
+    return causal(query, key) && key < (batch == 0 ? 127 : 89);
+  });
+  expect("if one key more existed than the key lengths say", [=](auto batch, auto, auto query, auto key) {
+    return causal(query, key) && key < (batch == 0 ? 128 : 91);
+  });
+  expect("if the causal diagonal ended at the last key that exists",
+         [=](auto batch, auto, auto query, auto key) {
+           return key < (batch == 0 ? 128 : 90) && key <= query + (batch == 0 ? 128 : 90) - 100;
+         });
+}
+
+TEST_F(MaskedOthersTest, Blocks) {
+  shape_.block_mask = std::make_shared<const BlockMask>(
+      BlockMask{.heads = 2, .rows = 2, .cols = 2, .size = 64, .blocks = {1, 1, 0, 1, 0, 1, 1, 1}});
+  const auto has = [mask = *shape_.block_mask](std::int64_t head, std::int64_t row, std::int64_t col) {
+    return mask.blocks[std::size_t(head * 4 + row * 2 + col)] != 0;
+  };
+  expect("with rows and columns of the block mask exchanged",
+         [=](auto, auto head, auto query, auto key) { return has(head, key / 64, query / 64); });
+  expect("with the hidden blocks in place of the others",
+         [=](auto, auto head, auto query, auto key) { return !has(head, query / 64, key / 64); });
+  expect("with the blocks of the first head for all",
+         [=](auto, auto, auto query, auto key) { return has(0, query / 64, key / 64); });
+  expect("if blocks had 128 queries and keys", [=](auto, auto head, auto, auto) { return has(head, 0, 0); });
+}
+
+// In the third tile of 64, keys after the last one and those that do not exist are zeros: each adds exp(0) to the sum.
+TEST(MaskedOthers, KeysAfterTheLastAreZeros) {
+  MaskedShape shape =
+      shape_of({.batch = 2, .heads = 1, .kv_heads = 1, .seq_q = 3, .seq_k = 100, .head_dim = 2});
+  const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 3);
+  const Reference right = MaskedAttention::reference(shape, inputs);
+  const auto expect_zeros = [&](const std::string& change, const Reference& before, int zeros) {
+    const Reference wrong = other_problem(shape, inputs, change);
+    for (std::size_t row = 3; row < 6; ++row) {
+      const double more = std::exp(wrong.at("lse")[row]) - std::exp(before.at("lse")[row]);
+      EXPECT_NEAR(more, zeros, 1e-9) << change;
+      const double share = std::exp(before.at("lse")[row] - wrong.at("lse")[row]);
+      EXPECT_NEAR(wrong.at("o")[2 * row], before.at("o")[2 * row] * share, 1e-12);
+    }
+  };
+  expect_zeros("without the mask of keys after the last, with zeros for those keys", right, 28);
+  shape.key_lengths = numbers({100, 60});
+  const Reference shorter = MaskedAttention::reference(shape, inputs);
+  expect_zeros("without the key lengths, with zeros for those keys", shorter, 40);
+  expect_zeros("if one key more existed than the key lengths say, of zeros", shorter, 1);
+  expect_zeros("without the key lengths in tiles of 128 queries and 64 keys that are partial", shorter, 4);
+}
+
+TEST(MaskedOthers, DropoutInTheWrongPlaces) {
+  // One query and one element per row, so that the formulas are numbers.
+  MaskedShape shape = shape_of({.seq_q = 1, .seq_k = 12, .head_dim = 1, .scale = 0.5});
+  shape.backward = true;
+  shape.dropout = 0.5;
+  const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 2);
+  const double q = inputs.at("q").data[0], d_o = inputs.at("do").data[0];
+  std::vector<double> k, v, p, z;
+  double sum = 0, o = 0, o_without = 0;
+  for (std::size_t key = 0; key < 12; ++key) {
+    k.push_back(inputs.at("k").data[key]);
+    v.push_back(inputs.at("v").data[key]);
+    p.push_back(std::exp(0.5 * q * k[key]));
+    z.push_back(shape.keeps(0, 0, std::int64_t(key)) ? 2 : 0);
+    sum += p[key];
+  }
+  for (std::size_t key = 0; key < 12; ++key) {
+    p[key] /= sum;
+    o += p[key] * z[key] * v[key];
+    o_without += p[key] * v[key];
+  }
+  /// @param ds  of a key     @param weight  of dO in dV
+  const auto expect = [&](const std::string& change, auto ds, auto weight) {
+    SCOPED_TRACE(change);
+    const Reference other = other_problem(shape, inputs, change);
+    std::vector<double> dk, dv, dq = {0};
+    for (std::size_t key = 0; key < 12; ++key) {
+      dk.push_back(0.5 * ds(key) * q);
+      dv.push_back(weight(key) * d_o);
+      dq[0] += 0.5 * ds(key) * k[key];
+    }
+    expect_near(other.at("dq"), dq, "dq");
+    expect_near(other.at("dk"), dk, "dk");
+    expect_near(other.at("dv"), dv, "dv");
+  };
+  const auto ds = [&](std::size_t key) { return p[key] * (d_o * v[key] * z[key] - o * d_o); };
+  const auto weight = [&](std::size_t key) { return p[key] * z[key]; };
+  const auto without = [&](std::size_t key) { return p[key] * (d_o * v[key] - o * d_o); };
+  expect("without dropout in dP", without, weight);
+  expect("without dropout in dV", ds, [&](std::size_t key) { return p[key]; });
+  expect(
+      "with dropout of P in dS",
+      [&](std::size_t key) { return p[key] * z[key] * (d_o * v[key] * z[key] - o * d_o); }, weight);
+  expect(
+      "with D = rowsum(dO o O) of O without dropout",
+      [&](std::size_t key) { return p[key] * (d_o * v[key] * z[key] - o_without * d_o); }, weight);
+  expect(
+      "without the factor of dropout in dP",
+      [&](std::size_t key) { return p[key] * (d_o * v[key] * z[key] / 2 - o * d_o); }, weight);
+
+  shape.backward = false;
+  const auto expect_o = [&](const std::string& change, double o_expected, double lse) {
+    const Reference other = other_problem(shape, inputs, change);
+    EXPECT_NEAR(other.at("o")[0], o_expected, 1e-12) << change;
+    EXPECT_NEAR(other.at("lse")[0], lse, 1e-12) << change;
+  };
+  double kept = 0;
+  for (std::size_t key = 0; key < 12; ++key) kept += p[key] * z[key] / 2;
+  expect_o("without dropout", o_without, std::log(sum));
+  expect_o("without the factor 1 / (1 - p) of dropout", o / 2, std::log(sum));
+  expect_o("with the factor 1 / (1 - p) of dropout applied twice", 2 * o, std::log(sum));
+  expect_o("if l were the sum over the elements that dropout keeps, without its factor", o / 2 / kept,
+           std::log(sum * kept));
+  expect_o("with the elements that dropout drops in place of those that it keeps", 2 * o_without - o,
+           std::log(sum));
+}
+
+TEST(MaskedOthers, ScoresInOtherOrders) {
+  MaskedShape shape =
+      shape_of({.heads = 2, .kv_heads = 2, .seq_q = 1, .seq_k = 2, .head_dim = 1, .scale = 0.5});
+  shape.softcap = 0.75;
+  shape.alibi = true;
+  const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 2);
+  // exp(LSE) of the second head, whose slope is 2^-8, that of the first 2^-4. The query stands at the last key.
+  const double q = inputs.at("q").data[1], k0 = inputs.at("k").data[2], k1 = inputs.at("k").data[3];
+  const auto expect = [&](const std::string& change, double far, double near) {
+    EXPECT_NEAR(std::exp(other_problem(shape, inputs, change).at("lse")[1]), std::exp(far) + std::exp(near),
+                1e-12)
+        << change;
+  };
+  const auto capped = [](double s) { return 0.75 * std::tanh(s / 0.75); };
+  const double s0 = 0.5 * q * k0, s1 = 0.5 * q * k1, slope = std::exp2(-8), of_first = std::exp2(-4);
+  expect("without softcap", s0 - slope, s1);
+  expect("without ALiBi", capped(s0), capped(s1));
+  expect("with ALiBi before softcap", capped(s0 - slope), capped(s1));
+  expect("with ALiBi added", capped(s0) + slope, capped(s1));
+  expect("with heads counted from 0 in ALiBi", capped(s0) - of_first, capped(s1));
+  expect("with query i at key i in ALiBi", capped(s0), capped(s1) - slope);
+  expect("without the factor softcap", capped(s0) / 0.75 - slope, capped(s1) / 0.75);
+  expect("without the division of the score by softcap", 0.75 * std::tanh(s0) - slope, 0.75 * std::tanh(s1));
+}
+
+// ---- Philox and dropout
+
+void expect_words(uint4 counter, uint2 key, uint4 expected) {
+  const uint4 got = philox(counter, key);
+  EXPECT_EQ(got.x, expected.x);
+  EXPECT_EQ(got.y, expected.y);
+  EXPECT_EQ(got.z, expected.z);
+  EXPECT_EQ(got.w, expected.w);
+}
+
+// kat_vectors of Random123, philox4x32 with 10 rounds: zeros, ones, digits of pi.
+TEST(Philox, KnownAnswers) {
+  expect_words({0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  constexpr std::uint32_t kOnes = 0xffffffff;
+  expect_words({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes},
+               {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  expect_words({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0},
+               {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST(Dropout, OneCallDecidesWhatALaneHoldsOfOperandA) {
+  const Dropout dropout = Dropout::of(0.5, 7);
+  for (int lane = 0; lane < 32; ++lane) {
+    const int row = 48 + lane / 4, col = 32 + lane % 4 * 2;
+    const uint4 bits = dropout.bits(3, row, col);
+    const std::uint32_t words[] = {bits.x, bits.y, bits.z, bits.w};
+    for (int i = 0; i < 4; ++i) {
+      const int row_of_word = row + i % 2 * 8, col_of_word = col + i / 2 * 8;
+      EXPECT_EQ(dropout.keeps(3, row_of_word, col_of_word), dropout.keeps(words[i] & 0xffff));
+      EXPECT_EQ(dropout.keeps(3, row_of_word, col_of_word + 1), dropout.keeps(words[i] >> 16));
+    }
+  }
+}
+
+TEST(Dropout, NoTwoElementsShareTheirBits) {
+  const Dropout dropout = Dropout::of(0.5, 7);
+  std::vector<std::uint64_t> calls;
+  for (int head = 0; head < 2; ++head) {
+    for (int row = 0; row < 48; ++row) {
+      for (int col = 0; col < 48; ++col) {
+        const uint4 bits = dropout.bits(head, row, col);
+        calls.push_back(std::uint64_t(bits.x) << 32 | bits.y);
+      }
+    }
+  }
+  std::sort(calls.begin(), calls.end());
+  const auto different = std::unique(calls.begin(), calls.end()) - calls.begin();
+  EXPECT_EQ(different, 2 * 48 * 48 / 8);
+}
+
+TEST(Dropout, EndsOfTheRange) {
+  EXPECT_EQ(Dropout::of(0, 1).kept, 65536u);
+  EXPECT_EQ(Dropout::of(0, 1).scale, 1);
+  EXPECT_TRUE(Dropout::of(0, 1).keeps(0xffff));
+  EXPECT_EQ(Dropout::of(1 - 0x1p-16, 1).kept, 1u);
+  EXPECT_TRUE(Dropout::of(1 - 0x1p-16, 1).keeps(0));
+  EXPECT_FALSE(Dropout::of(1 - 0x1p-16, 1).keeps(1));
+  EXPECT_EQ(Dropout::of(0.75, 1).scale, 4);
+}
+
+/// What is kept of some rows and columns of some heads: 1, otherwise 0.
+class Kept {
+ public:
+  static constexpr int kHeads = 4, kRows = 256, kCols = 256;
+
+  Kept(double probability, std::uint64_t seed) : kept_(std::size_t(kHeads * kRows * kCols)) {
+    const Dropout dropout = Dropout::of(probability, seed);
+    for (int head = 0; head < kHeads; ++head) {
+      for (int row = 0; row < kRows; ++row) {
+        for (int col = 0; col < kCols; ++col) kept_[index(head, row, col)] = dropout.keeps(head, row, col);
+      }
+    }
+  }
+
+  int at(int head, int row, int col) const { return kept_[index(head, row, col)]; }
+
+  /// Calls f(head, row, col) for all elements.
+  template <class F>
+  static void for_each(F f) {
+    for (int head = 0; head < kHeads; ++head) {
+      for (int row = 0; row < kRows; ++row) {
+        for (int col = 0; col < kCols; ++col) f(head, row, col);
+      }
+    }
+  }
+
+ private:
+  static std::size_t index(int head, int row, int col) {
+    return std::size_t((head * kRows + row) * kCols + col);
+  }
+  std::vector<std::uint8_t> kept_;
+};
+
+constexpr double kSigmas = 4;
+
+TEST(Dropout, KeepsTheFractionThatIsAskedFor) {
+  for (const double probability : {0.05, 0.1, 0.5, 0.9}) {
+    for (std::uint64_t seed : {0ull, 1ull, 0xffffffffffffffffull}) {
+      const Kept kept(probability, seed);
+      constexpr double kElements = Kept::kHeads * Kept::kRows * Kept::kCols;
+      const double sigma = std::sqrt(probability * (1 - probability));
+      double sum = 0;
+      std::vector<double> of_rows(Kept::kRows), of_cols(Kept::kCols), of_places(256);  // in a tile of 16 x 16
+      Kept::for_each([&](int head, int row, int col) {
+        const int one = kept.at(head, row, col);
+        sum += one;
+        of_rows[std::size_t(row)] += one;
+        of_cols[std::size_t(col)] += one;
+        of_places[std::size_t(row % 16 * 16 + col % 16)] += one;
+      });
+      EXPECT_NEAR(sum, kElements * (1 - probability), kSigmas * sigma * std::sqrt(kElements));
+      for (const std::vector<double>& sums : {of_rows, of_cols, of_places}) {
+        const double each = kElements / double(sums.size());
+        double squares = 0;  // of standard normal numbers, about
+        for (const double value : sums)
+          squares += std::pow((value - each * (1 - probability)) / sigma, 2) / each;
+        EXPECT_NEAR(squares, double(sums.size()), kSigmas * std::sqrt(2.0 * double(sums.size())));
+      }
+    }
+  }
+}
+
+TEST(Dropout, RowsColumnsHeadsAndSeedsAreUncorrelated) {
+  constexpr double kProbability = 0.3;
+  const Kept kept(kProbability, 5), other_seed(kProbability, 6), other_half(kProbability, 5ull << 32);
+  struct Step {
+    int heads, rows, cols;
+    const Kept& kept;
+  };
+  std::vector<Step> steps = {{0, 0, 0, other_seed}, {0, 0, 0, other_half}};
+  for (int head = 1; head < Kept::kHeads; ++head) steps.push_back({head, 0, 0, kept});
+  for (const int step : {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 32, 64, 128}) {
+    steps.push_back({0, step, 0, kept});
+    steps.push_back({0, 0, step, kept});
+    steps.push_back({0, step, step, kept});
+    steps.push_back({1, step, 0, kept});
+  }
+  for (const Step& step : steps) {
+    double sum = 0, count = 0;
+    Kept::for_each([&](int head, int row, int col) {
+      const int head2 = head + step.heads, row2 = row + step.rows, col2 = col + step.cols;
+      if (head2 >= Kept::kHeads || row2 >= Kept::kRows || col2 >= Kept::kCols) return;
+      sum += (kept.at(head, row, col) - (1 - kProbability)) *
+             (step.kept.at(head2, row2, col2) - (1 - kProbability));
+      ++count;
+    });
+    EXPECT_NEAR(sum / (kProbability * (1 - kProbability)), 0, kSigmas * std::sqrt(count))
+        << step.heads << " " << step.rows << " " << step.cols;
+  }
+  // Transposed: an element and its mirror image.
+  double sum = 0, count = 0;
+  Kept::for_each([&](int head, int row, int col) {
+    if (row <= col) return;
+    sum += (kept.at(head, row, col) - (1 - kProbability)) * (kept.at(head, col, row) - (1 - kProbability));
+    ++count;
+  });
+  EXPECT_NEAR(sum / (kProbability * (1 - kProbability)), 0, kSigmas * std::sqrt(count));
+}
+
+TEST(Dropout, TheExpectationOfOIsThatWithoutDropout) {
+  MaskedShape shape = shape_of({.heads = 2, .kv_heads = 1, .seq_q = 5, .seq_k = 20, .head_dim = 4});
+  const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  const std::vector<double> expected = MaskedAttention::reference(shape, inputs).at("o");
+  constexpr int kSeeds = 1000;
+  shape.dropout = 0.3;
+  std::vector<double> sum(expected.size()), squares(expected.size());
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    shape.dropout_seed = std::uint64_t(seed);
+    const Reference outputs = MaskedAttention::reference(shape, inputs);
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      sum[i] += outputs.at("o")[i];
+      squares[i] += outputs.at("o")[i] * outputs.at("o")[i];
+    }
+  }
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const double mean = sum[i] / kSeeds, variance = squares[i] / kSeeds - mean * mean;
+    EXPECT_NEAR(mean, expected[i], kSigmas * std::sqrt(variance / kSeeds)) << i;
+    EXPECT_GT(variance, 0);
+  }
+}
+
+}  // namespace
+}  // namespace fa

@@ -1,0 +1,353 @@
+// Tests every variant of chapter 11 with every kind of shape and mask: right outputs, no defects, and exactly the bytes of its
+// formula. Each problem runs in both directions if the variant has both.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "harness/runner.hpp"
+#include "masked_shapes.hpp"
+#include "scales.hpp"
+
+namespace fa {
+namespace {
+
+using Shape = MaskedAttention::Shape;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+const AnyChapter& chapter() {
+  static const AnyChapter instance = describe_chapter();
+  return instance;
+}
+
+class MaskedVariant : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    for (const auto& variant : chapter_of<MaskedAttention>(chapter()).variants) {
+      if (variant.name != GetParam()) continue;
+      const auto lacking =
+          what_device_lacks<MaskedAttention>(variant, {{.head_dim = 64, .dtype = DType::kBFloat16}});
+      if (lacking) GTEST_SKIP() << lacking->reason;
+    }
+  }
+  void TearDown() override {
+    if (!IsSkipped() && runs_ == 0) GTEST_SKIP() << "the variant takes none of these problems";
+  }
+  static bool takes(const Shape& shape) {
+    for (const auto& variant : chapter_of<MaskedAttention>(chapter()).variants) {
+      if (variant.name == GetParam()) return !why_refused<MaskedAttention>(variant, shape);
+    }
+    return false;
+  }
+  VariantResult run_on(const Shape& shape, const TensorMap& inputs) {
+    ++runs_;
+    return run<MaskedAttention>(chapter(), GetParam(), shape, inputs);
+  }
+  /// The variant refuses, or is right. In bf16 unless a test is about types.
+  void expect_right(Shape shape, Init init = Init::kNormal, std::uint64_t seed = 1) {
+    if (shape.dtype == DType::kFloat32) shape.dtype = DType::kBFloat16;
+    for (const bool backward : {false, true}) {
+      shape.backward = backward;
+      if (!takes(shape)) continue;
+      EXPECT_EQ(run_on(shape, random_inputs<MaskedAttention>(shape, init, seed)).complaint(), "")
+          << text(shape);
+    }
+  }
+  int runs_ = 0;
+};
+
+TEST_P(MaskedVariant, IsRightWithoutMasks) {
+  for (const auto& [queries, keys] :
+       {std::pair{1, 1}, {2, 3}, {1, 300}, {300, 1}, {128, 128}, {129, 127}, {127, 129}, {260, 390}}) {
+    expect_right({{.seq_q = queries, .seq_k = keys, .head_dim = 64}});
+  }
+}
+
+TEST_P(MaskedVariant, IsRightUnderACausalMask) {
+  for (const auto& [queries, keys] :
+       {std::pair{1, 1}, {33, 33}, {129, 129}, {260, 260}, {1, 70}, {65, 300}, {300, 65}, {130, 129}}) {
+    expect_right({{.seq_q = queries, .seq_k = keys, .head_dim = 64, .causal = true}});
+  }
+}
+
+TEST_P(MaskedVariant, IsRightUnderAWindow) {
+  for (const std::int64_t window : {1, 2, 31, 32, 33, 64, 127, 128, 129, 1000}) {
+    for (const bool causal : {false, true}) {
+      Shape shape{{.seq_q = 280, .seq_k = 280, .head_dim = 64, .causal = causal}};
+      shape.window = window;
+      expect_right(shape);
+    }
+  }
+  for (const auto& [queries, keys] : {std::pair{40, 300}, {300, 40}, {130, 129}}) {
+    for (const bool causal : {false, true}) {
+      Shape shape{{.seq_q = queries, .seq_k = keys, .head_dim = 64, .causal = causal}};
+      shape.window = 50;
+      expect_right(shape);
+    }
+  }
+}
+
+// Boundaries at the edges of tiles, slices and warps, and next to them.
+TEST_P(MaskedVariant, IsRightOnPackedDocuments) {
+  const std::vector<std::vector<std::int64_t>> ends = {
+      {},       {1},      {270},          {128},          {127},     {129, 257},
+      {32, 64}, {31, 65}, {1, 2, 3, 200}, {64, 128, 192}, {100, 101}};
+  for (const auto& of_documents : ends) {
+    for (const bool causal : {false, true}) {
+      Shape shape{{.seq_q = 271, .seq_k = 271, .head_dim = 64, .causal = causal}};
+      shape.documents = documents_that_end_at(271, of_documents);
+      expect_right(shape);
+    }
+  }
+}
+
+TEST_P(MaskedVariant, IsRightOnPaddedBatches) {
+  for (const auto& lengths : {std::vector{0, 290}, {1, 289}, {127, 128}, {129, 32}, {31, 33}}) {
+    for (const bool causal : {false, true}) {
+      Shape shape{{.batch = 2, .heads = 2, .seq_q = 150, .seq_k = 290, .head_dim = 64, .causal = causal}};
+      shape.key_lengths = key_lengths({lengths.begin(), lengths.end()});
+      expect_right(shape);
+    }
+  }
+}
+
+TEST_P(MaskedVariant, IsRightOnPatternsOfBlocks) {
+  Random random(40);
+  for (const std::int64_t size : {64, 128}) {
+    for (const std::int64_t heads : {1, 4}) {
+      for (const double fraction : {0.0, 0.1, 0.5, 1.0}) {
+        Shape shape{{.heads = 4, .kv_heads = 2, .seq_q = 384, .seq_k = 256, .head_dim = 64}};
+        shape.block_mask = random_blocks(shape, heads, size, fraction, random);
+        expect_right(shape);
+      }
+    }
+    Shape ragged{{.heads = 2, .kv_heads = 2, .seq_q = 200, .seq_k = 333, .head_dim = 64, .causal = true}};
+    ragged.block_mask = random_blocks(ragged, 2, size, 0.5, random);
+    expect_right(ragged);
+  }
+}
+
+TEST_P(MaskedVariant, IsRightForEveryTypeAndWidth) {
+  Random random(41);
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      for (const std::int64_t size : {64, 128}) {
+        Shape shape{
+            {.heads = 2, .kv_heads = 2, .seq_q = 256, .seq_k = 384, .head_dim = head_dim, .dtype = dtype}};
+        shape.block_mask = random_blocks(shape, 1, size, 0.5, random);
+        expect_right(shape);
+        shape.causal = true;
+        shape.seq_k = 380;
+        shape.window = 200;
+        expect_right(shape);
+      }
+    }
+  }
+}
+
+// Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the columns that exist.
+TEST_P(MaskedVariant, IsRightForEveryMultipleOfEightAndEveryLayout) {
+  constexpr Layout kLayouts[] = {Layout::kBhsd, Layout::kBshd, Layout::kSliced};
+  Random random(42);
+  int runs = 0;
+  for (std::int64_t head_dim = 8; head_dim <= 128; head_dim += 8) {
+    Shape shape{{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 64, .seq_k = 192, .head_dim = head_dim}};
+    shape.block_mask = random_blocks(shape, 4, 64, 0.6, random);
+    shape.set_layout(kLayouts[runs++ % 3]);
+    shape.dtype = runs % 2 == 0 ? DType::kFloat16 : DType::kBFloat16;
+    expect_right(shape, Init::kNormal, 8);
+    shape.key_lengths = random_key_lengths(shape, random);
+    shape.causal = head_dim % 16 == 0;
+    expect_right(shape, Init::kNormal, 9);
+  }
+}
+
+TEST_P(MaskedVariant, IsRightUnderRandomMasks) {
+  Random random(43);
+  for (int i = 0; i < 40; ++i) {
+    const std::int64_t kv_heads = 1 + up_to(random, 1);
+    Shape shape{{.batch = 1 + up_to(random, 1),
+                 .heads = kv_heads * (1 + up_to(random, 1)),
+                 .kv_heads = kv_heads,
+                 .seq_q = 1 + up_to(random, 299),
+                 .seq_k = 1 + up_to(random, 299),
+                 .head_dim = i % 3 == 0   ? 128
+                             : i % 3 == 1 ? 64
+                                          : 40}};
+    if (i % 2 == 0) shape.seq_k = shape.seq_q;
+    add_random_masks(shape, random);
+    expect_right(shape, i % 4 == 0 ? Init::kUniform : Init::kNormal, random());
+  }
+}
+
+// Many lists of tiles: more key tiles than a warp has lanes.
+TEST_P(MaskedVariant, IsRightOnManyTiles) {
+  Random random(44);
+  Shape shape{{.heads = 2, .kv_heads = 2, .seq_q = 128, .seq_k = 64 * 70, .head_dim = 128}};
+  shape.block_mask = random_blocks(shape, 2, 64, 0.2, random);
+  expect_right(shape);
+  shape.causal = true;
+  shape.window = 1500;
+  shape.seq_k -= 33;
+  expect_right(shape);
+}
+
+TEST_P(MaskedVariant, IsRightWithDropout) {
+  Random random(45);
+  for (const double dropout : {0.0, 0.1, 0.5, 0.95}) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      Shape shape{{.batch = 2, .heads = 2, .kv_heads = 1, .seq_q = 150, .seq_k = 150, .head_dim = head_dim}};
+      shape.dtype = DType::kBFloat16;
+      shape.dropout = dropout;
+      shape.dropout_seed = random();
+      if (!takes(shape)) continue;
+      expect_right(shape);
+      add_random_masks(shape, random);
+      expect_right(shape);
+    }
+  }
+}
+
+TEST_P(MaskedVariant, IsRightWithFunctionsOfScores) {
+  Random random(46);
+  for (const bool alibi : {false, true}) {
+    for (const double softcap : {0.0, 0.5, 5.0, 50.0}) {
+      for (const std::int64_t head_dim : {64, 128}) {
+        Shape shape{
+            {.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 150, .seq_k = 150, .head_dim = head_dim}};
+        shape.dtype = DType::kBFloat16;
+        shape.alibi = alibi;
+        if (softcap > 0) shape.softcap = softcap;
+        if (!takes(shape)) continue;
+        expect_right(shape);
+        expect_right(shape, Init::kOutliers);
+        add_random_masks(shape, random);
+        shape.seq_q = 150 - (shape.documents ? 0 : 64);
+        if (!shape.block_mask) expect_right(shape);
+      }
+    }
+  }
+}
+
+TEST_P(MaskedVariant, IsRightOnOutliers) {
+  Shape window{{.seq_q = 150, .seq_k = 150, .head_dim = 64, .causal = true}};
+  window.window = 40;
+  expect_right(window, Init::kOutliers, 3);
+  Shape shape{{.seq_q = 128, .seq_k = 256, .head_dim = 64}};
+  shape.block_mask =
+      blocks_where(shape, 1, 64, [](auto, auto row, auto col) { return (row + col) % 2 == 0; });
+  expect_right(shape, Init::kOutliers, 4);
+}
+
+TEST_P(MaskedVariant, TakesAGivenScale) {
+  Shape shape{{.seq_q = 128, .seq_k = 128, .head_dim = 64}};
+  shape.block_mask = blocks_where(shape, 1, 64, [](auto, auto row, auto col) { return row == col; });
+  for (const double scale : {0.7, 1e-3}) {
+    shape.scale = scale;
+    expect_right(shape);
+  }
+}
+
+// By a key length of 0, by an empty row of blocks, and by a causal mask with more queries than keys.
+TEST_P(MaskedVariant, GivesZeroAndMinusInfinityWhereAQuerySeesNoKey) {
+  Shape padded{{.batch = 2, .seq_q = 130, .seq_k = 70, .head_dim = 64}};
+  padded.key_lengths = key_lengths({0, 70});
+  Shape blocks{{.seq_q = 256, .seq_k = 128, .head_dim = 64}};
+  blocks.block_mask = blocks_where(blocks, 1, 128, [](auto, auto row, auto) { return row == 1; });
+  const Shape causal{{.seq_q = 260, .seq_k = 132, .head_dim = 64, .causal = true}};
+  Shape window{{.seq_q = 260, .seq_k = 132, .head_dim = 64}};
+  window.window = 1;
+  for (Shape shape : {padded, blocks, causal, window}) {
+    shape.dtype = DType::kBFloat16;
+    if (!takes(shape)) continue;
+    const VariantResult result = run_on(shape, random_inputs<MaskedAttention>(shape, Init::kNormal, 2));
+    ASSERT_EQ(result.complaint(), "") << text(shape);
+    for (std::size_t query = 0; query < 128; ++query) {
+      ASSERT_EQ(result.outputs.at("lse").data[query], -kInf) << text(shape) << ' ' << query;
+      for (std::size_t col = 0; col < 64; ++col)
+        ASSERT_EQ(result.outputs.at("o").data[query * 64 + col], 0.0f);
+    }
+  }
+}
+
+// Of the keys after a length, and of tiles that nobody sees, nothing is read.
+TEST_P(MaskedVariant, DoesNotReadWhatIsHidden) {
+  Shape padded{{.batch = 2, .seq_q = 40, .seq_k = 300, .head_dim = 64}};
+  padded.key_lengths = key_lengths({33, 200});
+  Shape blocks{{.seq_q = 128, .seq_k = 512, .head_dim = 64}};
+  blocks.block_mask = blocks_where(blocks, 1, 128, [](auto, auto, auto col) { return col % 2 == 0; });
+  for (Shape shape : {padded, blocks}) {
+    shape.dtype = DType::kBFloat16;
+    if (!takes(shape) || (shape.block_mask && GetParam() == "masked_everywhere")) continue;
+    TensorMap inputs = random_inputs<MaskedAttention>(shape, Init::kNormal, 6);
+    for (std::int64_t n = 0; n < shape.batch; ++n) {
+      for (std::int64_t key = 0; key < shape.seq_k; ++key) {
+        bool seen = false;
+        for (std::int64_t query = 0; query < shape.seq_q; ++query) seen = seen || shape.sees(n, query, key);
+        if (seen) continue;
+        for (const char* name : {"k", "v"})
+          std::fill_n(inputs.at(name).data.begin() + (n * shape.seq_k + key) * 64, 64, kNaN);
+      }
+    }
+    const VariantResult result = run_on(shape, inputs);
+    for (const float o : result.outputs.at("o").data) ASSERT_FALSE(std::isnan(o)) << text(shape);
+    for (const float lse : result.outputs.at("lse").data) ASSERT_FALSE(std::isnan(lse)) << text(shape);
+  }
+}
+
+TEST_P(MaskedVariant, PassesNaNOnToItsQueryAndNoOther) {
+  Shape shape{{.seq_q = 64, .seq_k = 128, .head_dim = 64, .dtype = DType::kBFloat16}};
+  shape.block_mask = blocks_where(shape, 1, 64, [](auto, auto, auto) { return true; });
+  TensorMap inputs = random_inputs<MaskedAttention>(shape, Init::kNormal, 5);
+  inputs.at("q").data[7 * 64 + 3] = kNaN;
+  const VariantResult result = run_on(shape, inputs);
+  for (std::size_t query = 0; query < 64; ++query) {
+    EXPECT_EQ(std::isnan(result.outputs.at("lse").data[query]), query == 7) << query;
+    for (std::size_t col = 0; col < 64; ++col)
+      ASSERT_EQ(std::isnan(result.outputs.at("o").data[query * 64 + col]), query == 7) << query << ' ' << col;
+  }
+}
+
+TEST_P(MaskedVariant, IsRightOrRefuses) {
+  Shape shape{{.seq_q = 64, .seq_k = 64, .head_dim = 64, .dtype = DType::kBFloat16}};
+  shape.block_mask = blocks_where(shape, 1, 64, [](auto, auto, auto) { return true; });
+  const auto expect_refused = [&](const std::string& refusal, const Shape& refused) {
+    try {
+      run_on(refused, random_inputs<MaskedAttention>(refused, Init::kNormal, 5));
+      ADD_FAILURE() << "not refused: " << text(refused);
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()).find(refusal), 0u) << error.what();
+    }
+  };
+  for (const std::int64_t head_dim : {1, 20, 136, 256}) {
+    Shape wide = shape;
+    wide.head_dim = head_dim;
+    expect_refused("--head-dim is " + std::to_string(head_dim) + ": must be ", wide);
+  }
+  Shape fp32 = shape;
+  fp32.dtype = DType::kFloat32;
+  expect_refused("--dtype is fp32: this variant takes ", fp32);
+  Shape dropped = shape;
+  dropped.dropout = 0.1;
+  if (GetParam() != "dropout") expect_refused("--dropout is given", dropped);
+  Shape capped = shape;
+  capped.softcap = 5;
+  if (GetParam() != "scores") expect_refused("--softcap is given", capped);
+  Shape biased = shape;
+  biased.alibi = true;
+  if (GetParam() != "scores") expect_refused("--alibi is given", biased);
+}
+
+TEST(MaskedProgram, RefusesScalesThatFp32CannotHold) { expect_bad_scales_refused(chapter()); }
+
+INSTANTIATE_TEST_SUITE_P(Every, MaskedVariant, testing::ValuesIn(variant_names(chapter())),
+                         [](const auto& variant) { return variant.param; });
+
+}  // namespace
+}  // namespace fa

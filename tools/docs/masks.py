@@ -1,0 +1,208 @@
+"""The drawings of chapter 11, made from what its masks say of each tile and from the random bits that decide dropout:
+tools/docs/mask_kinds.cu prints both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .drawings import GREY, WARPS, Svg
+from .fragment_maps import element_of, printed
+from .fragments import HIGH, MINE, WIDE, _cells, _numbers
+
+PROGRAM = "mask_kinds"
+EMPTY, PARTIAL, FULL = range(3)
+COLOURS = {PARTIAL: WARPS[1], FULL: WARPS[0]}
+PANELS = {
+    "causal": "--causal",
+    "window": "--window 300",
+    "causal window": "--causal --window 300",
+    "causal documents": "--causal --documents",
+    "key length": "--key-lengths",
+    "butterfly": "--block-mask",
+}
+
+
+def masks() -> dict:
+    """All masks, by name, with the number of queries and keys and the sizes of a tile."""
+    return printed(PROGRAM)
+
+
+def count(kinds: list[list[int]], kind: int) -> int:
+    return sum(row.count(kind) for row in kinds)
+
+
+def _boxes(svg, boxes, colour, opacity, thick=0.3):
+    """Many rectangles of one colour. @param boxes  left, top, width and height of each"""
+    path = "".join(f"M{x:g} {y:g}h{w:g}v{h:g}h{-w:g}z" for x, y, w, h in boxes)
+    svg.parts.append(
+        f'<path d="{path}" fill="{colour}" fill-opacity="{opacity:g}" stroke="{GREY}" stroke-width="{thick:g}"/>'
+    )
+
+
+def _panel(svg, x, y, side, name):
+    """The scores of a mask: its tiles, and within partial ones what is seen."""
+    data = masks()
+    seq, (br, bc) = data["seq"], data["tile"]
+    mask, scale = data["masks"][name], side / data["seq"]
+
+    def box(query, key, queries, keys):
+        return x + key * scale, y + query * scale, keys * scale, queries * scale
+
+    for kind, shade in ((FULL, 0.55), (PARTIAL, 0.2)):
+        tiles = [
+            box(row * br, col * bc, br, bc)
+            for row, kinds in enumerate(mask["kinds"])
+            for col, this in enumerate(kinds)
+            if this == kind
+        ]
+        _boxes(svg, tiles, COLOURS[kind], shade)
+    step = seq // len(mask["keys"])
+    seen = []
+    for row, runs in enumerate(mask["keys"]):
+        kinds = mask["kinds"][row * step // br]
+        for first, end in runs:
+            for col in range(first // bc, -(-end // bc)):
+                if kinds[col] == PARTIAL:
+                    left, right = max(first, col * bc), min(end, (col + 1) * bc)
+                    seen.append(box(row * step, left, step, right - left))
+    _boxes(svg, seen, COLOURS[PARTIAL], 0.6, 0)
+    svg.box(x, y, side, side, thick=0.8)
+
+
+def tile_kinds() -> str:
+    """Which tiles of each mask are empty, full or partial."""
+    svg, side, gap = Svg(), 192, 32
+    data = masks()
+    tiles = (data["seq"] // data["tile"][0]) * (data["seq"] // data["tile"][1])
+    for number, (name, options) in enumerate(PANELS.items()):
+        x, y = 1 + number % 3 * (side + gap), 22 + number // 3 * (side + 62)
+        svg.text(x, y - 8, options, 12, bold=True)
+        _panel(svg, x, y, side, name)
+        kinds = data["masks"][name]["kinds"]
+        full, partial = count(kinds, FULL), count(kinds, PARTIAL)
+        svg.text(
+            x, y + side + 16, f"{tiles - full - partial} of {tiles} tiles empty,", 11
+        )
+        svg.text(x, y + side + 31, f"{partial} partial, {full} full", 11)
+    y = 22 + 2 * (side + 62) + 6
+    for x, kind, text in (
+        (0, FULL, "full: no score is asked"),
+        (170, PARTIAL, "partial: what is seen is darker"),
+    ):
+        svg.box(x, y - 9, 10, 10, COLOURS[kind], 0.6)
+        svg.text(x + 15, y, text, 11)
+    svg.text(392, y, "no colour: empty, not visited", 11)
+    svg.text(
+        0,
+        y + 17,
+        f"{data['seq']} queries (down) and keys (across), tiles of {data['tile'][0]} x {data['tile'][1]}",
+        11,
+    )
+    svg.width = max(svg.width, 3 * side + 2 * gap)
+    return svg.render("Tiles that are empty, full or partial under six masks")
+
+
+LISTED, QUERY_TILE, KEY_TILE = (
+    "causal documents",
+    7,
+    10,
+)  # the mask whose lists are drawn
+
+
+def in_lists(kinds: list[int]) -> tuple[list[int], list[int]]:
+    """The partial tiles of a row or column and the full ones, as list_tiles() puts them from left to right."""
+    partial = [tile for tile, kind in enumerate(kinds) if kind == PARTIAL]
+    full = [tile for tile, kind in enumerate(kinds) if kind == FULL]
+    return partial, full[::-1]
+
+
+def _list(svg, y, title, kinds):
+    """A row or column of tiles, and its list in memory below."""
+    side = 18
+    svg.text(0, y, title, 12, bold=True)
+    for tile, kind in enumerate(kinds):
+        colour = COLOURS.get(kind, "none")
+        svg.box(tile * side, y + 10, side, side, colour, 0.5)
+        svg.text((tile + 0.5) * side, y + 23, str(tile), 9.5, "middle")
+    partial, full = in_lists(kinds)
+    svg.text(0, y + 54, f"counts: {len(partial)}, {len(full)}", 11)
+    svg.text(90, y + 54, "tiles:", 11)
+    left, gap = 130, len(kinds) - len(partial) - len(full)
+    cells = [(t, PARTIAL) for t in partial] + [("", EMPTY)] * gap
+    for place, (tile, kind) in enumerate(cells + [(t, FULL) for t in full]):
+        svg.box(left + place * side, y + 41, side, side, COLOURS.get(kind, "none"), 0.5)
+        svg.text(left + (place + 0.5) * side, y + 54, str(tile), 9.5, "middle")
+
+
+def tile_lists() -> str:
+    """The list of a query tile, and that of a key tile."""
+    svg, kinds = Svg(), masks()["masks"][LISTED]["kinds"]
+    row, column = kinds[QUERY_TILE], [of_row[KEY_TILE] for of_row in kinds]
+    _list(svg, 12, f"query tile {QUERY_TILE}: its key tiles", row)
+    _list(svg, 104, f"key tile {KEY_TILE}: its query tiles", column)
+    y = 188
+    for x, kind, text in ((0, PARTIAL, "partial"), (80, FULL, "full")):
+        svg.box(x, y - 9, 10, 10, COLOURS[kind], 0.5)
+        svg.text(x + 15, y, text, 11)
+    svg.text(150, y, "no colour: empty, or not written", 11)
+    return svg.render("The lists of a query tile and of a key tile")
+
+
+def held_by_lane(lane: int, transposed: bool) -> list[tuple[int, int]]:
+    """Query and key of the elements of P that a lane holds as operand A. @param transposed  rows are keys"""
+    element_of_a = element_of("a", "device")
+    places = [element_of_a(lane, i) for i in range(8)]
+    return [(col, row) for row, col in places] if transposed else places
+
+
+def decisions() -> list[list[list[int]]]:
+    """By query and key of a 16 x 16 tile: the call of Philox, and which half of its words, 0 to 7."""
+    return printed(PROGRAM)["dropout"]
+
+
+def calls_of_lane(lane: int, transposed: bool) -> list[int]:
+    """The calls of Philox that decide these elements, without repetition."""
+    held = held_by_lane(lane, transposed)
+    return sorted({decisions()[query][key][0] for query, key in held})
+
+
+def philox_calls() -> str:
+    """Which call decides which elements of a 16 x 16 tile, and which of them a lane holds in either pass."""
+    svg, top, left = Svg(), 62, 30
+    decided = decisions()
+    for number, (name, axes, transposed) in enumerate(
+        (
+            ("forward: P", "queries down, keys across", False),
+            ("backward: the transpose of P", "keys down, queries across", True),
+        )
+    ):
+        x = left + number * (16 * WIDE + 84)
+        svg.text(x, 12, name, 12, bold=True)
+        svg.text(x, 28, axes, 11)
+        _numbers(svg, x, top, 16, 16)
+        mine = held_by_lane(MINE, transposed)
+        for query in range(16):
+            for key in range(16):
+                call, half = decided[query][key]
+                place = (key, query) if transposed else (query, key)
+                colour = WARPS[half // 2]
+                held = (query, key) in mine
+                _cells(svg, x, top, place, str(call), colour, held)
+    y = top + 16 * HIGH + 22
+    lines = (
+        "A number is the call of Philox that decides the element, a colour one of its four words.",
+        f"Dark: what lane {MINE} holds as operand A. Forward: call {calls_of_lane(MINE, False)[0]} decides all eight.",
+        "Backward: calls " + " and ".join(map(str, calls_of_lane(MINE, True))) + ".",
+    )
+    for number, text in enumerate(lines):
+        svg.text(left, y + 16 * number, text, 11)
+    svg.width = max(svg.width, left + 640)
+    return svg.render("Which call of Philox decides which elements")
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "tile_kinds": tile_kinds,
+    "tile_lists": tile_lists,
+    "philox_calls": philox_calls,
+}
