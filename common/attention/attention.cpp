@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numbers>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "attention/parallel.hpp"
@@ -33,6 +35,26 @@ bool is_of_keys(const std::string& name) { return name.ends_with('k') || name.en
 Strides dense_strides(const AttentionShape& shape, const std::string& name) {
   const std::int64_t row = shape.head_dim, head = (is_of_keys(name) ? shape.seq_k : shape.seq_q) * row;
   return {.batch = (is_of_keys(name) ? shape.kv_heads : shape.heads) * head, .head = head, .row = row};
+}
+
+/// Whether rows of a tensor may have elements in common: whether a stride is smaller than what the dimensions with smaller
+/// strides span.
+bool overlaps(const AttentionShape& shape, const std::string& name) {
+  const Strides strides = shape.strides_of(name);
+  std::pair<std::int64_t, std::int64_t> dimensions[] = {
+      {strides.batch, shape.batch},
+      {strides.head, is_of_keys(name) ? shape.kv_heads : shape.heads},
+      {strides.row, is_of_keys(name) ? shape.seq_k : shape.seq_q}};
+  std::sort(std::begin(dimensions), std::end(dimensions));
+  std::int64_t span = shape.head_dim;
+  for (const auto& [stride, length] : dimensions) {
+    if (length == 1) continue;
+    if (stride < span) return true;
+    std::int64_t to_last = 0;
+    if (__builtin_mul_overflow(stride, length - 1, &to_last) || __builtin_add_overflow(span, to_last, &span))
+      return true;
+  }
+  return false;
 }
 
 std::string in_words(const Strides& strides) {
@@ -140,8 +162,10 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
       {"batch", shape.batch}, {"heads", shape.heads}, {"kv-heads", shape.kv_heads},
       {"seq-q", shape.seq_q}, {"seq-k", shape.seq_k}, {"head-dim", shape.head_dim}};
   for (const auto& [name, length] : lengths) {
-    if (length < 1 || length > INT_MAX) {
-      return fmt::format("--{} is {}: must be from 1 to {}", name, length, INT_MAX);
+    // Kernels round a length up to whole tiles, or pairs of tiles, of up to 256 rows.
+    const int most = std::string_view(name).starts_with("seq") ? INT_MAX - 255 : INT_MAX;
+    if (length < 1 || length > most) {
+      return fmt::format("--{} is {}: must be from 1 to {}", name, length, most);
     }
   }
   if (shape.heads % shape.kv_heads != 0) {
@@ -154,6 +178,12 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
     if (strides.batch % multiple != 0 || strides.head % multiple != 0 || strides.row % multiple != 0) {
       return fmt::format("{} has the strides {}: all but the last must be multiples of {} ({} bytes)", name,
                          in_words(strides), multiple, kAlignment);
+    }
+  }
+  for (const char* name : {"o", "dq", "dk", "dv"}) {
+    if (shape.strides.contains(name) && overlaps(shape, name)) {
+      return fmt::format("{} has the strides {}: rows of a tensor that is written must not overlap", name,
+                         in_words(shape.strides_of(name)));
     }
   }
   const double scale = shape.logit_scale();

@@ -141,6 +141,10 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
   const fa::Variant<P>& variant = variant_for<P>(name, shape);
   std::map<std::string, void*> buffers = addresses_of(given);
   const bool forward_is_done = given.d_o && buffers.contains("o") && buffers.contains("lse");
+  if (const auto rest = reinterpret_cast<std::uintptr_t>(given.workspace) % kAlignment; rest != 0) {
+    throw std::invalid_argument(fmt::format(
+        "the workspace begins {} bytes after a multiple of {}: must begin at one", rest, kAlignment));
+  }
   auto* free = static_cast<std::byte*>(given.workspace);
   for (const fa::TensorSpec& spec : missing_workspace(variant, shape, buffers)) {
     if (free) {

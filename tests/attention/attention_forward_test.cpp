@@ -191,11 +191,15 @@ TEST(AttentionShape, PairsAreTheSumOfTheKeysOfEachQuery) {
 
 TEST(AttentionShape, RefusesLengthsThatHaveNoAddresses) {
   const std::int64_t most = std::numeric_limits<int>::max();
-  EXPECT_FALSE(refuse({.seq_q = most, .seq_k = most, .head_dim = 256}));
+  const std::int64_t longest = most - 255;  // rounded up to a multiple of 256, it is still an int
+  EXPECT_FALSE(refuse({.seq_q = longest, .seq_k = longest, .head_dim = 256}));
+  EXPECT_EQ(refuse({.seq_q = longest + 1}).value_or(""),
+            "--seq-q is 2147483393: must be from 1 to 2147483392");
+  EXPECT_EQ(refuse({.seq_k = most}).value_or(""), "--seq-k is 2147483647: must be from 1 to 2147483392");
   const Shape shape{
-      .batch = most, .heads = most, .kv_heads = most, .seq_q = most, .seq_k = 1, .head_dim = 64};
+      .batch = most, .heads = most, .kv_heads = most, .seq_q = longest, .seq_k = 1, .head_dim = 64};
   ASSERT_TRUE(refuse(shape));
-  EXPECT_EQ(refuse(shape)->find("--batch 2147483647 --heads 2147483647 --seq-q 2147483647"), 0u)
+  EXPECT_EQ(refuse(shape)->find("--batch 2147483647 --heads 2147483647 --seq-q 2147483392"), 0u)
       << *refuse(shape);
 }
 
@@ -243,6 +247,37 @@ TEST(AttentionShapes, TakeStridesOfWholeChunks) {
   EXPECT_TRUE(shape.strides.empty());
   shape.set_strides("k", {112, 3, 16});  // there is one head of K
   EXPECT_TRUE(shape.strides.empty());
+}
+
+TEST(AttentionShapes, OutputsThatOverlapAreRefused) {
+  const AttentionShape shape{.batch = 2, .heads = 6, .kv_heads = 3, .seq_q = 5, .seq_k = 7, .head_dim = 16};
+  const auto reason = [&](const char* name, const Strides& strides) {
+    AttentionShape changed = shape;
+    changed.set_strides(name, strides);
+    return refuse(changed).value_or("");
+  };
+  const std::string overlap = ": rows of a tensor that is written must not overlap";
+  for (const char* name : {"o", "dq"}) {
+    const std::string has = name + std::string(" has the strides ");
+    EXPECT_EQ(reason(name, {480, 80, 0}), has + "(480, 80, 0, 1)" + overlap);
+    EXPECT_EQ(reason(name, {480, 80, -16}), has + "(480, 80, -16, 1)" + overlap);
+    EXPECT_EQ(reason(name, {480, 80, 8}), has + "(480, 80, 8, 1)" + overlap);
+    EXPECT_EQ(reason(name, {0, 80, 16}), has + "(0, 80, 16, 1)" + overlap);
+    EXPECT_EQ(reason(name, {480, 64, 16}), has + "(480, 64, 16, 1)" + overlap) << "the fifth row";
+    EXPECT_EQ(reason(name, {400, 80, 16}), has + "(400, 80, 16, 1)" + overlap) << "the sixth head";
+    EXPECT_EQ(reason(name, {600, 96, 16}), "");
+    EXPECT_EQ(reason(name, {480, 16, 96}), "");
+    EXPECT_EQ(reason(name, {16, 32, 32 * 6}), "") << "the batch within a row";
+  }
+  for (const char* name : {"dk", "dv"}) {
+    EXPECT_EQ(reason(name, {336, 96, 16}), name + std::string(" has the strides (336, 96, 16, 1)") + overlap);
+    EXPECT_EQ(reason(name, {336, 16, 48}), "");
+  }
+  for (const char* name : {"q", "k", "v", "do"})  // may be expanded
+    EXPECT_EQ(reason(name, {0, 0, 16}), "");
+  AttentionShape one{.seq_q = 1, .seq_k = 7, .head_dim = 16};
+  one.set_strides("o", {0, 0, 0});  // of dimensions of length 1
+  EXPECT_EQ(refuse(one), std::nullopt);
 }
 
 TEST(AttentionForwardInputs, AreTheLogitsOfAFewKeys) {
