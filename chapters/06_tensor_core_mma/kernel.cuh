@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "device/attention.cuh"
 #include "device/convert.cuh"
@@ -301,8 +302,10 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
 /// K and V come through registers: the loads of one tile are in flight while the other is multiplied.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    mma_attention(Attention<typename Tile::T> a) {
+    mma_attention(Attention<typename Tile::T> arguments) {
   using T = typename Tile::T;
+  // With Q in registers there is none to spare: such kernels copy the parameter (device/attention.cuh).
+  const std::conditional_t<Tile::kQInRegisters, Attention<T>, const Attention<T>&> a = arguments;
   constexpr int d = Tile::kHeadDim, Br = Tile::Br, Bc = Tile::Bc;
   const Block<Tile> block{a};
   const int first_query = block.first_query(), seen_by_last = block.seen_by_last();

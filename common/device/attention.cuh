@@ -28,6 +28,9 @@ struct HeadRows {
 /// dense, in the order of the shapes below: the harness refuses all others.
 ///
 /// A query that sees no key has O = 0 and LSE = -inf.
+///
+/// nvcc loads each member of a parameter of more than 128 bytes where it is used, and those of smaller ones, and of local
+/// copies, once. Kernels that have no register to spare copy the parameter first: they would spill otherwise.
 template <class T>
 struct Attention {
   const T* q;  ///< [batch, heads, seq_q, head_dim]
