@@ -379,7 +379,8 @@ Step step(const char* name, const char* summary) {
               if constexpr (Method::kHasSums)
                 specs.push_back(
                     {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
-              if constexpr (requires { typename Method::HasQueue; }) specs.push_back({.name = "queue", .shape = {1}});
+              if constexpr (requires { typename Method::HasQueue; })
+                specs.push_back({.name = "queue", .shape = {1}});
             });
             return specs;
           }};

@@ -22,6 +22,7 @@ DEFAULT = (
     "08_backward",
     "09_hopper",
     "10_hopper_backward",
+    "11_masks",
 )
 # What is no failure: an architecture, words of the kernel's name, and bytes of stack.
 PIPELINED = "mma_pipelined_gradients<fa::ch08::"
@@ -35,6 +36,10 @@ TOLERATED = [
             ("fa::ch08::", 52),
         )
     ),
+    # Masks need registers that the tiles of chapters 07 and 08 leave no room for, most of all at head_dim 128. To be removed.
+    *((arch, "fa::ch11::", 420) for arch in ("sm_80", "sm_86", "sm_89", "sm_90")),
+    # The thread that copies keeps one address in local memory.
+    ("sm_90a", "tma_attention<fa::ch09::TmaTiles<__nv_bfloat16, 128>", 8),
     # Tiles that need more shared memory than such a GPU has, so that these kernels never run there.
     ("sm_89", PIPELINED, 8),
     ("sm_86", f"{PIPELINED}SmallFusedTiles<__nv_bfloat16, 256", 8),
@@ -134,7 +139,8 @@ def main(arguments: list[str]) -> int:
                 file=sys.stderr,
             )
             return 2
-        text = report.read_text()
+        sources = sorted(report.parent.glob("*.cu.o.ptxas"))
+        text = "".join(source.read_text() for source in sources)
         kernels = [k for k in kernels_of(text) if words in k.name]
         slow += [f"{n}: {said}" for n, said in slow_products(text) if words in n]
         if not kernels:
