@@ -56,7 +56,8 @@ __device__ __forceinline__ void hide(ch07::Scores<Tile>& rS, const Mask& mask,
   }
 }
 
-/// The same for a warp's share of a tile, its rows and the keys of a slice, of which something is hidden. Asked are only those masks that hide a part of the share.
+/// The same for a warp's share of a tile, its rows and the keys of a slice, of which something is hidden. Asks only the masks that
+/// hide a part of it.
 template <class Tile>
 __device__ __forceinline__ void hide_part(ch07::Scores<Tile>& rS, const Masks& all, const HeadMasks& masks,
                                           const WarpQueries<Tile>& queries, const Rect& share) {
@@ -66,6 +67,31 @@ __device__ __forceinline__ void hide_part(ch07::Scores<Tile>& rS, const Masks& a
       if (mask.kind(share) == Kind::kPartial) hide<Tile>(rS, mask, queries, keys);
     }
   });
+}
+
+/// What `visible_scores` does to scores unless it is told otherwise.
+struct Nothing {
+  __device__ void operator()() const {}
+};
+
+/// Q K^T of a warp's share of a slice: its rows, and the slice's keys. What masks hide becomes -inf.
+/// @param sK      the slice's keys     @param first_key  the first of them
+/// @param change  what else is done to the scores, before masks hide some of them
+/// @return whether the warp sees anything of its share; if not, there are no scores
+template <class Tile, class Change = Nothing>
+__device__ __forceinline__ bool visible_scores(ch07::Scores<Tile>& rS, const ch07::QueryFragments<Tile>& rQ,
+                                               const typename Tile::T* sK, const Masks& masks,
+                                               const HeadMasks& of_head, const WarpQueries<Tile>& queries,
+                                               int first_key, Change change = {}) {
+  // EXERCISE 6: Do what the masks leave of the share: the product, change(), and hiding. Ask for no score if all are seen.
+  const Rect share = {queries.all, masks.keys(first_key, Tile::kSlice)};
+  const Kind kind = of_head.kind(share);
+  if (kind == Kind::kEmpty) return false;
+  ch07::multiply_qk<Tile>(rS, rQ, sK);
+  change();
+  if (kind == Kind::kPartial) hide_part<Tile>(rS, masks, of_head, queries, share);
+  return true;
+  // END 6
 }
 
 }  // namespace fa::ch11

@@ -174,16 +174,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
       for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
         const int at = stages.used + key * d;
-        // EXERCISE 6: Do what the masks leave of the warp's share: its rows, and the keys of the slice. Ask for no score if it is full.
-        const Rect share = {queries.all, masks.keys(visit.tile * Bc + key, kSlice)};
-        const Kind kind = block.masks.kind(share);
-        if (kind == Kind::kEmpty) continue;
+        const int first_key = visit.tile * Bc + key;
         Scores<Tile> rS = {};
-        multiply_qk<Tile>(rS, rQ, sK + at);
-        if (kind == Kind::kPartial) hide_part<Tile>(rS, masks, block.masks, queries, share);
+        if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, queries, first_key)) continue;
         rescale<Tile>(acc, rS, block.factor);
         multiply_pv<Tile>(acc, rS, sV + at, block.factor);
-        // END 6
       }
     }
     visit = next;
@@ -227,12 +222,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
-      const Rect share = {queries.all, masks.keys(tile * Bc + key, kSlice)};
-      const Kind kind = block.masks.kind(share);
-      if (kind == Kind::kEmpty) continue;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
-      if (kind == Kind::kPartial) hide_part<Tile>(rS, masks, block.masks, queries, share);
+      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, queries, tile * Bc + key)) continue;
       rescale<Tile>(acc, rS, block.factor);
       multiply_pv<Tile>(acc, rS, sV + at, block.factor);
     }
@@ -336,12 +327,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
-      const Rect share = {queries.all, masks.keys(tile * Bc + key, kSlice)};
-      const Kind kind = block.masks.kind(share);
-      if (kind == Kind::kEmpty) continue;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
-      if (kind == Kind::kPartial) hide_part<Tile>(rS, masks, block.masks, queries, share);
+      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, queries, tile * Bc + key)) continue;
       rescale<Tile>(acc, rS, block.factor);
       multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, dropout, block.head, first_query,
                                 tile * Bc + key);
@@ -403,13 +390,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
-      const Rect share = {queries.all, masks.keys(tile * Bc + key, kSlice)};
-      const Kind kind = block.masks.kind(share);
-      if (kind == Kind::kEmpty) continue;
+      const int first_key = tile * Bc + key;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
-      change<Tile>(rS, function, a.scale, first_query, tile * Bc + key);
-      if (kind == Kind::kPartial) hide_part<Tile>(rS, masks, block.masks, queries, share);
+      const auto change_all = [&] { change<Tile>(rS, function, a.scale, first_query, first_key); };
+      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, queries, first_key, change_all))
+        continue;
       rescale<Tile>(acc, rS, kLog2e);
       multiply_pv<Tile>(acc, rS, sV + at, kLog2e);
     }

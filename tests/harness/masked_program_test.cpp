@@ -136,7 +136,7 @@ TEST_F(MaskedRefusal, Numbers) {
   for (const std::string value : {"0", "-50", "inf", "nan"})
     expect({"--softcap", value}, "--softcap is " + value + ": must be from 1e-06 to 1000000");
   expect({"--block-size", "64"}, "--block-size needs --block-mask: add --block-mask FILE");
-  expect({"--window", "3", "--seq-q", "0"}, "--seq-q is 0: must be from 1 to 2147483647");
+  expect({"--window", "3", "--seq-q", "0"}, "--seq-q is 0: must be from 1 to 2147483392");
   expect({"--do", "do.npy"}, "--do needs --backward: it is the gradient of O");
 }
 

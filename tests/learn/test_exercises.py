@@ -956,11 +956,15 @@ class ChaptersTest(unittest.TestCase):
             listed = set(exercise.names) if exercise.exists else set()
             self.assertEqual(marked, listed, chapter.name)
 
-    def test_no_source_but_chapter_cu_includes_files_with_exercises(self):
-        """Another one would find the chapter's file next to it instead of the learner's. Headers are copied."""
+    def test_only_sources_of_the_program_include_files_with_exercises(self):
+        """Another one would find the chapter's file next to it instead of the learner's. These sources and headers are copied."""
         for exercise in self.each():
+            cmake = (exercise.chapter.path / "CMakeLists.txt").read_text(
+                encoding="utf-8"
+            )
+            copied = {"chapter.cu", *re.findall(r"\w+\.cu\b", cmake)}
             for path in exercise.chapter.path.glob("*.c*"):
-                if path.suffix != ".cuh" and path.name != "chapter.cu":
+                if path.suffix != ".cuh" and path.name not in copied:
                     text = path.read_text(encoding="utf-8")
                     for name in exercise.names:
                         self.assertNotIn(f'#include "{name}"', text, path)
