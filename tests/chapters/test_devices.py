@@ -27,6 +27,7 @@ LACKS = re.compile(
 )
 OWN_REASON = re.compile(
     r"--(head-dim|dtype) is \w+: (must be (one|a multiple) of|this variant takes) "
+    r"|--block-mask is missing: this variant "
 )
 
 # What must run on a device because the lessons promise it: chapter, head dimension.
@@ -47,8 +48,16 @@ PROMISED = {
         ("07", 256),
         ("08", 128),
         ("08", 256),
+        ("11", 128),
     ],
-    "rtx3060": [("05", 128), ("06", 128), ("07", 128), ("07", 256), ("08", 128)],
+    "rtx3060": [
+        ("05", 128),
+        ("06", 128),
+        ("07", 128),
+        ("07", 256),
+        ("08", 128),
+        ("11", 128),
+    ],
 }
 PROMISED |= dict.fromkeys(("rtx4090", "rtx5090", "h100"), PROMISED["rtx3060"])
 # Needs compute capability 9.0 exactly.
