@@ -141,7 +141,9 @@ struct AllOf : Mask... {
     return kind;
   }
   /// Asks every mask, whatever the others say.
-  __host__ __device__ bool sees(Token query, Token key) const { return (Mask::sees(query, key) & ...); }
+  __host__ __device__ bool sees(Token query, Token key) const {
+    return (int(Mask::sees(query, key)) & ...) != 0;
+  }
 
   /// Calls f(mask) for each mask.
   template <class F>

@@ -20,8 +20,11 @@ struct MaskedFormulas {
   double scale_of_kept = 1;  ///< times 1 / (1 - dropout), of the elements that dropout keeps
   bool sums_kept = false;    ///< l is a sum over the elements that are kept, times their factor
   bool drops_in_d = true;    ///< D = rowsum(dO o O) is of O with dropout
-  std::function<double(double product, std::int64_t head, std::int64_t query, std::int64_t key)> score = {};
-  std::function<double(double product)> score_derivative = {};
+  using OfScore =
+      std::function<double(double product, std::int64_t head, std::int64_t query, std::int64_t key)>;
+  OfScore score = {};
+  using OfProduct = std::function<double(double product)>;
+  OfProduct score_derivative = {};
   using OfElement = double (*)(double p, double dp, double d, double z);
   OfElement ds = [](double p, double dp, double d, double z) { return p * (dp * z - d); };
   OfElement weight_of_dv = [](double p, double, double, double z) { return p * z; };
