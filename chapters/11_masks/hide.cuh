@@ -82,7 +82,7 @@ template <class Tile, class Change = Nothing>
 __device__ __forceinline__ bool visible_scores(ch07::Scores<Tile>& rS, const ch07::QueryFragments<Tile>& rQ,
                                                const typename Tile::T* sK, const Masks& masks,
                                                const HeadMasks& of_head, const WarpQueries<Tile>& queries,
-                                               int first_key, Change change = {}) {
+                                               int first_key, Change change = Change()) {
   // EXERCISE 6: Do what the masks leave of the share: the product, change(), and hiding. Ask for no score if all are seen.
   const Rect share = {queries.all, masks.keys(first_key, Tile::kSlice)};
   const Kind kind = of_head.kind(share);
