@@ -89,6 +89,11 @@ class Command(unittest.TestCase):
                 status = exit.code
         return status, said.getvalue(), wrong.getvalue()
 
+    def test_an_error_is_one_line(self):
+        for words in (["nope"], ["butterfly", "--sequence"], ["lengths", "--longest"]):
+            status, _, wrong = self.run_with(*words)
+            self.assertEqual((status, wrong.count("\n")), (2, 1), wrong)
+
     def test_blocks(self):
         status, said, _ = self.run_with(
             *[

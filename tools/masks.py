@@ -124,14 +124,21 @@ def _fraction(text: str) -> float:
     return value
 
 
+class Arguments(argparse.ArgumentParser):
+    """argparse with one-line errors."""
+
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: {message} (see --help)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Arguments(
         prog="tools.masks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = parser.add_subparsers(dest="pattern", required=True, metavar="PATTERN")
-    of_blocks = argparse.ArgumentParser(add_help=False)
+    of_blocks = Arguments(add_help=False)
     of_blocks.add_argument("--seq", type=_number(1), required=True, metavar="N")
     of_blocks.add_argument("--seq-k", type=_number(1), metavar="N", help="default: seq")
     of_blocks.add_argument("--size", type=int, choices=(64, 128), default=128)
@@ -139,9 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     of_blocks.add_argument(
         "--global", type=_number(0), default=0, metavar="G", dest="global_blocks"
     )
-    seeded = argparse.ArgumentParser(add_help=False)
+    seeded = Arguments(add_help=False)
     seeded.add_argument("--seed", type=_number(0), default=1, metavar="N")
-    of_lengths = argparse.ArgumentParser(add_help=False, parents=[seeded])
+    of_lengths = Arguments(add_help=False, parents=[seeded])
     of_lengths.add_argument("--shortest", type=_number(1), default=50, metavar="N")
     of_lengths.add_argument("--longest", type=_number(1), default=4000, metavar="N")
 
