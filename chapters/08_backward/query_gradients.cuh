@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const int warp_query = first_query + warp_row;
   const auto gK = a.k_rows(head), gV = a.v_rows(head);
   const int keys = a.visible_keys(min(first_query + Br, a.seq_q) - 1);
-  const float factor = a.scale * kLog2e;  // e^x = 2^(x * log2 e)
+  const float factor = a.exp2_scale;  // e^x = 2^(x * log2 e)
 
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);

@@ -35,7 +35,7 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>&
                                               const Attention<typename Tile::T>& a, int first_query,
                                               int first_key) {
   const int lane = threadIdx.x % 32;
-  const float factor = a.scale * kLog2e;
+  const float factor = a.exp2_scale;
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
     // EXERCISE 7: rS[mi][ni] holds products q.k. Turn them into P, for all mi. A row is a key, a column is a query.

@@ -41,13 +41,14 @@ struct Consumer {
   Probabilities<Tile> rP;
   Output<Tile> rO;
   RowState state;
+  float inv_l[2], lse[2];  ///< from finish_rows() on
 
   __device__ __forceinline__ Consumer(const Attention<T>& attention, SharedTiles<Tile>& shared, int consumer)
       : a(attention),
         s(shared),
         index(consumer),
         warp_row(64 * consumer + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
-        factor(attention.scale * kLog2e),
+        factor(attention.exp2_scale),
         first_q(descriptor(shared.q[0] + 64 * 64 * consumer, 16)),
         first_k(descriptor(shared.k[0], 16)),
         first_v(descriptor(shared.v[0], Tile::Bc * 128)) {}
@@ -78,19 +79,25 @@ struct Consumer {
     v.release(s.v_ring);
   }
 
-  /// Divides O by its rows' sums, and stores it with LSE: in 16 bits to where this warp's queries were, then to HBM by TMA.
+  /// What O is divided by, and LSE: after the last scores of a query tile. Without branches, because a product may be in flight.
+  __device__ __forceinline__ void finish_rows() {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float l = warp_reduce<4>(state.l[row], Sum());
+      inv_l[row] = l == 0.0f ? 0.0f : __fdividef(1.0f, l);
+      lse[row] = l == 0.0f ? -INFINITY : (state.m[row] + __log2f(l)) * kLn2;
+    }
+  }
+
+  /// After finish_rows(): divides O by its rows' sums, and stores it with LSE: in 16 bits to where this warp's queries were, then to HBM by TMA.
   __device__ __forceinline__ void store(const TensorMaps& maps, QueryTile tile) {
     const int lane = threadIdx.x % 32, first_query = tile.first_query + warp_row;
     ptx::barrier_sync(8 + index, 128);  // no warp multiplies Q any more: a wait speaks only for its own
     if (first_query < 0) return;  // a warpgroup without queries: TMA refuses boxes that lie before the tensor
-    float inv_l[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      const float l = warp_reduce<4>(state.l[row], Sum());
-      inv_l[row] = inverse_or_zero(l);
       const int query = first_query + 8 * row + lane / 4;
-      if (lane % 4 == 0 && query < a.seq_q)
-        a.lse[size_t(tile.head) * a.seq_q + query] = l == 0.0f ? -INFINITY : state.m[row] * kLn2 + logf(l);
+      if (lane % 4 == 0 && query < a.seq_q) a.lse[size_t(tile.head) * a.seq_q + query] = lse[row];
     }
     scale_rows(rO, inv_l);
     T* sO = s.q[q.stage] + warp_row * 64;

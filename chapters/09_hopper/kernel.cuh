@@ -79,6 +79,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
       producer.load_v((j - Tile::kStages) * Tile::Bc, kv_head);
     }
   }
+  w.finish_rows();
   w.store(maps, tile);
 }
 
@@ -125,6 +126,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<0>(w.rO);
       w.v.release(s.v_ring);
     }
+    w.finish_rows();
     w.store(maps, tile);
   }
 }
@@ -174,6 +176,7 @@ __device__ __forceinline__ void consume(Consumer<Tile>& w, const TensorMaps& map
       ptx::wgmma_wait<0>(w.rO);
       w.v.release(w.s.v_ring);
     }
+    w.finish_rows();
     w.store(maps, tile);
     w.q.release(w.s.q_ring);
   }
@@ -274,6 +277,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_commit();
       ptx::wgmma_wait<0>(w.rO);
       w.v.release(s.v_ring);
+      w.finish_rows();
       w.store(maps, tile);
       w.q.release(s.q_ring);
     }
@@ -307,8 +311,8 @@ struct Turns {
 template <bool kMasked, class Tile>
 __device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
                                              int first_query, int j) {
-  w.k.wait_full(w.s.k_ring);
-  w.v.wait_full(w.s.v_ring);
+  w.k.wait_unless_landed(w.s.k_ring);
+  w.v.wait_unless_landed(w.s.v_ring);
   turn.take();
   ptx::wgmma_fence();
   issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
@@ -323,6 +327,8 @@ __device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile
   const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
   ptx::wgmma_wait<0>(w.rO);
   w.v.release(w.s.v_ring);
+  w.k.look(w.s.k_ring);
+  w.v.look(w.s.v_ring);
   if (grew) scale_rows(w.rO, correction);
   exponentials<Tile>(w.rS, w.state, w.factor);
   pack_p<Tile>(w.rP, w.rS);
@@ -384,6 +390,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       turn.pass();
       ptx::wgmma_wait<0>(w.rO);
       w.v.release(s.v_ring);
+      w.finish_rows();
       w.store(maps, tile);
       w.q.release(s.q_ring);
     }
@@ -483,6 +490,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);
       ptx::wgmma_commit();
       turn.pass();
+      w.finish_rows();
       ptx::wgmma_wait<1>(w.rO);
       w.v.release(s.v_ring);
       w.store(maps, tile);

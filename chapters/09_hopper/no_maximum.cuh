@@ -61,8 +61,8 @@ template <class Tile>
 struct NoMaximum {
   static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
                                              QueryTile tile, int* marks) {
-    w.k.wait_full(w.s.k_ring);
-    w.v.wait_full(w.s.v_ring);
+    w.k.wait_unless_landed(w.s.k_ring);
+    w.v.wait_unless_landed(w.s.v_ring);
     turn.take();
     ptx::wgmma_fence();
     issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
@@ -74,6 +74,8 @@ struct NoMaximum {
     w.k.release(w.s.k_ring);
     ptx::wgmma_wait<0>(w.rO);
     w.v.release(w.s.v_ring);
+    w.k.look(w.s.k_ring);
+    w.v.look(w.s.v_ring);
     exponentials<Tile>(w.rS, w.state, w.factor);
     pack_p<Tile>(w.rP, w.rS);
     float correction[2];

@@ -42,8 +42,10 @@ struct __align__(1024) SharedTiles {
 template <int kStages>
 struct Place {
   int stage = 0, parity = 0;
+  bool landed = false;  ///< look() has found the tile there
 
   __device__ __forceinline__ void advance() {
+    landed = false;
     if (++stage == kStages) {
       stage = 0;
       parity ^= 1;
@@ -61,6 +63,14 @@ struct Place {
     ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);
   }
   // END 2
+
+  /// Consumers: asks whether the tile has landed, without waiting. The answer comes while the warp computes something else.
+  __device__ __forceinline__ void look(RingBarriers<kStages>& ring) {
+    landed = ptx::mbarrier_test_wait(&ring.full[stage], parity);
+  }
+  __device__ __forceinline__ void wait_unless_landed(RingBarriers<kStages>& ring) const {
+    if (!landed) wait_full(ring);
+  }
 
   /// Consumers: this warp needs the tile no longer.
   __device__ __forceinline__ void leave(RingBarriers<kStages>& ring) const {

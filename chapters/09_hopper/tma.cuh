@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   }
   const int warp = threadIdx.x / 32, first_query = tile.first_query + 32 * warp;
   T* sQ = s.q[0] + warp / 2 * 64 * d + warp % 2 * 32 * 64;
-  const float factor = a.scale * kLog2e;
+  const float factor = a.exp2_scale;
   ptx::mbarrier_wait(&s.q_ring.full[0], 0);
   ch07::QueryFragments<Tile> rQ = {sQ};
   if constexpr (Tile::kQInRegisters) {

@@ -16,6 +16,7 @@
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "device/attention.cuh"
+#include "device/math.cuh"
 
 namespace fa {
 
@@ -60,6 +61,7 @@ struct AttentionForward {
               .seq_q = seq_q,
               .seq_k = seq_k,
               .scale = scale,
+              .exp2_scale = scale * kLog2e,
               .causal = causal,
               .head_dim = head_dim,
               .q_strides = strides.at("q"),

@@ -40,6 +40,7 @@ struct Attention {
   float* lse;  ///< [batch, heads, seq_q]: natural log of the sum over visible keys of exp(scale * q.k)
   int batch, heads, kv_heads, seq_q, seq_k;
   float scale;
+  float exp2_scale;  ///< scale * log2 e: exp(scale * x) = 2^(exp2_scale * x)
   bool causal;   ///< query i sees key j only when j <= i + seq_k - seq_q
   int head_dim;  ///< a kernel that is compiled for more columns fills the rest with zeros on the chip
   Strides q_strides, k_strides, v_strides, o_strides;

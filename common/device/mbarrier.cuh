@@ -83,6 +83,25 @@ __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, int parity
 #endif
 }
 
+/// Whether the phase with this parity is complete. If so, this was the wait; if not, nothing has happened.
+__device__ __forceinline__ bool mbarrier_test_wait(std::uint64_t* barrier, int parity) {
+#if __CUDA_ARCH__ >= 900
+  std::uint32_t complete;
+  asm volatile(
+      "{\n"
+      ".reg .pred complete;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, complete;\n"
+      "}"
+      : "=r"(complete)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return complete != 0;
+#else
+  __trap();
+#endif
+}
+
 }  // namespace fa::ptx
 
 #endif

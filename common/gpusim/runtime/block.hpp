@@ -167,6 +167,8 @@ class BlockRunner {
   void mbarrier_arrive(const void* barrier, int bytes, const void* pc);
   /// @param of_cluster  acquires what other blocks have released, not only what its own has
   void mbarrier_wait(const void* barrier, int parity, bool of_cluster, const void* pc);
+  /// A wait that returns at once. @return  whether the phase is complete, as at the end of a wait
+  bool mbarrier_test_wait(const void* barrier, int parity, const void* pc);
   void fence(Operation::Kind kind, const void* pc);
   void start_copy(BulkCopy&& copy, const void* pc);
   void bulk_commit(const void* pc);
@@ -256,6 +258,8 @@ class BlockRunner {
     int party = 0;               ///< kNamedBarrier: the threads that have to come
     bool arrived = false;        ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
     bool of_cluster = false;     ///< kMbarrier: the scope of the wait
+    bool only_tests = false;     ///< kMbarrier: it goes on even if the phase is not complete
+    bool passed = false;         ///< kMbarrier: the phase was complete
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -384,6 +388,7 @@ class BlockRunner {
 
   // block_barriers.cpp
   void settle_waits(int warp);
+  void come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests, const void* pc);
   void settle_mbarrier(Thread& thread);
   void check_mbarrier(std::uintptr_t address, const void* pc);
   void check_named_barrier(int id, int threads, const void* pc);

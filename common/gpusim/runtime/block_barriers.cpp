@@ -38,6 +38,16 @@ void BlockRunner::mbarrier_arrive(const void* barrier, int bytes, const void* pc
 }
 
 void BlockRunner::mbarrier_wait(const void* barrier, int parity, bool of_cluster, const void* pc) {
+  come_to_mbarrier(barrier, parity, of_cluster, false, pc);
+}
+
+bool BlockRunner::mbarrier_test_wait(const void* barrier, int parity, const void* pc) {
+  come_to_mbarrier(barrier, parity, false, true, pc);
+  return current_->passed;
+}
+
+void BlockRunner::come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests,
+                                   const void* pc) {
   require(90, "mbarrier", pc);
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
   check_own_mbarrier(address, ": a thread can wait only for those of its own block", pc);
@@ -52,6 +62,8 @@ void BlockRunner::mbarrier_wait(const void* barrier, int parity, bool of_cluster
   t.value = parity;
   t.arrived = false;
   t.of_cluster = of_cluster;
+  t.only_tests = only_tests;
+  t.passed = false;
   t.barrier = address;
   ++waits_;
   suspend();
@@ -279,8 +291,8 @@ void BlockRunner::settle_waits(int warp) {
     Thread& t = threads_[i];
     if (t.state == State::kMbarrier) {
       settle_mbarrier(t);
-      waited |= t.state == State::kReady;
-      gone_on |= std::uint32_t(t.state == State::kReady) << i % kWarpSize;
+      waited |= t.passed;
+      gone_on |= std::uint32_t(t.passed) << i % kWarpSize;
     } else if (t.state == State::kNamedBarrier && !t.arrived) {
       t.arrived = came = true;
       if (!has_clocks_) start_clocks();
@@ -301,10 +313,17 @@ void BlockRunner::settle_mbarrier(Thread& t) {
     return fail(t.linear, DefectKind::kMisuse, t.sync_pc,
                 {"no thread has initialised ", name_of(t.barrier, t.sync_pc)});
   }
+  const bool complete = int(b->phase & 1) != t.value;
+  if (t.only_tests && !complete) {  // copies in flight stay there: they land when somebody waits
+    t.state = State::kReady;
+    --waits_;
+    return;
+  }
   if (!t.arrived) trace_event("wait", t.linear, t.sync_pc, *b);
   if (!t.arrived && record_ != nullptr) record_mbarrier_wait(t, *b);
   t.arrived = true;
-  if (int(b->phase & 1) == t.value && !try_complete(*b)) return;
+  if (!complete && !try_complete(*b)) return;
+  t.passed = true;
   trace_event("go on", t.linear, t.sync_pc, *b);
   use_mbarrier(AccessKind::kAtomic, t.barrier, t.linear, t.sync_pc);
   acquire(t.linear, b->complete);

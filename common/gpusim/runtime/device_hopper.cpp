@@ -67,6 +67,9 @@ void mbarrier_arrive_expect_tx(std::uint64_t* barrier, int bytes) {
 void mbarrier_wait(std::uint64_t* barrier, int parity) {
   current_runner->mbarrier_wait(barrier, parity, false, GPUSIM_CALLER);
 }
+bool mbarrier_test_wait(std::uint64_t* barrier, int parity) {
+  return current_runner->mbarrier_test_wait(barrier, parity, GPUSIM_CALLER);
+}
 void mbarrier_wait_cluster(std::uint64_t* barrier, int parity) {
   current_runner->mbarrier_wait(barrier, parity, true, GPUSIM_CALLER);
 }

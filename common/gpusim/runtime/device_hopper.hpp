@@ -20,6 +20,7 @@ void fence_mbarrier_init();
 void mbarrier_arrive(std::uint64_t* barrier);
 void mbarrier_arrive_expect_tx(std::uint64_t* barrier, int bytes);
 void mbarrier_wait(std::uint64_t* barrier, int parity);
+bool mbarrier_test_wait(std::uint64_t* barrier, int parity);
 /// Acquires at cluster scope.
 void mbarrier_wait_cluster(std::uint64_t* barrier, int parity);
 

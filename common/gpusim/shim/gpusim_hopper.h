@@ -32,6 +32,10 @@ GPUSIM_INLINE void mbarrier_arrive_expect_tx(std::uint64_t* barrier, int bytes) 
 GPUSIM_INLINE void mbarrier_wait(std::uint64_t* barrier, int parity) {
   device::mbarrier_wait(barrier, parity);
 }
+/// mbarrier.test_wait.parity
+GPUSIM_INLINE bool mbarrier_test_wait(std::uint64_t* barrier, int parity) {
+  return device::mbarrier_test_wait(barrier, parity);
+}
 
 // --- the copy engine -----------------------------------------------------------------------------------
 
