@@ -64,7 +64,7 @@ struct Block {
     head = tile.head;
     first_query = tile.first_query;
     warp_row = threadIdx.x / 32 * Tile::kWarpRows;
-    factor = a.exp2_scale;
+    factor = a.scale * kLog2e;
     gQ = a.q_rows(head);
     gK = a.k_rows(head);
     gV = a.v_rows(head);

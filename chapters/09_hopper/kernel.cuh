@@ -327,9 +327,9 @@ __device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile
   const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
   ptx::wgmma_wait<0>(w.rO);
   w.v.release(w.s.v_ring);
+  if (grew) scale_rows(w.rO, correction);
   w.k.look(w.s.k_ring);
   w.v.look(w.s.v_ring);
-  if (grew) scale_rows(w.rO, correction);
   exponentials<Tile>(w.rS, w.state, w.factor);
   pack_p<Tile>(w.rP, w.rS);
 }

@@ -78,7 +78,7 @@ struct Consumer {
         keys(of_block),
         index(consumer),
         warp_key(64 * consumer + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
-        factor(backward.exp2_scale),
+        factor(backward.scale * kLog2e),
         k_rows(descriptor(shared.k + 64 * 64 * consumer, 16)),
         v_rows(descriptor(shared.v + 64 * 64 * consumer, 16)),
         first_q(descriptor(shared.q[0], 16)),

@@ -126,7 +126,7 @@ struct QueryConsumer {
         head(of_head),
         row(64 * index + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
         query(first_query + row + int(threadIdx.x) % 32 / 4),
-        factor(backward.exp2_scale),
+        factor(backward.scale * kLog2e),
         q_rows(descriptor(shared.q + 64 * 64 * index, 16)),
         do_rows(descriptor(shared.d_o + 64 * 64 * index, 16)),
         first_k(descriptor(shared.k[0], 16)),

@@ -107,7 +107,7 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
   auto& s = w.s;
   const std::uint64_t k = descriptor(s.k, 16), q = descriptor(s.q[0], 16),
                       d_o = descriptor(s.d_o[0], Tile::Br * 128);
-  const float factor = w.a.exp2_scale;
+  const float factor = w.a.scale * kLog2e;
   Scores<Tile> rS;
   Operand<Tile> rP;
   float* sums = nullptr;  // dQ one step later, as in `decoupled`

@@ -334,6 +334,8 @@ Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inpu
         std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.0));
     if (limits.at(name).measure == Measure::kRelL2 && norm > 0) limits.at(name).limit += error / norm;
   }
+  if (Tolerance& of_zeros = limits.at("dq"); of_zeros.measure == Measure::kMaxAbs)
+    of_zeros.limit = std::max(of_zeros.limit, errors.row_of_dq);
   return limits;
 }
 

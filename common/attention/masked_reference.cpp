@@ -118,8 +118,9 @@ class Masked {
         squares_of_dk[row] = error * error * squares_of_p[query] * q_rows.row(query).squaredNorm();
       }
     });
-    return {std::sqrt(std::accumulate(squares_of_dq.begin(), squares_of_dq.end(), 0.0)),
-            std::sqrt(std::accumulate(squares_of_dk.begin(), squares_of_dk.end(), 0.0))};
+    return {.dq = std::sqrt(std::accumulate(squares_of_dq.begin(), squares_of_dq.end(), 0.0)),
+            .dk = std::sqrt(std::accumulate(squares_of_dk.begin(), squares_of_dk.end(), 0.0)),
+            .row_of_dq = std::sqrt(*std::max_element(squares_of_dq.begin(), squares_of_dq.end()))};
   }
 
  private:

@@ -38,6 +38,7 @@ Reference masked_reference(const MaskedShape& shape, const TensorMap& inputs,
 /// By how much rounding errors of O in the shape's dtype change dQ and dK if they are independent: Euclidean norms.
 struct ErrorsOfGradients {
   double dq = 0, dk = 0;
+  double row_of_dq = 0;  ///< of the row where it is largest
 };
 ErrorsOfGradients errors_from_rounding_o(const MaskedShape& shape, const TensorMap& inputs);
 

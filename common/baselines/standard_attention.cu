@@ -267,6 +267,7 @@ void launch_backward(const AttentionBackward::Args& args, cudaStream_t stream) {
                        .seq_q = args.seq_q,
                        .seq_k = args.seq_k,
                        .scale = args.scale,
+                       .exp2_scale = args.scale * kLog2e,
                        .causal = args.causal,
                        .head_dim = args.head_dim,
                        .q_strides = args.strides.at("q"),

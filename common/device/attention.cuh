@@ -41,8 +41,8 @@ struct Attention {
   int batch, heads, kv_heads, seq_q, seq_k;
   float scale;
   float exp2_scale;  ///< scale * log2 e: exp(scale * x) = 2^(exp2_scale * x)
-  bool causal;   ///< query i sees key j only when j <= i + seq_k - seq_q
-  int head_dim;  ///< a kernel that is compiled for more columns fills the rest with zeros on the chip
+  bool causal;       ///< query i sees key j only when j <= i + seq_k - seq_q
+  int head_dim;      ///< a kernel that is compiled for more columns fills the rest with zeros on the chip
   Strides q_strides, k_strides, v_strides, o_strides;
 
   /// The rows of a head of Q or O, and those of K and V that it reads. @param head  counts through all batches

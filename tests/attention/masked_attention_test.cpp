@@ -472,6 +472,21 @@ TEST(MaskedAttention, ZerosOfDqAndDkAreNotMeasuredRelatively) {
   EXPECT_EQ(MaskedAttention::tolerances(shape).at("dv").measure, Measure::kRelL2);
 }
 
+TEST(MaskedAttention, ZerosOfDqMayBeLargerIfKeysAre) {
+  MaskedShape shape = shape_of({.seq_q = 6, .seq_k = 6, .head_dim = 4, .dtype = DType::kBFloat16});
+  shape.backward = true;
+  shape.window = 1;
+  TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  const auto limit = [&] {
+    const Reference expected = MaskedAttention::reference(shape, inputs);
+    return MaskedAttention::tolerances(shape, inputs, expected).at("dq").limit;
+  };
+  const double for_all = MaskedAttention::tolerances(shape).at("dq").limit;
+  EXPECT_EQ(limit(), for_all);
+  for (float& x : inputs.at("k").data) x *= 1000;
+  EXPECT_GT(limit(), 5 * for_all);
+}
+
 // ---- words on wrong elements
 
 TEST(MaskedAttention, SaysWhichKeysAQuerySees) {

@@ -32,6 +32,8 @@ struct Right {
   static constexpr bool kFenceInit = true;
   static constexpr bool kInitBarrier = true;
   static constexpr bool kWaitFull = true;
+  static constexpr bool kLook = false;  ///< asks whether the tile is there, and waits if not
+  static constexpr int kLookParity = 0;
   static constexpr bool kWaitEmpty = true;
   static constexpr bool kArriveEmpty = true;
   static constexpr bool kArriveEarly = false;  ///< before the tile is read
@@ -75,7 +77,9 @@ __global__ void ring(const float* in, float* out) {
     for (int tile = 0; tile < kTiles; ++tile) {
       const int s = tile % kStages;
       const int parity = Plan::kFlip ? (tile / kStages + Plan::kFullParity) % 2 : Plan::kFullParity;
-      if (Plan::kWaitFull) ptx::mbarrier_wait(&full[s], parity);             // ring: wait full
+      const bool landed =
+          Plan::kLook && ptx::mbarrier_test_wait(&full[s], (parity + Plan::kLookParity) % 2);  // ring: look
+      if (Plan::kWaitFull && !landed) ptx::mbarrier_wait(&full[s], parity);  // ring: wait full
       if (Plan::kArriveEarly && lane == 0) ptx::mbarrier_arrive(&empty[s]);  // ring: early arrival
       for (int i = 32 * (warp - 1) + lane; i < kTile; i += 64) {
         out[tile * kTile + i] = 2.0f * tiles[s][i];  // ring: read
@@ -185,6 +189,56 @@ TEST(Ring, WithoutWaitingForFull) {
                                 at("ring: load") + " and Read access by thread (32,0,0) at " +
                                 at("ring: read")));
   EXPECT_TRUE(tells(report, "data read while its load is in flight: no wait for full[0] between the two  ["));
+}
+
+struct Look : Right {
+  static constexpr bool kLook = true;
+};
+TEST(Ring, ALookThatFindsTheTileIsAWait) {
+  const gpusim::Report report = run_ring<Look>(true);
+  EXPECT_TRUE(is_clean(report));
+  EXPECT_EQ(report.ops.mbarrier_waits, 3 * kTiles);
+}
+
+struct LookWithoutWaiting : Look {
+  static constexpr bool kWaitFull = false;
+};
+TEST(Ring, ALookIsNotEnough) {
+  EXPECT_TRUE(tells(run_ring<LookWithoutWaiting>(),
+                    "data read while its load is in flight: no wait for full[0] between the two  ["));
+}
+
+struct LookForTheWrongParity : Look {
+  static constexpr int kLookParity = 1;
+};
+TEST(Ring, ALookForTheWrongParity) {
+  EXPECT_TRUE(tells(run_ring<LookForTheWrongParity>(),
+                    "data read before its load is complete: the wait for full[0] at " + at("ring: look") +
+                        ", with parity 1, returned at once"));
+}
+
+/// Warp 0 writes and arrives. Warp 1 asks again and again, and reads.
+template <bool kAsks>
+__global__ void ask_until_there(int* out) {
+  __shared__ int number;
+  __shared__ std::uint64_t there;
+  if (threadIdx.x == 0) ptx::mbarrier_init(&there, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    number = 7;  // ask: write
+    ptx::mbarrier_arrive(&there);
+  }
+  if (threadIdx.x == 32) {
+    while (kAsks && !ptx::mbarrier_test_wait(&there, 0)) {
+    }
+    out[0] = number;  // ask: read
+  }
+}
+TEST(Mbarriers, ALookThatFindsThePhaseCompleteOrdersWhatWasWrittenBefore) {
+  const Buffer<int> out("out", 1);
+  EXPECT_TRUE(is_clean(run({1, 64}, ask_until_there<true>, out.get())));
+  EXPECT_EQ(out.host()[0], 7);
+  EXPECT_FALSE(run({1, 64}, ask_until_there<false>, out.get()).defects.empty());
 }
 
 struct NoWaitEmpty : Right {

@@ -59,8 +59,8 @@ std::vector<Candidate> candidates() {
 
 std::vector<Candidate> all() {
 #if HEAD_DIM == 96
-  return candidates<FinalChoices<96>, Choice<64, 64, true, 2>, Choice<64, 32, false, 2>,
-                    Choice<64, 64, false, 2>, Choice<96, 32, false, 2>, Choice<128, 64, true, 1>,
+  return candidates<FinalChoices<96>, Choice<64, 32, true, 2>, Choice<64, 64, true, 2>,
+                    Choice<64, 32, false, 2>, Choice<96, 32, false, 2>, Choice<128, 64, true, 1>,
                     Choice<64, 32, true, 1, 32, 4, 3>>();
 #elif HEAD_DIM == 192
   return candidates<FinalChoices<192>, FinalChoices<192>::WhereItFits, Choice<64, 32, false, 1, 16, 8>,

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from .. import masks
@@ -187,13 +188,11 @@ def calls_of_programs(case: Case, folder: Path) -> dict:
     if "dense" in case.beside:
         chapter, variant = DENSE[case.backward]
         words = case.size_options() + ["--causal"] * case.causal
-        calls["dense"] = lambda words=words: time_of_program(chapter, variant, words)
+        calls["dense"] = partial(time_of_program, chapter, variant, words)
     masked = case.size_options() + case.mask_options(folder)
     for variant in case.variants:
         words = [f"--dropout={case.dropout:g}"] if variant == "dropout" else []
-        calls[variant] = lambda name=variant, words=masked + words: time_of_program(
-            "11_masks", name, words
-        )
+        calls[variant] = partial(time_of_program, "11_masks", variant, masked + words)
     return calls
 
 

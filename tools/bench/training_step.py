@@ -138,15 +138,14 @@ def measure(kinds: list[Kind], sizes: gpt.Sizes, batch: int, rounds: int) -> lis
             row["loss"] = trained.first_loss(kind)  # before any step
         empty()
     for row, kind in zip(rows, kinds, strict=True):
-        try:
+        with contextlib.suppress(OutOfMemory):
             row["bytes"] = peak_of_step(trained, kind, f"{kind.name} {sizes}")
-        except OutOfMemory:
-            row["fits"] = False
+        row["fits"] = "bytes" in row
+        if row["fits"]:
+            running.append((row, kind))
+        else:  # the exception, whose frames hold tensors, no longer exists
             trained.optimizer.zero_grad()
             empty()
-            continue
-        row["fits"] = True
-        running.append((row, kind))
     runs = [lambda kind=kind: trained.steps(kind, STEPS) for _, kind in running]
     for (row, _), times in zip(running, in_turns(runs, rounds), strict=True):
         each = [ms / STEPS for ms in times]

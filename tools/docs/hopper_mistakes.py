@@ -57,6 +57,7 @@ SERIAL = {
     "specialised": ("specialised",),
     "consume": ("persistent",),
 }
+LOOKING = {place: STEPS[place] for place in ("step in turn", "no maximum")}
 FIRST = {"overlapped": ("overlapped",), "ping_pong": ("ping_pong",)}
 GAPLESS = ("final", "no_maximum")
 
@@ -515,7 +516,12 @@ MISTAKES = (
         IN_FLIGHT,
         "no wait for K",
         one("tma", "at.wait_full(s.k_ring);", ";", ("tma",))
-        + at(SERIAL | FIRST | STEPS, "w.k.wait_full(RINGk_ring);", ";")
+        + at(
+            SERIAL | FIRST | {"step": STEPS["step"]},
+            "w.k.wait_full(RINGk_ring);",
+            ";",
+        )
+        + at(LOOKING, "w.k.wait_unless_landed(RINGk_ring);", ";")
         + one("gapless", "if (more) w.k.wait_full(s.k_ring);", ";", GAPLESS),
         "two masked",
     ),
@@ -523,7 +529,12 @@ MISTAKES = (
         IN_FLIGHT,
         "no wait for V",
         one("tma", "at.wait_full(s.v_ring);", ";", ("tma",))
-        + at(SERIAL | FIRST | STEPS, "w.v.wait_full(RINGv_ring);", ";")
+        + at(
+            SERIAL | FIRST | {"step": STEPS["step"]},
+            "w.v.wait_full(RINGv_ring);",
+            ";",
+        )
+        + at(LOOKING, "w.v.wait_unless_landed(RINGv_ring);", ";")
         + one(
             "gapless",
             "w.v.wait_full(s.v_ring);\n      if (more) w.k.wait_full(s.k_ring);",
