@@ -487,7 +487,8 @@ class Workbench:
         changed = {
             name
             for name, text in files.items()
-            if text != (folder / name).read_text(encoding="utf-8")
+            if not (folder / name).exists()
+            or text != (folder / name).read_text(encoding="utf-8")
         }
         if variant:
             changed -= chapter.includes
