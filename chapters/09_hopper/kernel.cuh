@@ -307,7 +307,7 @@ struct Turns {
   }
 };
 
-/// overlapped_step() with its products in turn, and with P V complete before the exponentials, between which P is packed.
+/// overlapped_step() with its products in turn. P V is complete before the exponentials; P is packed between them. Looks ahead.
 template <bool kMasked, class Tile>
 __device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
                                              int first_query, int j) {

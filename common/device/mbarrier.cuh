@@ -99,6 +99,7 @@ __device__ __forceinline__ bool mbarrier_test_wait(std::uint64_t* barrier, int p
   return complete != 0;
 #else
   __trap();
+  return false;
 #endif
 }
 

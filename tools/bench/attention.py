@@ -482,10 +482,7 @@ def main() -> int:
     right = all(row["right"] for row in result["timings"])
     if kept:
         result = with_other_plans(result, names, kept)
-    if options.json:
-        partial = options.json.with_suffix(".partial")
-        partial.write_text(json.dumps(result, indent=1) + "\n")
-        partial.replace(options.json)
+    machine.write_results(options.json, result)
     return 0 if right else 1
 
 

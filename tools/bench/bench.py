@@ -189,7 +189,6 @@ def main() -> int:
         print("sustained:")
         for line in summary.lines(summary.as_timings(sustained)):
             print(line)
-    partial = options.json.with_suffix(".partial")
     result = {
         "device": before["name"],
         "machine": before | versions,
@@ -199,8 +198,7 @@ def main() -> int:
         "timings": timings,
         **({"sustained": sustained} if sustained else {}),
     }
-    partial.write_text(json.dumps(result, indent=1) + "\n")
-    partial.replace(options.json)
+    machine.write_results(options.json, result)
     return 0 if all(row.get("right", True) for row in timings) else 1
 
 

@@ -112,7 +112,7 @@ def main() -> int:
         )
     if options.json:
         result = {"machine": machine.gpu(), "batch": BATCH, "seq": SEQ, "rows": rows}
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        machine.write_results(options.json, result)
     wrong = [row["choice"] for row in rows if not row["difference"] <= AGREE]
     for choice in wrong:
         print(f"choices: another O with {choice}", file=sys.stderr)

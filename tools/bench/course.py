@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -129,10 +128,7 @@ def main() -> int:
         told = "" if row["right"] else "  WRONG"
         told += f"  errors {row['rel_l2']:.1e}, {row['rel_l2_gradients']:.1e}"
         print(f"{name:12} {row['mean_ms']:.3f} ms{told}", flush=True)
-        if options.json:
-            partial = options.json.with_suffix(".partial")
-            partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-            partial.replace(options.json)
+        machine.write_results(options.json, result)
     return 0 if all(row["right"] for row in rows) else 1
 
 

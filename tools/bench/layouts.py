@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import statistics
 import sys
 from pathlib import Path
@@ -25,6 +24,8 @@ from torch.nn.functional import scaled_dot_product_attention
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from fa_tutorial import chapter_library
+
+from . import machine
 
 HEAD_DIMS = (64, 72, 80, 96, 112, 128, 160, 192, 256)
 ROUNDS, LAUNCHES = 9, 4
@@ -174,8 +175,7 @@ def main() -> None:
         "batch": TOKENS // SEQ,
         "cases": cases,
     }
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    machine.write_results(options.json, result)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import statistics
 import subprocess
 import threading
@@ -22,6 +23,14 @@ def output_of(*command: str) -> str:
         ).stdout.strip()
     except OSError:
         return ""
+
+
+def write_results(file: Path | None, result: dict) -> None:
+    """Writes a file of docs/results, if there is to be one: whole, or not at all."""
+    if file:
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        partial.replace(file)
 
 
 def gpu() -> dict:

@@ -1,6 +1,6 @@
 """Chapter 11 on a GPU: time against the share of blocks that exist, beside dense attention and PyTorch's FlexAttention.
 
-    python3 -m tools.bench.masks [--groups blocks,masks,packed,dropout] [--json FILE]
+    python3 -m tools.bench.masks [--groups blocks,masks,packed,dropout] [--rounds R] [--json FILE]
 
     blocks   random blocks of 128 x 128, of which 1/32 to all exist; N = 4096 and 16384
     masks    no mask, causal, a window, documents: also what a mask costs that hides nothing
@@ -9,7 +9,8 @@
 
 Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's mma_pipelined, without
 the mask unless it is causal. It and chapter 11 are timed by their own programs (--bench), FlexAttention, compiled, by this one. In both, each launch finds nothing of its tensors in the L2 cache.
-The kernels take turns; a time is the median over the rounds of the medians of each.
+The kernels take turns; a time is the median over the rounds of the medians of each. With 3 rounds, everything takes about
+a quarter of an hour. FILE is written anew after each problem, so that a run that is stopped keeps what it has measured.
 
 Needs build/cuda with ch07_multi_stage, ch08_backward and ch11_masks, and PyTorch 2.5 or newer.
 Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -41,7 +42,7 @@ WINDOW = 1024
 SHORTEST, LONGEST = 50, 4000
 SEQUENCES = 16  # packed or padded
 DROPOUT = 0.1
-ROUNDS, LAUNCHES = 3, 10
+LAUNCHES = 10
 FLEX = "FlexAttention"
 DENSE = {False: ("07_multi_stage", "final"), True: ("08_backward", "mma_pipelined")}
 
@@ -292,10 +293,10 @@ def calls_of_torch(case: Case) -> dict:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def measure(case: Case, folder: Path) -> dict:
+def measure(case: Case, folder: Path, rounds: int) -> dict:
     calls = calls_of_programs(case, folder) | calls_of_torch(case)
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, call in calls.items():
             times[name].append(call())
     return {
@@ -316,8 +317,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--groups", default=",".join(GROUPS), metavar="NAME,..")
+    parser.add_argument("--rounds", type=int, default=3, metavar="R")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
+    if options.rounds < 1:
+        told = f"masks: --rounds {options.rounds}: must be 1 or more"
+        print(told, file=sys.stderr)
+        return 2
     groups = options.groups.split(",")
     if unknown := [name for name in groups if name not in GROUPS]:
         known = ", ".join(GROUPS)
@@ -337,22 +343,21 @@ def main() -> int:
         print("masks: PyTorch finds no GPU", file=sys.stderr)
         return 3
     torch._dynamo.config.cache_size_limit = 256  # a compilation for each case
-    before, rows = machine.gpu(), []
-    with tempfile.TemporaryDirectory() as folder:
-        for case in cases(groups):
-            rows.append(measure(case, Path(folder)))
-            times = ", ".join(f"{n} {ms:.3f}" for n, ms in rows[-1]["ms"].items())
-            print(f"{case}: {times} ms", flush=True)
     result = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
-        "gpu": {"before": before, "after": machine.gpu()},
-        "rows": rows,
+        "rounds": options.rounds,
+        "gpu": {"before": machine.gpu()},
+        "rows": [],
     }
-    if options.json:
-        partial = options.json.with_suffix(".partial")
-        partial.write_text(json.dumps(result, indent=1) + "\n")
-        partial.replace(options.json)
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases(groups):
+            row = measure(case, Path(folder), options.rounds)
+            result["rows"].append(row)
+            times = ", ".join(f"{n} {ms:.3f}" for n, ms in row["ms"].items())
+            print(f"{case}: {times} ms", flush=True)
+            result["gpu"]["after"] = machine.gpu()
+            machine.write_results(options.json, result)
     return 0
 
 

@@ -14,7 +14,6 @@ Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
@@ -169,11 +168,8 @@ def main() -> int:
             )
             rows += own
             fits.append(fit)
-    if options.json:
-        partial = options.json.with_suffix(".partial")
-        result = {"device": before.get("name"), "machine": before | versions()}
-        partial.write_text(json.dumps(result | {"rows": rows, "fits": fits}, indent=1))
-        partial.replace(options.json)
+    result = {"device": before.get("name"), "machine": before | versions()}
+    machine.write_results(options.json, result | {"rows": rows, "fits": fits})
     return 0
 
 

@@ -21,7 +21,6 @@ import argparse
 import contextlib
 import dataclasses
 import gc
-import json
 import statistics
 import sys
 import time
@@ -219,14 +218,6 @@ def unusable(kinds: list[Kind]) -> dict[str, str]:
     return reasons
 
 
-def write(file: Path | None, result: dict) -> None:
-    """Replaces the file, if there is to be one."""
-    if file:
-        partial = file.with_suffix(".partial")
-        partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        partial.replace(file)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--contexts", default="1024,2048,4096,8192", metavar="N,N")
@@ -267,7 +258,7 @@ def main() -> int:
     result |= {"operators_in_cpp": native.is_loaded()}
     if options.longest:
         found = search(kinds, options.memory, options.stride, options.bound)
-        write(options.json, result | found)
+        machine.write_results(options.json, result | found)
         return 0
     rows = []
     for context in contexts:
@@ -277,7 +268,7 @@ def main() -> int:
         rows += found
         empty()
     result |= {"tokens": options.tokens, "rounds": options.rounds, "steps": rows}
-    write(options.json, result)
+    machine.write_results(options.json, result)
     right = True
     for context in contexts:
         losses = [r["loss"] for r in rows if r["context"] == context and r["fits"]]
