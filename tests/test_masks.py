@@ -9,6 +9,7 @@ import tempfile
 import unittest
 from array import array
 from pathlib import Path
+from unittest import mock
 
 from tools import masks
 from tools.bench import masks as bench
@@ -193,6 +194,31 @@ class Bench(unittest.TestCase):
                 kind, shape, values = read_npy(Path(files["--key-lengths"]))
                 self.assertEqual((kind, shape), ("<i4", (case.batch,)))
                 self.assertEqual((sum(values), max(values)), (case.tokens, case.seq))
+
+    def test_every_call_runs_the_program_of_its_name(self):
+        ran = []
+
+        def run(chapter, variant, words):
+            ran.append((chapter, variant, words))
+            return 1.0
+
+        with mock.patch.object(bench, "time_of_program", run):
+            for case in bench.cases(list(bench.GROUPS)):
+                calls = bench.calls_of_programs(case, self.folder)
+                ran.clear()
+                for call in calls.values():
+                    call()
+                dense = [bench.DENSE[case.backward]] * ("dense" in case.beside)
+                ours = [("11_masks", variant) for variant in case.variants]
+                self.assertEqual([each[:2] for each in ran], dense + ours)
+                self.assertEqual(
+                    list(calls), ["dense"] * len(dense) + list(case.variants)
+                )
+                for chapter, variant, words in ran:
+                    masked = chapter == "11_masks"
+                    self.assertEqual("--backward" in words, masked and case.backward)
+                    drops = [word for word in words if word.startswith("--dropout")]
+                    self.assertEqual(len(drops), variant == "dropout")
 
     def test_packed_and_padded_have_the_same_tokens(self):
         packed, padded = bench.cases(["packed"])[:2]
