@@ -7,6 +7,7 @@
 #include "09_hopper/products.cuh"
 #include "09_hopper/shared_tiles.cuh"
 #include "device/attention.cuh"
+#include "device/divisor.cuh"
 
 namespace fa::ch10 {
 
@@ -36,6 +37,12 @@ struct Backward : Attention<T> {
     const int query = this->causal ? key - this->seq_k + this->seq_q : 0;
     return query > 0 ? query : 0;
   }
+};
+
+/// What kernels divide the numbers of blocks by that go through all rows of all heads.
+struct BlocksOfHeads {
+  Divisor blocks;  ///< of a head
+  Divisor heads;   ///< of a batch
 };
 
 /// The tensors' columns: a constant, unless the tiles are wider.

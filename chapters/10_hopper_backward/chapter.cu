@@ -54,8 +54,17 @@ Backward<T> backward_of(const Args& a, int rows_of_tile) {
 template <class T, int kCols>
 void launch_prepare(const Backward<T>& b, cudaStream_t stream) {
   using P = Prepare<T, kCols>;
+  const auto blocks = int(tiles(b.padded_queries, P::kRowsOfBlock));
   launch(b.head_dim == kCols ? prepare_rows<T, kCols, false> : prepare_rows<T, kCols, true>,
-         unsigned(tiles(b.padded_queries, P::kRowsOfBlock) * b.batch * b.heads), P::kThreads, 0, stream, b);
+         unsigned(blocks * b.batch * b.heads), P::kThreads, 0, stream, b,
+         BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
+}
+
+template <class Tile>
+void launch_convert(const Backward<typename Tile::T>& b, cudaStream_t stream) {
+  const int blocks = b.padded_queries / Tile::Br;
+  launch(convert_dq<Tile>, unsigned(blocks * b.batch * b.heads), 128 * Tile::kConsumers, 0, stream, b,
+         BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
 }
 
 // --- the methods: kernels with their tiles -----------------------------------------------------------------
@@ -85,8 +94,7 @@ struct Fused {
     launch_prepare<T, Tile::kCols>(b, stream);
     fa::launch(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
                Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
-    fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)),
-               128 * Tile::kConsumers, 0, stream, b);
+    launch_convert<Tile>(b, stream);
   }
 };
 
@@ -173,8 +181,7 @@ struct Persistent : Fused<Decoupled> {
     const int key_tiles = int(tiles(b.seq_k, Tile::Bc)) * b.batch * b.kv_heads;
     fa::launch(persistent_gradients<Tile>, unsigned(std::min(multiprocessors(), key_tiles)), Tile::kThreads,
                shared_bytes<Tile>(), stream, b, maps, counter, key_tiles);
-    fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)),
-               128 * Tile::kConsumers, 0, stream, b);
+    launch_convert<Tile>(b, stream);
   }
 };
 
@@ -203,8 +210,7 @@ struct Pair {
     launch_clusters(pair_gradients<Tile>, 2,
                     unsigned(2 * tiles(b.seq_k, 2 * Tile::Bc) * b.batch * b.kv_heads), Tile::kThreads,
                     shared_bytes<Tile>(), stream, b, maps);
-    fa::launch(convert_dq<Tile>, unsigned(b.batch * b.heads * (b.padded_queries / Tile::Br)),
-               128 * Tile::kConsumers, 0, stream, b);
+    launch_convert<Tile>(b, stream);
   }
 };
 

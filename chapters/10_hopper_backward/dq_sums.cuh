@@ -96,12 +96,13 @@ __device__ __forceinline__ void transpose_in_quad(std::uint32_t (&x)[4]) {
 ///   block   one warp for each warp of the consumers
 ///   HBM     batch * heads * d * (4 * padded_queries + 2 * seq_q) bytes: reads the sums, writes dQ
 template <class Tile>
-__global__ void __launch_bounds__(128 * Tile::kConsumers) convert_dq(Backward<typename Tile::T> a) {
+__global__ void __launch_bounds__(128 * Tile::kConsumers)
+    convert_dq(Backward<typename Tile::T> a, BlocksOfHeads of) {
   using T = typename Tile::T;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int tile = gridDim.x - 1 - blockIdx.x, tiles = a.padded_queries / Tile::Br;
-  const int head = tile / tiles, first_query = tile % tiles * Tile::Br;
-  const HeadRows<T> rows = a.rows_of_query_head(a.dq, a.dq_strides, head);
+  const int tile = gridDim.x - 1 - blockIdx.x, head = tile / of.blocks;
+  const int first_query = tile % of.blocks * Tile::Br;
+  const HeadRows<T> rows = a.rows_of(a.dq, a.dq_strides, head / of.heads, head % of.heads);
   const int d = head_dim<Tile>(a), cols = dq_cols<Tile>(warp / 4, d);
   const float* sums = a.dq_sum + size_t(tile) * Tile::Br * d + offset_of_dq<Tile>(warp / 4, d);
 #pragma unroll

@@ -33,17 +33,18 @@ struct Prepare {
   static constexpr int kThreads = 256, kRowsOfBlock = kThreads / 32 * kRowsOfWarp;
 };
 template <class T, int kCols, bool kPads>
-__global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2) prepare_rows(Backward<T> a) {
+__global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2)
+    prepare_rows(Backward<T> a, BlocksOfHeads of) {
   using P = Prepare<T, kCols>;
   const int d = kPads ? a.head_dim : kCols;
   const int lane = threadIdx.x % 32, col = lane % P::kLanes * 8;
   const bool has_col = !kPads || col < d;
-  const int block = gridDim.x - 1 - blockIdx.x, blocks = gridDim.x / (a.batch * a.heads);  // of a head
-  const int head = block / blocks,
-            first = (block % blocks * (P::kThreads / 32) + threadIdx.x / 32) * P::kRowsOfWarp;
+  const int block = gridDim.x - 1 - blockIdx.x, head = block / of.blocks;
+  const int first = (block % of.blocks * (P::kThreads / 32) + threadIdx.x / 32) * P::kRowsOfWarp;
   const size_t first_row = size_t(head) * a.seq_q, first_padded_row = size_t(head) * a.padded_queries;
-  const HeadRows<T> o_rows = a.o_rows(head);
-  const HeadRows<const T> do_rows = a.rows_of_query_head(a.d_o, a.do_strides, head);
+  const int batch = head / of.heads, in_batch = head % of.heads;
+  const HeadRows<T> o_rows = a.rows_of(a.o, a.o_strides, batch, in_batch);
+  const HeadRows<const T> do_rows = a.rows_of(a.d_o, a.do_strides, batch, in_batch);
   uint4 o[P::kRounds] = {}, d_o[P::kRounds] = {};
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {

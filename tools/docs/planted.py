@@ -118,12 +118,14 @@ MISTAKES = {
         """      ptx::wgmma_wait<0>(w.rO);
       w.v.release(s.v_ring);
     }
+    w.finish_rows();
     w.store(maps, tile);
   }
 """,
         """      w.v.release(s.v_ring);
       ptx::wgmma_wait<0>(w.rO);
     }
+    w.finish_rows();
     w.store(maps, tile);
   }
 """,
