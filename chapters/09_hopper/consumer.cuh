@@ -35,7 +35,7 @@ struct Consumer {
   const std::uint64_t first_q, first_k, first_v;  ///< descriptors of this warpgroup's rows and of stage 0
 
   Place<Tile::kQueryBuffers> q{};
-  Place<Tile::kStages> k{}, v{};
+  LookingPlace<Tile::kStages> k{}, v{};
 
   Scores<Tile> rS;
   Probabilities<Tile> rP;

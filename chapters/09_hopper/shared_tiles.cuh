@@ -42,10 +42,8 @@ struct __align__(1024) SharedTiles {
 template <int kStages>
 struct Place {
   int stage = 0, parity = 0;
-  bool landed = false;  ///< look() has found the tile there
 
   __device__ __forceinline__ void advance() {
-    landed = false;
     if (++stage == kStages) {
       stage = 0;
       parity ^= 1;
@@ -64,14 +62,6 @@ struct Place {
   }
   // END 2
 
-  /// Consumers: asks whether the tile has landed, without waiting. The answer comes while the warp computes something else.
-  __device__ __forceinline__ void look(RingBarriers<kStages>& ring) {
-    landed = ptx::mbarrier_test_wait(&ring.full[stage], parity);
-  }
-  __device__ __forceinline__ void wait_unless_landed(RingBarriers<kStages>& ring) const {
-    if (!landed) wait_full(ring);
-  }
-
   /// Consumers: this warp needs the tile no longer.
   __device__ __forceinline__ void leave(RingBarriers<kStages>& ring) const {
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&ring.empty[stage]);
@@ -80,6 +70,24 @@ struct Place {
   __device__ __forceinline__ void release(RingBarriers<kStages>& ring) {
     leave(ring);
     advance();
+  }
+};
+
+/// A place whose tile can be looked for ahead of time.
+template <int kStages>
+struct LookingPlace : Place<kStages> {
+  bool landed = false;  ///< look() has found the tile
+
+  /// Asks whether the tile has landed, without waiting. The answer comes while the warp computes something else.
+  __device__ __forceinline__ void look(RingBarriers<kStages>& ring) {
+    landed = ptx::mbarrier_test_wait(&ring.full[this->stage], this->parity);
+  }
+  __device__ __forceinline__ void wait_unless_landed(RingBarriers<kStages>& ring) const {
+    if (!landed) this->wait_full(ring);
+  }
+  __device__ __forceinline__ void release(RingBarriers<kStages>& ring) {
+    landed = false;
+    Place<kStages>::release(ring);
   }
 };
 
