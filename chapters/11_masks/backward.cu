@@ -3,6 +3,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -146,6 +148,13 @@ TileLists list_query_tiles(const Args& a, cudaStream_t stream) {
   return lists;
 }
 
+/// Whether the rows of all tensors that the kernel copies have no gaps, and all columns exist.
+template <class Tile>
+bool is_dense(const Args& a) {
+  const auto has_no_gaps = [&](const char* name) { return a.strides.at(name).row == Tile::kHeadDim; };
+  return a.head_dim == Tile::kHeadDim && std::ranges::all_of(std::array{"q", "k", "v", "do"}, has_no_gaps);
+}
+
 template <class Kernel>
 void launch_gradients(const Args& a, cudaStream_t stream) {
   with_compiled<typename Kernel::Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
@@ -160,9 +169,12 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
       launch(fill_with_zeros, blocks_for(sums, 256), 256, 0, stream, b.dq_sum, sums);
       TileLists lists = {};
       if constexpr (backward::has_lists(Kernel::kFinds)) lists = list_query_tiles<Tile>(a, stream);
-      Kernel::template with_kernel<Tile>(a, lists, [&](auto kernel, const auto&... arguments) {
-        launch(kernel, unsigned(((a.seq_k - 1) / Tile::Bc + 1) * a.batch * a.kv_heads), Tile::kThreads,
-               Tile::kSharedBytes, stream, b, masks_of(a), arguments...);
+      with_dense(is_dense<Tile>(a), [&](auto dense) {
+        using Rows = std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>;
+        Kernel::template with_kernel<Rows>(a, lists, [&](auto kernel, const auto&... arguments) {
+          launch(kernel, unsigned(((a.seq_k - 1) / Tile::Bc + 1) * a.batch * a.kv_heads), Tile::kThreads,
+                 Tile::kSharedBytes, stream, b, masks_of(a), arguments...);
+        });
       });
       launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
     });

@@ -13,48 +13,46 @@
 #include "backward_tiles.cuh"
 #include "backward_walks.cuh"
 #include "device/dropout.cuh"
-#include "device/reduce.cuh"
 #include "lists.cuh"
 #include "masks.cuh"
 
 namespace fa::ch11 {
 
-/// The lower or the upper halves of two words.
-__device__ __forceinline__ std::uint32_t halves(std::uint32_t a, std::uint32_t b, bool upper) {
-  return upper ? a >> 16 | (b & 0xffff0000) : (a & 0xffff) | b << 16;
-}
-
 /// Which elements of P^T dropout keeps.
 ///
-/// A call of Philox decides elements of two neighbouring keys and of queries 8 apart: what a lane holds of P. Of P^T, a lane
-/// holds two neighbouring queries and keys 8 apart. It needs one half of each word of two calls, and the lane 4 further on needs
-/// the other halves. Each of the two makes one call, and they exchange halves.
+/// A lane holds two neighbouring queries and keys 8 apart: of 32 queries and 32 keys the elements of two calls of Philox. The top
+/// bit of each byte of a call's word is the answer for a key and for queries 8 apart: this is the order of Bits.
 ///
-/// @param head  counts through all batches     @param first_query, first_key  of the fragments, multiples of 16
+/// @param head  counts through all batches     @param first_query, first_key  of the fragments
 template <class Tile>
 __device__ __forceinline__ Bits kept_by(const Dropout& dropout, int head, int first_query, int first_key) {
-  const int lane = threadIdx.x % 32, key = lane / 4, odd = key % 2;
+  static_assert(Tile::kWarpRows == 32 && 32 % Tile::kScoreCols == 0);
+  const int lane = threadIdx.x % 32;
   Bits bits = 0;
-#pragma unroll 1
-  for (int step = 0; step < Tile::kScoreCols / 16; ++step) {
 #pragma unroll
-    for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
-      const int query =
-          lane % 4 * 2 + odd;  // of this lane's call; the other lane makes the one of its neighbour
-      const uint4 word = dropout.bits(head, first_query + 16 * step + query, first_key + 16 * mi + key);
-      const std::uint32_t mine[2] = {halves(word.x, word.y, odd), halves(word.z, word.w, odd)};
-      const std::uint32_t from[2] = {__shfl_xor_sync(kAllLanes, halves(word.x, word.y, !odd), 4),
-                                     __shfl_xor_sync(kAllLanes, halves(word.z, word.w, !odd), 4)};
+  for (int odd = 0; odd < 2; ++odd) {
+    std::uint32_t of_keys[4];
+    dropout.keeps(of_keys, head, first_query + lane % 4 * 2 + odd, first_key + lane / 4);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int below = i / 2 % 2;                                          // whether 8 keys further on
-        const std::uint32_t both = i % 2 == odd ? mine[below] : from[below];  // queries 8 apart
-        const std::uint32_t random = i / 4 == 0 ? both & 0xffff : both >> 16;
-        bits |= Bits(dropout.keeps(random)) << bit_of(mi, 2 * step + i / 4, i % 4);
-      }
+    for (int row = 0; row < 4; ++row) {
+      const int at = bit_of(row / 2, 0, row % 2 * 2 + odd);
+      bits |= of_keys[row] >> (7 - at) & 0x01010101 << at;
     }
   }
-  return bits;
+  return bits >> first_query % 32;  // fragments of 16 queries may be the upper half of 32
+}
+
+/// dP = (dO V^T) o Z: a factor for what is kept, 0 for the rest. As a product, it shares an instruction with the subtraction of D.
+template <class Tile>
+__device__ __forceinline__ void multiply_by_z(Scores<Tile>& rdP, Bits kept, float factor) {
+#pragma unroll
+  for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
+#pragma unroll
+    for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) rdP[mi][ni][i] *= (kept >> bit_of(mi, ni, i) & 1) != 0 ? factor : 0.0f;
+    }
+  }
 }
 
 /// P^T o Z, without the factor of Z, and dS^T, as operands; of the elements that exist.
@@ -74,7 +72,7 @@ __device__ __forceinline__ void dropped_p_and_ds(Operand<Tile>& p, Operand<Tile>
   keep<Tile>(rKept, rP, kept);
   to_operand<Tile>(p, rKept);
   mma_nt<Tile>(rdS, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
-  keep<Tile>(rdS, rdS, kept, dropout.scale);  // dP
+  multiply_by_z<Tile>(rdS, kept, dropout.scale);  // dP
   ds_from_dp<Tile>(rdS, rP, tile.delta + query);
   // END 11
   block.partner.pass_p(query, p);
@@ -116,36 +114,27 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       dropped_p_and_ds(p, ds, block, tile, query, exist, head, dropout);
     };
   };
-  const auto wait_and_prefetch = [&] {
+#pragma unroll 1
+  while (!walk.done()) {
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
+    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
+    const int head = head_of(walk, masks);
+    const bool partial = walk.partial;
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-  };
-  const auto add_to_dq = [&](const QueryTile<Tile>& tile, int head) {
+    if (partial) {
+      add_partial_tile(rdV, rdK, block, tile, masks, head, dropped(tile, head));
+    } else {
+      add_full_tile(rdV, rdK, block, tile, dropped(tile, head));
+    }
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
-  };
-#pragma unroll 1
-  while (walk.partial) {
-    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
-    const int head = head_of(walk, masks);
-    wait_and_prefetch();
-    add_partial_tile(rdV, rdK, block, tile, masks, head, dropped(tile, head));
-    add_to_dq(tile, head);
-  }
-#pragma unroll 1
-  while (!walk.done()) {
-    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
-    const int head = head_of(walk, masks);
-    wait_and_prefetch();
-    add_full_tile(rdV, rdK, block, tile, dropped(tile, head));
-    add_to_dq(tile, head);
   }
   cp_async_wait<0>();
   __syncthreads();  // K and V have landed, and no warp reads them any more

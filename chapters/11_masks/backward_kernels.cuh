@@ -153,7 +153,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 // --- compressed -------------------------------------------------------------------------------------------------
 
-/// Visits the listed query tiles: a loop for the partial ones of all heads, then one for the full ones.
+/// Visits the listed query tiles: the partial ones of all heads, then the full ones. There is one loop for both: with two, the
+/// compiler prepares addresses for each, and there are not enough registers for them.
 ///
 ///   HBM     and reads its lists
 template <class Tile>
@@ -173,36 +174,27 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
   KeyGradient<Tile> rdK = {}, rdV = {};
   int stage = 0;
-  const auto wait_and_prefetch = [&] {
+#pragma unroll 1
+  while (!walk.done()) {
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
+    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
+    const int head = head_of(walk, masks);
+    const bool partial = walk.partial;
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-  };
-  const auto add_to_dq = [&](const QueryTile<Tile>& tile, int head) {
+    if (partial) {
+      add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
+    } else {
+      add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
+    }
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
-  };
-#pragma unroll 1
-  while (walk.partial) {
-    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
-    const int head = head_of(walk, masks);
-    wait_and_prefetch();
-    add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
-    add_to_dq(tile, head);
-  }
-#pragma unroll 1
-  while (!walk.done()) {
-    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
-    const int head = head_of(walk, masks);
-    wait_and_prefetch();
-    add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
-    add_to_dq(tile, head);
   }
   cp_async_wait<0>();
   __syncthreads();  // K and V have landed, and no warp reads them any more

@@ -8,6 +8,7 @@
 
 #include "08_backward/tensor_cores.cuh"
 #include "backward_walks.cuh"
+#include "device/ptx.cuh"
 #include "masks.cuh"
 
 namespace fa::ch11 {
@@ -61,7 +62,7 @@ __device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_
                                         int first_key) {
   constexpr int kRows = 2 * Tile::kRowFragments;
   static_assert(Tile::kRowFragments <= 2 && Tile::kScoreCols <= 32, "32 bits");
-  const int lane = threadIdx.x % 32;
+  const int lane = ptx::unknown(threadIdx.x) % 32;
   Token keys[kRows];
 #pragma unroll
   for (int row = 0; row < kRows; ++row) keys[row] = masks.key(first_key + 8 * row + lane / 4);
@@ -80,17 +81,16 @@ __device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_
   return bits;
 }
 
-/// Multiplies the elements that have a bit by a factor. The others become 0.
+/// Copies the elements that have a bit. The others become 0.
 template <class Tile>
-__device__ __forceinline__ void keep(Scores<Tile>& kept, const Scores<Tile>& of, Bits bits,
-                                     float factor = 1.0f) {
+__device__ __forceinline__ void keep(Scores<Tile>& kept, const Scores<Tile>& of, Bits bits) {
 #pragma unroll
   for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
 #pragma unroll
     for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        kept[mi][ni][i] = (bits >> bit_of(mi, ni, i) & 1) != 0 ? factor * of[mi][ni][i] : 0.0f;
+        kept[mi][ni][i] = (bits >> bit_of(mi, ni, i) & 1) != 0 ? of[mi][ni][i] : 0.0f;
     }
   }
 }

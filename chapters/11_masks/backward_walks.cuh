@@ -27,7 +27,7 @@ __device__ __forceinline__ int head_of(const QueryWalk<Tile>& walk, const Masks&
 template <class Tile>
 __device__ __forceinline__ float* sums_of_dq(const Backward<typename Tile::T>& a, int head, int first_query) {
   const int padded_queries = (a.seq_q + Tile::Br - 1) / Tile::Br * Tile::Br;
-  return a.dq_sum + (std::size_t(head) * padded_queries + first_query) * a.head_dim;
+  return a.dq_sum + (std::size_t(head) * padded_queries + first_query) * ch08::cols_of<Tile>(a);
 }
 
 /// Of all query tiles those that are not empty. Each thread asks for the kind of every tile.
@@ -78,16 +78,13 @@ struct ListedQueries : QueryWalk<Tile> {
     if (++entry == end) {
       next_list();
     } else {
-      this->tile = lists.tiles[list() * lists.most + entry];
+      this->tile = lists.tiles[entry];
     }
   }
 
  private:
-  int entry = 0, end = 0;  ///< of the list: the current one, and the one after the last
+  unsigned entry = 0, end = 0;  ///< of all lists: the current one, and the one after the last of this list
 
-  __device__ __forceinline__ std::size_t list() const {
-    return lists.at(masks, head_of(*this, masks), block.first_key / Tile::Bc);
-  }
   /// Goes to the first tile of the next list that has any.
   __device__ __forceinline__ void next_list() {
     do {
@@ -96,11 +93,12 @@ struct ListedQueries : QueryWalk<Tile> {
         partial = false;
         this->head -= a.heads / a.kv_heads;  // to the first head that shares the key tile
       }
-      const int count = lists.counts[2 * list() + (partial ? 0 : 1)];
-      entry = partial ? 0 : lists.most - count;
+      const std::size_t list = lists.at(masks, head_of(*this, masks), block.first_key / Tile::Bc);
+      const int count = lists.counts[2 * list + (partial ? 0 : 1)];
+      entry = unsigned(list * lists.most) + (partial ? 0 : lists.most - count);
       end = entry + count;
     } while (entry == end);
-    this->tile = lists.tiles[list() * lists.most + entry];
+    this->tile = lists.tiles[entry];
   }
 };
 

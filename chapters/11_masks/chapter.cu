@@ -87,13 +87,15 @@ template <class Kernel>
 constexpr bool kHasLists = Kernel::kFinds == Finds::kListed || Kernel::kFinds == Finds::kListedFull;
 
 /// Calls f(std::type_identity<Tile>()) with the tiles of a kernel.
+/// @tparam kDense  as in chapter 07: the rows of K and V have no gaps, and all d columns exist
 /// @param size_of_blocks  64 or 128
-template <class Kernel, class T, int d, class F>
+template <class Kernel, class T, int d, bool kDense = false, class F>
 auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
   if constexpr (std::is_same_v<Kernel, BlockSparse>) {
-    if (size_of_blocks == 64) return f(std::type_identity<ch07::MultiStageTiles<T, d, SmallBlocks<d>>>());
+    using Small = ch07::MultiStageTiles<T, d, SmallBlocks<d>, kDense>;
+    if (size_of_blocks == 64) return f(std::type_identity<Small>());
   }
-  return f(std::type_identity<ch07::MultiStageTiles<T, d, ch07::FinalChoices<d>>>());
+  return f(std::type_identity<ch07::MultiStageTiles<T, d, ch07::FinalChoices<d>, kDense>>());
 }
 
 /// Enqueues the kernel that lists the key tiles of each query tile.
@@ -112,12 +114,15 @@ TileLists list_key_tiles(const Args& a, cudaStream_t stream) {
 template <class Kernel, class Sizes>
 void launch_forward(const Args& a, cudaStream_t stream) {
   with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    with_tiles<Kernel, T, d>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
-      TileLists lists = {};
-      if constexpr (kHasLists<Kernel>) lists = list_key_tiles<Tile>(a, stream);
-      const unsigned blocks = unsigned((a.seq_q - 1) / Tile::Br + 1) * unsigned(a.batch) * unsigned(a.heads);
-      Kernel::template with_kernel<Tile>(a, lists, [&](auto kernel, const auto&... arguments) {
-        launch(kernel, blocks, Tile::kThreads, Tile::kSharedBytes, stream, arguments...);
+    const bool is_dense = a.head_dim == d && a.strides.at("k").row == d && a.strides.at("v").row == d;
+    with_dense(is_dense, [&](auto dense) {
+      with_tiles<Kernel, T, d, dense>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
+        TileLists lists = {};
+        if constexpr (kHasLists<Kernel>) lists = list_key_tiles<Tile>(a, stream);
+        const unsigned blocks = unsigned((a.seq_q - 1) / Tile::Br + 1) * unsigned(a.batch * a.heads);
+        Kernel::template with_kernel<Tile>(a, lists, [&](auto kernel, const auto&... arguments) {
+          launch(kernel, blocks, Tile::kThreads, Tile::kSharedBytes, stream, arguments...);
+        });
       });
     });
   });

@@ -87,9 +87,6 @@ class ForwardBytes {
   Visits visit(Finds finds, const HeadMasks& masks, int query_tile) const {
     Visits visits;
     const Span queries = masks_.queries(query_tile * Tile::Br, Tile::Br);
-    if (finds != Finds::kListedFull) {
-      for (int warp = 0; warp < Tile::kWarps; ++warp) visits.asked += of_rows(first_row(query_tile, warp));
-    }
     if (finds == Finds::kVisible ||
         finds == Finds::kVisibleByKind) {  // each warp asks for the kind of all tiles
       visits.asked += of_tokens(2) * Tile::kWarps;
@@ -104,10 +101,11 @@ class ForwardBytes {
       ++visits.tiles;
       visits.keys += std::clamp(masks.keys - tile * Tile::Bc, 0, Tile::Bc);
       if (finds == Finds::kAllTiles || finds == Finds::kVisible) {
-        for (int key = 0; key < Tile::Bc; key += Tile::kSlice) {
-          MaskBytes of_slice = of_lane_keys(tile * Tile::Bc + key);
-          if (masks_.blocks) of_slice.blocks += Tile::kLaneRows * (Tile::kSlice / 4);
-          visits.asked += of_slice * Tile::kWarps;
+        for (int warp = 0; warp < Tile::kWarps; ++warp) {
+          for (int key = 0; key < Tile::Bc; key += Tile::kSlice) {
+            visits.asked += of_lanes(first_row(query_tile, warp), tile * Tile::Bc + key);
+            if (masks_.blocks) visits.asked.blocks += Tile::kLaneRows * (Tile::kSlice / 4);
+          }
         }
       } else if (kind == Kind::kPartial) {
         for (int warp = 0; warp < Tile::kWarps; ++warp)
@@ -125,8 +123,9 @@ class ForwardBytes {
     const Span queries = masks_.queries(first_query, Tile::kWarpRows);
     for (int key = first_key; key < first_key + Tile::Bc; key += Tile::kSlice) {
       const Span keys = masks_.keys(key, Tile::kSlice);
+      bytes += of_tokens(2);  // the first and the last query
       bytes += of_kind(masks, queries, keys);
-      if (masks.kind({queries, keys}) == Kind::kPartial) bytes += of_lane_keys(key);
+      if (masks.kind({queries, keys}) == Kind::kPartial) bytes += of_lanes(first_query, key);
     }
     return bytes;
   }
@@ -159,17 +158,12 @@ class ForwardBytes {
   }
   MaskBytes of_tokens(int count) const { return {.documents = masks_.documents ? 4 * count : 0}; }
 
-  /// The documents of a warp's queries.
-  MaskBytes of_rows(int first) const {
-    MaskBytes bytes = of_tokens(2);
-    for (int row = 0; row < Tile::kLaneRows; ++row)
-      bytes += of_tokens(distinct(first + 8 * row, 8, 1, masks_.seq_q));
-    return bytes;
-  }
-  /// The documents of a slice's keys.
-  MaskBytes of_lane_keys(int first) const {
+  /// The documents of a warp's queries and of a slice's keys.
+  MaskBytes of_lanes(int first_query, int first_key) const {
     MaskBytes bytes;
-    for (int key = first; key < first + Tile::kSlice; key += 8) {
+    for (int row = 0; row < Tile::kLaneRows; ++row)
+      bytes += of_tokens(distinct(first_query + 8 * row, 8, 1, masks_.seq_q));
+    for (int key = first_key; key < first_key + Tile::kSlice; key += 8) {
       for (int i = 0; i < 2; ++i) bytes += of_tokens(distinct(key + i, 4, 2, masks_.seq_k));
     }
     return bytes;

@@ -5,23 +5,24 @@
 #include <cuda_runtime.h>
 
 #include <cmath>
+#include <cstdint>
 
 #include "07_multi_stage/softmax.cuh"
+#include "device/ptx.cuh"
 #include "masks.cuh"
 
 namespace fa::ch11 {
 
-/// The queries of a warp.
+/// The queries of a warp whose scores a lane holds.
 template <class Tile>
 struct WarpQueries {
-  Span all;
   Token of_lane[Tile::kLaneRows];  ///< rows lane / 4 + 8 * i
 
-  __device__ __forceinline__ WarpQueries(const Masks& masks, int first)
-      : all(masks.queries(first, Tile::kWarpRows)) {
+  __device__ __forceinline__ WarpQueries(const Masks& masks, int first) {
+    const int thread = ptx::unknown(threadIdx.x);
 #pragma unroll
     for (int row = 0; row < Tile::kLaneRows; ++row)
-      of_lane[row] = masks.query(first + 8 * row + threadIdx.x % 32 / 4);
+      of_lane[row] = masks.query(first + 8 * row + thread % 32 / 4);
   }
 };
 
@@ -31,42 +32,77 @@ struct LaneKeys {
   Token of[Tile::kSlice / 8][2];
 
   __device__ __forceinline__ LaneKeys(const Masks& masks, int first) {
+    const int thread = ptx::unknown(threadIdx.x);
 #pragma unroll
     for (int ni = 0; ni < Tile::kSlice / 8; ++ni) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) of[ni][i] = masks.key(first + 8 * ni + threadIdx.x % 4 * 2 + i);
+      for (int i = 0; i < 2; ++i) of[ni][i] = masks.key(first + 8 * ni + thread % 4 * 2 + i);
     }
   }
 };
 
-/// Scores that a mask hides become -inf. Every score is asked for.
-template <class Tile, class Mask>
-__device__ __forceinline__ void hide(ch07::Scores<Tile>& rS, const Mask& mask,
-                                     const WarpQueries<Tile>& queries, const LaneKeys<Tile>& keys) {
+/// Which of its scores a lane must hide: 2 * ni + i is the bit of rS[..][ni] and column i in the word of a row.
+///
+/// Everything is asked before the product: the questions are done with their registers when the scores need them.
+template <class Tile>
+struct Hidden {
+  std::uint32_t of_row[Tile::kLaneRows] = {};
+
+  /// Adds what a mask hides. Every score is asked for.
+  template <class Mask>
+  __device__ __forceinline__ void add(const Mask& mask, const WarpQueries<Tile>& queries,
+                                      const LaneKeys<Tile>& keys) {
+    static_assert(Tile::kSlice <= 128, "32 bits");
 #pragma unroll
-  for (int row = 0; row < Tile::kLaneRows; ++row) {
+    for (int row = 0; row < Tile::kLaneRows; ++row) {
 #pragma unroll
-    for (int ni = 0; ni < Tile::kSlice / 8; ++ni) {
-      float* pair = ch07::row_pair(rS, row, ni);
+      for (int ni = 0; ni < Tile::kSlice / 8; ++ni) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (!mask.sees(queries.of_lane[row], keys.of[ni][i])) pair[i] = -INFINITY;
+        for (int i = 0; i < 2; ++i) {
+          if (!mask.sees(queries.of_lane[row], keys.of[ni][i])) of_row[row] |= 1u << (2 * ni + i);
+        }
       }
     }
   }
+
+  /// These scores become -inf.
+  __device__ __forceinline__ void hide(ch07::Scores<Tile>& rS) const {
+#pragma unroll
+    for (int row = 0; row < Tile::kLaneRows; ++row) {
+#pragma unroll
+      for (int ni = 0; ni < Tile::kSlice / 8; ++ni) {
+        float* pair = ch07::row_pair(rS, row, ni);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          if ((of_row[row] >> (2 * ni + i) & 1) != 0) pair[i] = -INFINITY;
+        }
+      }
+    }
+  }
+};
+
+/// What masks hide of a slice: a warp's rows, and the slice's keys. Asks all masks.
+template <class Tile>
+__device__ __forceinline__ Hidden<Tile> hidden_in(const Masks& all, const HeadMasks& masks, int first_query,
+                                                  int first_key) {
+  Hidden<Tile> hidden;
+  hidden.add(masks, WarpQueries<Tile>(all, first_query), LaneKeys<Tile>(all, first_key));
+  return hidden;
 }
 
-/// The same for a warp's share of a tile, its rows and the keys of a slice, of which something is hidden. Asks only the masks that
-/// hide a part of it.
+/// The same for a warp's share of a tile of which something is hidden. Asks only the masks that hide a part of it.
 template <class Tile>
-__device__ __forceinline__ void hide_part(ch07::Scores<Tile>& rS, const Masks& all, const HeadMasks& masks,
-                                          const WarpQueries<Tile>& queries, const Rect& share) {
+__device__ __forceinline__ Hidden<Tile> hidden_part(const Masks& all, const HeadMasks& masks, int first_query,
+                                                    const Rect& share) {
+  const WarpQueries<Tile> queries(all, first_query);
   const LaneKeys<Tile> keys(all, share.keys.first.at);
+  Hidden<Tile> hidden;
   masks.for_each([&]<class Mask>(const Mask& mask) {
     if constexpr (!requires { Mask::kWholeShares; }) {
-      if (mask.kind(share) == Kind::kPartial) hide<Tile>(rS, mask, queries, keys);
+      if (mask.kind(share) == Kind::kPartial) hidden.add(mask, queries, keys);
     }
   });
+  return hidden;
 }
 
 /// What `visible_scores` does to scores unless it is told otherwise.
@@ -75,21 +111,23 @@ struct Nothing {
 };
 
 /// Q K^T of a warp's share of a slice: its rows, and the slice's keys. What masks hide becomes -inf.
-/// @param sK      the slice's keys     @param first_key  the first of them
+/// @param sK      the slice's keys     @param first_query, first_key  of the share
 /// @param change  what else is done to the scores, before masks hide some of them
 /// @return whether the warp sees anything of its share; if not, there are no scores
 template <class Tile, class Change = Nothing>
 __device__ __forceinline__ bool visible_scores(ch07::Scores<Tile>& rS, const ch07::QueryFragments<Tile>& rQ,
                                                const typename Tile::T* sK, const Masks& masks,
-                                               const HeadMasks& of_head, const WarpQueries<Tile>& queries,
-                                               int first_key, Change change = Change()) {
-  // EXERCISE 6: Do what the masks leave of the share: the product, change(), and hiding. Ask for no score if all are seen.
-  const Rect share = {queries.all, masks.keys(first_key, Tile::kSlice)};
+                                               const HeadMasks& of_head, int first_query, int first_key,
+                                               Change change = Change()) {
+  // EXERCISE 6: Do what the masks leave of the share: find out what is hidden, the product, change(), and hiding. Ask for no score if all are seen.
+  const Rect share = {masks.queries(first_query, Tile::kWarpRows), masks.keys(first_key, Tile::kSlice)};
   const Kind kind = of_head.kind(share);
   if (kind == Kind::kEmpty) return false;
+  Hidden<Tile> hidden;
+  if (kind == Kind::kPartial) hidden = hidden_part<Tile>(masks, of_head, first_query, share);
   ch07::multiply_qk<Tile>(rS, rQ, sK);
   change();
-  if (kind == Kind::kPartial) hide_part<Tile>(rS, masks, of_head, queries, share);
+  if (kind == Kind::kPartial) hidden.hide(rS);
   return true;
   // END 6
 }

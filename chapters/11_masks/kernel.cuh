@@ -58,7 +58,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  const WarpQueries<Tile> queries(masks, first_query);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
@@ -74,9 +73,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
+      const Hidden<Tile> hidden = hidden_in<Tile>(masks, block.masks, first_query, tile * Bc + key);
       Scores<Tile> rS = {};
       multiply_qk<Tile>(rS, rQ, sK + at);
-      hide<Tile>(rS, block.masks, queries, LaneKeys<Tile>(masks, tile * Bc + key));
+      hidden.hide(rS);
       rescale<Tile>(acc, rS, block.factor);
       multiply_pv<Tile>(acc, rS, sV + at, block.factor);
     }
@@ -100,7 +100,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  const WarpQueries<Tile> queries(masks, first_query);
   const VisibleTiles<Tile> visible(masks, block);
   TwoStages<Tile> stages = {block, sK, sV};
 
@@ -118,9 +117,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
+      const Hidden<Tile> hidden = hidden_in<Tile>(masks, block.masks, first_query, tile * Bc + key);
       Scores<Tile> rS = {};
       multiply_qk<Tile>(rS, rQ, sK + at);
-      hide<Tile>(rS, block.masks, queries, LaneKeys<Tile>(masks, tile * Bc + key));
+      hidden.hide(rS);
       rescale<Tile>(acc, rS, block.factor);
       multiply_pv<Tile>(acc, rS, sV + at, block.factor);
     }
@@ -146,7 +146,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  const WarpQueries<Tile> queries(masks, first_query);
   const VisibleTiles<Tile> visible(masks, block);
   TwoStages<Tile> stages = {block, sK, sV};
 
@@ -176,7 +175,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         const int at = stages.used + key * d;
         const int first_key = visit.tile * Bc + key;
         Scores<Tile> rS = {};
-        if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, queries, first_key)) continue;
+        if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, first_key)) continue;
         rescale<Tile>(acc, rS, block.factor);
         multiply_pv<Tile>(acc, rS, sV + at, block.factor);
       }
@@ -203,34 +202,32 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  const WarpQueries<Tile> queries(masks, first_query);
-  const ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
+  ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
-  int tile = tiles[0];
+  int tile = tiles.take();
   stages.start(tile);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
-  int n = 0;
-  for (; n < tiles.partial; ++n) {
-    const int next = tiles[n + 1];
+  while (tiles.is_partial()) {
+    const int next = tiles.take();
     stages.next();
     stages.start(next);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
       Scores<Tile> rS = {};
-      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, queries, tile * Bc + key)) continue;
+      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, tile * Bc + key)) continue;
       rescale<Tile>(acc, rS, block.factor);
       multiply_pv<Tile>(acc, rS, sV + at, block.factor);
     }
     tile = next;
   }
-  for (; n < tiles.visited; ++n) {
-    const int next = tiles[n + 1];
+  while (!tiles.is_done()) {
+    const int next = tiles.take_full();
     stages.next();
     stages.start_whole(next);
 #pragma unroll
@@ -267,17 +264,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  const ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
+  ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
-  stages.start_whole(tiles[0]);
+  stages.start_whole(tiles.take());
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
-  for (int n = 0; n < tiles.visited; ++n) {
-    const int next = tiles[n + 1];
+  while (!tiles.is_done()) {
+    const int next = tiles.take_full();
     stages.next();
     stages.start_whole(next);
 #pragma unroll
@@ -308,35 +305,33 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  const WarpQueries<Tile> queries(masks, first_query);
-  const ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
+  ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
-  int tile = tiles[0];
+  int tile = tiles.take();
   stages.start(tile);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
-  int n = 0;
-  for (; n < tiles.partial; ++n) {
-    const int next = tiles[n + 1];
+  while (tiles.is_partial()) {
+    const int next = tiles.take();
     stages.next();
     stages.start(next);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
       Scores<Tile> rS = {};
-      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, queries, tile * Bc + key)) continue;
+      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, tile * Bc + key)) continue;
       rescale<Tile>(acc, rS, block.factor);
       multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, dropout, block.head, first_query,
                                 tile * Bc + key);
     }
     tile = next;
   }
-  for (; n < tiles.visited; ++n) {
-    const int next = tiles[n + 1];
+  while (!tiles.is_done()) {
+    const int next = tiles.take_full();
     stages.next();
     stages.start_whole(next);
 #pragma unroll
@@ -371,20 +366,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  const WarpQueries<Tile> queries(masks, first_query);
-  const ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
+  ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
-  int tile = tiles[0];
+  int tile = tiles.take();
   stages.start(tile);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
-  int n = 0;
-  for (; n < tiles.partial; ++n) {
-    const int next = tiles[n + 1];
+  while (tiles.is_partial()) {
+    const int next = tiles.take();
     stages.next();
     stages.start(next);
 #pragma unroll 1
@@ -393,15 +386,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       const int first_key = tile * Bc + key;
       Scores<Tile> rS = {};
       const auto change_all = [&] { change<Tile>(rS, function, a.scale, first_query, first_key); };
-      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, queries, first_key, change_all))
+      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, first_key, change_all))
         continue;
       rescale<Tile>(acc, rS, kLog2e);
       multiply_pv<Tile>(acc, rS, sV + at, kLog2e);
     }
     tile = next;
   }
-  for (; n < tiles.visited; ++n) {
-    const int next = tiles[n + 1];
+  while (!tiles.is_done()) {
+    const int next = tiles.take_full();
     stages.next();
     stages.start_whole(next);
 #pragma unroll

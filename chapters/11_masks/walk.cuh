@@ -20,6 +20,8 @@ struct MaskedBlock : ch07::Block<Tile> {
 
   __device__ __forceinline__ MaskedBlock(const Attention<typename Tile::T>& attention, const Masks& all)
       : ch07::Block<Tile>(attention), masks(all.of(this->head)) {
+    this->factor = attention.exp2_scale;  // a parameter: it needs no register
+    if (Tile::kDense) this->gK.stride = this->gV.stride = Tile::kHeadDim;
     this->seen_by_last = masks.keys;  // keys after these are not loaded, and count as zeros
   }
 };
@@ -52,23 +54,32 @@ struct VisibleTiles {
   }
 };
 
-/// The key tiles of a list, partial ones first.
+/// The key tiles of a list, from the first to the last: partial ones, then full ones.
 struct ListedTiles {
-  const int* tiles;
-  int partial, visited;  ///< how many are partial, and how many there are
-  int gap;               ///< between the partial ones and the others
+  const int* tiles;  ///< of all lists
+  unsigned entry;    ///< of all lists: the one to take next
+  int left, full;    ///< tiles that have not been taken; of all, how many are full
+  int gap;           ///< entries between the partial ones and the full ones
 
-  __device__ __forceinline__ ListedTiles(const TileLists& lists, const Masks& masks, int head, int row) {
+  __device__ __forceinline__ ListedTiles(const TileLists& lists, const Masks& masks, int head, int row)
+      : tiles(lists.tiles) {
     const size_t list = lists.at(masks, head, row);
-    tiles = lists.tiles + list * lists.most;
-    partial = lists.counts[2 * list];
-    visited = partial + lists.counts[2 * list + 1];
-    gap = lists.most - visited;
+    entry = unsigned(list * lists.most);
+    full = lists.counts[2 * list + 1];
+    left = lists.counts[2 * list] + full;
+    gap = lists.most - left;
   }
-  /// The n-th tile, or -1 after the last one.
-  __device__ __forceinline__ int operator[](int n) const {
-    return n >= visited ? -1 : tiles[n < partial ? n : n + gap];
+  /// The next tile, or -1 after the last one.
+  __device__ __forceinline__ int take() {
+    if (left == full) entry += gap;
+    return take_full();
   }
+  /// The same, once a full one has been taken.
+  __device__ __forceinline__ int take_full() { return left-- > 0 ? tiles[entry++] : -1; }
+  /// Whether the tile that was taken last is partial.
+  __device__ __forceinline__ bool is_partial() const { return left >= full; }
+  /// Whether there was none.
+  __device__ __forceinline__ bool is_done() const { return left < 0; }
 };
 
 /// Two stages of K and V in shared memory: while a tile is in use, the next one is in flight.

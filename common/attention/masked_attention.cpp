@@ -101,7 +101,8 @@ double MaskedShape::score_derivative(double product) const {
 
 namespace {
 
-constexpr double kMostDropout = 0.9999;  // Dropout rounds to multiples of 2^-16, and keeps some
+constexpr double kLeastDropout = 0.002,
+                 kMostDropout = 0.998;  // Dropout rounds to multiples of 1 / 256: drops and keeps some
 constexpr double kLeastSoftcap = 1e-6,
                  kMostSoftcap = 1e6;  // s / softcap and its multiples are normal in fp32
 
@@ -196,8 +197,10 @@ std::optional<std::string> MaskedAttention::refuse(const Shape& shape) {
   if (auto reason = fa::refuse(shape)) return reason;
   if (shape.window && *shape.window < 1)
     return fmt::format("--window is {}: must be at least 1, which leaves each query one key", *shape.window);
-  if (!(shape.dropout >= 0 && shape.dropout <= kMostDropout))  // NaN is not in the range
-    return fmt::format("--dropout is {}: must be from 0 to {}", shape.dropout, kMostDropout);
+  if (!(shape.dropout == 0 ||
+        (shape.dropout >= kLeastDropout && shape.dropout <= kMostDropout)))  // NaN is neither
+    return fmt::format("--dropout is {}: must be 0, or from {} to {}", shape.dropout, kLeastDropout,
+                       kMostDropout);
   if (shape.softcap && !(*shape.softcap >= kLeastSoftcap && *shape.softcap <= kMostSoftcap)) {
     return fmt::format("--softcap is {}: must be from {} to {:.0f}", *shape.softcap, kLeastSoftcap,
                        kMostSoftcap);

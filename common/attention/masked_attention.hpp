@@ -45,8 +45,8 @@ struct MaskedShape : AttentionShape {
   /// [batch]: keys from that one on do not exist. The causal diagonal stays where seq_q and seq_k put it.
   std::shared_ptr<const std::vector<std::int32_t>> key_lengths = nullptr;
   std::shared_ptr<const BlockMask> block_mask = nullptr;
-  /// The probability with which an element of P is dropped, after the softmax; rounded to a multiple of 2^-16. Those kept
-  /// are divided by 1 - dropout.
+  /// The probability with which an element of P is dropped, after the softmax; rounded to a multiple of 1 / 256. Those kept
+  /// are divided by the probability, as rounded, of being kept.
   double dropout = 0;
   std::uint64_t dropout_seed = 0;
   /// Scores s = scale * q.k become softcap * tanh(s / softcap) (Gemma 2).

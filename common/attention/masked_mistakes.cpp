@@ -88,7 +88,7 @@ class Mistakes {
     MaskedShape other = shape_;
     other.dropout = 0;
     add_shape("without dropout", other);
-    const double kept = 1 - shape_.dropout;
+    const double kept = double(Dropout::of(shape_.dropout, 0).kept) / Dropout::kOf;
     add("without the factor 1 / (1 - p) of dropout", {.scale_of_kept = kept});
     add("with the factor 1 / (1 - p) of dropout applied twice", {.scale_of_kept = 1 / kept});
     add("if l were the sum over the elements that dropout keeps", {.sums_kept = true});

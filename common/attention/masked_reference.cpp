@@ -201,10 +201,10 @@ class Masked {
 
   /// What dropout multiplies an element of P by.
   double z(std::int64_t head, std::int64_t query, std::int64_t key) const {
-    if (dropout_.kept == 65536) return 1;
+    if (dropout_.kept == Dropout::kOf) return 1;
     const bool kept = formulas_.keeps ? formulas_.keeps(head, query, key)
                                       : dropout_.keeps(int(shape_.head_in_whole(head)), int(query), int(key));
-    return kept ? formulas_.scale_of_kept * 65536.0 / dropout_.kept : 0;
+    return kept ? formulas_.scale_of_kept * Dropout::kOf / dropout_.kept : 0;
   }
 
   void attend(const Queries& queries, std::vector<double>& o, std::vector<double>& lse) const {

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -14,40 +15,57 @@ namespace fa {
 /// Dropout of P, passed to a kernel by value. An element is kept or dropped because of its seed, head, row and column alone:
 /// however the work is divided, it is the same, and the backward pass draws again what the forward pass drew.
 ///
-/// One call of Philox decides eight elements, with 16 bits for each: rows r and r + 8, columns c, c + 1, c + 8 and c + 9 of a
-/// 16 x 16 tile, r < 8 and c < 8 even. These are what a lane holds of operand A of mma.m16n8k16.
+/// One call of Philox decides 16 elements, with 8 bits for each: rows r, r + 8, r + 16 and r + 24 and columns c, c + 8, c + 16 and
+/// c + 24 of a 32 x 32 tile, r < 8 and c < 8. A lane that has 32 x 32 scores of a warp as fragments C holds all elements of
+/// two calls, whether rows are queries or keys.
 struct Dropout {
-  std::uint32_t kept;  ///< of 65536 elements, on average; 65536: all
+  static constexpr int kOf = 256;
+
+  std::uint32_t kept;  ///< of 256 elements, on average; 256: all
   uint2 seed;
   float
-      scale;  ///< of the elements that are kept: 65536 / kept, so that the expectation of O is what it is without dropout
+      scale;  ///< of those that are kept: 256 / kept, so that the expectation of O is what it is without dropout
+  std::uint32_t add, either;  ///< what `kept` means to keeps()
 
-  /// @param probability  of dropping an element, at least 0 and below 1; rounded to a multiple of 2^-16
+  /// @param probability  of dropping an element, at least 0 and below 1; rounded to a multiple of 1 / 256
   static Dropout of(double probability, std::uint64_t seed) {
-    const auto kept = std::uint32_t(std::lround((1 - probability) * 65536));
-    return {kept, {std::uint32_t(seed), std::uint32_t(seed >> 32)}, float(65536.0 / kept)};
+    const auto kept = std::uint32_t(std::max(1l, std::lround((1 - probability) * kOf)));
+    return {.kept = kept,
+            .seed = {std::uint32_t(seed), std::uint32_t(seed >> 32)},
+            .scale = float(double(kOf) / kept),
+            .add = (kept <= 128 ? 128 - kept : 256 - kept) * 0x01010101,
+            .either = kept <= 128 ? 0xffffffff : 0};
   }
 
-  /// The random bits of eight elements. Word i is for register i of operand A, its lower half for the even column:
-  ///
-  ///   x  row r,     columns c and c + 1        z  row r,     columns c + 8 and c + 9
-  ///   y  row r + 8, columns c and c + 1        w  row r + 8, columns c + 8 and c + 9
-  ///
-  /// @param head  counts through all batches    @param row, col  any of the eight elements
-  __host__ __device__ uint4 bits(int head, int row, int col) const {
-    return philox({std::uint32_t(row / 16), std::uint32_t(col / 16), std::uint32_t(row % 8 * 4 + col % 8 / 2),
+  /// The random bits of 16 elements. A word is for a column, c, c + 8, .., from x to w; a byte of it for a row, r, r + 8, ..,
+  /// from the lowest.
+  /// @param head  counts through all batches    @param row, col  any of the 16 elements
+  __host__ __device__ __forceinline__ uint4 bits(int head, int row, int col) const {
+    return philox({std::uint32_t(row / 32), std::uint32_t(col / 32), std::uint32_t(row % 8 * 8 + col % 8),
                    std::uint32_t(head)},
                   seed);
   }
 
-  /// Whether the element with these 16 bits is kept.
-  __host__ __device__ bool keeps(std::uint32_t bits) const { return bits < kept; }
-
-  /// Whether an element is kept, whichever call decides it.
+  /// Whether an element is kept.
   __host__ __device__ bool keeps(int head, int row, int col) const {
     const uint4 all = bits(head, row, col);
-    const std::uint32_t word = row % 16 < 8 ? (col % 16 < 8 ? all.x : all.z) : (col % 16 < 8 ? all.y : all.w);
-    return keeps(col % 2 == 0 ? word & 0xffff : word >> 16);
+    const std::uint32_t words[] = {all.x, all.y, all.z, all.w};
+    return (words[col % 32 / 8] >> row % 32 / 8 * 8 & 0xff) < kept;
+  }
+
+  /// The same for the four bytes of a word at once: the top bit of each byte says whether its element is kept.
+  ///
+  /// For 7 bits, x >= t exactly if x + (128 - t) has the top bit, and no byte carries into the next one. The eighth bit decides
+  /// alone unless it is the same in x and in `kept`: the majority of three bits.
+  __host__ __device__ __forceinline__ std::uint32_t keeps(std::uint32_t word) const {
+    const std::uint32_t reaches = (word & 0x7f7f7f7f) + add;
+    return ~((reaches & word) | (reaches & either) | (word & either));
+  }
+
+  /// keeps() of the words of a call. @param row, col  any of its 16 elements
+  __device__ __forceinline__ void keeps(std::uint32_t (&words)[4], int head, int row, int col) const {
+    const uint4 all = bits(head, row, col);
+    words[0] = keeps(all.x), words[1] = keeps(all.y), words[2] = keeps(all.z), words[3] = keeps(all.w);
   }
 };
 

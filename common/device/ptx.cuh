@@ -89,6 +89,21 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
+/// prmt: picks the four bytes of the result, each with four bits of `selector`, from the lowest: byte 0 to 3 of a, or 4 to 7 for
+/// those of b. With 8 added, the result has the byte's sign instead: 0xff or 0.
+__device__ __forceinline__ std::uint32_t prmt(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
+  std::uint32_t r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
+  return r;
+}
+
+/// Returns x, but the compiler does not know that. What a loop computes from it is computed in every round, instead of once and kept
+/// in registers.
+__device__ __forceinline__ int unknown(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 }  // namespace fa::ptx
 
 #endif

@@ -91,8 +91,9 @@ void ProblemOptions<MaskedAttention>::add_more(CLI::App& app, const std::string&
       ->group(group);
   add_number(app, "--dropout", dropout_,
              "the probability with which an element of P is dropped, less\n"
-             "than 1; the others are divided by 1 - F. With --out, kept.npy\n"
-             "says which are kept, if it has less than 64 MB")
+             "than 1; rounded to a multiple of 1 / 256. The others are\n"
+             "divided by 1 - F. With --out, kept.npy says which are kept,\n"
+             "if it has less than 64 MB")
       ->group(group);
   add_whole_number(app, "--dropout-seed", dropout_seed_, "which elements are dropped (default 0)")
       ->group(group);

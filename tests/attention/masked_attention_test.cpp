@@ -99,7 +99,7 @@ Reference by_definition(const MaskedShape& shape, const TensorMap& inputs, Sees 
             score -= slope * std::abs(double(query + shape.seq_k - shape.seq_q - key));
           }
           const bool kept = shape.dropout == 0 || shape.keeps(number, query, key);
-          const double z = kept ? 65536 / std::round((1 - shape.dropout) * 65536) : 0;
+          const double z = kept ? 256 / std::round((1 - shape.dropout) * 256) : 0;
           seen.push_back({key, key_row, score, derivative, z, 0});
         }
         if (seen.empty()) continue;
@@ -829,34 +829,55 @@ TEST(MaskedOthers, ScoresInOtherOrders) {
 
 // ---- Philox and dropout
 
+template <int kRounds>
 void expect_words(uint4 counter, uint2 key, uint4 expected) {
-  const uint4 got = philox(counter, key);
+  const uint4 got = philox<kRounds>(counter, key);
   EXPECT_EQ(got.x, expected.x);
   EXPECT_EQ(got.y, expected.y);
   EXPECT_EQ(got.z, expected.z);
   EXPECT_EQ(got.w, expected.w);
 }
 
-// kat_vectors of Random123, philox4x32 with 10 rounds: zeros, ones, digits of pi.
+// kat_vectors of Random123, philox4x32 with 7 and with 10 rounds: zeros, ones, digits of pi.
 TEST(Philox, KnownAnswers) {
-  expect_words({0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   constexpr std::uint32_t kOnes = 0xffffffff;
-  expect_words({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes},
-               {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
-  expect_words({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0},
-               {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+  constexpr uint4 kOfOnes = {kOnes, kOnes, kOnes, kOnes};
+  constexpr uint4 kOfPi = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344};
+  constexpr uint2 kKeyOfPi = {0xa4093822, 0x299f31d0};
+  expect_words<7>({0, 0, 0, 0}, {0, 0}, {0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48});
+  expect_words<7>(kOfOnes, {kOnes, kOnes}, {0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662});
+  expect_words<7>(kOfPi, kKeyOfPi, {0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a});
+  expect_words<10>({0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  expect_words<10>(kOfOnes, {kOnes, kOnes}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  expect_words<10>(kOfPi, kKeyOfPi, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST(Dropout, OneCallDecidesWhatALaneHoldsOfOperandA) {
-  const Dropout dropout = Dropout::of(0.5, 7);
+TEST(Dropout, OneCallDecidesSixteenElements) {
+  const Dropout dropout = Dropout::of(0.3, 7);
   for (int lane = 0; lane < 32; ++lane) {
-    const int row = 48 + lane / 4, col = 32 + lane % 4 * 2;
+    const int row = 96 + lane / 4, col = 32 + lane % 4 * 2;
     const uint4 bits = dropout.bits(3, row, col);
     const std::uint32_t words[] = {bits.x, bits.y, bits.z, bits.w};
-    for (int i = 0; i < 4; ++i) {
-      const int row_of_word = row + i % 2 * 8, col_of_word = col + i / 2 * 8;
-      EXPECT_EQ(dropout.keeps(3, row_of_word, col_of_word), dropout.keeps(words[i] & 0xffff));
-      EXPECT_EQ(dropout.keeps(3, row_of_word, col_of_word + 1), dropout.keeps(words[i] >> 16));
+    for (int n = 0; n < 4; ++n) {
+      for (int byte = 0; byte < 4; ++byte) {
+        EXPECT_EQ(dropout.keeps(3, row + 8 * byte, col + 8 * n),
+                  (words[n] >> 8 * byte & 0xff) < dropout.kept);
+        EXPECT_EQ(dropout.keeps(3, row + 8 * byte, col + 8 * n),
+                  (dropout.keeps(words[n]) >> (8 * byte + 7) & 1) != 0);
+      }
+    }
+  }
+}
+
+TEST(Dropout, ComparesFourBytesAtOnce) {
+  for (int kept = 1; kept <= 256; ++kept) {
+    const Dropout dropout = Dropout::of(1 - kept / 256.0, 1);
+    ASSERT_EQ(dropout.kept, std::uint32_t(kept));
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      const std::uint32_t word = byte | (255 - byte) << 8 | byte << 16 | (byte ^ 0x80) << 24;
+      const std::uint32_t top_bits = dropout.keeps(word) & 0x80808080;
+      for (int at = 0; at < 32; at += 8)
+        ASSERT_EQ((top_bits >> at & 0x80) != 0, (word >> at & 0xff) < dropout.kept) << kept << " " << word;
     }
   }
 }
@@ -865,8 +886,8 @@ TEST(Dropout, NoTwoElementsShareTheirBits) {
   const Dropout dropout = Dropout::of(0.5, 7);
   std::vector<std::uint64_t> calls;
   for (int head = 0; head < 2; ++head) {
-    for (int row = 0; row < 48; ++row) {
-      for (int col = 0; col < 48; ++col) {
+    for (int row = 0; row < 64; ++row) {
+      for (int col = 0; col < 64; ++col) {
         const uint4 bits = dropout.bits(head, row, col);
         calls.push_back(std::uint64_t(bits.x) << 32 | bits.y);
       }
@@ -874,16 +895,15 @@ TEST(Dropout, NoTwoElementsShareTheirBits) {
   }
   std::sort(calls.begin(), calls.end());
   const auto different = std::unique(calls.begin(), calls.end()) - calls.begin();
-  EXPECT_EQ(different, 2 * 48 * 48 / 8);
+  EXPECT_EQ(different, 2 * 64 * 64 / 16);
 }
 
 TEST(Dropout, EndsOfTheRange) {
-  EXPECT_EQ(Dropout::of(0, 1).kept, 65536u);
+  EXPECT_EQ(Dropout::of(0, 1).kept, 256u);
   EXPECT_EQ(Dropout::of(0, 1).scale, 1);
-  EXPECT_TRUE(Dropout::of(0, 1).keeps(0xffff));
-  EXPECT_EQ(Dropout::of(1 - 0x1p-16, 1).kept, 1u);
-  EXPECT_TRUE(Dropout::of(1 - 0x1p-16, 1).keeps(0));
-  EXPECT_FALSE(Dropout::of(1 - 0x1p-16, 1).keeps(1));
+  EXPECT_EQ(Dropout::of(0.002, 1).kept, 255u);
+  EXPECT_EQ(Dropout::of(0.998, 1).kept, 1u);
+  EXPECT_EQ(Dropout::of(0.1, 1).kept, 230u);
   EXPECT_EQ(Dropout::of(0.75, 1).scale, 4);
 }
 
@@ -927,22 +947,24 @@ TEST(Dropout, KeepsTheFractionThatIsAskedFor) {
     for (std::uint64_t seed : {0ull, 1ull, 0xffffffffffffffffull}) {
       const Kept kept(probability, seed);
       constexpr double kElements = Kept::kHeads * Kept::kRows * Kept::kCols;
-      const double sigma = std::sqrt(probability * (1 - probability));
+      const double keeps = double(Dropout::of(probability, seed).kept) / Dropout::kOf;  // as rounded
+      EXPECT_NEAR(keeps, 1 - probability, 0.5 / Dropout::kOf);
+      const double sigma = std::sqrt(keeps * (1 - keeps));
       double sum = 0;
-      std::vector<double> of_rows(Kept::kRows), of_cols(Kept::kCols), of_places(256);  // in a tile of 16 x 16
+      std::vector<double> of_rows(Kept::kRows), of_cols(Kept::kCols),
+          of_places(1024);  // in a tile of 32 x 32
       Kept::for_each([&](int head, int row, int col) {
         const int one = kept.at(head, row, col);
         sum += one;
         of_rows[std::size_t(row)] += one;
         of_cols[std::size_t(col)] += one;
-        of_places[std::size_t(row % 16 * 16 + col % 16)] += one;
+        of_places[std::size_t(row % 32 * 32 + col % 32)] += one;
       });
-      EXPECT_NEAR(sum, kElements * (1 - probability), kSigmas * sigma * std::sqrt(kElements));
+      EXPECT_NEAR(sum, kElements * keeps, kSigmas * sigma * std::sqrt(kElements));
       for (const std::vector<double>& sums : {of_rows, of_cols, of_places}) {
         const double each = kElements / double(sums.size());
         double squares = 0;  // of standard normal numbers, about
-        for (const double value : sums)
-          squares += std::pow((value - each * (1 - probability)) / sigma, 2) / each;
+        for (const double value : sums) squares += std::pow((value - each * keeps) / sigma, 2) / each;
         EXPECT_NEAR(squares, double(sums.size()), kSigmas * std::sqrt(2.0 * double(sums.size())));
       }
     }
@@ -950,7 +972,7 @@ TEST(Dropout, KeepsTheFractionThatIsAskedFor) {
 }
 
 TEST(Dropout, RowsColumnsHeadsAndSeedsAreUncorrelated) {
-  constexpr double kProbability = 0.3;
+  constexpr double kProbability = 77 / 256.0;
   const Kept kept(kProbability, 5), other_seed(kProbability, 6), other_half(kProbability, 5ull << 32);
   struct Step {
     int heads, rows, cols;

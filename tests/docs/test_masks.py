@@ -65,18 +65,27 @@ class Kinds(unittest.TestCase):
 
 
 class Dropout(unittest.TestCase):
-    def test_each_half_of_a_call_decides_one_element(self):
+    def test_each_byte_of_a_call_decides_one_element(self):
         decided = [place for row in drawn.decisions() for place in map(tuple, row)]
-        everything = {(call, half) for call in range(32) for half in range(8)}
-        self.assertEqual(len(decided), 256)
+        everything = {(call, byte) for call in range(64) for byte in range(16)}
+        self.assertEqual(len(decided), 1024)
         self.assertEqual(set(decided), everything)
 
-    def test_a_lane_has_the_elements_of_one_call_or_of_two(self):
+    def test_a_lane_has_all_elements_of_two_calls(self):
         for lane in fragment_maps.LANES:
-            self.assertEqual(drawn.calls_of_lane(lane, False), [lane])
-            self.assertEqual(len(drawn.calls_of_lane(lane, True)), 2)
-            for i, (query, key) in enumerate(drawn.held_by_lane(lane, False)):
-                self.assertEqual(drawn.decisions()[query][key], [lane, i])
+            for transposed in (False, True):
+                held = drawn.held_by_lane(lane, transposed)
+                calls = drawn.calls_of_lane(lane, transposed)
+                self.assertEqual(len(calls), 2)
+                bytes_held = {tuple(drawn.decisions()[q][k]) for q, k in held}
+                everything = {(call, byte) for call in calls for byte in range(16)}
+                self.assertEqual(bytes_held, everything)
+
+    def test_a_word_is_for_a_column_and_a_byte_for_a_row(self):
+        for query in range(32):
+            for key in range(32):
+                byte = key // 8 * 4 + query // 8
+                self.assertEqual(drawn.decisions()[query][key][1], byte)
 
 
 if __name__ == "__main__":

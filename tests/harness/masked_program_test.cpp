@@ -51,7 +51,7 @@ MaskedShape shape_of(const MaskedAttention::Args& args) {
                   .size = size,
                   .blocks = downloaded(args.block_mask, std::int64_t(args.heads_of_blocks) * rows * cols)});
   }
-  shape.dropout = 1 - args.dropout.kept / 65536.0;
+  shape.dropout = 1 - args.dropout.kept / double(Dropout::kOf);
   shape.dropout_seed = args.dropout.seed.x | std::uint64_t(args.dropout.seed.y) << 32;
   if (args.softcap < std::numeric_limits<float>::infinity()) shape.softcap = args.softcap;
   shape.alibi = args.alibi;
@@ -128,8 +128,8 @@ TEST_F(MaskedRefusal, Numbers) {
   expect({"--window", "0"}, "--window is 0: must be at least 1, which leaves each query one key");
   expect({"--window", "-3"}, "--window is -3: must be at least 1, which leaves each query one key");
   expect({"--window", "wide"}, "--window 'wide': must be a whole number");
-  for (const std::string value : {"1", "-0.1", "1.5", "nan", "0.99999"})
-    expect({"--dropout", value}, "--dropout is " + value + ": must be from 0 to 0.9999");
+  for (const std::string value : {"1", "-0.1", "1.5", "nan", "0.999", "0.001"})
+    expect({"--dropout", value}, "--dropout is " + value + ": must be 0, or from 0.002 to 0.998");
   expect({"--dropout", "half"}, "--dropout 'half': must be a number");
   expect({"--dropout", "0.1", "--dropout-seed", "-1"}, "--dropout-seed '-1': must be a whole number");
   expect({"--dropout-seed", "3"}, "--dropout-seed needs --dropout: add --dropout F");

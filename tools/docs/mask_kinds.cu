@@ -1,7 +1,7 @@
 /// @file
 /// Prints what chapter 11's masks leave of each tile, and which random bits decide dropout, as JSON for drawings and tests:
 ///
-///   {"dropout": [[[call of Philox, half of its words: 0 to 7], ... by key], ... by query of a 16 x 16 tile],
+///   {"dropout": [[[call of Philox, byte of its words: 0 to 15], ... by key], ... by query of a 32 x 32 tile],
 ///    "seq": N, "tile": [Br, Bc],
 ///    "masks": {NAME: {"kinds": [[0 empty, 1 partial, 2 full, ... by key tile], ... by query tile],
 ///                     "seen": [[pairs that a query sees, ... by key tile], ... by query tile],
@@ -73,20 +73,23 @@ void print_masks(const char* name, const Masks& masks, const char* before = ",\n
   std::fputs("}", stdout);
 }
 
-/// The 16-bit halves of the words of a call, from the lower one of x to the upper one of w.
-std::array<std::uint32_t, 8> halves(const uint4& words) {
-  return {words.x & 0xffff, words.x >> 16, words.y & 0xffff, words.y >> 16,
-          words.z & 0xffff, words.z >> 16, words.w & 0xffff, words.w >> 16};
+/// The bytes of the words of a call, from the lowest one of x to the highest one of w.
+using Bytes = std::array<std::uint32_t, 16>;
+Bytes bytes_of(const uint4& call) {
+  Bytes bytes;
+  const std::uint32_t words[] = {call.x, call.y, call.z, call.w};
+  for (int i = 0; i < 16; ++i) bytes[std::size_t(i)] = words[i / 4] >> i % 4 * 8 & 0xff;
+  return bytes;
 }
 
-/// Which half decides on an element: the only one that agrees with keeps() for every seed.
-int half_of(int query, int key) {
-  unsigned agree = 0xff;
+/// Which byte decides on an element: the only one that agrees with keeps() for every seed.
+int byte_of(int query, int key) {
+  unsigned agree = 0xffff;
   for (std::uint64_t seed = 0; seed < 64; ++seed) {
     const fa::Dropout dropout = fa::Dropout::of(0.5, seed);
-    const auto bits = halves(dropout.bits(0, query, key));
-    for (int half = 0; half < 8; ++half) {
-      if (dropout.keeps(bits[half]) != dropout.keeps(0, query, key)) agree &= ~(1u << half);
+    const Bytes bytes = bytes_of(dropout.bits(0, query, key));
+    for (int i = 0; i < 16; ++i) {
+      if ((bytes[std::size_t(i)] < dropout.kept) != dropout.keeps(0, query, key)) agree &= ~(1u << i);
     }
   }
   return std::has_single_bit(agree) ? std::countr_zero(agree) : -1;
@@ -94,12 +97,12 @@ int half_of(int query, int key) {
 
 void print_dropout() {
   const fa::Dropout dropout = fa::Dropout::of(0.5, 1);
-  std::map<std::array<std::uint32_t, 8>, int> calls;  // numbered as they appear
+  std::map<Bytes, int> calls;  // numbered as they appear
   std::fputs("{\"dropout\": ", stdout);
-  print_list(16, [&](int query) {
-    print_list(16, [&](int key) {
-      const int call = calls.emplace(halves(dropout.bits(0, query, key)), int(calls.size())).first->second;
-      std::printf("[%d, %d]", call, half_of(query, key));
+  print_list(32, [&](int query) {
+    print_list(32, [&](int key) {
+      const int call = calls.emplace(bytes_of(dropout.bits(0, query, key)), int(calls.size())).first->second;
+      std::printf("[%d, %d]", call, byte_of(query, key));
     });
   });
 }

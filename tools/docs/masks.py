@@ -150,14 +150,19 @@ def tile_lists() -> str:
 
 
 def held_by_lane(lane: int, transposed: bool) -> list[tuple[int, int]]:
-    """Query and key of the elements of P that a lane holds as operand A. @param transposed  rows are keys"""
+    """Query and key of the elements of P that a lane holds as operands A of 32 x 32. @param transposed  rows are keys"""
     element_of_a = element_of("a", "device")
-    places = [element_of_a(lane, i) for i in range(8)]
+    places = [
+        (down + row, right + col)
+        for down in (0, 16)
+        for right in (0, 16)
+        for row, col in (element_of_a(lane, i) for i in range(8))
+    ]
     return [(col, row) for row, col in places] if transposed else places
 
 
 def decisions() -> list[list[list[int]]]:
-    """By query and key of a 16 x 16 tile: the call of Philox, and which half of its words, 0 to 7."""
+    """By query and key of a 32 x 32 tile: the call of Philox, and which byte of its words, 0 to 15."""
     return printed(PROGRAM)["dropout"]
 
 
@@ -168,7 +173,7 @@ def calls_of_lane(lane: int, transposed: bool) -> list[int]:
 
 
 def philox_calls() -> str:
-    """Which call decides which elements of a 16 x 16 tile, and which of them a lane holds in either pass."""
+    """Which call decides which elements of a quarter of a 32 x 32 tile, and which of them a lane holds in either pass."""
     svg, top, left = Svg(), 62, 30
     decided = decisions()
     for number, (name, axes, transposed) in enumerate(
@@ -182,18 +187,24 @@ def philox_calls() -> str:
         svg.text(x, 28, axes, 11)
         _numbers(svg, x, top, 16, 16)
         mine = held_by_lane(MINE, transposed)
+        bytes_here = sorted({byte for row in decided[:16] for _, byte in row[:16]})
         for query in range(16):
             for key in range(16):
-                call, half = decided[query][key]
+                call, byte = decided[query][key]
                 place = (key, query) if transposed else (query, key)
-                colour = WARPS[half // 2]
+                colour = WARPS[bytes_here.index(byte)]
                 held = (query, key) in mine
                 _cells(svg, x, top, place, str(call), colour, held)
     y = top + 16 * HIGH + 22
+    forward, backward = (
+        " and ".join(map(str, calls_of_lane(MINE, transposed)))
+        for transposed in (False, True)
+    )
     lines = (
-        "A number is the call of Philox that decides the element, a colour one of its four words.",
-        f"Dark: what lane {MINE} holds as operand A. Forward: call {calls_of_lane(MINE, False)[0]} decides all eight.",
-        "Backward: calls " + " and ".join(map(str, calls_of_lane(MINE, True))) + ".",
+        "A quarter of a 32 x 32 tile; the other quarters repeat the numbers. A number is the call of Philox that",
+        "decides the element, a colour one of the call's bytes.",
+        f"Dark: what lane {MINE} holds. It needs calls {forward} in the forward pass, {backward} in the backward pass,",
+        "and in each the 32 x 32 tile has 16 elements of the lane for either call.",
     )
     for number, text in enumerate(lines):
         svg.text(left, y + 16 * number, text, 11)

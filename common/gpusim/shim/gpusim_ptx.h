@@ -30,4 +30,20 @@ GPUSIM_INLINE void mma_m16n8k16_bf16(float (&c)[4], const std::uint32_t (&a)[4],
 /// ex2.approx.ftz.f32
 GPUSIM_INLINE float exp2_approx(float x) { return __builtin_exp2f(x); }
 
+/// prmt.b32
+GPUSIM_INLINE std::uint32_t prmt(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
+  const std::uint64_t bytes = std::uint64_t(b) << 32 | a;
+  std::uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t choice = selector >> 4 * i;
+    std::uint32_t byte = std::uint32_t(bytes >> 8 * (choice & 7)) & 0xff;
+    if (choice & 8) byte = byte & 0x80 ? 0xff : 0;
+    result |= byte << 8 * i;
+  }
+  return result;
+}
+
+/// No instruction.
+GPUSIM_INLINE int unknown(int x) { return x; }
+
 }  // namespace gpusim::ptx
