@@ -63,12 +63,7 @@ def problem_of(
     verdict = checking.judge(bench, exercise, copy)
     finding = verdict.finding
     if verdict.blank:  # which `check` does not explain
-        for quick in (True, False):
-            _, finding = checking.explain_alone(
-                bench, exercise, copy, verdict.exercise, quick
-            )
-            if finding:
-                break
+        _, finding = checking.explain_in_full(bench, exercise, copy, verdict.exercise)
     if not finding:
         return f"nothing was found: {verdict.remark or 'it passes'}"
     if verdict.exercise != case.exercise:

@@ -750,6 +750,22 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(calls[:1], [(True, "b")])
         self.assertIn((True, None), calls)
 
+    def test_the_limits_of_one_variant_come_after_its_numbers_and_before_the_other_variants(
+        self,
+    ):
+        asked = []
+
+        def explain(attempts, limits, *_):
+            asked.append(limits)
+
+        with (
+            mock.patch.object(checking, "limits_of", return_value=["conflicts"]),
+            mock.patch.object(checking.diagnosis, "explain", explain),
+        ):
+            _, calls = self.judged(set())
+        self.assertEqual(calls, [(True, "b"), (True, "b"), (True, None)])
+        self.assertEqual(asked, [[], ["conflicts"], ["conflicts"]])
+
     def test_a_blank_is_named_when_the_answers_are_right_and_nothing_else_is_said_about_it(
         self,
     ):
@@ -923,6 +939,76 @@ class QuickTrial(unittest.TestCase):
         lines = ["--head-dim 32", "--rows 1", "--rows 2", "--dtype bf16"]
         self.assertEqual(trials.most_alike(lines), ["--rows 1", "--rows 2"])
         self.assertEqual(trials.most_alike(["--rows 3"]), ["--rows 3"])
+
+    def bench(self, folder: Path) -> trials.Workbench:
+        """A chapter with two sources, which has been built."""
+        texts = {
+            "chapter.cu": '#include "a.cuh"\n',
+            "more.cu": '#include "a.cuh"\n#include "b.cuh"\n',
+            "a.cuh": "int a;\n",
+            "b.cuh": "int b;\n",
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        chapter = mock.Mock(path=folder, executable="ch")
+        commands = [
+            f"c++ -o {name}.o -c {folder}/{name}.cu" for name in ("chapter", "more")
+        ]
+        with mock.patch.object(
+            trials, "ninja_commands", return_value=[*commands, "c++ -o ch"]
+        ):
+            return trials.Workbench(folder / "build", chapter)
+
+    def test_only_sources_that_a_change_concerns_are_compiled(self):
+        with tempfile.TemporaryDirectory() as name:
+            bench = self.bench(Path(name))
+
+            def compiled(files: dict[str, str], variant: str | None) -> list[str]:
+                found = bench._to_compile(files, variant)
+                return [source.path.name for source in found]
+
+            both = ["chapter.cu", "more.cu"]
+            new = {"a.cuh": "int a = 1;\n", "b.cuh": "// mine\n\n  int b;\n"}
+            self.assertEqual(compiled(new, "v"), ["chapter.cu"])
+            self.assertEqual(compiled(new, None), both)
+            self.assertEqual(compiled({"b.cuh": "int b = 1;  // mine\n"}, "v"), both)
+            self.assertEqual(compiled({"a.cuh": "int a;\n"}, None), ["chapter.cu"])
+
+    def test_a_program_runs_once_on_each_input(self):
+        lines, ran = [], []
+
+        def run(program: Path, inputs: list[str]) -> list[trials.Attempt]:
+            ran.append(inputs)
+            ended = {line: trials.HANGS for line in lines}
+            return [trials.Attempt(i, "v", {}, {}, ended.get(i)) for i in inputs]
+
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(trials, "run", run),
+            mock.patch.object(trials.Workbench, "program", return_value="program"),
+        ):
+            bench = self.bench(Path(name))
+            (Path(name) / "build").mkdir()
+
+            def tried(text: str, *inputs: str) -> list[str]:
+                files = {"a.cuh": text}
+                return [a.arguments for a in bench.try_files(files, [*inputs])]
+
+            self.assertEqual(
+                tried("1", "--rows 1", "--rows 2"), ["--rows 1", "--rows 2"]
+            )
+            self.assertEqual(tried("1", "--rows 2"), ["--rows 2"])
+            self.assertEqual(
+                tried("1", "--rows 3", "--rows 1"), ["--rows 3", "--rows 1"]
+            )
+            self.assertEqual(ran, [["--rows 1", "--rows 2"], ["--rows 3"]])
+            tried("2", "--rows 1")
+            tried("1", "--rows 1", "--dtype fp16")
+            self.assertEqual(ran[2:], [["--rows 1"], ["--rows 1", "--dtype fp16"]])
+            lines.append("--rows 4")  # a busy machine may be the reason
+            tried("1", "--rows 4")
+            tried("1", "--rows 4")
+            self.assertEqual(ran[4:], [["--rows 4"], ["--rows 4"]])
 
 
 class ChaptersTest(unittest.TestCase):

@@ -20,6 +20,19 @@ from .exercises import Exercise
 RIGHT, WRONG, BLANK, UNKNOWN = "right", "wrong", "blank", "not tried"
 
 
+@dataclass(frozen=True)
+class Stage:
+    """How thoroughly an answer is tested."""
+
+    quick: bool  # one variant and inputs of one size: this compiles a fraction of the kernels
+    limits: bool  # whether it must do with what the solution does with
+
+
+# An answer that fails is tested no further. Wrong numbers come before limits. The limits of the one variant, which is
+# compiled and has run by then, come before the other variants.
+STAGES = (Stage(True, False), Stage(True, True), Stage(False, True))
+
+
 @dataclass
 class Verdict:
     """The outcome of a check."""
@@ -350,9 +363,9 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
     states = verdict.exercises
     answered = [n for n in states if states[n] == UNKNOWN]
 
-    # A quick pass first. Before a blank, which is wrong, is blamed, the answers are tested in full.
-    for quick in (True, False):
-        alone = partial(explain_alone, bench, exercise, copy, quick=quick)
+    # Before a blank, which is wrong, is blamed, the answers are tested in full.
+    for stage in STAGES:
+        alone = partial(explain_alone, bench, exercise, copy, stage=stage)
         with ThreadPoolExecutor(machine.cores()) as pool:
             outcomes = pool.map(alone, answered)
         for number, (state, finding) in zip(answered, outcomes, strict=True):
@@ -373,18 +386,30 @@ def explain_alone(
     exercise: Exercise,
     copy: dict[str, str],
     number: int,
-    quick: bool,
+    stage: Stage,
 ) -> tuple[str, diagnosis.Finding | None]:
     """Whether one answer is RIGHT or WRONG, and how; UNKNOWN if it needs something that another exercise defines."""
     try:
-        attempts = _try_alone(bench, exercise, copy, number, quick)
+        attempts = _try_alone(bench, exercise, copy, number, stage.quick)
     except trials.CompileError:
         return UNKNOWN, None
-    limits = [] if quick else limits_of(exercise, copy)  # wrong numbers come first
+    limits = limits_of(exercise, copy) if stage.limits else []
     solution = bench.solution(tuple(exercise.inputs)) if limits else []
     more = exercise.more_of(number)
     finding = diagnosis.explain(attempts, limits, solution, more)
     return WRONG if finding else RIGHT, finding
+
+
+def explain_in_full(
+    bench: trials.Workbench, exercise: Exercise, copy: dict[str, str], number: int
+) -> tuple[str, diagnosis.Finding | None]:
+    """The same in all stages, up to the first that the answer fails."""
+    state, finding = UNKNOWN, None
+    for stage in STAGES:
+        state, finding = explain_alone(bench, exercise, copy, number, stage)
+        if state != RIGHT:
+            break
+    return state, finding
 
 
 def limits_of(exercise: Exercise, copy: dict[str, str]) -> list[str]:
@@ -456,10 +481,7 @@ def check_one(
     require(console, sim, exercise.chapter.executable)
     console.step(f"   testing exercise {number} by itself")
     bench = trials.Workbench(sim, exercise.chapter)
-    for quick in (True, False):
-        state, finding = explain_alone(bench, exercise, copy, number, quick)
-        if state != RIGHT:
-            break
+    state, finding = explain_in_full(bench, exercise, copy, number)
     console.clear()
     verdict = Verdict(state == RIGHT, number, finding, states | {number: state})
     if state == UNKNOWN:  # it does not compile with the solutions

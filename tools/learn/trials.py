@@ -350,6 +350,12 @@ def with_one_variant(source: str, name: str) -> str:
     return f"{source[:begin]}{found}{source[piece.start() :]}"
 
 
+def code_of(text: str) -> list[str]:
+    """The lines of a source file that are not empty and not only a comment."""
+    lines = map(str.strip, text.splitlines())
+    return [line for line in lines if line and not line.startswith("//")]
+
+
 LOCAL_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"/]+)"', re.MULTILINE)
 
 
@@ -373,6 +379,29 @@ class Source:
     command: str  # that compiles it
     object: str
     includes: frozenset[str]
+
+
+def _with_files(line: str) -> str:
+    """A command line with the hashes of the files that it names."""
+    return " ".join([line, *map(file_hash, files_in(shlex.split(line)))])
+
+
+def _stored(file: Path) -> dict[str, list[Attempt]]:
+    """What _store() wrote; nothing if it has not."""
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return {name: [Attempt(**each) for each in kept[name]] for name in kept}
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _store(file: Path, attempts: Mapping[str, list[Attempt]]) -> None:
+    """Writes attempts by input, for other processes too."""
+    file.parent.mkdir(exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}")
+    table = {name: [asdict(each) for each in tried] for name, tried in attempts.items()}
+    part.write_text(json.dumps(table), encoding="utf-8")
+    part.replace(file)
 
 
 class Workbench:
@@ -480,15 +509,16 @@ class Workbench:
         self, files: Mapping[str, str], variant: str | None
     ) -> list[Source]:
         """chapter.cu, and the sources that include a file with changes. If only one variant is wanted, that is, for a quick
-        trial, chapter.cu alone is enough if it includes all of these files.
+        trial, a new comment is no change, and chapter.cu alone is enough if it includes all of these files.
         """
         chapter, *others = self._sources
-        folder = self._chapter.path
+        read = code_of if variant else str
+        originals = {path.name: path for path in self._files}
         changed = {
             name
             for name, text in files.items()
-            if not (folder / name).exists()
-            or text != (folder / name).read_text(encoding="utf-8")
+            if name not in originals
+            or read(text) != read(originals[name].read_text(encoding="utf-8"))
         }
         if variant:
             changed -= chapter.includes
@@ -513,11 +543,12 @@ class Workbench:
     def try_files(
         self, files: Mapping[str, str], inputs: list[str], variant: str | None = None
     ) -> list[Attempt]:
-        """Builds the chapter with these files, as program() does, and runs it. CompileError if the build fails."""
+        """Builds the chapter with these files, as program() does, and runs it. CompileError if the build fails.
+
+        An input that the same program has run on is not repeated.
+        """
         texts = [part for name in sorted(files) for part in (name, files[name])]
-        files_of_inputs = files_in(shlex.split(" ".join(inputs)))
-        parts = [self._environment, *texts, *inputs, variant or "all"]
-        parts += map(file_hash, files_of_inputs)
+        parts = [self._environment, *texts, *sizes_of(inputs), variant or "all"]
         key = digest(map(str.encode, parts))
         with self._locks[key]:
             return self._try(files, inputs, variant, key)
@@ -530,18 +561,14 @@ class Workbench:
         key: str,
     ) -> list[Attempt]:
         kept = self._build / "trials" / f"{key}.json"
-        try:
-            stored = json.loads(kept.read_text(encoding="utf-8"))
-            return [Attempt(**attempt) for attempt in stored]
-        except (OSError, ValueError, TypeError):
-            pass
-        with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
-            program = self.program(files, Path(name), inputs, variant)
-            attempts = run(program, inputs)
-        if not any(attempt.ended == HANGS for attempt in attempts):
-            kept.parent.mkdir(exist_ok=True)
-            part = kept.with_suffix(f".{os.getpid()}")
-            text = json.dumps([asdict(attempt) for attempt in attempts])
-            part.write_text(text, encoding="utf-8")
-            part.replace(kept)
-        return attempts
+        found = _stored(kept)
+        names = {line: _with_files(line) for line in inputs}
+        if left := [line for line in names if names[line] not in found]:
+            with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
+                program = self.program(files, Path(name), inputs, variant)
+                attempts = run(program, left)
+            for line in left:
+                found[names[line]] = [a for a in attempts if a.arguments == line]
+            if not any(attempt.ended == HANGS for attempt in attempts):
+                _store(kept, found)
+        return [attempt for line in inputs for attempt in found[names[line]]]
