@@ -92,7 +92,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   init_barriers(s);
   const QueryTile tile = query_tile<Tile>(blockIdx.x, a);
   const int last = key_tiles<Tile>(tile.first_query, Tile::Br, a) - 1;
-  const int first_masked = a.visible_keys(tile.first_query) / Bc;
   Producer<Tile> producer{maps, s};
   if (threadIdx.x == 0) {
     s.query_tile[0] = tile;  // registers have no room for its head
@@ -127,7 +126,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     ch07::multiply_qk<Tile>(rS, rQ, s.k[at.stage]);
     __syncwarp();  // all lanes have read K
     at.leave(s.k_ring);
-    if (j >= first_masked) ch07::mask<Tile>(rS, a, first_query, j * Bc);
+    if ((j + 1) * Bc > a.visible_keys(first_query)) ch07::mask<Tile>(rS, a, first_query, j * Bc);
     ch07::rescale<Tile>(acc, rS, factor);
     at.wait_full(s.v_ring);
     ch07::multiply_pv<Tile>(acc, rS, s.v[at.stage], factor);

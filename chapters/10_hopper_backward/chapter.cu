@@ -131,25 +131,21 @@ struct Decoupled : RegisterSums {
   }
 };
 
-/// `final`: for head_dim 256, one owner for each gradient.
-template <class Tile>
-struct FinalOf {
-  using Memory = KeyTileMemory<Tile>;
-  static auto get() { return decoupled_gradients<Tile>; }
-};
-template <class Tile>
-requires(Tile::kHeadDim == 256) struct FinalOf<Tile> {
-  using Memory = OwnersMemory<Tile>;
-  static auto get() { return two_owners_gradients<Tile>; }
-};
+/// The fastest schedule for each width. For head_dim 256, one owner for each gradient.
 struct Final {
   template <class T, int d>
   using Tile = std::conditional_t<d == 256, OwnerTiles<T, d>, KeyTiles<T, d>>;
   template <class Tile>
-  using Memory = typename FinalOf<Tile>::Memory;
+  using Memory = std::conditional_t<Tile::kHeadDim == 256, OwnersMemory<Tile>, KeyTileMemory<Tile>>;
   template <class Tile>
   static auto get() {
-    return FinalOf<Tile>::get();
+    if constexpr (Tile::kHeadDim == 256) {
+      return two_owners_gradients<Tile>;
+    } else if constexpr (Tile::kHeadDim == 128) {
+      return overlapped_gradients<Tile>;
+    } else {
+      return decoupled_gradients<Tile>;
+    }
   }
 };
 

@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<1>(w.rdQ, w.rdV);
       w.at.leave(s.do_ring);
       ds.release(s.ds_ring);
-      add_to_sums<Tile>(sums, w.rdQ, w.index);
+      add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
       w.issue_next_scores(walk);
     }
     ptx::wgmma_wait<0>(w.rS, w.rdK);

@@ -103,7 +103,7 @@ struct Owner {
 
 /// Computes P and dV.
 template <class Tile>
-__device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, const KeyTile& keys) {
+__device__ __forceinline__ void own_dv(Owner<Tile>& w, const KeyTile& keys) {
   auto& s = w.s;
   const std::uint64_t k = descriptor(s.k, 16), q = descriptor(s.q[0], 16),
                       d_o = descriptor(s.d_o[0], Tile::Br * 128);
@@ -152,13 +152,11 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& w, const TensorMaps& maps, c
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(w.rdQ);
   add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));
-  ptx::barrier_sync(1, 128 * Tile::kConsumers);
-  store_rows<Tile::Bc, Tile::kHeadDim>(maps.dv, s.v, w.rSum, 1.0f, w.warp_key, keys.first_key, keys.kv_head);
 }
 
 /// Computes dS, from P in 16 bits, and dK.
 template <class Tile>
-__device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, const KeyTile& keys) {
+__device__ __forceinline__ void own_dk(Owner<Tile>& w, const KeyTile& keys) {
   using T = typename Tile::T;
   auto& s = w.s;
   const std::uint64_t v = descriptor(s.v, 16), d_o = descriptor(s.d_o[0], 16),
@@ -206,9 +204,6 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const TensorMaps& maps, c
     ptx::wgmma_wait<0>(w.rSum);
     w.at.release(s.q_ring);
   }
-  ptx::barrier_sync(1, 128 * Tile::kConsumers);
-  store_rows<Tile::Bc, Tile::kHeadDim>(maps.dk, s.k, w.rSum, w.a.scale, w.warp_key, keys.first_key,
-                                       keys.kv_head);
 }
 
 /// As the kernels of kernel.cuh, with P exchanged between the consumers.
@@ -230,11 +225,15 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     ptx::mbarrier_wait(&s.kv_full, 0);
     Owner<Tile> w(a, with_p, warpgroup - 1);
-    if (warpgroup == 1) {
-      own_dv<Tile>(w, maps, keys);
+    const bool has_dv = warpgroup == 1;
+    if (has_dv) {
+      own_dv<Tile>(w, keys);
     } else {
-      own_dk<Tile>(w, maps, keys);
+      own_dk<Tile>(w, keys);
     }
+    ptx::barrier_sync(1, 128 * Tile::kConsumers);  // no warp of the block multiplies K or V any more
+    store_rows<Tile::Bc, Tile::kHeadDim>(has_dv ? maps.dv : maps.dk, has_dv ? s.v : s.k, w.rSum,
+                                         has_dv ? 1.0f : a.scale, w.warp_key, keys.first_key, keys.kv_head);
   }
 }
 

@@ -55,7 +55,7 @@ constexpr Tiles kTiles[] = {
     {.variant = "pair", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 2},
     {.variant = "pair", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 2},
     {.variant = "final", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
-    {.variant = "final", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
+    {.variant = "final", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1},
     {.variant = "final", .head_dim = 96, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 256, .Br = 64, .Bc = 64, .shared_p = 1},
     {.variant = "deterministic", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1},

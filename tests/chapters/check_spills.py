@@ -38,8 +38,6 @@ TOLERATED = [
     ),
     # Masks need registers that the tiles of chapters 07 and 08 leave no room for, most of all at head_dim 128. To be removed.
     *((arch, "fa::ch11::", 420) for arch in ("sm_80", "sm_86", "sm_89", "sm_90")),
-    # The thread that copies keeps one address in local memory.
-    ("sm_90a", "tma_attention<fa::ch09::TmaTiles<__nv_bfloat16, 128>", 8),
     # Tiles that need more shared memory than such a GPU has, so that these kernels never run there.
     ("sm_89", PIPELINED, 8),
     ("sm_86", f"{PIPELINED}SmallFusedTiles<__nv_bfloat16, 256", 8),
