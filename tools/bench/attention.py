@@ -2,10 +2,10 @@
 
     attention.py [--points fp32,bf16,...] [--repeat R] [--sustained] [--json FILE [--keep]]
 
-For each point of the grid, every round times each kernel once (a short one as several launches in a row), on other
-tensors than the launch before, so that no kernel finds its inputs in the L2 cache or a cooler GPU than the others. Before
-that, the results are compared with float64 on two heads. The median is printed in TFLOP/s: 4 * batch * heads * seq^2 *
-head_dim operations, half of that if causal, 2.5 times that for a backward pass.
+For each point of the grid, every round times each kernel once (a short one as several launches in a row), in another
+order, on other tensors than the launch before, so that no kernel finds its inputs in the L2 cache or a cooler GPU than the
+others. Before that, the results are compared with float64 on two heads. The median is printed in TFLOP/s: 4 * batch * heads
+* seq^2 * head_dim operations, half of that if causal, 2.5 times that for a backward pass.
 
 --sustained then also runs each kernel by itself until it has heated the GPU, and times the next 0.3 s: many GPUs lower
 their clock once they draw as much power as they may. Clock and power are recorded with each time.
@@ -32,6 +32,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from random import Random
 
 try:
     import torch
@@ -255,7 +256,9 @@ def launches_per_timing(one_ms: float) -> int:
 
 
 def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
-    """Milliseconds of each launch in each round. A different launch starts each round, as the first may be slower."""
+    """Milliseconds of each launch in each round. The order changes at random from round to round: a kernel that always came
+    after the same one would find the GPU at the clock at which that one has left it.
+    """
     for launch in launches:
         launch(0)
     torch.cuda.synchronize()
@@ -263,8 +266,7 @@ def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
     times: list[list[float]] = [[] for _ in launches]
     host_s = HEAD_START_S
     for number in range(-2, rounds):  # two rounds to warm up
-        first = number % len(launches)
-        order = [*range(first, len(launches)), *range(first)]
+        order = Random(number).sample(range(len(launches)), len(launches))
         events = {}
         # The GPU sleeps until all launches are enqueued, so that it never waits for the host.
         torch.cuda._sleep(int(1.5 * max(host_s, HEAD_START_S) * CYCLES_PER_S))
