@@ -50,18 +50,22 @@ struct Place {
     }
   }
 
-  // EXERCISE 2: Wait for the barrier of this stage, with the parity of the phase that must be complete.
-  /// Consumers: the tile has landed.
-  __device__ __forceinline__ void wait_full(RingBarriers<kStages>& ring) const {
-    ptx::mbarrier_wait(&ring.full[stage], parity);
-  }
-  /// The producer: the tile that was here before is no longer needed. A new barrier behaves as if the phase before its
-  /// first, with parity 1, were complete: the first round waits for nothing.
-  __device__ __forceinline__ void wait_empty(RingBarriers<kStages>& ring) const {
-    ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);
-  }
+  // EXERCISE 2: Return the parity of the phase that must be complete.
+  /// Consumers wait for the phase of `full` in which the tile lands.
+  __device__ __forceinline__ int full_parity() const { return parity; }
+  /// The producer waits for the phase of `empty` after which nobody needs the tile that was here before. A new barrier
+  /// behaves as if the phase before its first, with parity 1, were complete: the first round waits for nothing.
+  __device__ __forceinline__ int empty_parity() const { return parity ^ 1; }
   // END 2
 
+  /// Consumers: the tile has landed.
+  __device__ __forceinline__ void wait_full(RingBarriers<kStages>& ring) const {
+    ptx::mbarrier_wait(&ring.full[stage], full_parity());
+  }
+  /// The producer: there is room for the tile.
+  __device__ __forceinline__ void wait_empty(RingBarriers<kStages>& ring) const {
+    ptx::mbarrier_wait(&ring.empty[stage], empty_parity());
+  }
   /// Consumers: this warp needs the tile no longer.
   __device__ __forceinline__ void leave(RingBarriers<kStages>& ring) const {
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&ring.empty[stage]);
@@ -80,7 +84,7 @@ struct LookingPlace : Place<kStages> {
 
   /// Asks whether the tile has landed, without waiting. The answer comes while the warp computes something else.
   __device__ __forceinline__ void look(RingBarriers<kStages>& ring) {
-    landed = ptx::mbarrier_test_wait(&ring.full[this->stage], this->parity);
+    landed = ptx::mbarrier_test_wait(&ring.full[this->stage], this->full_parity());
   }
   __device__ __forceinline__ void wait_unless_landed(RingBarriers<kStages>& ring) const {
     if (!landed) this->wait_full(ring);

@@ -61,8 +61,10 @@ class Rings(unittest.TestCase):
         text = re.sub(r"\s+", " ", source("shared_tiles.cuh"))
         moves = "if (++stage == kStages) { stage = 0; parity ^= 1; }"
         self.assertIn(moves, text)
-        self.assertIn("mbarrier_wait(&ring.full[stage], parity);", text)
-        self.assertIn("mbarrier_wait(&ring.empty[stage], parity ^ 1);", text)
+        self.assertIn("mbarrier_wait(&ring.full[stage], full_parity());", text)
+        self.assertIn("int full_parity() const { return parity; }", text)
+        self.assertIn("mbarrier_wait(&ring.empty[stage], empty_parity());", text)
+        self.assertIn("int empty_parity() const { return parity ^ 1; }", text)
         for stages in (1, 2, 3):
             place = hopper.Place(stages)
             for tile in range(10):

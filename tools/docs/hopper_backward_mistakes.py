@@ -447,10 +447,10 @@ MISTAKES = (
                     WAIT_DQ,
                     LEAVE_DO,
                     RELEASE_DS,
-                    "add_to_sums<Tile>(sums, w.rdQ, w.index);",
+                    "add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));",
                 )
             ),
-            f"add_to_sums<Tile>(sums, w.rdQ, w.index); {WAIT_DQ} {LEAVE_DO} {RELEASE_DS}",
+            f"add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a)); {WAIT_DQ} {LEAVE_DO} {RELEASE_DS}",
         )
         + one(
             "own_dk",

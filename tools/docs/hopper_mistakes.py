@@ -158,8 +158,8 @@ def parities_of_rings(one) -> tuple[Mistake, ...]:
             "the producer waits for the consumers' parity",
             one(
                 "rings",
-                "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
-                "ptx::mbarrier_wait(&ring.empty[stage], parity);",
+                "ptx::mbarrier_wait(&ring.empty[stage], empty_parity());",
+                "ptx::mbarrier_wait(&ring.empty[stage], full_parity());",
             ),
         ),
         Mistake(
@@ -167,7 +167,7 @@ def parities_of_rings(one) -> tuple[Mistake, ...]:
             "the producer always waits for parity 1",
             one(
                 "rings",
-                "ptx::mbarrier_wait(&ring.empty[stage], parity ^ 1);",
+                "ptx::mbarrier_wait(&ring.empty[stage], empty_parity());",
                 "ptx::mbarrier_wait(&ring.empty[stage], 1);",
             ),
         ),
@@ -176,8 +176,8 @@ def parities_of_rings(one) -> tuple[Mistake, ...]:
             "consumers wait for the producer's parity",
             one(
                 "rings",
-                "ptx::mbarrier_wait(&ring.full[stage], parity);",
-                "ptx::mbarrier_wait(&ring.full[stage], parity ^ 1);",
+                "ptx::mbarrier_wait(&ring.full[stage], full_parity());",
+                "ptx::mbarrier_wait(&ring.full[stage], empty_parity());",
             ),
         ),
         Mistake(
@@ -185,7 +185,7 @@ def parities_of_rings(one) -> tuple[Mistake, ...]:
             "consumers always wait for parity 0",
             one(
                 "rings",
-                "ptx::mbarrier_wait(&ring.full[stage], parity);",
+                "ptx::mbarrier_wait(&ring.full[stage], full_parity());",
                 "ptx::mbarrier_wait(&ring.full[stage], 0);",
             ),
         ),
@@ -1045,7 +1045,7 @@ MISTAKES = (
         )
         + one(
             "tma",
-            "if (j >= first_masked) ch07::mask<Tile>(rS, a, first_query, j * Bc);",
+            "if ((j + 1) * Bc > a.visible_keys(first_query)) ch07::mask<Tile>(rS, a, first_query, j * Bc);",
             ";",
             ("tma",),
         ),
