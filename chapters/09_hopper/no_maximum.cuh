@@ -17,7 +17,7 @@
 #include "consumer.cuh"
 #include "device/attention.cuh"
 #include "device/hopper.cuh"
-#include "kernel.cuh"
+#include "ping_pong.cuh"
 
 namespace fa::ch09 {
 

@@ -50,7 +50,7 @@ struct Place {
     }
   }
 
-  // EXERCISE 2: Return the parity of the phase that must be complete.
+  // EXERCISE 2: full_parity(), empty_parity(): return the parity of the phase that must be complete.
   /// Consumers wait for the phase of `full` in which the tile lands.
   __device__ __forceinline__ int full_parity() const { return parity; }
   /// The producer waits for the phase of `empty` after which nobody needs the tile that was here before. A new barrier

@@ -3,7 +3,7 @@
 ///
 /// Like ptx.cuh, this is a place where GPU code differs from the simulator's code, which has functions of the same names.
 ///
-/// An address in shared memory is a pointer here. The mbarriers are in mbarrier.cuh.
+/// Functions take places in shared memory as pointers. The mbarriers are in mbarrier.cuh.
 #pragma once
 
 #include <cuda.h>

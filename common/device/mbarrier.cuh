@@ -4,9 +4,9 @@
 /// Like ptx.cuh, this is a place where GPU code differs from the simulator's code, which has functions of the same names.
 /// Devices before sm_90 do not have all of them; see mma_m16n8k16_f16() there.
 ///
-/// An address in shared memory is a pointer here; an mbarrier is a std::uint64_t in shared memory. A phase of an mbarrier
-/// is complete when `arrivals` threads have arrived and as many bytes have landed as expect_tx has announced. Then the
-/// next phase begins by itself. Phases have parities 0, 1, 0, ...
+/// Functions take places in shared memory as pointers; an mbarrier is a std::uint64_t in shared memory. A phase of an
+/// mbarrier is complete when `arrivals` threads have arrived and as many bytes have landed as expect_tx has announced. Then
+/// the next phase begins by itself. Phases have parities 0, 1, 0, ...
 #pragma once
 
 #include <cuda_runtime.h>

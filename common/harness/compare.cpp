@@ -92,7 +92,7 @@ WrongIndices indices_along(std::size_t axis, const std::vector<std::size_t>& wro
   return indices;
 }
 
-constexpr double kMargins = 4;  // that a difference or a factor must exceed to be told from noise
+constexpr double kMargins = 4;  // that a difference, a factor or an error must exceed to be told from noise
 
 /// Wrong elements, and the factor that fits them best if their values were only scaled.
 class Scaled {
@@ -201,12 +201,16 @@ bool Check::passed() const {
 std::vector<std::size_t> wrong_elements(const Tensor& got, const std::vector<double>& expected,
                                         Tolerance tolerance) {
   const Margin margin(expected, tolerance);
-  std::vector<std::size_t> wrong;
-  for (std::size_t element = 0; element < expected.size(); ++element) {
-    if (!(distance(got.data[element], expected[element]) <= margin.of(expected[element])))
-      wrong.push_back(element);
-  }
-  return wrong;
+  const auto beyond = [&](double margins) {
+    std::vector<std::size_t> wrong;
+    for (std::size_t element = 0; element < expected.size(); ++element) {
+      if (!(distance(got.data[element], expected[element]) <= margins * margin.of(expected[element])))
+        wrong.push_back(element);
+    }
+    return wrong;
+  };
+  const std::vector<std::size_t> clearly_wrong = beyond(kMargins);
+  return clearly_wrong.empty() ? beyond(1) : clearly_wrong;
 }
 
 TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance) {

@@ -114,12 +114,13 @@ class Margin {
 ///
 /// If the check fails, elements that are too far off count as wrong: for kMaxAbs, by more than the limit; for
 /// kRelL2, by more than limit * sqrt((e^2 + r^2) / 2), where e is the expected value of the element and r the
-/// root mean square of all expected values. If no element were that far off, rel_l2 could not exceed the limit.
+/// root mean square of all expected values. If no element were that far off, rel_l2 could not exceed the limit. But a few
+/// of many are that far off by rounding alone. So if any is off by more than four times as much, only such elements count.
 ///
 /// @throws std::invalid_argument  if the numbers of elements differ
 TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance);
 
-/// The elements beyond the margin, ascending: those that compare() counts in a tensor that fails.
+/// The elements that compare() counts in a tensor that fails, ascending.
 std::vector<std::size_t> wrong_elements(const Tensor& got, const std::vector<double>& expected,
                                         Tolerance tolerance);
 

@@ -110,7 +110,7 @@ class Timeline(unittest.TestCase):
         ]
         self.assertEqual(self.order("kernel.cuh", "overlapped_step"), step)
         in_turn = ["turn.take", *step[:2], "turn.pass", *step[2:]]
-        self.assertEqual(self.order("kernel.cuh", "step_in_turn"), in_turn)
+        self.assertEqual(self.order("ping_pong.cuh", "step_in_turn"), in_turn)
 
     def test_each_job_comes_after_what_it_needs(self):
         for name, jobs in hopper.schedules(4).items():

@@ -62,6 +62,15 @@ TEST(Compare, SmallErrorsBeforeTheWrongElementAreNotWrong) {
   EXPECT_EQ(check.wrong_elements, 1);
 }
 
+TEST(Compare, RoundingIsNotWrongBesideAClearError) {
+  // The first element is just beyond the margin, as happens to one of many that are rounded.
+  EXPECT_EQ(compare_row({1.0011f, 1, 1}, {1, 1, 1}, 5e-4).wrong_elements, 1);
+  const TensorCheck check = compare_row({1.0011f, 1, 1.5f}, {1, 1, 1}, 1e-3);
+  ASSERT_TRUE(check.first_wrong);
+  EXPECT_EQ(check.first_wrong->index, (Index{0, 2}));
+  EXPECT_EQ(check.wrong_elements, 1);
+}
+
 TEST(Compare, WhateverFailsHasAWrongElement) {
   // Every element is off by a little more than the tolerance: none stands out.
   const TensorCheck check = compare_row({1.0011f, 1.0011f, 1.0011f}, {1, 1, 1}, 1e-3);

@@ -25,10 +25,10 @@ REGIONS = {
     "consume": ("kernel.cuh", "void consume("),
     "overlapped": ("kernel.cuh", "    overlapped_attention("),
     "step": ("kernel.cuh", "void overlapped_step("),
-    "turns": ("kernel.cuh", "struct Turns {"),
-    "ping_pong": ("kernel.cuh", "    ping_pong_attention("),
-    "step in turn": ("kernel.cuh", "void step_in_turn("),
-    "gapless": ("kernel.cuh", "    gapless_attention("),
+    "turns": ("turns.cuh", "struct Turns {"),
+    "ping_pong": ("ping_pong.cuh", "    ping_pong_attention("),
+    "step in turn": ("ping_pong.cuh", "void step_in_turn("),
+    "gapless": ("ping_pong.cuh", "    gapless_attention("),
     "no maximum": ("no_maximum.cuh", "struct NoMaximum {"),
 }
 

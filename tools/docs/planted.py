@@ -52,7 +52,7 @@ MISTAKES = {
     ),
     "09_unwritten": Mistake(
         "09",
-        "kernel.cuh",
+        "ping_pong.cuh",
         "issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);",
         "issue_qk<Tile>(w.rS, w.q_rows(next), w.k_tile());",
         "final",
@@ -60,7 +60,7 @@ MISTAKES = {
     ),
     "09_stored_over": Mistake(
         "09",
-        "kernel.cuh",
+        "ping_pong.cuh",
         "issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);",
         "issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.q_rows(), more ? w.k_tile() : w.first_k);",
         "final",
@@ -142,7 +142,7 @@ MISTAKES = {
     ),
     "09_unequal_turns": Mistake(
         "09",
-        "kernel.cuh",
+        "ping_pong.cuh",
         "        turn.take();\n        turn.pass();\n        w.skip_tile();",
         "        w.skip_tile();",
         "ping_pong",

@@ -219,7 +219,8 @@ void BlockRunner::find_chunks(int thread, const WarpgroupOp& op, bool is_a, int 
   if (variable == nullptr) {
     product_defect(kBadDescriptor, thread, {op.pc}, [&] {
       return "The descriptor of " + name + " at {0} begins outside of shared memory, in " + block_name() +
-             "\n    its start address is " + hexadecimal(matrix.start);
+             "\n    its start address is " + hexadecimal(matrix.start) +
+             ". Has it been made from a pointer? ptx::shared_address() gives what belongs here";
     });
     stop();
   }
