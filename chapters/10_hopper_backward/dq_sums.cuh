@@ -67,7 +67,7 @@ __device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ, i
 /// Where row r, 0 to 7, of fragment n of warp w of the consumers begins in the tile of dQ. Row r + 8 has the same columns.
 template <class Tile>
 __device__ __forceinline__ Coord rows_of_dq(int w, int n, int r) {
-  constexpr int kParts = Tile::Br / 64;  // of the rows; the other parts are columns
+  constexpr int kParts = Tile::Br / 64;  // into which the rows are divided; what remains divides the columns
   // EXERCISE 5: Return the row and the column. With 64 queries a consumer has half of the columns, with 128 half of the rows.
   const int part = w / 4;
   return {part % kParts * 64 + w % 4 * 16 + r, part / kParts * Tile::kDqCols + 8 * n};

@@ -50,7 +50,7 @@ __device__ __forceinline__ void issue_key_gradient(KeyGradient<Tile>& r, const O
 }
 
 /// Issues this warpgroup's part of dQ = dS K, over all keys of the block.
-/// @param ds  64 queries: the rows of this operand are contiguous    @param k  kDqCols columns
+/// @param ds  for 64 queries; keys are its rows in memory, so A is transposed    @param k  kDqCols columns
 template <class Tile>
 __device__ __forceinline__ void issue_dq(DqPart<Tile>& r, std::uint64_t ds, std::uint64_t k) {
   using T = typename Tile::T;

@@ -92,7 +92,7 @@ WrongIndices indices_along(std::size_t axis, const std::vector<std::size_t>& wro
   return indices;
 }
 
-constexpr double kMargins = 4;  // that a difference, a factor or an error must exceed to be told from noise
+constexpr double kMargins = 4;  // that a difference or a factor must exceed to be told from noise
 
 /// Wrong elements, and the factor that fits them best if their values were only scaled.
 class Scaled {
@@ -209,7 +209,7 @@ std::vector<std::size_t> wrong_elements(const Tensor& got, const std::vector<dou
     }
     return wrong;
   };
-  const std::vector<std::size_t> clearly_wrong = beyond(kMargins);
+  const std::vector<std::size_t> clearly_wrong = beyond(2);
   return clearly_wrong.empty() ? beyond(1) : clearly_wrong;
 }
 

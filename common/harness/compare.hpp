@@ -115,7 +115,7 @@ class Margin {
 /// If the check fails, elements that are too far off count as wrong: for kMaxAbs, by more than the limit; for
 /// kRelL2, by more than limit * sqrt((e^2 + r^2) / 2), where e is the expected value of the element and r the
 /// root mean square of all expected values. If no element were that far off, rel_l2 could not exceed the limit. But a few
-/// of many are that far off by rounding alone. So if any is off by more than four times as much, only such elements count.
+/// of many are that far off by rounding alone. So if any is off by more than twice as much, only such elements count.
 ///
 /// @throws std::invalid_argument  if the numbers of elements differ
 TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance);

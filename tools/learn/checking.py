@@ -18,6 +18,7 @@ from .console import Console, LearnError
 from .exercises import Exercise
 
 RIGHT, WRONG, BLANK, UNKNOWN = "right", "wrong", "blank", "not tried"
+SO_FAR = "right so far"  # another answer is wrong, and the rest of the tests has been left out
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Verdict:
     passed: bool = False
     exercise: int | None = None  # the faulty one, or else the first blank
     finding: diagnosis.Finding | None = None
-    exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. UNKNOWN
+    exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. SO_FAR
     compiler: list[str] = field(
         default_factory=list
     )  # its errors in the learner's files
@@ -368,8 +369,9 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
         alone = partial(explain_alone, bench, exercise, copy, stage=stage)
         with ThreadPoolExecutor(machine.cores()) as pool:
             outcomes = pool.map(alone, answered)
+        passed = RIGHT if stage == STAGES[-1] else SO_FAR
         for number, (state, finding) in zip(answered, outcomes, strict=True):
-            states[number] = state
+            states[number] = passed if state == RIGHT else state
             if finding and verdict.exercise is None:
                 verdict.exercise, verdict.finding = number, finding
         if verdict.finding:

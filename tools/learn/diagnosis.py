@@ -361,7 +361,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
     for option in dict.fromkeys(name for values in bad + good for name in values):
         wrong = {values.get(option) for values in bad}
         right = {values.get(option) for values in good}
-        if option == "seed" or wrong & right:
+        if option in ("seed", "variant") or wrong & right:
             continue
         try:
             bad_sizes, good_sizes = (

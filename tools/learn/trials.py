@@ -28,6 +28,7 @@ from .project import ROOT, Chapter
 # Seconds for all variants on one input. The chapters' own kernels take a tenth of a second.
 TIME_LIMIT = 5.0
 LARGEST_FILE = 1 << 14  # blocks of 512 or 1024 bytes, for a kernel that prints forever
+VARIANT = "--variant"  # the option of a chapter's program
 HANGS = "hangs"
 NO_DEVICE = (
     3  # exit status of a chapter: no usable device, which is not the kernel's fault
@@ -158,6 +159,22 @@ def _why_no_result(program: Path, status: int, complaint: str) -> str:
 IN_ORDER = {"GPUSIM_THREADS": "1"}  # blocks of the simulator run one after the other
 
 
+def variants_in(arguments: str) -> list[str]:
+    """The variants that an input is for. None are named if it is for all."""
+    words = shlex.split(arguments)
+    return words[words.index(VARIANT) + 1].split(",") if VARIANT in words else []
+
+
+def words_of(arguments: str, choice: str) -> list[str]:
+    """The command line of an input for one variant, or for "all" that it is for."""
+    words = shlex.split(arguments)
+    if VARIANT in words:
+        at = words.index(VARIANT)
+        named, words = words[at + 1], words[:at] + words[at + 2 :]
+        choice = named if choice == "all" else choice
+    return [VARIANT, choice, *words]
+
+
 def printed(
     program: Path,
     arguments: str,
@@ -167,7 +184,7 @@ def printed(
 ) -> Printed | None:
     """What the kernels of a variant, or of "all", print on an input; None if they print nothing."""
     choice = ["--variant", variant]
-    said = _once(program, [*choice, *shlex.split(arguments)], time_limit, IN_ORDER).said
+    said = _once(program, words_of(arguments, variant), time_limit, IN_ORDER).said
     if not said:
         return None
     lines = said.removesuffix(b"\n").split(b"\n")
@@ -178,7 +195,7 @@ def printed(
 
 def profile(program: Path, variant: str, arguments: str) -> dict[str, int]:
     """How many basic blocks the threads of a variant run through, by function. Empty on a GPU, and if the program fails."""
-    words = ["--variant", variant, *shlex.split(arguments)]
+    words = words_of(arguments, variant)
     report = _once(program, words, TIME_LIMIT, {"GPUSIM_PROFILE": "1"}).report
     results = (report or {}).get("variants", [])
     return next((r.get("blocks_of_function", {}) for r in results), {})
@@ -221,8 +238,7 @@ def run(
     attempts: list[Attempt] = []
 
     def attempt(arguments: str, choice: str) -> list[Attempt]:
-        words = ["--variant", choice, *shlex.split(arguments)]
-        report, ended, said = _once(program, words, time_limit)
+        report, ended, said = _once(program, words_of(arguments, choice), time_limit)
         prints = bool(said)
         if report is None:
             return [Attempt(arguments, choice, None, None, ended, prints)]
@@ -243,7 +259,7 @@ def run(
         found = attempt(arguments, variant)
         if variant == "all" and found and found[0].ended:  # in which variant?
             found = []
-            for name in variants_of(program):
+            for name in variants_in(arguments) or variants_of(program):
                 found += attempt(arguments, name)
                 if found[-1].ended == HANGS:
                     break
