@@ -232,7 +232,7 @@ class EndToEndTest(InAClone):
         self.clone.answer(1)
         self.says(self.clone.learn(), 0, "changed since the last check")
         self.clone.answer(2, "  value += __shfl_xor_sync(kAllLanes, value, 16);")
-        self.says(self.clone.check(), 1, "1 right, 2 wrong", "exercise 2 is wrong")
+        self.says(self.clone.check(), 1, "1 right so far, 2 wrong", "exercise 2 is wrong")
 
     def watch(self, checked: subprocess.CompletedProcess) -> str:
         """What the last line of a check, a command, prints. Its page must be there."""
@@ -354,7 +354,7 @@ class TwoFilesTest(InAClone):
         self.clone.answer(2)
         reads = "  for (int col = 0; col <= cols; ++col) m = fmaxf(m, x[col]);"
         self.clone.answer(1, "  float m = -FLT_MAX;", reads)
-        states = "exercises: 1 wrong, 2 right, 3 blank, 4 blank"
+        states = "exercises: 1 wrong, 2 right so far, 3 blank, 4 blank"
         done = self.clone.check()
         self.says(done, 1, states, "exercise 1 is wrong", "outside of an array")
         own = self.clone.file.with_name("one.cuh").read_text().splitlines()
