@@ -232,7 +232,9 @@ class EndToEndTest(InAClone):
         self.clone.answer(1)
         self.says(self.clone.learn(), 0, "changed since the last check")
         self.clone.answer(2, "  value += __shfl_xor_sync(kAllLanes, value, 16);")
-        self.says(self.clone.check(), 1, "1 right so far, 2 wrong", "exercise 2 is wrong")
+        self.says(
+            self.clone.check(), 1, "1 right so far, 2 wrong", "exercise 2 is wrong"
+        )
 
     def watch(self, checked: subprocess.CompletedProcess) -> str:
         """What the last line of a check, a command, prints. Its page must be there."""
