@@ -57,7 +57,12 @@ def of_backend(backend: SDPBackend) -> Attention:
     return run
 
 
-ATTENTION = {"unfused": unfused, "ours": ours, "sdpa": sdpa}
+ATTENTION = {
+    "unfused": unfused,
+    "ours": ours,
+    "sdpa": sdpa,
+    "efficient": of_backend(SDPBackend.EFFICIENT_ATTENTION),  # GPUs only
+}
 
 
 class Block(nn.Module):

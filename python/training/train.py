@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -59,7 +60,8 @@ TINY = Plan(
     runs=("unfused", "ours", "sdpa"),
     deterministic=True,
 )
-# 11 million parameters. PyTorch's attention is trained twice: its own runs differ because its sums have no fixed order.
+# 11 million parameters. PyTorch's attention is trained twice, because its sums have no fixed order, and once more with
+# another of PyTorch's kernels, which rounds elsewhere: that is how far apart PyTorch's own runs are.
 SMALL = Plan(
     gpt.Sizes(layers=6, heads=6, head_dim=64, context=1024),
     batch=16,
@@ -69,7 +71,7 @@ SMALL = Plan(
     autocast=True,
     keep_every=100,
     sample=200,
-    runs=("unfused", "ours", "sdpa", "sdpa-again"),
+    runs=("unfused", "ours", "sdpa", "sdpa-again", "efficient"),
     deterministic=False,
 )
 PLANS = {"cpu": TINY, "cuda": SMALL}
@@ -235,7 +237,9 @@ def draw(results: list[dict], file: Path) -> str:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    for result, style in zip(results, ("-", "--", ":", "-."), strict=False):
+    for result, style in zip(
+        results, itertools.cycle(("-", "--", ":", "-.")), strict=False
+    ):
         steps = range(1, len(result["losses"]) + 1)
         axes.plot(steps, result["losses"], style, label=result["run"])
     axes.set(xlabel="step", ylabel="loss (nats per byte)")
@@ -267,7 +271,9 @@ def parse(words: list[str] | None) -> tuple[argparse.Namespace, Plan]:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", choices=PLANS, default="cpu")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--runs", help="unfused, ours, sdpa, with commas between them")
+    parser.add_argument(
+        "--runs", help=f"{', '.join(gpt.ATTENTION)}, with commas between them"
+    )
     parser.add_argument("--out", type=Path, default=Path("build/train"))
     parser.add_argument("--again", action="store_true", help="forget the checkpoints")
     same = "only kernels that always give the same bits, as on the CPU"
@@ -292,6 +298,8 @@ def parse(words: list[str] | None) -> tuple[argparse.Namespace, Plan]:
             if name.removesuffix("-again") not in gpt.ATTENTION:
                 known = ", ".join(gpt.ATTENTION)
                 raise Unusable(f"--runs {name}: must be one or more of {known}")
+        if options.device == "cpu" and "efficient" in runs:
+            raise Unusable("--runs efficient: is for GPUs, and this is a CPU")
         plan = dataclasses.replace(plan, runs=runs)
     if options.device == "cuda" and not torch.cuda.is_available():
         raise Unusable("--device cuda: PyTorch finds no GPU")

@@ -1,10 +1,11 @@
 """Chapter 11 on a GPU: time against the share of blocks that exist, beside dense attention and PyTorch's FlexAttention.
 
-    python3 -m tools.bench.masks [--groups blocks,masks,packed,dropout] [--rounds R] [--json FILE]
+    python3 -m tools.bench.masks [--groups blocks,masks,packed,dropout] [--head-dims 64,128] [--rounds R] [--json FILE]
 
     blocks   random blocks of 128 x 128, of which 1/32 to all exist; N = 4096 and 16384
     masks    no mask, causal, a window, documents: also what a mask costs that hides nothing
-    packed   the same sequences, 50 to 4000 tokens long, packed into one and padded to the longest
+    packed   the same sequences, 50 to 4000 tokens long, packed into one and padded to the longest; "dense" computes the
+             padding too, the others are told the lengths
     dropout  without and with
 
 Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's mma_pipelined, without
@@ -25,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +36,7 @@ from . import machine
 
 ROOT = machine.ROOT
 PROGRAMS = ROOT / "build" / "cuda" / "bin"
+HEAD_DIMS = (64, 128)
 MODEL = 2048  # heads * head_dim
 TOKENS = 16384  # batch * seq
 BLOCK = 128
@@ -106,9 +109,9 @@ class Case:
         return words
 
 
-def cases(groups: list[str]) -> list[Case]:
+def cases(groups: list[str], head_dims: Iterable[int] = HEAD_DIMS) -> list[Case]:
     found = []
-    for head_dim in (64, 128):
+    for head_dim in head_dims:
         for backward in (False, True):
             where = {"head_dim": head_dim, "backward": backward}
             for group in groups:
@@ -153,10 +156,11 @@ def _masks(where: dict) -> list[Case]:
 def _packed(where: dict) -> list[Case]:
     lengths = tuple(masks.draw_lengths(SEQUENCES, SHORTEST, LONGEST, 1))
     tokens, longest = sum(lengths), max(lengths)
-    of = {"tokens": tokens, "causal": True, "beside": (FLEX,), **where}
+    of = {"tokens": tokens, "causal": True, **where}
+    padded = {"key_lengths": lengths, "beside": ("dense", FLEX)}
     return [
-        Case("packed", "packed", 1, tokens, documents=lengths, **of),
-        Case("packed", "padded", SEQUENCES, longest, key_lengths=lengths, **of),
+        Case("packed", "packed", 1, tokens, documents=lengths, beside=(FLEX,), **of),
+        Case("packed", "padded", SEQUENCES, longest, **padded, **of),
     ]
 
 
@@ -317,6 +321,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--groups", default=",".join(GROUPS), metavar="NAME,..")
+    told = ",".join(map(str, HEAD_DIMS))
+    parser.add_argument("--head-dims", default=told, metavar="D,..")
     parser.add_argument("--rounds", type=int, default=3, metavar="R")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
@@ -328,6 +334,11 @@ def main() -> int:
     if unknown := [name for name in groups if name not in GROUPS]:
         known = ", ".join(GROUPS)
         print(f"masks: --groups {unknown[0]}: must be of {known}", file=sys.stderr)
+        return 2
+    head_dims = options.head_dims.split(",")
+    if unknown := [d for d in head_dims if d not in map(str, HEAD_DIMS)]:
+        known = ", ".join(map(str, HEAD_DIMS))
+        print(f"masks: --head-dims {unknown[0]}: must be of {known}", file=sys.stderr)
         return 2
     chapters = ["07_multi_stage", "08_backward", "11_masks"]
     if missing := [c for c in chapters if not (PROGRAMS / f"ch{c}").exists()]:
@@ -351,7 +362,7 @@ def main() -> int:
         "rows": [],
     }
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases(groups):
+        for case in cases(groups, list(map(int, head_dims))):
             row = measure(case, Path(folder), options.rounds)
             result["rows"].append(row)
             times = ", ".join(f"{n} {ms:.3f}" for n, ms in row["ms"].items())

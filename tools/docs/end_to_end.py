@@ -182,6 +182,7 @@ COLOURS = {
     "ours": "#e0435c",
     "sdpa": "#3b82f6",
     "sdpa-again": GREY,
+    "efficient": "#10b981",
 }
 
 
@@ -232,7 +233,7 @@ def training_curves() -> str:
         "loss, nats per byte, mean of 20 steps",
     )
     for number, (name, values) in enumerate(curves.items()):
-        dash = ("", "7 3", "2 3", "9 2 2 2")[number % 4]
+        dash = ("", "7 3", "2 3", "9 2 2 2", "5 2")[number % 5]
         colour = COLOURS.get(name, GREY)
         points = [place(x, y) for x, y in _smooth(values)]
         svg.line(points, colour, 1.4, dash)
@@ -249,7 +250,7 @@ def training_curves() -> str:
     ticks = [-tick, 0.0, tick]
     place = _axes(svg, 330, 130, steps, ticks, "difference from sdpa, nats per byte")
     for number, (name, points) in enumerate(differences.items()):
-        dash = ("", "7 3", "2 3")[number % 3]
+        dash = ("", "7 3", "2 3", "5 2")[number % 4]
         svg.line(
             [place(*point) for point in points], COLOURS.get(name, GREY), 1.4, dash
         )

@@ -12,7 +12,12 @@ from .run import refuse_json
 
 HELP = "train a small GPT with unfused attention, our kernels and PyTorch's; on a CPU, a tiny one on the simulator"
 RESULTS = project.ROOT / "build" / "train"
-RUNS = ("unfused", "ours", "sdpa")  # and each of them "-again"
+RUNS = (
+    "unfused",
+    "ours",
+    "sdpa",
+    "efficient",
+)  # and each of them "-again"; the last on a GPU
 # What the tiny model runs on the simulator: in fp32, and with the same bits in every run.
 SIMULATED = ("05", "08")
 
@@ -22,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runs",
         metavar="NAME,...",
-        help="unfused, ours, sdpa; default: all",
+        help=f"{', '.join(RUNS)} (the last on a GPU only); default: all",
     )
     parser.add_argument(
         "--again",
