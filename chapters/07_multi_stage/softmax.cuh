@@ -87,27 +87,33 @@ __device__ __forceinline__ QueryFragments<Tile> load_queries(const typename Tile
   return rQ;
 }
 
-/// S += Q K^T for a slice of keys. Each fragment of K is loaded once and multiplied with all rows of the warp.
+/// What columns 16 * step to 16 * step + 15 of Q and K add to S, for a slice of keys. Each fragment of K is loaded once and
+/// multiplied with all rows of the warp.
+template <class Tile>
+__device__ __forceinline__ void multiply_qk_step(Scores<Tile>& rS, const QueryFragments<Tile>& rQ,
+                                                 const typename Tile::T* sK, int step) {
+  const Coord from = row_for_b(threadIdx.x % 32);
+  const int at = Tile::Rows::offset(from.row, from.col);
+  std::uint32_t q[Tile::kRowTiles][4];
+  rQ.get(q, step);
+#pragma unroll
+  for (int ni = 0; ni < Tile::kSlice / 8; ni += 2) {
+    std::uint32_t k[4];  // 16 keys, 16 columns
+    ldmatrix(k, sK + Tile::Rows::advance(at, 8 * ni, 16 * step));
+#pragma unroll
+    for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
+      mma<typename Tile::T>(rS[mi][ni], q[mi], {k[0], k[1]});
+      mma<typename Tile::T>(rS[mi][ni + 1], q[mi], {k[2], k[3]});
+    }
+  }
+}
+
+/// S += Q K^T for a slice of keys.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(Scores<Tile>& rS, const QueryFragments<Tile>& rQ,
                                             const typename Tile::T* sK) {
-  const Coord from = row_for_b(threadIdx.x % 32);
-  const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
-  for (int step = 0; step < Tile::kHeadDim / 16; ++step) {
-    std::uint32_t q[Tile::kRowTiles][4];
-    rQ.get(q, step);
-#pragma unroll
-    for (int ni = 0; ni < Tile::kSlice / 8; ni += 2) {
-      std::uint32_t k[4];  // 16 keys, 16 columns
-      ldmatrix(k, sK + Tile::Rows::advance(at, 8 * ni, 16 * step));
-#pragma unroll
-      for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
-        mma<typename Tile::T>(rS[mi][ni], q[mi], {k[0], k[1]});
-        mma<typename Tile::T>(rS[mi][ni + 1], q[mi], {k[2], k[3]});
-      }
-    }
-  }
+  for (int step = 0; step < Tile::kHeadDim / 16; ++step) multiply_qk_step<Tile>(rS, rQ, sK, step);
 }
 
 /// Sets the scores of keys that a row does not see to -inf. @param first_query  the warp's first

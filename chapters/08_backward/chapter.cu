@@ -61,9 +61,9 @@ unsigned tiles_of(std::int64_t length, std::size_t rows, std::int64_t heads) {
 
 template <class T, int d>
 void launch_delta(const Backward<T>& b, cudaStream_t stream) {
-  constexpr int kRowsOfBlock = 8;
+  using Rows = DeltaRows<T, d>;
   const std::size_t rows = std::size_t(b.batch) * std::size_t(b.heads) * std::size_t(b.seq_q);
-  launch(compute_delta<T, d, kRowsOfBlock>, blocks_for(rows, kRowsOfBlock), 32 * kRowsOfBlock, 0, stream, b);
+  launch(compute_delta<T, d>, blocks_for(rows, Rows::kRowsOfBlock), Rows::kThreads, 0, stream, b);
 }
 
 // --- the tiles of each variant, large, and small for devices with less shared memory --------------------

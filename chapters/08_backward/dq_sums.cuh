@@ -10,6 +10,7 @@
 #include "backward.cuh"
 #include "device/convert.cuh"
 #include "device/fragments.cuh"
+#include "device/quad.cuh"
 #include "device/tensor_core.cuh"
 #include "device/tile.cuh"
 
@@ -77,25 +78,40 @@ __device__ __forceinline__ Coord element_of_dq(int mi, int ni, int i) {
 
 /// dQ = scale * the sums, in 16 bits.
 ///
-///   grid    batch * heads * ceil(seq_q / Br)
+/// A lane of a fragment has two columns, 4 bytes, of each of two rows. Four lanes exchange what they have, so that each stores 16
+/// bytes of one row.
+///
+///   grid    batch * heads * ceil(seq_q / Br); taken from the last to the first: what was added last is in the L2 cache
 ///   block   Tile::kThreads
 ///   HBM     reads the sums, writes dQ
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename Tile::T> a) {
-  const int tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
-  const int head = blockIdx.x / tiles, first_query = blockIdx.x % tiles * Tile::Br;
-  const float* sums = a.dq_sum + size_t(blockIdx.x) * (Tile::Br * a.head_dim);
+  const int lane = threadIdx.x % 32;
+  const int tile = gridDim.x - 1 - blockIdx.x, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
+  const int head = tile / tiles, first_query = tile % tiles * Tile::Br;
+  const float* sums = a.dq_sum + size_t(tile) * (Tile::Br * a.head_dim);
   const auto dq = a.rows_of_query_head(a.dq, a.dq_strides, head);
+  const auto exists = [&](Coord at) { return first_query + at.row < a.seq_q && at.col < a.head_dim; };
+#pragma unroll
   for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
-    for (int ni = 0; ni < 4; ++ni) {
-      alignas(16) float x[4];
-      for (int half = 0; half < 2; ++half) {
-        const Coord at = element_of_dq<Tile>(mi, ni, 2 * half);  // the second half is 8 rows further down
-        if (first_query + at.row >= a.seq_q || at.col >= a.head_dim) break;
-        Tile::Sums::load(x, sums, fragment_of_dq<Tile>(mi, ni), half);
-        *reinterpret_cast<std::uint32_t*>(dq[first_query + at.row] + at.col) =
-            pack<typename Tile::T>(a.scale * x[2 * half], a.scale * x[2 * half + 1]);
+#pragma unroll
+    for (int ni = 0; ni < 4; ni += 2) {
+      std::uint32_t x[4] = {};  // of two fragments the upper and the lower row
+#pragma unroll
+      for (int right = 0; right < 2; ++right) {
+        alignas(16) float of_fragment[4];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {  // the second half is 8 rows further down
+          if (!exists(element_of_dq<Tile>(mi, ni + right, 2 * half))) continue;
+          Tile::Sums::load(of_fragment, sums, fragment_of_dq<Tile>(mi, ni + right), half);
+          x[2 * right + half] =
+              pack<typename Tile::T>(a.scale * of_fragment[2 * half], a.scale * of_fragment[2 * half + 1]);
+        }
       }
+      transpose_in_quad(x);  // now this lane has 8 columns of one row
+      Coord at = element_of_dq<Tile>(mi, ni + lane % 4 / 2, lane % 2 * 2);
+      at.col -= lane % 4 * 2;
+      if (exists(at)) *reinterpret_cast<uint4*>(dq[first_query + at.row] + at.col) = {x[0], x[1], x[2], x[3]};
     }
   }
 }

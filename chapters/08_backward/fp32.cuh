@@ -35,17 +35,26 @@ struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Pack {
 
 /// delta = rowsum(dO * O): the per-row term that the softmax gradient subtracts from dP (`delta` in FlashAttention).
 ///
-///   grid    ceil(batch * heads * seq_q / kRowsOfBlock)      one warp per row
-///   block   32 * kRowsOfBlock
+///   grid    ceil(batch * heads * seq_q / kRowsOfBlock)      kLanes lanes per row
+///   block   kThreads
 ///   HBM     reads O and dO, writes delta
-template <class T, int kHeadDim, int kRowsOfBlock>
-__global__ void __launch_bounds__(32 * kRowsOfBlock) compute_delta(Backward<T> a) {
-  constexpr int kCount = kHeadDim / 32;
-  const size_t row = size_t(blockIdx.x) * kRowsOfBlock + threadIdx.x / 32;
-  if (row >= size_t(a.batch) * a.heads * a.seq_q) return;
-  const int head = int(row / a.seq_q), query = int(row % a.seq_q), col = threadIdx.x % 32 * kCount;
+template <class T, int kHeadDim>
+struct DeltaRows {
+  static constexpr int kOf16Bytes = 16 / int(sizeof(T)), kOfWarp = kHeadDim / 32;
+  static constexpr int kCount = kOf16Bytes > kOfWarp ? kOf16Bytes : kOfWarp;  ///< elements of a lane
+  static constexpr int kLanes = kHeadDim / kCount;                            ///< of a row
+  static constexpr int kThreads = 256, kRowsOfBlock = kThreads / kLanes;
+};
+template <class T, int kHeadDim>
+__global__ void __launch_bounds__(DeltaRows<T, kHeadDim>::kThreads) compute_delta(Backward<T> a) {
+  using Rows = DeltaRows<T, kHeadDim>;
+  constexpr int kCount = Rows::kCount, kLanes = Rows::kLanes;
+  const unsigned row = blockIdx.x * Rows::kRowsOfBlock + threadIdx.x / kLanes;
+  const bool exists = row < unsigned(a.batch * a.heads) * unsigned(a.seq_q);
+  const int lane = threadIdx.x % kLanes, col = lane * kCount;
   Pack<T, kCount> o = {}, d_o = {};
-  if (col < a.head_dim) {
+  if (exists && col < a.head_dim) {
+    const int head = int(row / a.seq_q), query = int(row % a.seq_q);
     o = *reinterpret_cast<const Pack<T, kCount>*>(a.o_rows(head)[query] + col);
     const auto rows_of_d_o = a.rows_of_query_head(a.d_o, a.d_o_strides, head);
     d_o = *reinterpret_cast<const Pack<T, kCount>*>(rows_of_d_o[query] + col);
@@ -53,9 +62,9 @@ __global__ void __launch_bounds__(32 * kRowsOfBlock) compute_delta(Backward<T> a
   // EXERCISE 1: Compute `sum`, the dot product of the row's O and dO. This lane has kCount elements of each.
   float sum = 0.0f;
   for (int i = 0; i < kCount; ++i) sum += float(o.x[i]) * float(d_o.x[i]);
-  sum = warp_reduce(sum, Sum());
+  sum = warp_reduce<kLanes>(sum, Sum());
   // END 1
-  if (threadIdx.x % 32 == 0) a.delta[row] = sum;
+  if (exists && lane == 0) a.delta[row] = sum;
 }
 
 /// Writes zeros, 16 bytes per thread. @param count  number of float4s

@@ -15,7 +15,7 @@
 #include "device/convert.cuh"
 #include "device/fragments.cuh"
 #include "device/hopper.cuh"
-#include "device/reduce.cuh"
+#include "device/quad.cuh"
 #include "device/tile.cuh"
 #include "products.cuh"
 
@@ -72,22 +72,6 @@ __device__ __forceinline__ Coord rows_of_dq(int w, int n, int r) {
   const int part = w / 4;
   return {part % kParts * 64 + w % 4 * 16 + r, part / kParts * Tile::kDqCols + 8 * n};
   // END 5
-}
-
-/// Exchanges a register of this lane with one of the lane at this distance: the lower lane's `high` with the upper's `low`.
-__device__ __forceinline__ void exchange(std::uint32_t& low, std::uint32_t& high, int distance) {
-  const bool upper = threadIdx.x & distance;
-  const std::uint32_t received = __shfl_xor_sync(kAllLanes, upper ? low : high, distance);
-  if (upper) {
-    low = received;
-  } else {
-    high = received;
-  }
-}
-/// Transposes the registers of four neighbouring lanes: lane i gets register i of all four.
-__device__ __forceinline__ void transpose_in_quad(std::uint32_t (&x)[4]) {
-  exchange(x[0], x[1], 1), exchange(x[2], x[3], 1);
-  exchange(x[0], x[2], 2), exchange(x[1], x[3], 2);
 }
 
 /// dQ = scale * the sums, in 16 bits.

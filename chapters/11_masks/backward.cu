@@ -162,9 +162,9 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
       const Backward<T> b = gradients_of<T>(a);
       const std::size_t heads = std::size_t(a.batch) * std::size_t(a.heads);
       const unsigned query_tiles = unsigned(((a.seq_q - 1) / Tile::Br + 1) * heads);
-      constexpr int kRowsOfBlock = 8;
-      launch(compute_delta<T, d, kRowsOfBlock>, blocks_for(heads * std::size_t(a.seq_q), kRowsOfBlock),
-             32 * kRowsOfBlock, 0, stream, b);
+      using OfDelta = DeltaRows<T, d>;
+      launch(compute_delta<T, d>, blocks_for(heads * std::size_t(a.seq_q), OfDelta::kRowsOfBlock),
+             OfDelta::kThreads, 0, stream, b);
       const std::size_t sums = std::size_t(query_tiles) * Tile::Br * std::size_t(a.head_dim) / 4;
       launch(fill_with_zeros, blocks_for(sums, 256), 256, 0, stream, b.dq_sum, sums);
       TileLists lists = {};

@@ -136,11 +136,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    if (kind == Kind::kFull) {
-      add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
-    } else {
-      add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
-    }
+    add_tile(rdV, rdK, block, tile, masks, head, kind, p_and_ds_of(block, tile));
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
@@ -166,9 +162,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
+  ListedQueries<Tile> walk(a, keys, masks, lists);
   if (!walk.done()) s.load_queries(0, a, walk);
   cp_async_commit();
 
@@ -180,17 +176,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
-    const bool partial = walk.partial;
+    const Kind kind = walk.kind();
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    if (partial) {
-      add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
-    } else {
-      add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
-    }
+    add_tile(rdV, rdK, block, tile, masks, head, kind, p_and_ds_of(block, tile));
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
@@ -215,9 +207,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
+  ListedQueries<Tile> walk(a, keys, masks, lists);
   if (!walk.done()) s.load_queries(0, a, walk);
   cp_async_commit();
 

@@ -21,29 +21,97 @@ __device__ __forceinline__ std::uint32_t kept_pair(std::uint32_t left, std::uint
   return ptx::prmt(left, right, 0xcc88 + 0x1111 * row);  // the sign of byte `row`, of each, twice
 }
 
-/// multiply_pv() of chapter 07 with dropout: l sums all of P, and O what is kept. For 32 rows and 32 keys, a lane holds 32 elements
-/// of P, which two calls of Philox decide: one for its even columns, one for its odd ones.
-///
-/// @param head  counts through all batches     @param first_query, first_key  of the warp and of the slice
+/// The random numbers for a warp's share of a slice. For 32 rows and 32 keys, a lane holds 32 elements of P, which two calls of
+/// Philox decide: one for its even columns, one for its odd ones.
+template <class Tile>
+struct Draws {
+  static_assert(Tile::kWarpRows == 32 && Tile::kSlice % 32 == 0);
+  static constexpr int kParts = Tile::kSlice / 32;
+  uint4 words[kParts][2];  ///< of even and of odd columns
+
+  /// @param head  counts through all batches     @param first_query, first_key  of the warp and of the slice
+  __device__ __forceinline__ Draws(int head, int first_query, int first_key) {
+    const int row = first_query + threadIdx.x % 32 / 4, col = first_key + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+      for (int odd = 0; odd < 2; ++odd) words[part][odd] = Dropout::counter(head, row, col + 32 * part + odd);
+    }
+  }
+  /// Rounds first to end - 1 of all calls.
+  __device__ __forceinline__ void rounds(int first, int end, uint2 seed) {
+#pragma unroll
+    for (int round = first; round < end; ++round) {
+#pragma unroll
+      for (auto& of_part : words) {
+#pragma unroll
+        for (uint4& x : of_part) x = philox_round(x, seed, round);
+      }
+    }
+  }
+  /// The compiler does not move what has been computed to where it is used.
+  __device__ __forceinline__ void stay() {
+#pragma unroll
+    for (auto& of_part : words) {
+#pragma unroll
+      for (uint4& x : of_part) {
+        for (std::uint32_t* word : {&x.x, &x.y, &x.z, &x.w}) *word = ptx::unknown(int(*word));
+      }
+    }
+  }
+};
+
+/// Which elements of P are kept: a word for each 8 columns, a byte for each 8 rows.
+template <class Tile>
+struct Kept {
+  std::uint32_t even[Draws<Tile>::kParts][4], odd[Draws<Tile>::kParts][4];
+
+  __device__ __forceinline__ Kept(const Dropout& dropout, const Draws<Tile>& drawn) {
+#pragma unroll
+    for (int part = 0; part < Draws<Tile>::kParts; ++part) {
+      dropout.keeps(even[part], drawn.words[part][0]);
+      dropout.keeps(odd[part], drawn.words[part][1]);
+    }
+  }
+};
+
+/// Draws for a share.
+template <class Tile>
+__device__ __forceinline__ Kept<Tile> draw(const Dropout& dropout, int head, int first_query, int first_key) {
+  Draws<Tile> draws(head, first_query, first_key);
+  draws.rounds(0, kPhiloxRounds, dropout.seed);
+  return {dropout, draws};
+}
+
+/// multiply_qk() and draw(). The numbers do not depend on the scores: a few rounds of Philox follow the products of each step and
+/// are computed while the tensor cores are still at work. After Q K^T, they would take time of their own.
+template <class Tile>
+__device__ __forceinline__ Kept<Tile> draw_during_qk(ch07::Scores<Tile>& rS,
+                                                     const ch07::QueryFragments<Tile>& rQ,
+                                                     const typename Tile::T* sK, const Dropout& dropout,
+                                                     int head, int first_query, int first_key) {
+  constexpr int kSteps = Tile::kHeadDim / 16;
+  Draws<Tile> draws(head, first_query, first_key);
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    ch07::multiply_qk_step<Tile>(rS, rQ, sK, step);
+    draws.rounds(step * kPhiloxRounds / kSteps, (step + 1) * kPhiloxRounds / kSteps, dropout.seed);
+    draws.stay();
+  }
+  return {dropout, draws};
+}
+
+/// multiply_pv() of chapter 07 with dropout: l sums all of P, and O what is kept.
 template <class Tile>
 __device__ __forceinline__ void multiply_dropped_pv(ch07::Accumulators<Tile>& acc,
                                                     const ch07::Scores<Tile>& rS, const typename Tile::T* sV,
-                                                    float factor, const Dropout& dropout, int head,
-                                                    int first_query, int first_key) {
+                                                    float factor, const Kept<Tile>& kept) {
   using T = typename Tile::T;
-  static_assert(Tile::kWarpRows == 32 && Tile::kSlice % 32 == 0);
-  const int lane = threadIdx.x % 32;
-  const Coord from = row_for_a(lane);
+  const Coord from = row_for_a(threadIdx.x % 32);
   const int at = Tile::Rows::offset(from.row, from.col);
-  std::uint32_t even[4],
-      odd[4];  // which elements are kept: a word for each 8 columns, a byte for each 8 rows
 #pragma unroll
   for (int step = 0; step < Tile::kSlice / 16; ++step) {
-    if (step % 2 == 0) {
-      const int row = first_query + lane / 4, col = first_key + 16 * step + lane % 4 * 2;
-      dropout.keeps(even, head, row, col);
-      dropout.keeps(odd, head, row, col + 1);
-    }
+    const auto &even = kept.even[step / 2], &odd = kept.odd[step / 2];
     std::uint32_t p[Tile::kRowTiles][4];  // two fragments C are one fragment A
 #pragma unroll
     for (int mi = 0; mi < Tile::kRowTiles; ++mi) {

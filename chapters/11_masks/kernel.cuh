@@ -291,6 +291,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 // --- dropout: elements of P left out at random ----------------------------------------------------------------------
 
+/// Scores of 32 keys at a time: the random numbers take the registers of the others.
+template <int d>
+struct DropoutChoices : FinalChoices<d> {
+  static constexpr int kSlice = 32;
+};
+
 /// `compressed` with dropout.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
@@ -325,8 +331,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       Scores<Tile> rS = {};
       if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, tile * Bc + key)) continue;
       rescale<Tile>(acc, rS, block.factor);
-      multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, dropout, block.head, first_query,
-                                tile * Bc + key);
+      const Kept<Tile> kept = draw<Tile>(dropout, block.head, first_query, tile * Bc + key);
+      multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, kept);
     }
     tile = next;
   }
@@ -338,10 +344,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      const Kept<Tile> kept =
+          draw_during_qk<Tile>(rS, rQ, sK + at, dropout, block.head, first_query, tile * Bc + key);
       rescale<Tile>(acc, rS, block.factor);
-      multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, dropout, block.head, first_query,
-                                tile * Bc + key);
+      multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, kept);
     }
     tile = next;
   }

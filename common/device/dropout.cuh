@@ -41,9 +41,12 @@ struct Dropout {
   /// from the lowest.
   /// @param head  counts through all batches    @param row, col  any of the 16 elements
   __host__ __device__ __forceinline__ uint4 bits(int head, int row, int col) const {
-    return philox({std::uint32_t(row / 32), std::uint32_t(col / 32), std::uint32_t(row % 8 * 8 + col % 8),
-                   std::uint32_t(head)},
-                  seed);
+    return philox(counter(head, row, col), seed);
+  }
+  /// What the call is given that decides them.
+  __host__ __device__ __forceinline__ static uint4 counter(int head, int row, int col) {
+    return {std::uint32_t(row / 32), std::uint32_t(col / 32), std::uint32_t(row % 8 * 8 + col % 8),
+            std::uint32_t(head)};
   }
 
   /// Whether an element is kept.
@@ -64,7 +67,10 @@ struct Dropout {
 
   /// keeps() of the words of a call. @param row, col  any of its 16 elements
   __device__ __forceinline__ void keeps(std::uint32_t (&words)[4], int head, int row, int col) const {
-    const uint4 all = bits(head, row, col);
+    keeps(words, bits(head, row, col));
+  }
+  /// The same from what the call has returned.
+  __device__ __forceinline__ void keeps(std::uint32_t (&words)[4], const uint4& all) const {
     words[0] = keeps(all.x), words[1] = keeps(all.y), words[2] = keeps(all.z), words[3] = keeps(all.w);
   }
 };
