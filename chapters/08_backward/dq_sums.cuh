@@ -111,7 +111,11 @@ __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename T
       transpose_in_quad(x);  // now this lane has 8 columns of one row
       Coord at = element_of_dq<Tile>(mi, ni + lane % 4 / 2, lane % 2 * 2);
       at.col -= lane % 4 * 2;
-      if (exists(at)) *reinterpret_cast<uint4*>(dq[first_query + at.row] + at.col) = {x[0], x[1], x[2], x[3]};
+      if (exists(at)) {
+        auto* to = reinterpret_cast<float*>(dq[first_query + at.row] + at.col);
+        store_float4(
+            to, {__uint_as_float(x[0]), __uint_as_float(x[1]), __uint_as_float(x[2]), __uint_as_float(x[3])});
+      }
     }
   }
 }

@@ -59,15 +59,15 @@ __device__ __forceinline__ void multiply_by_z(Scores<Tile>& rdP, Bits kept, floa
 template <class Tile>
 __device__ __forceinline__ void dropped_p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                                  const BackwardBlock<Tile>& block,
-                                                 const QueryTile<Tile>& tile, int query,
-                                                 const Existing& exist, int head, const Dropout& dropout) {
+                                                 const QueryTile<Tile>& tile, int query, Bits exist, int head,
+                                                 const Dropout& dropout) {
   constexpr int d = Tile::kHeadDim;
   const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
   const Bits kept = kept_by<Tile>(dropout, head, first_query, first_key);
   Scores<Tile> rP, rKept, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   probabilities<Tile>(rP, tile.lse + query, block.a, first_query, first_key);
-  if (exist.partial) keep<Tile>(rP, rP, exist.bits);
+  keep<Tile>(rP, rP, exist);
   // EXERCISE 11: rP is P. Make p what dV needs, without the factor 1 / (1 - p), and compute dS in rdS.
   keep<Tile>(rKept, rP, kept);
   to_operand<Tile>(p, rKept);
@@ -101,16 +101,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
+  ListedQueries<Tile> walk(a, keys, masks, lists);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
-  ListedQueries<Tile> walk(a, keys, masks, lists);
   if (!walk.done()) s.load_queries(0, a, walk);
   cp_async_commit();
 
   KeyGradient<Tile> rdK = {}, rdV = {};
   int stage = 0;
   const auto dropped = [&](const QueryTile<Tile>& tile, int head) {
-    return [&, head](Operand<Tile>& p, Operand<Tile>& ds, int query, const Existing& exist) {
+    return [&, head](Operand<Tile>& p, Operand<Tile>& ds, int query, Bits exist) {
       dropped_p_and_ds(p, ds, block, tile, query, exist, head, dropout);
     };
   };
@@ -120,13 +120,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
-    const Kind kind = walk.kind();
+    const bool partial = walk.partial;
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    add_tile(rdV, rdK, block, tile, masks, head, kind, dropped(tile, head));
+    if (partial) {
+      add_partial_tile(rdV, rdK, block, tile, masks, head, dropped(tile, head));
+    } else {
+      add_full_tile(rdV, rdK, block, tile, dropped(tile, head));
+    }
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);

@@ -55,14 +55,14 @@ __device__ __forceinline__ void changed_probabilities(Operand<Tile>& p, Scores<T
 template <class Tile>
 __device__ __forceinline__ void changed_p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                                  const BackwardBlock<Tile>& block,
-                                                 const QueryTile<Tile>& tile, int query,
-                                                 const Existing& exist, const HeadScores& function) {
+                                                 const QueryTile<Tile>& tile, int query, Bits exist,
+                                                 const HeadScores& function) {
   constexpr int d = Tile::kHeadDim;
   const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
   Scores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   changed_probabilities<Tile>(p, rP, tile.lse + query, block.a.scale, function, first_query, first_key,
-                              exist.bits);
+                              exist);
   mma_nt<Tile>(rdS, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   block.partner.pass_p(query, p);
   ds_from_dp<Tile>(rdS, rP, tile.delta + query);  // P o f' instead of P
@@ -80,16 +80,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
+  ListedQueries<Tile> walk(a, keys, masks, lists);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
-  ListedQueries<Tile> walk(a, keys, masks, lists);
   if (!walk.done()) s.load_queries(0, a, walk);
   cp_async_commit();
 
   KeyGradient<Tile> rdK = {}, rdV = {};
   int stage = 0;
   const auto changed = [&](const QueryTile<Tile>& tile, int head) {
-    return [&, head](Operand<Tile>& p, Operand<Tile>& ds, int query, const Existing& exist) {
+    return [&, head](Operand<Tile>& p, Operand<Tile>& ds, int query, Bits exist) {
       changed_p_and_ds(p, ds, block, tile, query, exist, functions.of(head));
     };
   };
@@ -99,13 +99,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
-    const Kind kind = walk.kind();
+    const bool partial = walk.partial;
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    add_tile(rdV, rdK, block, tile, masks, head, kind, changed(tile, head));
+    if (partial) {
+      add_partial_tile(rdV, rdK, block, tile, masks, head, changed(tile, head));
+    } else {
+      add_full_tile(rdV, rdK, block, tile, changed(tile, head));
+    }
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);

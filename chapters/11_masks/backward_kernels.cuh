@@ -136,7 +136,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    add_tile(rdV, rdK, block, tile, masks, head, kind, p_and_ds_of(block, tile));
+    if (kind == Kind::kFull) {
+      add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
+    } else {
+      add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
+    }
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
@@ -162,9 +166,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
+  ListedQueries<Tile> walk(a, keys, masks, lists);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
-  ListedQueries<Tile> walk(a, keys, masks, lists);
   if (!walk.done()) s.load_queries(0, a, walk);
   cp_async_commit();
 
@@ -176,13 +180,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
-    const Kind kind = walk.kind();
+    const bool partial = walk.partial;
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    add_tile(rdV, rdK, block, tile, masks, head, kind, p_and_ds_of(block, tile));
+    if (partial) {
+      add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
+    } else {
+      add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
+    }
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
@@ -207,9 +215,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
+  ListedQueries<Tile> walk(a, keys, masks, lists);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
-  ListedQueries<Tile> walk(a, keys, masks, lists);
   if (!walk.done()) s.load_queries(0, a, walk);
   cp_async_commit();
 

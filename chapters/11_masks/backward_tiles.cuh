@@ -95,23 +95,17 @@ __device__ __forceinline__ void keep(Scores<Tile>& kept, const Scores<Tile>& of,
   }
 }
 
-/// Which elements of a warp's share exist.
-struct Existing {
-  bool partial = false;  ///< whether any are missing; the same for all lanes of the warp
-  Bits bits = kAllBits;
-};
-
 /// ch08::p_and_ds() of the elements that exist. P of the others is 0, even if LSE = -inf.
 template <class Tile>
 __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
-                                         int query, const Existing& exist) {
+                                         int query, Bits exist) {
   constexpr int d = Tile::kHeadDim;
   const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
   Scores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   probabilities<Tile>(rP, tile.lse + query, block.a, first_query, first_key);
-  if (exist.partial) keep<Tile>(rP, rP, exist.bits);
+  keep<Tile>(rP, rP, exist);
   to_operand<Tile>(p, rP);
   mma_nt<Tile>(rdS, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   block.partner.pass_p(query, p);
@@ -122,7 +116,7 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
 /// p_and_ds() of a query tile, for the functions below.
 template <class Tile>
 __device__ __forceinline__ auto p_and_ds_of(const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile) {
-  return [&](Operand<Tile>& p, Operand<Tile>& ds, int query, const Existing& exist) {
+  return [&](Operand<Tile>& p, Operand<Tile>& ds, int query, Bits exist) {
     p_and_ds<Tile>(p, ds, block, tile, query, exist);
   };
 }
@@ -141,7 +135,7 @@ __device__ __forceinline__ void add_full_tile(KeyGradient<Tile>& rdV, KeyGradien
   for (int n = 0; n < Tile::kScoreSteps; ++n) {
     const int query = block.keys.query(n);
     Operand<Tile> p, ds;
-    make(p, ds, query, Existing());
+    make(p, ds, query, kAllBits);
     store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);
   }
@@ -158,36 +152,32 @@ __device__ __forceinline__ void add_masked_tile(KeyGradient<Tile>& rdV, KeyGradi
     const Bits exist = visible<Tile>(masks, masks.of(head), tile.first_query + query,
                                      block.keys.first_key + block.keys.warp_key);
     Operand<Tile> p, ds;
-    make(p, ds, query, Existing{true, exist});
+    make(p, ds, query, exist);
     store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);
   }
 }
 
-/// Of a partial tile, a warp asks for the kind of its own share first, and for each score only if that is partial. The products
-/// are written once for both kinds of tiles: a second copy would need addresses of its own, and there are no registers left.
+/// A warp asks for the kind of its own share first, and for each score only if that is partial.
 template <class Tile, class Make>
-__device__ __forceinline__ void add_tile(KeyGradient<Tile>& rdV, KeyGradient<Tile>& rdK,
-                                         const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
-                                         const Masks& masks, int head, Kind kind, const Make& make) {
+__device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGradient<Tile>& rdK,
+                                                 const BackwardBlock<Tile>& block,
+                                                 const QueryTile<Tile>& tile, const Masks& masks, int head,
+                                                 const Make& make) {
 #pragma unroll 1
   for (int n = 0; n < Tile::kScoreSteps; ++n) {
     const int query = block.keys.query(n);
-    Existing exist;
+    const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
+    const HeadMasks of_head = masks.of(head);
+    const Kind kind = masks.kind(of_head, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
     Operand<Tile> p = {}, ds = {};
-    if (kind == Kind::kPartial) {
-      const int first_query = tile.first_query + query;
-      const int first_key = block.keys.first_key + block.keys.warp_key;
-      const HeadMasks of_head = masks.of(head);
-      const Kind of_share = masks.kind(of_head, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
-      if (of_share == Kind::kEmpty) {  // zeros for the other warps
-        block.partner.pass_p(query, p);
-        store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
-        continue;
-      }
-      if (of_share == Kind::kPartial) exist = {true, visible<Tile>(masks, of_head, first_query, first_key)};
+    if (kind == Kind::kEmpty) {  // zeros for the other warps
+      block.partner.pass_p(query, p);
+      store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
+      continue;
     }
-    exist.partial = ptx::unknown(exist.partial);  // or the compiler writes the products twice
+    Bits exist = kAllBits;
+    if (kind == Kind::kPartial) exist = visible<Tile>(masks, of_head, first_query, first_key);
     make(p, ds, query, exist);
     store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);

@@ -58,14 +58,14 @@ struct VisibleQueries : QueryWalk<Tile> {
   }
 };
 
-/// The listed query tiles: the partial ones of all heads, then the full ones of all heads. The number after the current one is
-/// already on its way: nobody waits for it when the copy of that tile begins.
+/// The listed query tiles: the partial ones of all heads, then the full ones of all heads.
 template <class Tile>
 struct ListedQueries : QueryWalk<Tile> {
   const Backward<typename Tile::T>& a;
   const KeyBlock<Tile>& block;
   const Masks& masks;
   const TileLists& lists;
+  bool partial = true;  ///< whether the current tile is
 
   __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& attention,
                                            const KeyBlock<Tile>& keys, const Masks& all,
@@ -78,17 +78,12 @@ struct ListedQueries : QueryWalk<Tile> {
     if (++entry == end) {
       next_list();
     } else {
-      this->tile = following;
-      look_ahead();
+      this->tile = lists.tiles[entry];
     }
   }
-  /// Of the current tile.
-  __device__ __forceinline__ Kind kind() const { return partial ? Kind::kPartial : Kind::kFull; }
 
  private:
-  bool partial = true;          ///< whether the current tile is
   unsigned entry = 0, end = 0;  ///< of all lists: the current one, and the one after the last of this list
-  int following = 0;            ///< the tile after the current one, if it is in the same list
 
   /// Goes to the first tile of the next list that has any.
   __device__ __forceinline__ void next_list() {
@@ -104,10 +99,6 @@ struct ListedQueries : QueryWalk<Tile> {
       end = entry + count;
     } while (entry == end);
     this->tile = lists.tiles[entry];
-    look_ahead();
-  }
-  __device__ __forceinline__ void look_ahead() {
-    if (entry + 1 < end) following = lists.tiles[entry + 1];
   }
 };
 

@@ -187,6 +187,16 @@ bool is_dense(const Tensor& q, const Tensor& k, const Tensor& v) {
   return q.is_contiguous() && k.is_contiguous() && v.is_contiguous();
 }
 
+/// Whether its strides are those of a new tensor. Those of an axis of length 1 may be others, although it is contiguous.
+bool has_default_strides(const Tensor& x) {
+  std::int64_t expected = 1;
+  for (std::int64_t axis = 3; axis >= 0; --axis) {
+    if (x.stride(axis) != expected) return false;
+    expected *= x.size(axis);
+  }
+  return true;
+}
+
 FaStrides strides_of(const Tensor& x) { return {x.stride(0), x.stride(1), x.stride(2)}; }
 
 /// The inputs of both passes.
@@ -233,7 +243,7 @@ Pair attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, d
   const auto in_python = [&] { return attention_in_python(q, k, v, causal, scale, forward, backward); };
   if (!kernel) return in_python();
   const c10::cuda::CUDAGuard device(q.device());
-  Tensor o = q.is_contiguous() ? empty(q.sizes(), q.scalar_type(), q) : at::empty_like(q);
+  Tensor o = has_default_strides(q) ? empty(q.sizes(), q.scalar_type(), q) : at::empty_like(q);
   Tensor lse = empty(q.sizes().slice(0, 3), at::kFloat, q);
   FaAttention given = problem_of(q, k, v, causal, scale);
   given.o = o.data_ptr();

@@ -23,6 +23,7 @@ FOLDER = Path(__file__).resolve().parents[1]
 
 class ModelTest(unittest.TestCase):
     device = "cpu"
+    other_forward = "03/one_pass"
     sizes = gpt.Sizes(layers=2, heads=2, head_dim=32, context=24)
 
     def text(self) -> torch.Tensor:
@@ -57,7 +58,7 @@ class ModelTest(unittest.TestCase):
 
     def test_gradients_with_another_kernel(self):
         self.addCleanup(fa_tutorial.use)
-        fa_tutorial.use("03/one_pass", "08/fp32_two_kernels")
+        fa_tutorial.use(self.other_forward, "08/fp32_two_kernels")
         self.assertLess(self.error(self.gradients("ours")), 1e-5)
 
     def test_compiled_without_a_graph_break(self):
