@@ -1,0 +1,18 @@
+/// @file
+/// A GPU for each rank, and what its links have carried.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ranks.hpp"
+
+namespace fa::ch13 {
+
+/// Makes the GPU with the rank's number on its host the current device.
+std::optional<Complaint> take_gpu(const Ranks& ranks);
+
+/// Bytes that this process has sent to others since the last call; nothing if this backend does not count them.
+std::optional<std::int64_t> take_sent_bytes();
+
+}  // namespace fa::ch13
