@@ -10,7 +10,7 @@
 namespace fa::ch13 {
 
 /// Makes the GPU with the rank's number on its host the current device.
-std::optional<Complaint> take_gpu(const Ranks& ranks);
+std::optional<Complaint> take_gpu(Ranks& ranks);
 
 /// Bytes that this process has sent to others since the last call; nothing if this backend does not count them.
 std::optional<std::int64_t> take_sent_bytes();

@@ -3,7 +3,7 @@
 
 namespace fa::ch13 {
 
-std::optional<Complaint> take_gpu(const Ranks&) { return std::nullopt; }  // every process simulates its own
+std::optional<Complaint> take_gpu(Ranks&) { return std::nullopt; }  // every process simulates its own
 
 std::optional<std::int64_t> take_sent_bytes() {
   std::int64_t bytes = 0;

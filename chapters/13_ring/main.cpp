@@ -55,7 +55,6 @@ int main(int argc, char** argv) {
   const bool speaks = ranks.rank() == 0;
   const auto end_together = [&](const Complaint& complaint) {
     if (speaks) std::cerr << "error: " << complaint.reason << "\n";
-    ranks.mark_complete();
     ranks.finish(complaint.status);
   };
   if (const auto complaint = find_different_arguments(ranks, joined(argc, argv))) end_together(*complaint);

@@ -118,12 +118,15 @@ std::optional<Complaint> Ranks::agree(const std::optional<Complaint>& mine) {
 
 void Ranks::finish(int status) {
   std::fflush(nullptr);
-  if (!complete_ && status != 0) {
-    may_speak();  // what there is to say has been said
+  if (status != 0) {
+    // Rank 0 says why. mpirun ends it as soon as another one ends, so they wait until it has.
+    if (rank_ == 0) may_speak();
+    for (int waited_ms = 0; has_spoken->load() == 0 && waited_ms < 2000; ++waited_ms) usleep(1000);
     _exit(status);
   }
+  std::signal(SIGTERM, SIG_DFL);
   MPI_Finalize();
-  std::exit(status);
+  std::exit(0);
 }
 
 void Ranks::end_all(const Complaint& complaint) {

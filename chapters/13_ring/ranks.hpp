@@ -41,10 +41,7 @@ class Ranks {
 
   void barrier() { agree(std::nullopt); }
 
-  /// Nobody waits for this rank any more.
-  void mark_complete() { complete_ = true; }
-
-  /// Ends this rank with a status. If others may still wait for it, mpirun ends them.
+  /// Ends this rank with a status. If it is not 0, rank 0 has said why, and mpirun ends those that go on.
   [[noreturn]] void finish(int status);
 
   /// Prints one line, on behalf of all ranks, and ends them all.
@@ -54,7 +51,6 @@ class Ranks {
   Ranks(int& argc, char**& argv);
 
   int rank_ = 0, count_ = 1, local_rank_ = 0, local_count_ = 1;
-  bool complete_ = false;
   std::string host_;
 };
 

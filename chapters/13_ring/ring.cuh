@@ -6,8 +6,10 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -18,27 +20,42 @@
 
 namespace fa::ch13 {
 
-/// Passes a buffer on to the next rank, and receives another one from the previous rank.
-inline void rotate(const Rank& r, const void* from, std::size_t bytes_from, void* to, std::size_t bytes_to) {
-  // EXERCISE 3: Send `from` to r.next(), receive `to` from r.previous(). Neither may wait for the other.
+/// A buffer that goes to the next rank, and the one that arrives from the previous rank.
+struct Exchange {
+  const void* from;
+  std::size_t from_bytes;
+  void* to;
+  std::size_t to_bytes;
+};
+
+/// Enqueues some of them at once. They are complete together.
+inline void rotate(const Rank& r, const std::vector<Exchange>& exchanges) {
+  // EXERCISE 3: Send each `from` to r.next(), receive each `to` from r.previous(), on r.copies. No rank may wait for another one.
   FA_NCCL_CHECK(ncclGroupStart());
-  FA_NCCL_CHECK(ncclSend(from, bytes_from, ncclUint8, r.next(), r.comm, r.copies));
-  FA_NCCL_CHECK(ncclRecv(to, bytes_to, ncclUint8, r.previous(), r.comm, r.copies));
+  for (const Exchange& x : exchanges) {
+    FA_NCCL_CHECK(ncclSend(x.from, x.from_bytes, ncclUint8, r.next(), r.comm, r.copies));
+    FA_NCCL_CHECK(ncclRecv(x.to, x.to_bytes, ncclUint8, r.previous(), r.comm, r.copies));
+  }
   FA_NCCL_CHECK(ncclGroupEnd());
   // END 3
 }
 
+/// K and V that the rank has in a step: its own ones, then those in two buffers by turns.
+inline KeysValues keys_of(const Rank& r, int step) {
+  if (step == 0) return {r.tensors.k, r.tensors.v};
+  const std::size_t most = std::size_t(r.split.most_tokens() * r.key_row()) * r.element_bytes();
+  return {r.scratch->get("k_in", most, step % 2), r.scratch->get("v_in", most, step % 2)};
+}
+
 /// Passes on K and V of a step, while those of the next step arrive.
-inline KeysValues rotate_keys(const Rank& r, int step, const KeysValues& current) {
+inline std::vector<Exchange> exchange_keys(const Rank& r, int step) {
   const auto bytes = [&](int of_step) {
     return std::size_t(r.split.tokens_of(source(r.ranks(), r.rank, of_step)) * r.key_row()) *
            r.element_bytes();
   };
-  const std::size_t most = std::size_t(r.split.most_tokens() * r.key_row()) * r.element_bytes();
-  const KeysValues next = {r.scratch->get("k_in", most, step % 2), r.scratch->get("v_in", most, step % 2)};
-  rotate(r, current.k, bytes(step), next.k, bytes(step + 1));
-  rotate(r, current.v, bytes(step), next.v, bytes(step + 1));
-  return next;
+  const KeysValues current = keys_of(r, step), next = keys_of(r, step + 1);
+  return {{current.k, bytes(step), next.k, bytes(step + 1)},
+          {current.v, bytes(step), next.v, bytes(step + 1)}};
 }
 
 /// O and LSE of the rank's queries.
@@ -48,19 +65,17 @@ inline void ring_forward(const Rank& r) {
   float* const lse_part = static_cast<float*>(
       r.scratch->get("lse_part", sizeof(float) * std::size_t(r.tokens() * r.shape.batch * r.shape.heads)));
 
-  KeysValues current = {r.tensors.k, r.tensors.v};
   for (int step = 0; step < r.ranks(); ++step) {
     const bool is_last = step + 1 == r.ranks();
-    KeysValues next = current;
     if (!is_last) {
       r.follow(r.copies, r.compute);  // the buffers that are filled now are no longer in use
-      next = rotate_keys(r, step, current);
+      rotate(r, exchange_keys(r, step));
       r.end_step();
     }
     if (const auto part = part_of(r.split, r.rank, source(r.ranks(), r.rank, step), r.shape.causal)) {
       void* const q = at_token(r, r.tensors.q, part->queries.begin, r.query_row());
       const bool is_first = step == 0;
-      attend(r, shape_of(r, *part), q, current, is_first ? r.tensors.o : o_part,
+      attend(r, shape_of(r, *part), q, keys_of(r, step), is_first ? r.tensors.o : o_part,
              is_first ? r.tensors.lse : lse_part, is_last ? 0 : r.free_multiprocessors);
       for (PieceOfO& piece : pieces) {
         if (piece.queries.begin < part->queries.begin) continue;
@@ -68,7 +83,6 @@ inline void ring_forward(const Rank& r) {
       }
     }
     if (!is_last) r.follow(r.compute, r.copies);
-    current = next;
   }
 }
 
@@ -97,13 +111,15 @@ class TravellingSums {
     return {nullptr, buffer("dk", name), buffer("dv", name)};
   }
 
-  /// Passes on the sums that contain the part of `step`. Those of the next step's keys arrive.
-  void rotate(int step) const {
+  /// Passes on the sums that contain the part of `step`, while those of the next step's keys arrive.
+  std::vector<Exchange> exchange(int step) const {
     const std::size_t size = step == 1 ? r_.element_bytes() : sizeof(float);
+    std::vector<Exchange> exchanges;
     for (const char* name : {"dk", "dv"}) {
-      ch13::rotate(r_, buffer(name, "_out"), size * std::size_t(elements(step)), buffer(name, "_in"),
-                   size * std::size_t(elements(step + 1)));
+      exchanges.push_back({buffer(name, "_out"), size * std::size_t(elements(step)), buffer(name, "_in"),
+                           size * std::size_t(elements(step + 1))});
     }
+    return exchanges;
   }
 
   /// Adds this step's part to the sums that have arrived.
@@ -165,13 +181,12 @@ inline void ring_backward(const Rank& r) {
       r.scratch->get("dq_part", std::size_t(r.tokens() * r.query_row()) * r.element_bytes());
   const TravellingSums sums(r);
 
-  KeysValues current = {r.tensors.k, r.tensors.v};
   for (int step = 0; step < r.ranks(); ++step) {
-    const bool is_last = step + 1 == r.ranks();
-    KeysValues next = current;
+    std::vector<Exchange> exchanges;
+    if (step + 1 < r.ranks()) exchanges = exchange_keys(r, step);
+    if (step >= 2) std::ranges::copy(sums.exchange(step - 1), std::back_inserter(exchanges));
     r.follow(r.copies, r.compute);
-    if (!is_last) next = rotate_keys(r, step, current);
-    if (step >= 2) sums.rotate(step - 1);
+    if (!exchanges.empty()) rotate(r, exchanges);
     if (r.ranks() > 1) r.end_step();
 
     const int from = source(r.ranks(), r.rank, step);
@@ -183,7 +198,7 @@ inline void ring_backward(const Rank& r) {
       const auto of_part = [&](void* tensor) {
         return at_token(r, tensor, part->queries.begin, r.query_row());
       };
-      differentiate(r, shape_of(r, *part), of_part(r.tensors.q), current, of_part(r.tensors.o),
+      differentiate(r, shape_of(r, *part), of_part(r.tensors.q), keys_of(r, step), of_part(r.tensors.o),
                     of_part(r.tensors.d_o), lse_of(r, part->queries), to);
       for (PieceOfDq& piece : pieces) {
         if (piece.queries.begin < part->queries.begin) continue;
@@ -192,11 +207,10 @@ inline void ring_backward(const Rank& r) {
     }
     r.follow(r.compute, r.copies);  // the next keys are here, and the sums to which this step's part belongs
     if (step >= 2) sums.add(step);
-    current = next;
   }
   if (r.ranks() == 1) return;
   r.follow(r.copies, r.compute);
-  sums.rotate(r.ranks() - 1);
+  rotate(r, sums.exchange(r.ranks() - 1));
   r.end_step();
   r.follow(r.compute, r.copies);
   sums.add_home();

@@ -20,6 +20,7 @@
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
 #include "attention/half.hpp"
+#include "attention/parallel.hpp"
 #include "gpus.hpp"
 #include "harness/attention_options.hpp"
 #include "harness/backend.hpp"
@@ -31,6 +32,7 @@
 #include "rank.hpp"
 #include "ranks.hpp"
 #include "results.hpp"
+#include "sample.hpp"
 
 namespace fa::ch13 {
 namespace {
@@ -57,7 +59,6 @@ auto together(F f) -> decltype(f()) {
   }
   Ranks& ranks = Ranks::instance();
   if (const auto complaint = ranks.agree(mine)) {
-    ranks.mark_complete();
     if (complaint->status == 2) throw UsageError(complaint->reason);
     if (complaint->status == 3) throw DeviceError(complaint->reason);
     throw std::runtime_error(complaint->reason);
@@ -86,12 +87,18 @@ auto or_end_all(F f) -> decltype(f()) {
 class RingOptions : public AttentionOptions<AttentionBackward> {
  public:
   bool backward() const { return backward_; }
+  /// Rows of each head and rank to check; 0: all.
+  int sample() const { return sample_.value_or(0); }
   int channels() const { return channels_.value_or(kDefaultChannels); }
   int free_multiprocessors() const { return free_.value_or(channels()); }
 
  protected:
   void add_more(CLI::App& app, const std::string& group) override {
     app.add_flag("--backward", backward_, "compute the gradients dQ, dK and dV instead of O")->group(group);
+    add_whole_number(app, "--sample", sample_,
+                     "check N rows of O of each head and rank, 1 to 64, instead of all: for\nsequences that "
+                     "are too long otherwise")
+        ->group(group);
     add_whole_number(app, "--channels", channels_,
                      fmt::format("NCCL channels of overlapped, 1 to 32 (default {})", kDefaultChannels))
         ->group(group);
@@ -110,6 +117,8 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
       if (value < least || value > most)
         throw UsageError(fmt::format("{} {}: must be from {} to {}", name, value, least, most));
     };
+    if (sample_) require_range("--sample", *sample_, 1, 64);
+    if (sample_ && backward_) throw UsageError("--sample checks O: leave out --backward, or --sample");
     require_range("--channels", channels(), 1, 32);
     require_range("--free", free_multiprocessors(), 0, 64);
     return shape;
@@ -126,7 +135,7 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
  private:
   static constexpr int kDefaultChannels = 8;
   bool backward_ = false;
-  std::optional<int> channels_, free_;
+  std::optional<int> sample_, channels_, free_;
 };
 
 // --- a rank's device ------------------------------------------------------------------------------------------------
@@ -237,6 +246,7 @@ class RingRun final : public ChapterRun {
           throw UsageError(fmt::format("--variant {} cannot run this: {}", methods()[index].name, *reason));
       }
       checked_ = checked;
+      find_lazy_inputs();
       return chosen;
     });
   }
@@ -256,8 +266,8 @@ class RingRun final : public ChapterRun {
 
   void compute_reference() override {
     or_end_all([&] {
-      inputs_ = given_.make_inputs();
-      if (checked_ != Checked::kNothing && Ranks::instance().rank() == 0) {
+      if (!lazy_) inputs_ = given_.make_inputs();
+      if (options_.sample() == 0 && checked_ != Checked::kNothing && Ranks::instance().rank() == 0) {
         reference_ = options_.backward() ? AttentionBackward::reference(given_.shape, inputs_)
                                          : AttentionForward::reference(given_.shape, inputs_);
       }
@@ -282,6 +292,20 @@ class RingRun final : public ChapterRun {
                        shape.kv_heads == shape.heads ? "heads" : "kv-heads", shape.kv_heads, ranks);
   }
 
+  /// Without a reference of all outputs, a rank makes only its own tokens.
+  void find_lazy_inputs() {
+    if (options_.sample() == 0 && checked_ != Checked::kNothing) return;
+    std::optional<Init> init;
+    std::uint64_t seed = 0;
+    for (const auto& [name, value] : given_.inputs) {
+      if (name == "init") init = init_of(std::get<std::string>(value));
+      if (name == "seed") seed = std::get<std::uint64_t>(value);
+    }
+    const bool fits = init == Init::kNormal || init == Init::kUniform;
+    if (!fits && options_.sample() > 0) throw UsageError("--sample needs --init normal or uniform");
+    if (fits) lazy_.emplace(given_.shape, *init, seed);
+  }
+
   std::vector<TensorSpec> inputs() const {
     return options_.backward() ? AttentionBackward::inputs(given_.shape)
                                : AttentionForward::inputs(given_.shape);
@@ -298,14 +322,40 @@ class RingRun final : public ChapterRun {
     const std::size_t bytes = std::size_t(split.most_tokens() * row) * size_of(spec.dtype);
     void* const address = memory.get(spec.name, bytes);
     const auto given = inputs_.find(spec.name);
-    if (given == inputs_.end()) return address;
     std::vector<float> local(std::size_t(split.most_tokens() * row));
-    for_each_row<const float, float>(
-        split, rank, spec.shape, given->second.data.data(), local.data(),
-        [](const float* whole, float* part, std::int64_t d) { std::copy(whole, whole + d, part); });
+    if (lazy_ && is_input(spec.name)) {
+      fill(split, spec, local);
+    } else if (given != inputs_.end()) {
+      for_each_row<const float, float>(
+          split, rank, spec.shape, given->second.data.data(), local.data(),
+          [](const float* whole, float* part, std::int64_t d) { std::copy(whole, whole + d, part); });
+    } else {
+      return address;
+    }
     const std::vector<std::uint16_t> bits = narrow(local, spec.dtype);
     FA_CUDA_CHECK(cudaMemcpy(address, bits.data(), bytes, cudaMemcpyHostToDevice));
     return address;
+  }
+
+  bool is_input(const std::string& name) const {
+    const std::vector<TensorSpec> specs = inputs();
+    return std::any_of(specs.begin(), specs.end(), [&](const TensorSpec& spec) { return spec.name == name; });
+  }
+
+  /// The rank's tokens of a tensor that nobody has as a whole.
+  void fill(const Split& split, const TensorSpec& spec, std::vector<float>& local) const {
+    const std::int64_t heads = spec.shape[0] * spec.shape[1], d = spec.shape[3];
+    std::vector<std::int64_t> tokens;
+    for_each_token(split, Ranks::instance().rank(),
+                   [&](std::int64_t, std::int64_t token) { tokens.push_back(token); });
+    parallel_for(std::int64_t(tokens.size()), 64, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end; ++at) {
+        for (std::int64_t head = 0; head < heads; ++head) {
+          const std::vector<float> row = lazy_->row(spec.name, head, tokens[std::size_t(at)]);
+          std::copy(row.begin(), row.end(), local.begin() + (at * heads + head) * d);
+        }
+      }
+    });
   }
 
   Rank rank_for(const Method& method, Scratch& memory, Scratch& scratch) const {
@@ -370,7 +420,11 @@ class RingRun final : public ChapterRun {
     VariantResult result = sum_of_ranks(ranks, mine);
     result.counted.reset();
     rank.end_step = [] {};
-    if (checked_ != Checked::kNothing) check(rank, result);
+    if (options_.sample() > 0) {
+      check_sample(rank, result);
+    } else if (checked_ != Checked::kNothing) {
+      check(rank, result);
+    }
     if (bench_repeats > 0) result.bench = bench(method, rank, bench_repeats);
     return result;
   }
@@ -439,6 +493,56 @@ class RingRun final : public ChapterRun {
     } else {
       check_variant<AttentionForward>({}, given_.shape, inputs_, result.outputs, reference_, result);
     }
+  }
+
+  /// Compares some rows of each head and rank.
+  void check_sample(const Rank& rank, VariantResult& result) const {
+    const std::int64_t d = given_.shape.head_dim, heads = given_.shape.batch * given_.shape.heads;
+    std::vector<std::int64_t> local, queries;
+    const std::int64_t count = std::min<std::int64_t>(options_.sample(), rank.tokens());
+    for (std::int64_t i = 1; i <= count; ++i) local.push_back(i * rank.tokens() / count - 1);
+    std::vector<std::int64_t> sequence;
+    for_each_token(rank.split, rank.rank,
+                   [&](std::int64_t, std::int64_t token) { sequence.push_back(token); });
+    for (const std::int64_t token : local) queries.push_back(sequence[std::size_t(token)]);
+
+    std::vector<double> o, lse, expected_o, expected_lse;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const SampledRows expected = sampled_rows(given_.shape, *lazy_, head, queries);
+      expected_o.insert(expected_o.end(), expected.o.begin(), expected.o.end());
+      expected_lse.insert(expected_lse.end(), expected.lse.begin(), expected.lse.end());
+      for (const std::int64_t token : local) {
+        std::vector<std::uint16_t> bits(static_cast<std::size_t>(d));
+        const auto* const from =
+            static_cast<const std::uint16_t*>(rank.tensors.o) + (token * heads + head) * d;
+        FA_CUDA_CHECK(cudaMemcpy(bits.data(), from, bits.size() * sizeof bits[0], cudaMemcpyDeviceToHost));
+        for (const float x : widen(bits, given_.shape.dtype)) o.push_back(x);
+        float value = 0;
+        FA_CUDA_CHECK(cudaMemcpy(&value, rank.tensors.lse + head * rank.tokens() + token, sizeof value,
+                                 cudaMemcpyDeviceToHost));
+        lse.push_back(value);
+      }
+    }
+    Reference reference;
+    for (const auto& [name, got, expected] :
+         {std::tuple("o", &o, &expected_o), std::tuple("lse", &lse, &expected_lse)}) {
+      const std::vector<double> all_got = of_all_ranks(*got);
+      reference[name] = of_all_ranks(*expected);
+      result.outputs[name] = {.shape = {std::int64_t(all_got.size())},
+                              .data = std::vector<float>(all_got.begin(), all_got.end())};
+    }
+    result.check = check_outputs(result.outputs, reference, AttentionForward::tolerances(given_.shape));
+  }
+
+  static std::vector<double> of_all_ranks(const std::vector<double>& mine) {
+    std::vector<double> all;
+    for (const std::string& text : Ranks::instance().all(
+             std::string(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]))) {
+      const std::size_t before = all.size();
+      all.resize(before + text.size() / sizeof mine[0]);
+      std::memcpy(all.data() + before, text.data(), text.size());
+    }
+    return all;
   }
 
   /// The time of the slowest rank, repeat by repeat.
@@ -518,6 +622,7 @@ class RingRun final : public ChapterRun {
   GivenProblem<AttentionBackward> given_;
   const Engine* engine_ = nullptr;
   Checked checked_ = Checked::kAll;
+  std::optional<LazyInputs> lazy_;
   TensorMap inputs_;
   Reference reference_;
   std::optional<Device> device_;
