@@ -1,7 +1,11 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpus.hpp"
@@ -34,5 +38,28 @@ std::optional<Complaint> take_gpu(Ranks& ranks) {
 }
 
 std::optional<std::int64_t> take_sent_bytes() { return std::nullopt; }
+
+std::optional<std::int64_t> nvlink_sent_bytes() {
+  int device = 0;
+  char bus[32] = {};
+  if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetPCIBusId(bus, sizeof bus, device) != cudaSuccess)
+    return std::nullopt;
+  const std::string command = std::string("nvidia-smi nvlink -gt d -i ") + bus + " 2>/dev/null";
+  FILE* const output = popen(command.c_str(), "r");
+  if (output == nullptr) return std::nullopt;
+  std::int64_t kibibytes = 0;
+  bool counts = false;
+  char line[256];
+  while (std::fgets(line, sizeof line, output) != nullptr) {  // "Link 0: Data Tx: 4096 KiB"
+    constexpr std::string_view kSent = "Data Tx:";
+    const std::string_view text = line;
+    const std::size_t at = text.find(kSent);
+    if (at == text.npos || text.find("KiB") == text.npos) continue;
+    kibibytes += std::strtoll(line + at + kSent.size(), nullptr, 10);
+    counts = true;
+  }
+  pclose(output);
+  return counts ? std::optional(kibibytes * 1024) : std::nullopt;
+}
 
 }  // namespace fa::ch13

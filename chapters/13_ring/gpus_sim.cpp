@@ -11,4 +11,6 @@ std::optional<std::int64_t> take_sent_bytes() {
   return bytes;
 }
 
+std::optional<std::int64_t> nvlink_sent_bytes() { return std::nullopt; }
+
 }  // namespace fa::ch13

@@ -108,9 +108,9 @@ void backward(const Args& a, cudaStream_t stream) {
 std::vector<TensorSpec> backward_workspace(const Shape& shape) {
   std::vector<TensorSpec> specs;
   with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-    const std::int64_t heads = shape.batch * shape.heads;
-    specs = {{.name = "delta", .shape = {heads, shape.seq_q}},
-             {.name = "dq_sum", .shape = {heads, tiles(shape.seq_q, Tile::Br) * Tile::Br, shape.head_dim}}};
+    specs = {{.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}},
+             {.name = "dq_sum",
+              .shape = {shape.batch, shape.heads, tiles(shape.seq_q, Tile::Br) * Tile::Br, shape.head_dim}}};
   });
   return specs;
 }

@@ -31,6 +31,8 @@ class Scratch {
       buffer.reset();
       buffer = std::make_unique<DeviceBuffer>(name, bytes);
       buffer->poison();
+      FA_CUDA_CHECK(
+          cudaDeviceSynchronize());  // the rank's streams do not wait for the one that has poisoned it
     }
     return buffer->get();
   }

@@ -57,6 +57,7 @@ Json to_json(const VariantResult& result) {
   for (const auto& steps : result.links) {
     for (const LinkBytes& step : steps) json["links"].push_back({step.predicted, step.counted.value_or(-1)});
   }
+  json["measured"] = result.measured_link_bytes;
   json["defects"] = Json::array();
   for (const Defect& defect : result.defects)
     json["defects"].push_back({defect.kind, defect.message, defect.count});
@@ -88,6 +89,7 @@ void add(VariantResult& to, int rank, const Json& from, bool has_links) {
       steps.push_back({step[0].get<std::int64_t>(), counted < 0 ? std::nullopt : std::optional(counted)});
     }
   }
+  for (const Json& bytes : from["measured"]) to.measured_link_bytes.push_back(bytes.get<std::int64_t>());
   for (const Json& defect : from["defects"]) {
     to.defects.push_back({defect[0].get<std::string>(),
                           "rank " + std::to_string(rank) + ": " + defect[1].get<std::string>(),

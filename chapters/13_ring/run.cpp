@@ -408,15 +408,21 @@ class RingRun final : public ChapterRun {
     };
     backend::take_observation();
     take_sent_bytes();
+    FA_CUDA_CHECK(cudaDeviceSynchronize());  // the inputs are there
+    ranks.barrier();
+    const auto before = nvlink_sent_bytes();
     ranks.barrier();
     enqueue(method, rank);
     device_->wait();
+    ranks.barrier();
+    const auto after = nvlink_sent_bytes();
 
     VariantResult mine{.name = method.name, .workspace_bytes = scratch.bytes()};
     backend::Observation seen = backend::take_observation();
     mine.counted = std::move(seen.counters);
     mine.defects = std::move(seen.defects);
     if (ranks.count() > 1) mine.links.push_back(links_of(method, rank, sent));
+    if (before && after) mine.measured_link_bytes = {*after - *before};
     VariantResult result = sum_of_ranks(ranks, mine);
     result.counted.reset();
     rank.end_step = [] {};
@@ -615,6 +621,7 @@ class RingRun final : public ChapterRun {
       rank.tensors.dv = buffer("dv");
     }
     rank.tensors.lse = static_cast<float*>(lse(memory, rank));
+    FA_CUDA_CHECK(cudaDeviceSynchronize());
     return time(repeats, [&] { enqueue(methods()[1], rank); }).median_ms;
   }
 

@@ -14,7 +14,8 @@ namespace fa::ch13 {
 /// Random inputs of a problem, row by row, rounded to its element type.
 class LazyInputs {
  public:
-  LazyInputs(const AttentionShape& shape, Init init, std::uint64_t seed) : shape_(shape), init_(init), seed_(seed) {}
+  LazyInputs(const AttentionShape& shape, Init init, std::uint64_t seed)
+      : shape_(shape), init_(init), seed_(seed) {}
 
   /// A row of a tensor. @param head  of all batches
   std::vector<float> row(const std::string& tensor, std::int64_t head, std::int64_t token) const;

@@ -217,6 +217,8 @@ void print_links(std::ostream& out, const std::vector<VariantResult>& variants) 
       std::string steps;
       for (const LinkBytes& step : result.links[rank])
         steps += fmt::format(" {:>11}", bytes_cell(step.counted.value_or(step.predicted)));
+      if (rank < result.measured_link_bytes.size())
+        steps += fmt::format("   NVLink: {}", bytes_cell(result.measured_link_bytes[rank]));
       fmt::print(out, "  {:<12} rank {}{}\n", rank == 0 ? result.name : "", rank, steps);
     }
   }
@@ -398,6 +400,7 @@ Json to_json(const VariantResult& result) {
     }
     json["links"].push_back(rank);
   }
+  if (!result.measured_link_bytes.empty()) json["measured_link_bytes"] = result.measured_link_bytes;
   for (const Defect& defect : result.defects) {
     json["defects"].push_back({{"kind", defect.kind}, {"message", defect.message}, {"count", defect.count}});
   }

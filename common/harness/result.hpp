@@ -105,6 +105,8 @@ struct VariantResult {
   Traffic predicted = {};
   std::optional<Counters> counted = std::nullopt;
   std::vector<std::vector<LinkBytes>> links = {};  ///< by rank and step; empty if there is one device
+  std::vector<std::int64_t> measured_link_bytes =
+      {};  ///< that NVLink counters have seen each rank send; may be empty
   std::vector<Defect> defects = {};
   std::optional<BenchResult> bench = std::nullopt;
   TensorMap outputs = {};  ///< empty if the kernel did not finish
