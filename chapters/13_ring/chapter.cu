@@ -2,6 +2,7 @@
 /// Chapter 13 as the harness sees it: the steps.
 #include "all_gather.cuh"
 #include "all_to_all.cuh"
+#include "bytes.cuh"
 #include "rank.hpp"
 #include "ring.cuh"
 #include "run.hpp"
@@ -16,7 +17,8 @@ Method ring(const char* name, const char* summary) {
           .forward = ring_forward,
           .backward = ring_backward,
           .forward_links = ring_forward_links,
-          .backward_links = ring_backward_links};
+          .backward_links = ring_backward_links,
+          .traffic = traffic_of<RingBytes>};
 }
 
 Method zigzag(const char* name, const char* summary) {
@@ -41,7 +43,8 @@ const std::vector<Method>& methods() {
        .forward = all_gather_forward,
        .backward = all_gather_backward,
        .forward_links = all_gather_forward_links,
-       .backward_links = all_gather_backward_links},
+       .backward_links = all_gather_backward_links,
+       .traffic = traffic_of<GatherBytes>},
       ring("ring", "keys and values go round, while the previous ones are in use"),
       zigzag("zigzag", "an early and a late piece for each rank: equal work under a causal mask"),
       overlapped("overlapped", "transfers go first, on few channels, with multiprocessors of their own"),
@@ -52,6 +55,7 @@ const std::vector<Method>& methods() {
        .backward = all_to_all_backward,
        .forward_links = all_to_all_forward_links,
        .backward_links = all_to_all_backward_links,
+       .traffic = traffic_of<TradeBytes>,
        .trades_heads = true},
   };
   return all;

@@ -97,7 +97,8 @@ struct Method {
   void (*backward)(const Rank&);
   Links (*forward_links)(const Rank&);
   Links (*backward_links)(const Rank&);
-  bool priority = false;  ///< transfers before kernels, and on few channels
+  Traffic (*traffic)(const Rank&, bool backward);  ///< with the memory of the GPU
+  bool priority = false;                           ///< transfers before kernels, and on few channels
   bool trades_heads = false;
 };
 

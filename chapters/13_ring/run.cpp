@@ -417,14 +417,15 @@ class RingRun final : public ChapterRun {
     ranks.barrier();
     const auto after = nvlink_sent_bytes();
 
-    VariantResult mine{.name = method.name, .workspace_bytes = scratch.bytes()};
+    VariantResult mine{.name = method.name,
+                       .workspace_bytes = scratch.bytes(),
+                       .predicted = method.traffic(rank, options_.backward())};
     backend::Observation seen = backend::take_observation();
     mine.counted = std::move(seen.counters);
     mine.defects = std::move(seen.defects);
     if (ranks.count() > 1) mine.links.push_back(links_of(method, rank, sent));
     if (before && after) mine.measured_link_bytes = {*after - *before};
     VariantResult result = sum_of_ranks(ranks, mine);
-    result.counted.reset();
     rank.end_step = [] {};
     if (options_.sample() > 0) {
       check_sample(rank, result);
