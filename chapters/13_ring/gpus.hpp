@@ -12,9 +12,6 @@ namespace fa::ch13 {
 /// Makes the GPU with the rank's number on its host the current device.
 std::optional<Complaint> take_gpu(Ranks& ranks);
 
-/// Bytes that this process has sent to others since the last call; nothing if this backend does not count them.
-std::optional<std::int64_t> take_sent_bytes();
-
 /// Bytes that the NVLinks of this GPU have sent since the machine was started, in steps of 1024; nothing if nothing counts them.
 std::optional<std::int64_t> nvlink_sent_bytes();
 

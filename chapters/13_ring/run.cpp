@@ -235,6 +235,9 @@ class RingRun final : public ChapterRun {
     return together([&] {
       engine_ = &engine_of_device();
       given_ = options_.read([&](const AttentionShape& shape) { return !engine_->refuse(shape); });
+      constexpr int kMostRanks = 16;  // of the simulator; more GPUs than that have not been tried
+      if (const int ranks = Ranks::instance().count(); ranks > kMostRanks)
+        throw UsageError(fmt::format("mpirun -n {}: {} ranks: the program runs at most {}", ranks, ranks, kMostRanks));
       if (const auto reason = engine_->refuse(given_.shape)) throw UsageError(*reason);
       if (const auto lacking = what_device_lacks(engine_->needs(given_.shape)))
         throw UsageError(lacking->reason);
@@ -404,10 +407,10 @@ class RingRun final : public ChapterRun {
     Rank rank = rank_for(method, memory, scratch);
     std::vector<std::int64_t> sent;
     rank.end_step = [&] {
-      if (const auto bytes = take_sent_bytes()) sent.push_back(*bytes);
+      if (const auto bytes = backend::take_sent_bytes()) sent.push_back(*bytes);
     };
     backend::take_observation();
-    take_sent_bytes();
+    backend::take_sent_bytes();
     FA_CUDA_CHECK(cudaDeviceSynchronize());  // the inputs are there
     ranks.barrier();
     const auto before = nvlink_sent_bytes();
@@ -444,7 +447,7 @@ class RingRun final : public ChapterRun {
       predicted.insert(predicted.end(), more.begin(), more.end());
     }
     std::vector<LinkBytes> links;
-    const bool counts = take_sent_bytes().has_value();
+    const bool counts = backend::take_sent_bytes().has_value();
     if (counts && sent.size() != predicted.size())
       throw std::logic_error(fmt::format("{}: the formula has {} steps, {} were made", method.name,
                                          predicted.size(), sent.size()));

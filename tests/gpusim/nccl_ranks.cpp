@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "gpusim/gpusim.hpp"
-#include "gpusim/nccl/links.hpp"
 
 namespace {
 

@@ -16,7 +16,9 @@ def run(ranks: int, case: str) -> list[str]:
     command = ["mpirun", "--quiet", "--oversubscribe", "-n", str(ranks), PROGRAM, case]
     if os.geteuid() == 0:
         command.insert(1, "--allow-run-as-root")
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=60
+    )
     return sorted(done.stdout.splitlines())
 
 
@@ -54,27 +56,43 @@ class Nccl(unittest.TestCase):
 
     def test_all_receive_first(self):
         for line in run(2, "all_receive_first"):
-            self.assertIn("deadlock: rank 0 receives 64 bytes from rank 1, rank 1 receives 64 bytes from rank 0", line)
+            self.assertIn(
+                "deadlock: rank 0 receives 64 bytes from rank 1, rank 1 receives 64 bytes from rank 0",
+                line,
+            )
 
     def test_nobody_sends(self):
         lines = run(2, "nobody_sends")
-        self.assertIn("rank 0 receives 64 bytes from rank 1, which has left the communicator", lines[0])
+        self.assertIn(
+            "rank 0 receives 64 bytes from rank 1, which has left the communicator",
+            lines[0],
+        )
 
     def test_sizes(self):
         lines = run(2, "sizes")
         for line in lines:
-            self.assertIn("sizes differ: rank 0 sends 64 bytes to rank 1, which receives 32", line)
+            self.assertIn(
+                "sizes differ: rank 0 sends 64 bytes to rank 1, which receives 32", line
+            )
 
     def test_no_such_rank(self):
-        self.assertIn("rank 0 names peer 2: must be less than 2", run(2, "no_such_rank")[0])
+        self.assertIn(
+            "rank 0 names peer 2: must be less than 2", run(2, "no_such_rank")[0]
+        )
 
     def test_gather_and_send(self):
         for line in run(2, "gather_and_send"):
-            self.assertIn("deadlock: rank 0 gathers with rank 1, rank 1 sends 64 bytes to rank 0", line)
+            self.assertIn(
+                "deadlock: rank 0 gathers with rank 1, rank 1 sends 64 bytes to rank 0",
+                line,
+            )
 
     def test_unwritten(self):
         for line in run(2, "unwritten"):
-            self.assertIn('uninitialized_read: Uninitialized __global__ memory read of size 64 bytes by ncclSend', line)
+            self.assertIn(
+                "uninitialized_read: Uninitialized __global__ memory read of size 64 bytes by ncclSend",
+                line,
+            )
             self.assertIn('"fresh"', line)
 
     def test_outside(self):

@@ -34,7 +34,9 @@ def run(ranks: int, options: list[str]) -> dict:
     """The JSON of a run. @throws SystemExit if it fails"""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [*mpirun(ranks), str(PROGRAM), *options, "--json", file.name]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=240
+        )
         if done.returncode not in (0, 1) or not Path(file.name).stat().st_size:
             print(done.stdout + done.stderr, file=sys.stderr)
             sys.exit(f"ring: {' '.join(command)}: exit status {done.returncode}")
@@ -50,9 +52,9 @@ def check(ranks: int) -> bool:
     """Whether all variants are right, and no error is more than twice that of one GPU."""
     fine = True
     for options in (
-        "--seq-q 2000 --heads 8 --head-dim 128 --dtype bf16 --causal",
-        "--seq-q 1999 --heads 8 --head-dim 128 --dtype bf16 --causal --backward",
-        "--seq-q 1501 --heads 8 --kv-heads 4 --batch 2 --head-dim 64 --dtype fp16 --backward",
+        "--seq-q 1000 --heads 8 --head-dim 128 --dtype bf16 --causal",
+        "--seq-q 999 --heads 8 --head-dim 128 --dtype bf16 --causal --backward",
+        "--seq-q 751 --heads 8 --kv-heads 4 --batch 2 --head-dim 64 --dtype fp16 --backward",
     ):
         runs = [
             run(count, [*options.split(), "--variant", "all"]) for count in (1, ranks)
@@ -91,6 +93,7 @@ def peers(ranks: int, tokens: int, causal: bool, repeat: int) -> dict:
     ]
     done = subprocess.run(
         command + ["--causal"] * causal,
+        check=False,
         capture_output=True,
         text=True,
         timeout=240,
@@ -153,7 +156,7 @@ def main() -> int:
     if args.sweep:
         print("\noverlapped, causal: channels, free multiprocessors")
         for backward in (False, True):
-            for channels in (2, 4, 8, 16, 32):
+            for channels in (4, 8, 16, 32):
                 for free in (0, channels):
                     options = problem(args.gpus, args.tokens, True, backward)
                     options += f"--variant overlapped --channels {channels} --free {free}".split()

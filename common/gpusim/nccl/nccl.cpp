@@ -5,7 +5,6 @@
 #include <climits>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,7 +13,6 @@
 
 #include "gpusim/gpusim.hpp"
 #include "gpusim/nccl/board.hpp"
-#include "gpusim/nccl/links.hpp"
 
 using gpusim::nccl::Board;
 using gpusim::nccl::Half;
@@ -30,7 +28,6 @@ struct ncclComm {
 namespace {
 
 std::string last_error;
-std::map<int, gpusim::LinkCounters> links;
 
 ncclResult_t failed(ncclResult_t result, const std::string& reason) {
   last_error = reason;
@@ -122,8 +119,8 @@ ncclResult_t transfer(const std::vector<Call>& calls, ncclComm_t comm) {
   for (const Call& call : calls) {
     if (call.to != nullptr) gpusim::account_write(call.to, call.bytes, call.name);
     if (call.peer == comm->rank) continue;
-    if (call.from != nullptr) links[call.peer].sent_bytes += std::int64_t(call.bytes);
-    if (call.to != nullptr) links[call.peer].received_bytes += std::int64_t(call.bytes);
+    const auto bytes = std::int64_t(call.bytes);
+    gpusim::account_link(call.peer, call.from != nullptr ? bytes : 0, call.to != nullptr ? bytes : 0);
   }
   return ncclSuccess;
 }
@@ -166,8 +163,6 @@ ncclResult_t add(const Call& call) {
 }
 
 }  // namespace
-
-std::map<int, gpusim::LinkCounters> gpusim::take_links() { return std::exchange(links, {}); }
 
 ncclResult_t ncclGetVersion(int* version) {
   *version = NCCL_VERSION_CODE;

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -159,6 +160,17 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   return result(cudaErrorInvalidValue);
 }
 
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  if (device != 0 || length < 13) return result(cudaErrorInvalidValue);
+  const auto process = unsigned(getpid());
+  if (const char* text = std::getenv("GPUSIM_PCI_BUS_ID")) {
+    std::snprintf(id, std::size_t(length), "%s", text);
+  } else {
+    std::snprintf(id, std::size_t(length), "%04x:%02x:%02x.0", process >> 13 & 0xffff, process >> 5 & 0xff,
+                  process & 0x1f);
+  }
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaDeviceReset() { return cudaSuccess; }
 

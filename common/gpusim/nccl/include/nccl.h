@@ -1,7 +1,7 @@
 /// @file
 /// The simulator's `<nccl.h>`: sends, receives and all-gathers between processes that mpirun has started.
 ///
-/// Names and numbers are those of NCCL. Data travels over MPI; the bytes of each link are counted (gpusim/nccl/links.hpp).
+/// Names and numbers are those of NCCL. Data travels over MPI; the bytes of each link are counted (gpusim::take_links()).
 /// A call, or the outermost ncclGroupEnd(), returns when all of its transfers are complete: the simulator's streams run
 /// everything at once. Ranks that wait for each other in a circle, for one that has left, or with sizes that do not match
 /// get ncclInvalidUsage, and ncclGetLastError() says in one line who waits for what. On GPUs, such programs hang.

@@ -1,3 +1,5 @@
+#include "gpus.hpp"
+
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -7,8 +9,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "gpus.hpp"
 
 namespace fa::ch13 {
 
@@ -36,8 +36,6 @@ std::optional<Complaint> take_gpu(Ranks& ranks) {
   }
   return complaint;
 }
-
-std::optional<std::int64_t> take_sent_bytes() { return std::nullopt; }
 
 std::optional<std::int64_t> nvlink_sent_bytes() {
   int device = 0;
