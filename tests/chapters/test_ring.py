@@ -16,11 +16,12 @@ from pathlib import Path
 PROGRAM = ""
 SECONDS = 10.0  # after which nothing may run any more
 
-PROBLEMS = (
-    "--seq-q 37 --heads 12 --causal --backward --dtype bf16",
-    "--seq-q 50 --heads 12 --kv-heads 12 --batch 2 --dtype fp16",
-    "--seq-q 5 --heads 12 --causal --head-dim 40",
-)
+# With the numbers of ranks for which heads can be traded for tokens.
+PROBLEMS = {
+    "--seq-q 37 --heads 12 --causal --dtype bf16": (1, 2, 3, 4),
+    "--seq-q 50 --heads 4 --kv-heads 2 --batch 2 --backward --dtype fp16": (1, 2),
+    "--seq-q 5 --heads 3 --causal --backward --head-dim 40": (1, 3),
+}
 
 
 def command(ranks: int, options: str) -> list[str]:
@@ -54,7 +55,7 @@ def run(ranks: int, options: str, **more: str) -> subprocess.CompletedProcess:
 
 class Results(unittest.TestCase):
     def test_all_numbers_of_ranks(self):
-        for options in PROBLEMS:
+        for options, traded in PROBLEMS.items():
             errors: dict[str, float] = {}
             for ranks in (1, 2, 3, 4):
                 with (
@@ -67,7 +68,7 @@ class Results(unittest.TestCase):
                         (done.returncode, done.stderr), (0, ""), done.stdout
                     )
                     variants = json.loads(path.read_text())["variants"]
-                    self.assertEqual(len(variants), 5)
+                    self.assertEqual(len(variants), 5 if ranks in traded else 4)
                     for variant in variants:
                         self.check(variant, ranks, errors)
 
