@@ -46,6 +46,9 @@ struct Variant {
   /// dense.
   bool takes_strides = false;
 
+  /// Whether V and O may have other widths than Q and K; if not, the harness refuses these.
+  bool takes_other_widths = false;
+
   /// What the kernels need from the device for a shape that `refuse` accepts; empty if every device has it. The harness
   /// refuses to run the variant on other devices.
   std::function<DeviceNeeds(const typename P::Shape&)> needs{};

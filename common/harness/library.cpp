@@ -23,7 +23,7 @@
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 
-static_assert(sizeof(FaAttention) == 336);  // as in chapter_library.py
+static_assert(sizeof(FaAttention) == 344);  // as in chapter_library.py
 
 namespace {
 
@@ -78,6 +78,9 @@ fa::AttentionShape shape_of(const FaAttention& given) {
                               .seq_q = given.seq_q,
                               .seq_k = given.seq_k,
                               .head_dim = given.head_dim,
+                              .head_dim_v = given.head_dim_v == given.head_dim
+                                                ? std::nullopt
+                                                : std::optional(given.head_dim_v),
                               .causal = given.causal != 0,
                               .scale = given.scale,
                               .dtype = fa::DType(given.dtype)};

@@ -1,0 +1,106 @@
+/// @file
+/// Two blocks of a cluster with the same queries: what each of them keeps on the chip.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "09_hopper/products.cuh"
+#include "09_hopper/shared_tiles.cuh"
+#include "device/declare_members.cuh"
+#include "device/hopper.cuh"
+
+namespace fa::ch12 {
+
+using ch09::moved;
+using ch09::warpgroup_index;
+
+/// Each block of a pair has half of the columns of O, and computes the scores of half of the keys of each tile. Its two
+/// consumer warpgroups have either different queries, or different columns and keys.
+///
+/// @tparam kQueryGroups  2: each warpgroup has 64 queries; 1: both have the same 64
+/// @tparam kOutputCols   columns of O of a warpgroup
+template <class Element, int kQueryGroups, int kOutputCols>
+struct PairTiles {
+  using T = Element;
+  static_assert(kQueryGroups == 1 || kQueryGroups == 2);
+  static constexpr int kConsumers = 2;
+  static constexpr int kThreads = 128 * (1 + kConsumers);
+  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
+  static constexpr int Br = 64 * kQueryGroups;                ///< queries of a pair
+  static constexpr int kSharers = kConsumers / kQueryGroups;  ///< warpgroups of a block with the same queries
+  static constexpr int kKeys = 64 * kSharers;                 ///< of a tile, of which a block has the scores
+  static constexpr int Bc = 2 * kKeys;                        ///< of a tile
+  static constexpr int kCols = kOutputCols;
+  static constexpr int kBlockCols = kCols * kSharers;  ///< columns of O and V of a block
+  static constexpr int kMostCols = 2 * kBlockCols;     ///< of the pair
+
+  static constexpr int kPanel = 64 * 64;                   ///< elements: 64 rows of 128 bytes
+  static constexpr int kKeySlice = kKeys * 64;             ///< elements: 64 columns of the block's keys
+  static constexpr int kStep = 16;                         ///< keys of a slice of V
+  static constexpr int kValueSlice = kStep * kBlockCols;   ///< elements
+  static constexpr int kSlot = kKeySlice > kValueSlice ? kKeySlice : kValueSlice;
+  static constexpr int kMostSlots = 16;
+  /// How much a maximum may grow before O is rescaled, in powers of 2, as in chapter 07.
+  static constexpr float kRescaleThreshold = 8.0f;
+};
+
+/// What a launch chooses.
+struct PairSizes {
+  int panels;  ///< of 64 columns of Q and K
+  int slots;   ///< slices of K and V that shared memory has room for, at most kMostSlots
+};
+
+/// The part of shared memory whose size does not depend on the widths. After it come `slots` slots of Tile::kSlot elements, each
+/// with a slice of K or V, and then the panels of Q, in the end those of O.
+template <class Tile>
+struct __align__(1024) PairMemory {
+  using T = typename Tile::T;
+  T p[2][Tile::kConsumers][Tile::kPanel];  ///< by the block that has computed it, and its warpgroup
+  /// What the warpgroups with the same queries say of each row: by query group, parity, and warpgroup.
+  float rows[Tile::Br / 64][2][2 * Tile::kSharers][64];
+  std::uint64_t full[Tile::kMostSlots], empty[Tile::kMostSlots];
+  std::uint64_t q_full;
+  std::uint64_t rows_full[Tile::Br / 64];
+  std::uint64_t p_full[Tile::kConsumers];  ///< the other block's P
+  std::uint64_t p_free[Tile::kConsumers];  ///< nobody needs what this warpgroup has stored to p, here and there
+};
+
+/// Which part of shared memory is what.
+template <class Tile>
+struct PairBlock {
+  using T = typename Tile::T;
+  PairMemory<Tile>& fixed;
+  T* slots;
+  T* q;
+  __device__ __forceinline__ PairBlock(unsigned char* smem, const PairSizes& sizes)
+      : fixed(*reinterpret_cast<PairMemory<Tile>*>(smem)),
+        slots(reinterpret_cast<T*>(smem + sizeof fixed)),
+        q(slots + sizes.slots * Tile::kSlot) {}
+};
+
+/// The panels of Br rows for which there is room where Q and O lie.
+template <class Tile>
+constexpr int panels_of_room(int panels_of_q) {
+  return panels_of_q > Tile::kBlockCols / 64 ? panels_of_q : Tile::kBlockCols / 64;
+}
+
+/// The shared memory of a block.
+template <class Tile>
+constexpr std::size_t shared_bytes(const PairSizes& sizes) {
+  return sizeof(PairMemory<Tile>) + sizeof(typename Tile::T) * (std::size_t(sizes.slots) * Tile::kSlot +
+                                                               std::size_t(panels_of_room<Tile>(sizes.panels)) *
+                                                                   Tile::Br * 64);
+}
+
+/// With as many slots as fit. At least 4 are needed to keep the copy engine ahead.
+template <class Tile>
+constexpr PairSizes pair_sizes(int head_dim, std::size_t shared_bytes_of_device) {
+  PairSizes sizes = {.panels = (head_dim + 63) / 64, .slots = Tile::kMostSlots};
+  while (sizes.slots > 0 && shared_bytes<Tile>(sizes) > shared_bytes_of_device) --sizes.slots;
+  return sizes;
+}
+
+}  // namespace fa::ch12

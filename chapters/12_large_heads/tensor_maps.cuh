@@ -1,0 +1,22 @@
+/// @file
+/// Makes the tensor maps of chapter 12, on the host: as in chapter 09, but V and O have a width of their own.
+#pragma once
+
+#include "09_hopper/tensor_maps.cuh"
+#include "device/attention.cuh"
+
+namespace fa::ch12 {
+
+/// The maps of pair_attention().
+template <class Tile>
+ch09::TensorMaps pair_maps(const Attention<typename Tile::T>& a) {
+  using ch09::tensor_map, ch09::Tensor;
+  using T = typename Tile::T;
+  return {
+      .q = tensor_map(Tensor<T>{a.q, a.q_strides, a.batch, a.heads, a.seq_q, a.head_dim}, Tile::Br),
+      .k = tensor_map(Tensor<T>{a.k, a.k_strides, a.batch, a.kv_heads, a.seq_k, a.head_dim}, Tile::kKeys),
+      .v = tensor_map(Tensor<T>{a.v, a.v_strides, a.batch, a.kv_heads, a.seq_k, a.head_dim_v}, Tile::kStep),
+      .o = tensor_map(Tensor<T>{a.o, a.o_strides, a.batch, a.heads, a.seq_q, a.head_dim_v}, 16)};
+}
+
+}  // namespace fa::ch12
