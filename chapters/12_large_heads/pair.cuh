@@ -18,66 +18,28 @@
 #include "device/math.cuh"
 #include "device/reduce.cuh"
 #include "pair_tiles.cuh"
+#include "pair_work.cuh"
 
 namespace fa::ch12 {
 
 using ch09::TensorMaps;
 
-// --- which queries and keys ----------------------------------------------------------------------------------
-
-/// The queries of a pair, and the key tiles that they need.
-struct PairWork {
-  int head;         ///< counts through all batches
-  int first_query;
-  int tiles;        ///< at least one: rows that see no key get O = 0 from a tile whose keys are all masked
-  int first_masked; ///< from this tile on, some row does not see some key
-};
-
-/// Query tile n. Under a causal mask, the longest come first, and heads are divided into groups whose K and V fit into 32 MiB
-/// of the L2 cache together.
-template <class Tile>
-__device__ __forceinline__ PairWork work_of_pair(int n, const Attention<typename Tile::T>& a) {
-  const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
-  int head = n / tiles, tile = n % tiles;
-  if (a.causal) {
-    const size_t bytes = sizeof(typename Tile::T) * size_t(a.seq_k) * (a.head_dim + a.head_dim_v);
-    const int cached = int(max(size_t(1), min(size_t(heads), (32 << 20) / bytes)));
-    const int first_head = n / (cached * tiles) * cached, here = min(cached, heads - first_head);
-    const int in_group = n - first_head * tiles;
-    head = first_head + in_group % here;
-    tile = tiles - 1 - in_group / here;
-  }
-  const int first_query = tile * Tile::Br;
-  const int seen = a.visible_keys(min(first_query + Tile::Br, a.seq_q) - 1);
-  return {head, first_query, max(1, (seen + Tile::Bc - 1) / Tile::Bc), a.visible_keys(first_query) / Tile::Bc};
-}
-
 // --- the producer ------------------------------------------------------------------------------------------
-
-/// Where a warp is in the ring of slots, of which there are as many as fit.
-struct Slot {
-  int number = 0, parity = 0;
-  __device__ __forceinline__ void advance(int slots) {
-    if (++number == slots) {
-      number = 0;
-      parity ^= 1;
-    }
-  }
-};
 
 /// One thread copies Q, and of each tile, from the last to the first: the slices of the block's half of K, and those of its
 /// columns of V, in the order in which P is there: first that of this block.
 template <class Tile>
 __device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, const TensorMaps& maps,
-                                        const PairBlock<Tile>& s, const PairSizes& sizes, const PairWork& work,
-                                        int rank) {
+                                        const PairBlock<Tile>& s, const PairSizes& sizes,
+                                        const PairWork& work, int rank) {
   using T = typename Tile::T;
   const int in_batch = work.head % maps.q.heads, batch = work.head / maps.q.heads;
   ptx::mbarrier_arrive_expect_tx(&s.fixed.q_full, sizes.panels * Tile::Br * 64 * int(sizeof(T)));
   for (int panel = 0; panel < sizes.panels; ++panel)
-    ptx::tma_load(s.q + panel * Tile::Br * 64, &maps.q, &s.fixed.q_full, 64 * panel, work.first_query, in_batch,
-                  batch);
-  const int kv_head = a.kv_head(work.head), kv_in_batch = kv_head % maps.k.heads, kv_batch = kv_head / maps.k.heads;
+    ptx::tma_load(s.q + panel * Tile::Br * 64, &maps.q, &s.fixed.q_full, 64 * panel, work.first_query,
+                  in_batch, batch);
+  const int kv_head = a.kv_head(work.head), kv_in_batch = kv_head % maps.k.heads,
+            kv_batch = kv_head / maps.k.heads;
   Slot at;
   for (int tile = work.tiles - 1; tile >= 0; --tile) {
     for (int panel = 0; panel < sizes.panels; ++panel) {
@@ -103,94 +65,70 @@ __device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, co
 
 // --- a consumer --------------------------------------------------------------------------------------------
 
-/// Describes where wgmma finds a matrix, as chapter 09 does. In a cluster, bits 24 to 27 of an address are the block's rank,
-/// which would be added to the distance of the panels: a descriptor has 18 bits of the address.
-__device__ __forceinline__ std::uint64_t descriptor_in_cluster(const void* s, int panel_bytes) {
-  return std::uint64_t(ptx::shared_address(s) % (1 << 18) / 16) | std::uint64_t(panel_bytes / 16) << 16 |
-         std::uint64_t(8 * 128 / 16) << 32 | std::uint64_t(1) << 62;
-}
-
-/// A consumer warpgroup of a block of the pair.
+/// A consumer warpgroup.
 template <class Tile>
-struct PairConsumer {
+struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
   using T = typename Tile::T;
+  using Base = Sharer<Tile, PairMemory<Tile>>;
+  using Base::rank, Base::index, Base::first_of_sharers, Base::warp_row, Base::at, Base::parity, Base::slots;
   static constexpr int kPanelBytes = Tile::kPanel * int(sizeof(T));
 
   const Attention<T>& a;
   const PairBlock<Tile>& s;
-  const PairSizes sizes;
-  const int rank, index;      ///< of the block in the pair, and of the warpgroup in the block
-  const int first_of_sharers; ///< the first warpgroup with the same queries
-  const int warp_row;         ///< the first of this warp's 16 rows in the query tile
-  const int first_key;        ///< of this warpgroup in a tile
-  const float factor;         ///< turns q.k into an exponent of 2: scale * log2 e
-  const std::uint64_t q, k, v, p;  ///< descriptors: of its queries; of its part of slot 0; of P of this block's first sharer
+  const int panels;
+  const int first_key;  ///< of this warpgroup in a tile
+  const float factor;   ///< turns q.k into an exponent of 2: scale * log2 e
+  const std::uint64_t q, k, v,
+      p;  ///< descriptors: of its queries; of its part of slot 0; of P of this block's first sharer
 
-  Slot at;
-  int parity = 0;  ///< of P, which is exchanged once for each tile
-  int rows_parity = 0;  ///< of reduce_over_sharers()
-  float rS[32];    ///< 64 queries, 64 keys
+  float rS[32];  ///< 64 queries, 64 keys
   float rO[Tile::kCols / 2];
   float m[2] = {-FLT_MAX, -FLT_MAX};  ///< times scale * log2 e
   float l[2] = {0.0f, 0.0f};          ///< this lane's share of the sum over this warpgroup's keys
 
   __device__ __forceinline__ PairConsumer(const Attention<T>& attention, const PairBlock<Tile>& block,
-                                          const PairSizes& chosen, int of_block, int consumer)
-      : a(attention),
+                                          const PairSizes& sizes, int of_block, int consumer)
+      : Base(block.fixed, sizes, of_block, consumer),
+        a(attention),
         s(block),
-        sizes(chosen),
-        rank(of_block),
-        index(consumer),
-        first_of_sharers(Tile::kSharers == 2 ? 0 : consumer),
-        warp_row((Tile::kSharers == 2 ? 0 : 64 * consumer) +
-                 __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
+        panels(sizes.panels),
         first_key(of_block * Tile::kKeys + (Tile::kSharers == 2 ? 64 * consumer : 0)),
         factor(attention.exp2_scale),
         q(descriptor_in_cluster(block.q + 64 * 64 * first_of_sharers, 16)),
         k(descriptor_in_cluster(block.slots + (Tile::kSharers == 2 ? 64 * 64 * consumer : 0), 16)),
-        v(descriptor_in_cluster(block.slots + (Tile::kSharers == 2 ? Tile::kStep * Tile::kCols * consumer : 0),
-                                Tile::kStep * 128)),
+        v(descriptor_in_cluster(
+            block.slots + (Tile::kSharers == 2 ? Tile::kStep * Tile::kCols * consumer : 0),
+            Tile::kStep * 128)),
         p(descriptor_in_cluster(block.fixed.p[0][first_of_sharers], 16)) {
 #pragma unroll
     for (float& o : rO) o = 0.0f;
   }
 
-  __device__ __forceinline__ void wait_full() const {
-    ptx::mbarrier_wait(&s.fixed.full[at.number], at.parity);
-  }
-  __device__ __forceinline__ void leave(int slot) const {
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&s.fixed.empty[slot]);
-  }
-
   /// S = Q K^T for this warpgroup's keys, summed over slices of 64 columns. A slice is left when the next one's products have
   /// been issued and its own are complete.
   __device__ __forceinline__ void multiply_qk() {
-    wait_full();
+    int slot = this->next_slot();
     ptx::wgmma_fence();
-    ptx::wgmma<T, false, false, false>(rS, q, moved(k, at.number * Tile::kSlot * int(sizeof(T))));
-#pragma unroll
-    for (int step = 1; step < 4; ++step)
-      ptx::wgmma<T, true, false, false>(rS, moved(q, step * 32),
-                                        moved(k, at.number * Tile::kSlot * int(sizeof(T)) + step * 32));
-    ptx::wgmma_commit();
-    int before = at.number;
-    at.advance(sizes.slots);
-    for (int panel = 1; panel < sizes.panels; ++panel) {
-      wait_full();
+    issue_slice<false>(q, slot);
+    for (int panel = 1; panel < panels; ++panel) {
+      const int before = slot;
+      slot = this->next_slot();
       ptx::wgmma_fence();
-      const std::uint64_t rows = moved(q, panel * Tile::Br * 128);
-      const std::uint64_t keys = moved(k, at.number * Tile::kSlot * int(sizeof(T)));
-#pragma unroll
-      for (int step = 0; step < 4; ++step)
-        ptx::wgmma<T, true, false, false>(rS, moved(rows, step * 32), moved(keys, step * 32));
-      ptx::wgmma_commit();
+      issue_slice<true>(moved(q, panel * Tile::Br * 128), slot);
       ptx::wgmma_wait<1>();
-      leave(before);
-      before = at.number;
-      at.advance(sizes.slots);
+      this->leave(before);
     }
     ptx::wgmma_wait<0>(rS);
-    leave(before);
+    this->leave(slot);
+  }
+  template <bool kAdd>
+  __device__ __forceinline__ void issue_slice(std::uint64_t rows, int slot) {
+    const std::uint64_t keys = moved(k, slot * Tile::kSlot * int(sizeof(T)));
+    ptx::wgmma<T, kAdd, false, false>(rS, rows, keys);
+#pragma unroll
+    for (int step = 1; step < 4; ++step)  // 16 columns are 32 bytes
+      ptx::wgmma<T, true, false, false>(rS, moved(rows, step * 32), moved(keys, step * 32));
+    ptx::wgmma_commit();
   }
 
   /// Sets the scores of keys that a row does not see to -inf.
@@ -198,43 +136,13 @@ struct PairConsumer {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      const int seen = a.visible_keys(first_query + warp_row + 8 * row + lane / 4) - first_key_of_tile - first_key -
-                       lane % 4 * 2;
+      const int seen = a.visible_keys(first_query + warp_row + 8 * row + lane / 4) - first_key_of_tile -
+                       first_key - lane % 4 * 2;
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
         if (8 * n >= seen) rS[4 * n + 2 * row] = -INFINITY;
         if (8 * n + 1 >= seen) rS[4 * n + 2 * row + 1] = -INFINITY;
       }
-    }
-  }
-
-  /// The number of a warpgroup among those with the same queries: first those of block 0.
-  __device__ __forceinline__ int number() const { return rank * Tile::kSharers + index - first_of_sharers; }
-
-  /// Combines a number for each row over all warpgroups with the same queries. Lanes of a row have the same number.
-  template <class Op>
-  __device__ __forceinline__ void reduce_over_sharers(float (&value)[2], Op op) {
-    constexpr int kAll = 2 * Tile::kSharers;
-    const int lane = threadIdx.x % 32, row = warp_row % 64 + lane / 4;
-    auto& rows = s.fixed.rows[first_of_sharers][rows_parity];
-    std::uint64_t* full = &s.fixed.rows_full[first_of_sharers];
-    if (index == first_of_sharers && threadIdx.x % 128 == 0)
-      ptx::mbarrier_arrive_expect_tx(full, kAll * 64 * int(sizeof(float)));
-    if (lane % 4 == 0) {
-#pragma unroll
-      for (int block = 0; block < 2; ++block) {
-        float* there = ptx::mapa(rows[number()] + row, block);
-        ptx::st_async(there, value[0], ptx::mapa(full, block));
-        ptx::st_async(there + 8, value[1], ptx::mapa(full, block));
-      }
-    }
-    ptx::mbarrier_wait_cluster(full, rows_parity);
-    rows_parity ^= 1;
-    value[0] = rows[0][row], value[1] = rows[0][row + 8];
-#pragma unroll
-    for (int other = 1; other < kAll; ++other) {
-      value[0] = op(value[0], rows[other][row]);
-      value[1] = op(value[1], rows[other][row + 8]);
     }
   }
 
@@ -246,10 +154,11 @@ struct PairConsumer {
     for (int row = 0; row < 2; ++row) {
       top[row] = rS[2 * row];
 #pragma unroll
-      for (int n = 0; n < 8; ++n) top[row] = fmaxf(top[row], fmaxf(rS[4 * n + 2 * row], rS[4 * n + 2 * row + 1]));
+      for (int n = 0; n < 8; ++n)
+        top[row] = fmaxf(top[row], fmaxf(rS[4 * n + 2 * row], rS[4 * n + 2 * row + 1]));
       top[row] = warp_reduce<4>(top[row], Max());
     }
-    reduce_over_sharers(top, Max());
+    this->reduce_over_sharers(top, Max());
     bool grew = false;
 #pragma unroll
     for (int row = 0; row < 2; ++row) grew |= top[row] * factor - m[row] > Tile::kRescaleThreshold;
@@ -289,16 +198,18 @@ struct PairConsumer {
       }
     }
     ptx::fence_proxy_async();
-    ptx::barrier_sync(1 + first_of_sharers, 128 * Tile::kSharers);  // P of all sharers of this block is complete
+    ptx::barrier_sync(1 + first_of_sharers,
+                      128 * Tile::kSharers);  // P of all sharers of this block is complete
     if (threadIdx.x % 128 == 0) {
       ptx::mbarrier_arrive_expect_tx(&s.fixed.p_full[index], kPanelBytes);
-      ptx::bulk_copy_cluster(ptx::mapa(sP, 1 - rank), sP, kPanelBytes, ptx::mapa(&s.fixed.p_full[index], 1 - rank));
+      ptx::bulk_copy_cluster(ptx::mapa(sP, 1 - rank), sP, kPanelBytes,
+                             ptx::mapa(&s.fixed.p_full[index], 1 - rank));
     }
   }
 
   /// O += P V for this warpgroup's columns: first with this block's P, then with that of the other block.
   __device__ __forceinline__ void multiply_pv() {
-    int before = at.number;
+    int slot = 0;
 #pragma unroll
     for (int part = 0; part < 2 * Tile::kSharers; ++part) {
       const int of_block = part < Tile::kSharers ? rank : 1 - rank, sharer = part % Tile::kSharers;
@@ -307,31 +218,21 @@ struct PairConsumer {
       const std::uint64_t scores = moved(p, (of_block * Tile::kConsumers + sharer) * kPanelBytes);
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
-        wait_full();
+        const int before = slot;
+        slot = this->next_slot();
         ptx::wgmma_fence();
         ptx::wgmma<T, true, false, true>(rO, moved(scores, step * 32),
-                                         moved(v, at.number * Tile::kSlot * int(sizeof(T))));
+                                         moved(v, slot * Tile::kSlot * int(sizeof(T))));
         ptx::wgmma_commit();
         if (part > 0 || step > 0) {
           ptx::wgmma_wait<1>();
-          leave(before);
+          this->leave(before);
         }
-        before = at.number;
-        at.advance(sizes.slots);
       }
     }
     ptx::wgmma_wait<0>(rO);
-    leave(before);
-    if (threadIdx.x % 32 == 0) {  // this warp needs no P any more
-#pragma unroll
-      for (int block = 0; block < 2; ++block) {
-#pragma unroll
-        for (int sharer = 0; sharer < Tile::kSharers; ++sharer) {
-          ptx::mbarrier_arrive_cluster(ptx::mapa(&s.fixed.p_free[first_of_sharers + sharer], block));
-        }
-      }
-    }
-    parity ^= 1;
+    this->leave(slot);
+    this->leave_p();
   }
 
   /// Divides O by its rows' sums and stores it, with LSE: in 16 bits to where Q was, then to HBM by TMA.
@@ -340,13 +241,13 @@ struct PairConsumer {
     float sum[2], inv_l[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) sum[row] = warp_reduce<4>(l[row], Sum());
-    reduce_over_sharers(sum, Sum());  // and now nobody multiplies Q any more
+    this->reduce_over_sharers(sum, Sum());  // and now nobody multiplies Q any more
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = first_query + 8 * row + lane / 4;
       inv_l[row] = sum[row] == 0.0f ? 0.0f : __fdividef(1.0f, sum[row]);
       const float lse = sum[row] == 0.0f ? -INFINITY : (m[row] + __log2f(sum[row])) * kLn2;
-      if (number() == 0 && lane % 4 == 0 && query < a.seq_q)
+      if (this->number() == 0 && lane % 4 == 0 && query < a.seq_q)
         a.lse[size_t(work.head) * a.seq_q + query] = lse;
     }
     const int first_panel = (index - first_of_sharers) * (Tile::kCols / 64);
@@ -356,7 +257,8 @@ struct PairConsumer {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int panel = n / 8 * Tile::Br * 64, chunk = n % 8 ^ lane / 4;
-        *reinterpret_cast<std::uint32_t*>(sO + panel + (8 * half + lane / 4) * 64 + 8 * chunk + lane % 4 * 2) =
+        *reinterpret_cast<std::uint32_t*>(sO + panel + (8 * half + lane / 4) * 64 + 8 * chunk +
+                                          lane % 4 * 2) =
             pack<T>(rO[4 * n + 2 * half] * inv_l[half], rO[4 * n + 2 * half + 1] * inv_l[half]);
       }
     }
@@ -373,27 +275,6 @@ struct PairConsumer {
   }
 };
 
-/// Initialises all barriers of the block. Every thread of the cluster calls it, once.
-template <class Tile>
-__device__ __forceinline__ void init_barriers(PairMemory<Tile>& s, int slots) {
-  if (threadIdx.x == 0) {
-    declare_members(s);
-    for (int slot = 0; slot < slots; ++slot) {
-      ptx::mbarrier_init(&s.full[slot], 1);
-      ptx::mbarrier_init(&s.empty[slot], 4 * Tile::kConsumers);
-    }
-    ptx::mbarrier_init(&s.q_full, 1);
-    for (std::uint64_t& full : s.rows_full) ptx::mbarrier_init(&full, 1);
-    for (int consumer = 0; consumer < Tile::kConsumers; ++consumer) {
-      ptx::mbarrier_init(&s.p_full[consumer], 1);
-      ptx::mbarrier_init(&s.p_free[consumer], 4 * 2 * Tile::kSharers);
-    }
-    ptx::fence_mbarrier_init();
-  }
-  ptx::barrier_cluster_arrive();
-  ptx::barrier_cluster_wait();
-}
-
 /// FlashAttention by pairs of blocks.
 ///
 ///   grid    2 * batch * heads * ceil(seq_q / Br), in clusters of two
@@ -405,7 +286,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     pair_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, PairSizes sizes) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const PairBlock<Tile> s(smem, sizes);
-  init_barriers(s.fixed, sizes.slots);
+  init_barriers<Tile>(s.fixed, sizes.slots);
   const int warpgroup = warpgroup_index(), rank = ptx::cluster_ctarank();
   const PairWork work = work_of_pair<Tile>(blockIdx.x / 2, a);
   if (warpgroup == 0) {

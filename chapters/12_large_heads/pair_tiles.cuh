@@ -37,10 +37,10 @@ struct PairTiles {
   static constexpr int kBlockCols = kCols * kSharers;  ///< columns of O and V of a block
   static constexpr int kMostCols = 2 * kBlockCols;     ///< of the pair
 
-  static constexpr int kPanel = 64 * 64;                   ///< elements: 64 rows of 128 bytes
-  static constexpr int kKeySlice = kKeys * 64;             ///< elements: 64 columns of the block's keys
-  static constexpr int kStep = 16;                         ///< keys of a slice of V
-  static constexpr int kValueSlice = kStep * kBlockCols;   ///< elements
+  static constexpr int kPanel = 64 * 64;                  ///< elements: 64 rows of 128 bytes
+  static constexpr int kKeySlice = kKeys * 64;            ///< elements: 64 columns of the block's keys
+  static constexpr int kStep = 16;                        ///< keys of a slice of V
+  static constexpr int kValueSlice = kStep * kBlockCols;  ///< elements
   static constexpr int kSlot = kKeySlice > kValueSlice ? kKeySlice : kValueSlice;
   static constexpr int kMostSlots = 16;
   /// How much a maximum may grow before O is rescaled, in powers of 2, as in chapter 07.
@@ -65,7 +65,8 @@ struct __align__(1024) PairMemory {
   std::uint64_t q_full;
   std::uint64_t rows_full[Tile::Br / 64];
   std::uint64_t p_full[Tile::kConsumers];  ///< the other block's P
-  std::uint64_t p_free[Tile::kConsumers];  ///< nobody needs what this warpgroup has stored to p, here and there
+  std::uint64_t
+      p_free[Tile::kConsumers];  ///< nobody needs what this warpgroup has stored to p, here and there
 };
 
 /// Which part of shared memory is what.
@@ -90,9 +91,9 @@ constexpr int panels_of_room(int panels_of_q) {
 /// The shared memory of a block.
 template <class Tile>
 constexpr std::size_t shared_bytes(const PairSizes& sizes) {
-  return sizeof(PairMemory<Tile>) + sizeof(typename Tile::T) * (std::size_t(sizes.slots) * Tile::kSlot +
-                                                               std::size_t(panels_of_room<Tile>(sizes.panels)) *
-                                                                   Tile::Br * 64);
+  return sizeof(PairMemory<Tile>) +
+         sizeof(typename Tile::T) * (std::size_t(sizes.slots) * Tile::kSlot +
+                                     std::size_t(panels_of_room<Tile>(sizes.panels)) * Tile::Br * 64);
 }
 
 /// With as many slots as fit. At least 4 are needed to keep the copy engine ahead.
