@@ -286,6 +286,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     pair_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, PairSizes sizes) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const PairBlock<Tile> s(smem, sizes);
+  if (threadIdx.x == 0) ptx::mbarrier_init(&s.fixed.q_full, 1);
   init_barriers<Tile>(s.fixed, sizes.slots);
   const int warpgroup = warpgroup_index(), rank = ptx::cluster_ctarank();
   const PairWork work = work_of_pair<Tile>(blockIdx.x / 2, a);

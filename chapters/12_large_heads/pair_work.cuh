@@ -28,12 +28,12 @@ struct PairWork {
 
 /// Query tile n. Under a causal mask, the longest come first, and heads are divided into groups whose K and V fit into 32 MiB
 /// of the L2 cache together.
-template <class Tile>
-__device__ __forceinline__ PairWork work_of_pair(int n, const Attention<typename Tile::T>& a) {
+template <class Tile, class T>
+__device__ __forceinline__ PairWork work_of_pair(int n, const Attention<T>& a) {
   const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
   int head = n / tiles, tile = n % tiles;
   if (a.causal) {
-    const size_t bytes = sizeof(typename Tile::T) * size_t(a.seq_k) * (a.head_dim + a.head_dim_v);
+    const size_t bytes = sizeof(T) * size_t(a.seq_k) * (a.head_dim + a.head_dim_v);
     const int cached = int(max(size_t(1), min(size_t(heads), (32 << 20) / bytes)));
     const int first_head = n / (cached * tiles) * cached, here = min(cached, heads - first_head);
     const int in_group = n - first_head * tiles;
@@ -153,7 +153,6 @@ __device__ __forceinline__ void init_barriers(Memory& s, int slots) {
       ptx::mbarrier_init(&s.full[slot], 1);
       ptx::mbarrier_init(&s.empty[slot], 4 * Tile::kConsumers);
     }
-    ptx::mbarrier_init(&s.q_full, 1);
     for (std::uint64_t& full : s.rows_full) ptx::mbarrier_init(&full, 1);
     for (int consumer = 0; consumer < Tile::kConsumers; ++consumer) {
       ptx::mbarrier_init(&s.p_full[consumer], 1);

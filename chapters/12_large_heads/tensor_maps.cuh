@@ -4,6 +4,7 @@
 
 #include "09_hopper/tensor_maps.cuh"
 #include "device/attention.cuh"
+#include "pair_fp32.cuh"
 
 namespace fa::ch12 {
 
@@ -17,6 +18,20 @@ ch09::TensorMaps pair_maps(const Attention<typename Tile::T>& a) {
       .k = tensor_map(Tensor<T>{a.k, a.k_strides, a.batch, a.kv_heads, a.seq_k, a.head_dim}, Tile::kKeys),
       .v = tensor_map(Tensor<T>{a.v, a.v_strides, a.batch, a.kv_heads, a.seq_k, a.head_dim_v}, Tile::kStep),
       .o = tensor_map(Tensor<T>{a.o, a.o_strides, a.batch, a.heads, a.seq_q, a.head_dim_v}, 16)};
+}
+
+/// The maps of split_attention(): of the tensors of halves, high ones first.
+template <class Tile>
+SplitMaps split_maps(const Attention<float>& a, const __half* q, const __half* k, const __half* v) {
+  const auto map = [](const __half* first, int batch, int heads, int rows, int cols, int box_rows) {
+    const std::int64_t head = std::int64_t(rows) * cols;
+    return ch09::tensor_map(
+        ch09::Tensor<__half>{first, {heads * head, head, cols}, 2 * batch, heads, rows, cols}, box_rows);
+  };
+  return {.q = map(q, a.batch, a.heads, a.seq_q, a.head_dim, 64),
+          .k = map(k, a.batch, a.kv_heads, a.seq_k, a.head_dim, Tile::kKeys),
+          .v = map(v, a.batch, a.kv_heads, a.seq_k, a.head_dim_v, Tile::kStep),
+          .batch = a.batch};
 }
 
 }  // namespace fa::ch12
