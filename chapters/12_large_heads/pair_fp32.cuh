@@ -37,7 +37,7 @@ struct SplitTiles : PairTiles<__half, 1, kOutputCols> {
   static constexpr int kStep = 32;                        ///< keys of a slice of V
   static constexpr int kValueSlice = 2 * kChunk * kStep;  ///< elements: for both warpgroups
   static constexpr int kSlot = 2 * Base::kPanel;          ///< 64 columns of 128 keys, or of 64 queries twice
-  static constexpr int kPanelsOfSum = 4;  ///< 256 columns of Q and K are summed by tensor cores
+  static constexpr int kPanelsOfSum = 2;  ///< 128 columns of Q and K are summed by tensor cores
   static constexpr int kBitsOfP = 4;      ///< P is at most 2^4 when a maximum has been raised
 };
 
@@ -103,22 +103,28 @@ __device__ __forceinline__ void produce_split(const Attention<float>& a, const S
     ptx::bulk_load(s.key_factors, exponents.k + exponent, sizeof s.key_factors, &s.exponents_full);
     ptx::bulk_load(s.value_exponents, exponents.v + exponent, sizeof s.value_exponents, &s.exponents_full);
     parity ^= 1;
+#pragma unroll 1
     for (int panel = 0; panel < sizes.panels; ++panel) {
       const int q = next_slot(2 * Tile::kPanel * int(sizeof(__half)));
       for (int half = 0; half < 2; ++half)
         ptx::tma_load(slots + q * Tile::kSlot + half * Tile::kPanel, &maps.q, &s.full[q], 64 * panel,
                       work.first_query, in_batch, batch + half * maps.batch);
+#pragma unroll 1
       for (int half = 0; half < 2; ++half) {
         const int k = next_slot(Tile::kKeySlice * int(sizeof(__half)));
         ptx::tma_load(slots + k * Tile::kSlot, &maps.k, &s.full[k], 64 * panel, first_key, kv_in_batch,
                       kv_batch + half * maps.batch);
       }
     }
+#pragma unroll 1
     for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
+#pragma unroll 1
       for (int key = 0; key < Tile::Bc; key += Tile::kStep) {
         const int row = tile * Tile::Bc + (rank * Tile::kKeys + key) % Tile::Bc;
+#pragma unroll 1
         for (int half = 0; half < 2; ++half) {
           const int v = next_slot(Tile::kValueSlice * int(sizeof(__half)));
+#pragma unroll 1
           for (int part = 0; part < 2 * Tile::kChunk; part += 64) {
             const int col = rank * Tile::kBlockCols + part / Tile::kChunk * Tile::kCols +
                             chunk * Tile::kChunk + part % Tile::kChunk;
@@ -155,7 +161,7 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
   float l[2] = {0.0f, 0.0f};
 
   __device__ __forceinline__ SplitConsumer(const Attention<float>& attention, SplitMemory<Tile>& memory,
-                                           __half* slots, const PairSizes& sizes, int of_block, int consumer)
+                                           __half* slot_0, const PairSizes& sizes, int of_block, int consumer)
       : Base(memory, sizes, of_block, consumer),
         a(attention),
         s(memory),
@@ -175,7 +181,7 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
   /// Issues the products of 64 columns, and leaves the slots of the columns before them. @tparam kAdd  to rSum
   template <bool kAdd>
   __device__ __forceinline__ void issue_panel(int (&held)[3]) {
-    const int q_slot = this->next_slot(), high_slot = this->next_slot();
+    const int q_slot = this->next_slot(), high_slot = this->next_slot(), low_slot = this->next_slot();
     ptx::wgmma_fence();
     const std::uint64_t rows = moved(q, q_slot * kSlotBytes), high = moved(k, high_slot * kSlotBytes);
     ptx::wgmma<T, kAdd, false, false>(rSum, rows, high);
@@ -185,8 +191,6 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
 #pragma unroll
     for (int step = 0; step < 4; ++step)
       ptx::wgmma<T, true, false, false>(rSum, moved(rows, kPanelBytes + step * 32), moved(high, step * 32));
-    const int low_slot = this->next_slot();
-    ptx::wgmma_fence();
     const std::uint64_t low = moved(k, low_slot * kSlotBytes);
 #pragma unroll
     for (int step = 0; step < 4; ++step)
@@ -324,37 +328,13 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
       float rPart[Tile::kChunk / 2];
       int held[2];
-#pragma unroll
-      for (int part = 0; part < 2 * Tile::kSharers; ++part) {
-        const int of_block = part < Tile::kSharers ? rank : 1 - rank, sharer = part % Tile::kSharers;
-        if (chunk == 0 && part >= Tile::kSharers) ptx::mbarrier_wait_cluster(&s.p_full[sharer], parity);
-        const std::uint64_t scores = moved(p, (of_block * Tile::kConsumers + sharer) * 2 * kPanelBytes);
-#pragma unroll
-        for (int step = 0; step < 2; ++step) {
-          const int high_slot = this->next_slot();
-          ptx::wgmma_fence();
-          const std::uint64_t high = moved(v, high_slot * kSlotBytes), p_high = moved(scores, step * 64);
-          const std::uint64_t p_low = moved(p_high, kPanelBytes);
-          if (part == 0 && step == 0) {
-            ptx::wgmma<T, false, false, true>(rPart, p_high, high);
-          } else {
-            ptx::wgmma<T, true, false, true>(rPart, p_high, high);
-          }
-          ptx::wgmma<T, true, false, true>(rPart, moved(p_high, 32), moved(high, 16 * 128));
-          ptx::wgmma<T, true, false, true>(rPart, p_low, high);
-          ptx::wgmma<T, true, false, true>(rPart, moved(p_low, 32), moved(high, 16 * 128));
-          const int low_slot = this->next_slot();
-          ptx::wgmma_fence();
-          const std::uint64_t low = moved(v, low_slot * kSlotBytes);
-          ptx::wgmma<T, true, false, true>(rPart, p_high, low);
-          ptx::wgmma<T, true, false, true>(rPart, moved(p_high, 32), moved(low, 16 * 128));
-          ptx::wgmma_commit();
-          if (part > 0 || step > 0) {
-            ptx::wgmma_wait<1>();
-            leave_all(held);
-          }
-          held[0] = high_slot, held[1] = low_slot;
-        }
+      issue_values<false>(rPart, held, 0);
+#pragma unroll 1
+      for (int slice = 1; slice < Tile::Bc / Tile::kStep; ++slice) {
+        constexpr int kSlicesOfSharer = 64 / Tile::kStep;
+        if (chunk == 0 && slice * Tile::kStep >= Tile::kKeys && slice % kSlicesOfSharer == 0)
+          ptx::mbarrier_wait_cluster(&s.p_full[slice / kSlicesOfSharer % Tile::kSharers], parity);
+        issue_values<true>(rPart, held, slice);
       }
       ptx::wgmma_wait<0>(rPart);
       leave_all(held);
@@ -362,6 +342,30 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
       for (int i = 0; i < Tile::kChunk / 2; ++i) rO[chunk][i] += rPart[i];
     }
     this->leave_p();
+  }
+  /// Issues the products of 32 keys, in the order of the producer, and leaves the slots of the keys before them.
+  template <bool kAdd>
+  __device__ __forceinline__ void issue_values(float (&rPart)[Tile::kChunk / 2], int (&held)[2], int slice) {
+    // P of 64 keys is a panel for each half; 32 keys are 64 bytes of its rows.
+    const int sharer = (rank * Tile::kSharers + slice * Tile::kStep / 64) % (2 * Tile::kSharers);
+    const std::uint64_t p_high =
+        moved(p, sharer * 2 * kPanelBytes + slice * Tile::kStep % 64 * int(sizeof(T)));
+    const std::uint64_t p_low = moved(p_high, kPanelBytes);
+    const int high_slot = this->next_slot(), low_slot = this->next_slot();
+    const std::uint64_t high = moved(v, high_slot * kSlotBytes), low = moved(v, low_slot * kSlotBytes);
+    ptx::wgmma_fence();
+    ptx::wgmma<T, kAdd, false, true>(rPart, p_high, high);
+    ptx::wgmma<T, true, false, true>(rPart, moved(p_high, 32), moved(high, 16 * 128));
+    ptx::wgmma<T, true, false, true>(rPart, p_low, high);
+    ptx::wgmma<T, true, false, true>(rPart, moved(p_low, 32), moved(high, 16 * 128));
+    ptx::wgmma<T, true, false, true>(rPart, p_high, low);
+    ptx::wgmma<T, true, false, true>(rPart, moved(p_high, 32), moved(low, 16 * 128));
+    ptx::wgmma_commit();
+    if constexpr (kAdd) {
+      ptx::wgmma_wait<1>();
+      leave_all(held);
+    }
+    held[0] = high_slot, held[1] = low_slot;
   }
 
   /// Divides O by its rows' sums and stores it, with LSE. Four lanes store 32 bytes, a sector.
