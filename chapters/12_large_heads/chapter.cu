@@ -14,7 +14,7 @@ namespace fa {
 using namespace ch12;
 namespace {
 
-using Step = Variant<AttentionForward>;  // named with each variant below, because g++ 12 fails on bare braces
+using Step = Variant<TwoWayAttention>;  // named with each variant below, because g++ 12 fails on bare braces
 
 constexpr std::int64_t kMostCols = 1024;
 
@@ -59,7 +59,7 @@ Step cluster() {
 }  // namespace
 
 AnyChapter describe_chapter() {
-  return Chapter<AttentionForward>{.name = "12_large_heads",
+  return Chapter<TwoWayAttention>{.name = "12_large_heads",
                                    .title = "Large heads: what stays on the chip when a row does not fit",
                                    .variants = {cluster()}};
 }

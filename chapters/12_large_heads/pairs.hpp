@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "attention/attention_forward.hpp"
 #include "attention/dispatch.cuh"
+#include "attention/two_way_attention.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "pair.cuh"
@@ -20,8 +20,8 @@
 
 namespace fa::ch12 {
 
-using Shape = AttentionForward::Shape;
-using Args = AttentionForward::Args;
+using Shape = TwoWayAttention::Shape;
+using Args = TwoWayAttention::Args;
 
 constexpr std::int64_t kFloat = sizeof(float);
 constexpr std::size_t kSharedBytesOfHopper = 232448;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attention/masked_attention.hpp"
+#include "attention/two_way_attention.hpp"
 #include "harness/options.hpp"
 
 namespace fa {
@@ -227,6 +228,7 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
 template class AttentionOptions<AttentionForward>;
 template class AttentionOptions<AttentionBackward>;
 template class AttentionOptions<MaskedAttention>;
+template class AttentionOptions<TwoWayAttention>;
 template class DenseAttentionOptions<AttentionForward>;
 template class DenseAttentionOptions<AttentionBackward>;
 

@@ -17,6 +17,7 @@
 #include "attention/softmax.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
+#include "attention/two_way_attention.hpp"
 
 namespace fa {
 
