@@ -1,13 +1,15 @@
 """Chapter 12 on a GPU, beside PyTorch's kernels and standard attention on cuBLAS (chapter 03), on the same tensors.
 
-    python3 -m tools.bench.large [--groups fp32,bf16,widths] [--rounds R] [--variants V,V] [--json FILE]
+    python3 -m tools.bench.large [--groups fp32,bf16,widths,backward] [--rounds R] [--variants V,V] [--json FILE]
 
     fp32    [32,8,256,d] and [32,8,1024,d], d = 256 and 1024
     bf16    [2,4,8192,512] and [1,4,8192,1024], full and causal
     widths  192 / 128 and 576 / 512 beside equal widths, between which their speed is interpolated
+    backward    [2,4,8192,512] in bf16, full and causal
 
-In each round, every kernel runs once, in another order. Before that, O is compared with float64 on two heads. Prints
-TFLOP/s, 2 * batch * heads * seq^2 * (head_dim + head_dim_v) operations, half of that if causal, from the median; and how
+In each round, every kernel runs once, in another order. Before that, the results are compared with float64 on two heads. Prints
+TFLOP/s, 2 * batch * heads * seq^2 * (head_dim + head_dim_v) operations, half of that if causal, 2.5 times that for a backward
+pass, from the median; and how
 much faster chapter 12 is than each of the others. One run takes about two minutes.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
@@ -48,18 +50,21 @@ class Case:
     head_dim: int
     head_dim_v: int
     causal: bool = False
+    backward: bool = False
 
     def __str__(self) -> str:
         widths = f"{self.head_dim}"
         if self.head_dim_v != self.head_dim:
             widths += f"/{self.head_dim_v}"
         which = "causal" if self.causal else "full"
+        which += " backward" * self.backward
         return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{widths}] {which}"
 
     @property
     def flops(self) -> float:
         pairs = self.batch * self.heads * self.seq**2 / (1 + self.causal)
-        return 2.0 * pairs * (self.head_dim + self.head_dim_v)
+        of_pass = 2.5 if self.backward else 1.0
+        return 2.0 * pairs * (self.head_dim + self.head_dim_v) * of_pass
 
 
 GROUPS = {
@@ -80,40 +85,53 @@ GROUPS = {
             (4, 576, 576),
         )
     ],
+    "backward": [
+        Case("bf16", 2, 4, 8192, 512, 512, causal, True) for causal in (False, True)
+    ],
 }
 
 
-def exact(
-    case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and LSE of one head in float64, a few queries at a time."""
+def exact(case: Case, q, k, v, do=None) -> tuple[torch.Tensor, ...]:
+    """O and LSE of one head in float64, a few queries at a time; with dO, its gradients."""
     k, v = k.double(), v.double()
-    o, lse = [], []
+    scale = case.head_dim**-0.5
+    o, lse, dq, dk, dv = [], [], [], torch.zeros_like(k), torch.zeros_like(v)
     for first in range(0, case.seq, 2048):
-        s = q[first : first + 2048].double() @ k.T * case.head_dim**-0.5
+        rows = slice(first, first + 2048)
+        s = q[rows].double() @ k.T * scale
         if case.causal:
             query = torch.arange(first, first + s.shape[0], device=s.device)
             key = torch.arange(case.seq, device=s.device)
             s.masked_fill_(key > query[:, None], -torch.inf)
         lse.append(torch.logsumexp(s, -1))
-        o.append(torch.softmax(s, -1) @ v)
-    return torch.cat(o), torch.cat(lse)
+        p = torch.softmax(s, -1)
+        o.append(p @ v)
+        if do is None:
+            continue
+        d_o = do[rows].double()
+        ds = p * (d_o @ v.T - (d_o * o[-1]).sum(-1, keepdim=True))
+        dq.append(ds @ k * scale)
+        dk += ds.T @ q[rows].double() * scale
+        dv += p.T @ d_o
+    return (torch.cat(o), torch.cat(lse)) if do is None else (torch.cat(dq), dk, dv)
 
 
 class Check:
     """The right results of the first and the last head."""
 
-    def __init__(self, case: Case, qkv: list[torch.Tensor]):
+    def __init__(self, case: Case, tensors: list[torch.Tensor]):
         self.case = case
         self.heads = ((0, 0), (case.batch - 1, case.heads - 1))
-        self.right = [exact(case, *(x[at] for x in qkv)) for at in self.heads]
+        self.right = [exact(case, *(x[at] for x in tensors)) for at in self.heads]
 
-    def error(self, o: torch.Tensor) -> float:
-        """The larger relative L2 error; NaN counts as infinity."""
+    def error(self, results: tuple[torch.Tensor, ...]) -> float:
+        """The largest relative L2 error of O, or of the gradients; NaN counts as infinity."""
         errors = [0.0]
-        for at, (right, _) in zip(self.heads, self.right, strict=True):
-            relative = float((o[at].double() - right).norm() / right.norm())
-            errors.append(math.inf if math.isnan(relative) else relative)
+        for at, right in zip(self.heads, self.right, strict=True):
+            for computed, expected in zip(results, right, strict=False):
+                difference = (computed[at].double() - expected).norm()
+                relative = float(difference / expected.norm())
+                errors.append(math.inf if math.isnan(relative) else relative)
         return max(errors)
 
     def error_of_lse(self, lse: torch.Tensor) -> float:
@@ -124,34 +142,46 @@ class Check:
         return max(errors)
 
 
-def contenders(case: Case, qkv: list[torch.Tensor], variants: list[str] | None):
-    """Name, function that launches and returns O, and LSE if it has one."""
+def peer_of(case: Case, backend, tensors: list[torch.Tensor]):
+    """A function that runs a backend of PyTorch and returns O or the gradients."""
+    qkv, do = tensors[:3], tensors[3:]
+
+    def forward(q, k, v):
+        with sdpa_kernel(backend):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, is_causal=case.causal
+            )
+
+    if not do:
+        return lambda _: (forward(*qkv),)
+    leaves = [x.detach().requires_grad_() for x in qkv]
+    o = forward(*leaves)
+    return lambda _: torch.autograd.grad(o, leaves, do, retain_graph=True)
+
+
+def contenders(case: Case, tensors: list[torch.Tensor], variants: list[str] | None):
+    """Name, a function that launches and returns O or the gradients, and LSE if it has one."""
     stream = torch.cuda.current_stream()
-    library = ChapterLibrary(OURS)
-    wanted = [(OURS, name) for name in variants or library.variants()]
-    if case.head_dim == case.head_dim_v:
+    wanted = [(OURS, name) for name in variants or ChapterLibrary(OURS).variants()]
+    if case.head_dim == case.head_dim_v and not case.backward:
         wanted.append(STANDARD)
     for chapter, name in wanted:
         try:
-            bound = ChapterLibrary(chapter).bind(name, *qkv, case.causal)
+            bound = ChapterLibrary(chapter).bind(
+                name, *tensors[:3], case.causal, *tensors[3:]
+            )
         except RuntimeError as refusal:
             print(f"  {chapter}/{name} does not run: {refusal}", file=sys.stderr)
             continue
 
         def launch(_, bound=bound):
             bound.launch(stream)
-            return bound.o
+            return (bound.dq, bound.dk, bound.dv) if case.backward else (bound.o,)
 
-        yield f"{chapter[:2]} {name}", launch, bound.lse
+        yield f"{chapter[:2]} {name}", launch, None if case.backward else bound.lse
     for name, backend in PEERS.items():
-
-        def peer(_, backend=backend):
-            with sdpa_kernel(backend):
-                return torch.nn.functional.scaled_dot_product_attention(
-                    *qkv, is_causal=case.causal
-                )
-
         try:
+            peer = peer_of(case, backend, tensors)
             peer(0)
             torch.cuda.synchronize()
         except RuntimeError:
@@ -161,15 +191,16 @@ def contenders(case: Case, qkv: list[torch.Tensor], variants: list[str] | None):
 
 def run(case: Case, rounds: int, variants: list[str] | None) -> list[dict]:
     """The rows of a case."""
-    sizes = (case.head_dim, case.head_dim, case.head_dim_v)
-    qkv = [
+    sizes = [case.head_dim, case.head_dim, case.head_dim_v]
+    sizes += [case.head_dim_v] * case.backward
+    tensors = [
         torch.randn(
             case.batch, case.heads, case.seq, d, dtype=DTYPES[case.dtype], device="cuda"
         )
         for d in sizes
     ]
-    check = Check(case, qkv)
-    entries = list(contenders(case, qkv, variants))
+    check = Check(case, tensors)
+    entries = list(contenders(case, tensors, variants))
     errors = [
         (check.error(launch(0)), check.error_of_lse(lse) if lse is not None else 0.0)
         for _, launch, lse in entries
@@ -193,7 +224,7 @@ def run(case: Case, rounds: int, variants: list[str] | None) -> list[dict]:
                 "tflops": case.flops / ms / 1e9,
                 "rel_l2": o_error,
                 "lse_max_abs": lse_error,
-                "right": o_error <= ERROR_LIMIT[dtype]
+                "right": o_error <= ERROR_LIMIT[dtype] * (1 + case.backward)
                 and lse_error <= ERROR_LIMIT_LSE[dtype],
             }
         )
