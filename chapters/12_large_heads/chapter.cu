@@ -39,10 +39,30 @@ Traffic sum(Traffic traffic, const Traffic& more) {
   return traffic;
 }
 
+DeviceNeeds needs(std::size_t shared_bytes) {
+  return {.shared_bytes = shared_bytes, .compute_capability = 90, .exactly = true};
+}
+
+/// A step that leads to `cluster`: in bf16.
+template <class Of>
+Step lesson_step(const char* name, const char* summary) {
+  return {.name = name,
+          .summary = summary,
+          .launch = launch_step<Of, __nv_bfloat16>,
+          .traffic = traffic_of_step<Of>,
+          .refuse = [](const Shape& shape) -> std::optional<std::string> {
+            if (shape.backward) return "--backward is given: this variant has no backward pass; cluster has";
+            return refuse_widths(shape, kMostCols, {DType::kBFloat16});
+          },
+          .takes_strides = true,
+          .takes_other_widths = true,
+          .needs = [](const Shape& shape) { return needs(shared_bytes_of_step<Of>(shape)); }};
+}
+
 void launch_cluster(const Args& a, cudaStream_t stream) {
   with_type(a.dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (sizeof(T) == 2) {
-      launch_pairs<T>(a, stream);
+      launch_step<Cluster, T>(a, stream);
     } else {
       launch_pairs_of_fp32(a, stream);
     }
@@ -55,11 +75,6 @@ void launch_cluster_backward(const Args& a, cudaStream_t stream) {
   });
 }
 
-Traffic traffic_of_cluster(const Shape& shape) {
-  if (shape.dtype == DType::kFloat32) return traffic_of_pairs_of_fp32(shape);
-  return shape.backward ? sum(traffic_of_pairs(shape), traffic_of_backward(shape)) : traffic_of_pairs(shape);
-}
-
 Step cluster() {
   return {.name = "cluster",
           .summary = "two blocks share P: each has half of the keys and half of the columns of O",
@@ -67,7 +82,12 @@ Step cluster() {
               [](const Args& a, cudaStream_t stream) {
                 a.backward ? launch_cluster_backward(a, stream) : launch_cluster(a, stream);
               },
-          .traffic = traffic_of_cluster,
+          .traffic =
+              [](const Shape& shape) {
+                if (shape.dtype == DType::kFloat32) return traffic_of_pairs_of_fp32(shape);
+                const Traffic forward = traffic_of_step<Cluster>(shape);
+                return shape.backward ? sum(forward, traffic_of_backward(shape)) : forward;
+              },
           .refuse =
               [](const Shape& shape) {
                 if (shape.backward)
@@ -78,10 +98,9 @@ Step cluster() {
           .takes_other_widths = true,
           .needs =
               [](const Shape& shape) {
-                DeviceNeeds needs = needs_of_pairs(shape);
-                if (shape.backward)
-                  needs.shared_bytes = std::max(needs.shared_bytes, shared_bytes_of_backward(shape));
-                return needs;
+                if (shape.dtype == DType::kFloat32) return needs(shared_bytes_of_fp32(shape));
+                const std::size_t forward = shared_bytes_of_step<Cluster>(shape);
+                return needs(shape.backward ? std::max(forward, shared_bytes_of_backward(shape)) : forward);
               },
           .before =
               [](const Args& a, cudaStream_t stream) {
@@ -98,9 +117,15 @@ Step cluster() {
 }  // namespace
 
 AnyChapter describe_chapter() {
-  return Chapter<TwoWayAttention>{.name = "12_large_heads",
-                                  .title = "Large heads: what stays on the chip when a row does not fit",
-                                  .variants = {cluster()}};
+  return Chapter<TwoWayAttention>{
+      .name = "12_large_heads",
+      .title = "Large heads: what stays on the chip when a row does not fit",
+      .variants = {
+          lesson_step<SlicesOfD>("slices_of_d",
+                                 "a warpgroup has 256 columns of O: S is computed for each 256"),
+          lesson_step<OShared>("o_shared", "two warpgroups share S and P: it is computed for each 512"),
+          cluster(),
+      }};
 }
 
 }  // namespace fa

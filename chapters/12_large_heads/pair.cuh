@@ -1,6 +1,6 @@
 /// @file
-/// `cluster`: two blocks with the same queries. Each has half of the columns of O, computes half of P, and gets the other half
-/// from the other block: no score is computed twice, and none goes to HBM.
+/// Query tiles whose O is divided among warpgroups, and in `cluster` among two blocks: each computes its share of P and gets
+/// the others' shares, so that no score is computed twice, and none goes to HBM.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -31,7 +31,7 @@ using ch09::TensorMaps;
 template <class Tile>
 __device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, const TensorMaps& maps,
                                         const PairBlock<Tile>& s, const PairSizes& sizes,
-                                        const PairWork& work, int rank) {
+                                        const PairWork& work, int part, int rank) {
   using T = typename Tile::T;
   const int in_batch = work.head % maps.q.heads, batch = work.head / maps.q.heads;
   ptx::mbarrier_arrive_expect_tx(&s.fixed.q_full, sizes.panels * Tile::Br * 64 * int(sizeof(T)));
@@ -57,7 +57,8 @@ __device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, co
       const int first_key = tile * Tile::Bc + (rank * Tile::kKeys + key) % Tile::Bc;
       for (int col = 0; col < Tile::kBlockCols; col += 64)
         ptx::tma_load(s.slots + at.number * Tile::kSlot + col * Tile::kStep, &maps.v, full,
-                      rank * Tile::kBlockCols + col, first_key, kv_in_batch, kv_batch);
+                      part * Tile::kPartCols + rank * Tile::kBlockCols + col, first_key, kv_in_batch,
+                      kv_batch);
       at.advance(sizes.slots);
     }
   }
@@ -182,7 +183,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     }
   }
 
-  /// Stores P, rounded to 16 bits, for the sharers of this block, and sends a copy to the other block.
+  /// Stores P, rounded to 16 bits, for the sharers of this block, and sends a copy to the other block, if there is one.
   __device__ __forceinline__ void share_p() {
     const int lane = threadIdx.x % 32;
     ptx::mbarrier_wait_cluster(&s.fixed.p_free[index], parity ^ 1);
@@ -200,7 +201,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     ptx::fence_proxy_async();
     ptx::barrier_sync(1 + first_of_sharers,
                       128 * Tile::kSharers);  // P of all sharers of this block is complete
-    if (threadIdx.x % 128 == 0) {
+    if (Tile::kBlocks == 2 && threadIdx.x % 128 == 0) {
       ptx::mbarrier_arrive_expect_tx(&s.fixed.p_full[index], kPanelBytes);
       ptx::bulk_copy_cluster(ptx::mapa(sP, 1 - rank), sP, kPanelBytes,
                              ptx::mapa(&s.fixed.p_full[index], 1 - rank));
@@ -211,9 +212,9 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
   __device__ __forceinline__ void multiply_pv() {
     int slot = 0;
 #pragma unroll
-    for (int part = 0; part < 2 * Tile::kSharers; ++part) {
-      const int of_block = part < Tile::kSharers ? rank : 1 - rank, sharer = part % Tile::kSharers;
-      if (part >= Tile::kSharers)
+    for (int share = 0; share < Tile::kBlocks * Tile::kSharers; ++share) {
+      const int of_block = share < Tile::kSharers ? rank : 1 - rank, sharer = share % Tile::kSharers;
+      if (share >= Tile::kSharers)
         ptx::mbarrier_wait_cluster(&s.fixed.p_full[first_of_sharers + sharer], parity);
       const std::uint64_t scores = moved(p, (of_block * Tile::kConsumers + sharer) * kPanelBytes);
 #pragma unroll
@@ -224,7 +225,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
         ptx::wgmma<T, true, false, true>(rO, moved(scores, step * 32),
                                          moved(v, slot * Tile::kSlot * int(sizeof(T))));
         ptx::wgmma_commit();
-        if (part > 0 || step > 0) {
+        if (share > 0 || step > 0) {
           ptx::wgmma_wait<1>();
           this->leave(before);
         }
@@ -236,7 +237,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
   }
 
   /// Divides O by its rows' sums and stores it, with LSE: in 16 bits to where Q was, then to HBM by TMA.
-  __device__ __forceinline__ void store(const TensorMaps& maps, const PairWork& work) {
+  __device__ __forceinline__ void store(const TensorMaps& maps, const PairWork& work, int part) {
     const int lane = threadIdx.x % 32, first_query = work.first_query + warp_row;
     float sum[2], inv_l[2];
 #pragma unroll
@@ -247,7 +248,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
       const int query = first_query + 8 * row + lane / 4;
       inv_l[row] = sum[row] == 0.0f ? 0.0f : __fdividef(1.0f, sum[row]);
       const float lse = sum[row] == 0.0f ? -INFINITY : (m[row] + __log2f(sum[row])) * kLn2;
-      if (this->number() == 0 && lane % 4 == 0 && query < a.seq_q)
+      if (part == 0 && this->number() == 0 && lane % 4 == 0 && query < a.seq_q)
         a.lse[size_t(work.head) * a.seq_q + query] = lse;
     }
     const int first_panel = (index - first_of_sharers) * (Tile::kCols / 64);
@@ -265,7 +266,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     ptx::fence_proxy_async();
     __syncwarp();
     if (lane == 0 && first_query < a.seq_q) {
-      const int first_col = rank * Tile::kBlockCols + 64 * first_panel;
+      const int first_col = part * Tile::kPartCols + rank * Tile::kBlockCols + 64 * first_panel;
       for (int col = 0; col < Tile::kCols && first_col + col < a.head_dim_v; col += 64)
         ptx::tma_store(&maps.o, sO + col * Tile::Br, first_col + col, first_query, work.head % maps.o.heads,
                        work.head / maps.o.heads);
@@ -275,12 +276,13 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
   }
 };
 
-/// FlashAttention by pairs of blocks.
+/// FlashAttention for rows that do not fit into the registers of a warpgroup.
 ///
-///   grid    2 * batch * heads * ceil(seq_q / Br), in clusters of two
-///   block   Tile::kThreads: a producer warpgroup and two consumers
+///   grid    kBlocks * parts * batch * heads * ceil(seq_q / Br), in clusters of kBlocks
+///   block   Tile::kThreads: a producer warpgroup and the consumers
 ///   smem    shared_bytes<Tile>(sizes)
-///   HBM     Q twice; for each query tile, K and V of the tiles that its last query sees, once; writes O and LSE
+///   HBM     Q kBlocks * parts times; for each query tile, of the key tiles that its last query sees, K `parts` times and V once;
+///           writes O and LSE
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     pair_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, PairSizes sizes) {
@@ -289,13 +291,14 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   if (threadIdx.x == 0) ptx::mbarrier_init(&s.fixed.q_full, 1);
   init_barriers<Tile>(s.fixed, sizes.slots);
   const int warpgroup = warpgroup_index(), rank = ptx::cluster_ctarank();
-  const PairWork work = work_of_pair<Tile>(blockIdx.x / 2, a);
+  const int cluster = blockIdx.x / Tile::kBlocks, part = cluster % sizes.parts;
+  const PairWork work = work_of_pair<Tile>(cluster / sizes.parts, a);
   if (warpgroup == 0) {
-    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
-    if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, sizes, work, rank);
+    if constexpr (Tile::kConsumers > 1) ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, sizes, work, part, rank);
     __syncwarp();
   } else {
-    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    if constexpr (Tile::kConsumers > 1) ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     PairConsumer<Tile> w(a, s, sizes, rank, warpgroup - 1);
     ptx::mbarrier_wait(&s.fixed.q_full, 0);
     for (int tile = work.tiles - 1; tile >= 0; --tile) {
@@ -305,9 +308,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       w.share_p();
       w.multiply_pv();
     }
-    w.store(maps, work);
+    w.store(maps, work, part);
   }
-  // Nobody ends while the other block may still write here.
+  // No block ends while another one may still write to it.
   ptx::barrier_cluster_arrive();
   ptx::barrier_cluster_wait();
 }

@@ -69,7 +69,9 @@ template <class Tile>
 constexpr PairSizes split_sizes(int head_dim, std::size_t shared_bytes_of_device) {
   const std::size_t slots =
       (shared_bytes_of_device - sizeof(SplitMemory<Tile>)) / (sizeof(__half) * Tile::kSlot);
-  return {.panels = (head_dim + 63) / 64, .slots = int(slots < Tile::kMostSlots ? slots : Tile::kMostSlots)};
+  return {.panels = (head_dim + 63) / 64,
+          .slots = int(slots < Tile::kMostSlots ? slots : Tile::kMostSlots),
+          .parts = 1};
 }
 template <class Tile>
 constexpr std::size_t split_shared_bytes(const PairSizes& sizes) {

@@ -1,5 +1,5 @@
 /// @file
-/// Two blocks of a cluster with the same queries: what each of them keeps on the chip.
+/// How a query tile is divided among warpgroups and blocks, and what each block keeps on the chip.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,25 +17,27 @@ namespace fa::ch12 {
 using ch09::moved;
 using ch09::warpgroup_index;
 
-/// Each block of a pair has half of the columns of O, and computes the scores of half of the keys of each tile. Its two
-/// consumer warpgroups have either different queries, or different columns and keys.
+/// O of a query tile is divided by columns among warpgroups, and these among the blocks of a cluster. If that is not enough, the
+/// tile is computed in parts, each with other columns, by blocks that know nothing of each other. Warpgroups that share
+/// queries divide the scores of a key tile among them, too, by keys.
 ///
-/// @tparam kQueryGroups  2: each warpgroup has 64 queries; 1: both have the same 64
+/// @tparam kQueryGroups  2: each of a block's two warpgroups has 64 queries; 1: all have the same 64
 /// @tparam kOutputCols   columns of O of a warpgroup
-template <class Element, int kQueryGroups, int kOutputCols>
+template <class Element, int kQueryGroups, int kOutputCols, int kBlocksOfCluster = 2, int kWarpgroups = 2>
 struct PairTiles {
   using T = Element;
-  static_assert(kQueryGroups == 1 || kQueryGroups == 2);
-  static constexpr int kConsumers = 2;
+  static_assert(kQueryGroups == 1 || kQueryGroups == kWarpgroups);
+  static constexpr int kBlocks = kBlocksOfCluster;
+  static constexpr int kConsumers = kWarpgroups;
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
-  static constexpr int Br = 64 * kQueryGroups;                ///< queries of a pair
+  static constexpr int Br = 64 * kQueryGroups;                ///< queries
   static constexpr int kSharers = kConsumers / kQueryGroups;  ///< warpgroups of a block with the same queries
   static constexpr int kKeys = 64 * kSharers;                 ///< of a tile, of which a block has the scores
-  static constexpr int Bc = 2 * kKeys;                        ///< of a tile
+  static constexpr int Bc = kBlocks * kKeys;                  ///< of a tile
   static constexpr int kCols = kOutputCols;
-  static constexpr int kBlockCols = kCols * kSharers;  ///< columns of O and V of a block
-  static constexpr int kMostCols = 2 * kBlockCols;     ///< of the pair
+  static constexpr int kBlockCols = kCols * kSharers;     ///< columns of O and V of a block
+  static constexpr int kPartCols = kBlocks * kBlockCols;  ///< of a cluster
 
   static constexpr int kPanel = 64 * 64;                  ///< elements: 64 rows of 128 bytes
   static constexpr int kKeySlice = kKeys * 64;            ///< elements: 64 columns of the block's keys
@@ -51,6 +53,7 @@ struct PairTiles {
 struct PairSizes {
   int panels;  ///< of 64 columns of Q and K
   int slots;   ///< slices of K and V that shared memory has room for, at most kMostSlots
+  int parts;   ///< in which the columns of O are computed
 };
 
 /// The part of shared memory whose size does not depend on the widths. After it come `slots` slots of Tile::kSlot elements, each
@@ -58,9 +61,10 @@ struct PairSizes {
 template <class Tile>
 struct __align__(1024) PairMemory {
   using T = typename Tile::T;
-  T p[2][Tile::kConsumers][Tile::kPanel];  ///< by the block that has computed it, and its warpgroup
+  T p[Tile::kBlocks][Tile::kConsumers]
+     [Tile::kPanel];  ///< by the block that has computed it, and its warpgroup
   /// What the warpgroups with the same queries say of each row: by query group, parity, and warpgroup.
-  float rows[Tile::Br / 64][2][2 * Tile::kSharers][64];
+  float rows[Tile::Br / 64][2][Tile::kBlocks * Tile::kSharers][64];
   std::uint64_t full[Tile::kMostSlots], empty[Tile::kMostSlots];
   std::uint64_t q_full;
   std::uint64_t rows_full[Tile::Br / 64];
@@ -98,8 +102,10 @@ constexpr std::size_t shared_bytes(const PairSizes& sizes) {
 
 /// With as many slots as fit. At least 4 are needed to keep the copy engine ahead.
 template <class Tile>
-constexpr PairSizes pair_sizes(int head_dim, std::size_t shared_bytes_of_device) {
-  PairSizes sizes = {.panels = (head_dim + 63) / 64, .slots = Tile::kMostSlots};
+constexpr PairSizes pair_sizes(int head_dim, int head_dim_v, std::size_t shared_bytes_of_device) {
+  PairSizes sizes = {.panels = (head_dim + 63) / 64,
+                     .slots = Tile::kMostSlots,
+                     .parts = (head_dim_v + Tile::kPartCols - 1) / Tile::kPartCols};
   while (sizes.slots > 0 && shared_bytes<Tile>(sizes) > shared_bytes_of_device) --sizes.slots;
   return sizes;
 }

@@ -18,7 +18,7 @@ namespace fa::ch12 {
 
 // --- which queries and keys ----------------------------------------------------------------------------------
 
-/// The queries of a pair, and the key tiles that they need.
+/// The queries of a block or a pair of blocks, and the key tiles that they need.
 struct PairWork {
   int head;  ///< counts through all batches
   int first_query;
@@ -71,7 +71,7 @@ template <class Tile, class Memory>
 struct Sharer {
   Memory& fixed;
   const int slots;             ///< of the ring
-  const int rank, index;       ///< of the block in the pair, and of the warpgroup in the block
+  const int rank, index;       ///< of the block in its cluster, and of the warpgroup in the block
   const int first_of_sharers;  ///< the first warpgroup of the block with the same queries
   const int warp_row;          ///< the first of this warp's 16 rows in the query tile
 
@@ -106,7 +106,8 @@ struct Sharer {
   /// Combines a number for each row over all warpgroups with the same queries. Lanes of a row have the same number.
   template <class Op>
   __device__ __forceinline__ void reduce_over_sharers(float (&value)[2], Op op) {
-    constexpr int kAll = 2 * Tile::kSharers;
+    constexpr int kAll = Tile::kBlocks * Tile::kSharers;
+    if constexpr (kAll == 1) return;
     const int lane = threadIdx.x % 32, row = warp_row % 64 + lane / 4;
     auto& rows = fixed.rows[first_of_sharers][rows_parity];
     std::uint64_t* full = &fixed.rows_full[first_of_sharers];
@@ -114,7 +115,7 @@ struct Sharer {
       ptx::mbarrier_arrive_expect_tx(full, kAll * 64 * int(sizeof(float)));
     if (lane % 4 == 0) {
 #pragma unroll
-      for (int block = 0; block < 2; ++block) {
+      for (int block = 0; block < Tile::kBlocks; ++block) {
         float* there = ptx::mapa(rows[number()] + row, block);
         ptx::st_async(there, value[0], ptx::mapa(full, block));
         ptx::st_async(there + 8, value[1], ptx::mapa(full, block));
@@ -134,7 +135,7 @@ struct Sharer {
   __device__ __forceinline__ void leave_p() {
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
-      for (int block = 0; block < 2; ++block) {
+      for (int block = 0; block < Tile::kBlocks; ++block) {
 #pragma unroll
         for (int sharer = 0; sharer < Tile::kSharers; ++sharer)
           ptx::mbarrier_arrive_cluster(ptx::mapa(&fixed.p_free[first_of_sharers + sharer], block));
@@ -156,7 +157,7 @@ __device__ __forceinline__ void init_barriers(Memory& s, int slots) {
     for (std::uint64_t& full : s.rows_full) ptx::mbarrier_init(&full, 1);
     for (int consumer = 0; consumer < Tile::kConsumers; ++consumer) {
       ptx::mbarrier_init(&s.p_full[consumer], 1);
-      ptx::mbarrier_init(&s.p_free[consumer], 4 * 2 * Tile::kSharers);
+      ptx::mbarrier_init(&s.p_free[consumer], 4 * Tile::kBlocks * Tile::kSharers);
     }
     ptx::fence_mbarrier_init();
   }

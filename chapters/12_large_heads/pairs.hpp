@@ -1,5 +1,5 @@
 /// @file
-/// `cluster` as the host sees it: the launches of pairs of blocks, and the bytes that they move.
+/// The forward pass as the host sees it: its launches, and the bytes that they move.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,9 @@ constexpr std::int64_t kFloat = sizeof(float);
 constexpr std::size_t kSharedBytesOfHopper = 232448;
 
 template <class Tile>
-unsigned blocks_of_pairs(const Args& a) {
-  return 2 * unsigned((a.seq_q - 1) / Tile::Br + 1) * unsigned(a.batch * a.heads);
+unsigned blocks(const Args& a, int parts = 1) {
+  return unsigned(Tile::kBlocks * parts) * unsigned((a.seq_q - 1) / Tile::Br + 1) *
+         unsigned(a.batch * a.heads);
 }
 
 /// What the query tiles of a head read together.
@@ -66,26 +67,58 @@ auto with_pair_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
   return f(std::type_identity<PairTiles<T, 1, 256>>());
 }
 
-template <class T>
-void launch_pairs(const Args& args, cudaStream_t stream) {
-  with_pair_tiles<T>(args.head_dim, args.head_dim_v, [&]<class Tile>(std::type_identity<Tile>) {
+/// The steps of the lesson, with the widest tiles.
+struct SlicesOfD {
+  static constexpr int kCols = 256;
+  template <class T, class F>
+  static auto with_tiles(std::int64_t, std::int64_t, F f) {
+    return f(std::type_identity<PairTiles<T, 1, kCols, 1, 1>>());
+  }
+};
+struct OShared {
+  template <class T, class F>
+  static auto with_tiles(std::int64_t, std::int64_t, F f) {
+    return f(std::type_identity<PairTiles<T, 1, SlicesOfD::kCols, 1, 2>>());
+  }
+};
+struct Cluster {
+  template <class T, class F>
+  static auto with_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
+    return with_pair_tiles<T>(head_dim, head_dim_v, f);
+  }
+};
+
+template <class Step, class T>
+void launch_step(const Args& args, cudaStream_t stream) {
+  Step::template with_tiles<T>(args.head_dim, args.head_dim_v, [&]<class Tile>(std::type_identity<Tile>) {
     const auto a = args.as<T>();
-    const PairSizes sizes = pair_sizes<Tile>(a.head_dim, kSharedBytesOfHopper);
-    launch_clusters(pair_attention<Tile>, 2, blocks_of_pairs<Tile>(args), Tile::kThreads,
+    const PairSizes sizes = pair_sizes<Tile>(a.head_dim, a.head_dim_v, kSharedBytesOfHopper);
+    launch_clusters(pair_attention<Tile>, Tile::kBlocks, blocks<Tile>(args, sizes.parts), Tile::kThreads,
                     shared_bytes<Tile>(sizes), stream, a, pair_maps<Tile>(a), sizes);
   });
 }
 
-inline Traffic traffic_of_pairs(const Shape& shape) {
-  return with_pair_tiles<__half>(
+template <class Step>
+Traffic traffic_of_step(const Shape& shape) {
+  return Step::template with_tiles<__half>(
       shape.head_dim, shape.value_dim(), [&]<class Tile>(std::type_identity<Tile>) {
         const std::int64_t heads = shape.batch * shape.heads, keys = pair_reads<Tile>(shape).keys;
         const std::int64_t row = 2 * heads * shape.head_dim, v_row = 2 * heads * shape.value_dim();
-        return Traffic{.tensors = {{"q", {.read_bytes = 2 * row * shape.seq_q}},
-                                   {"k", {.read_bytes = row * keys}},
+        const std::int64_t parts = (shape.value_dim() + Tile::kPartCols - 1) / Tile::kPartCols;
+        return Traffic{.tensors = {{"q", {.read_bytes = Tile::kBlocks * parts * row * shape.seq_q}},
+                                   {"k", {.read_bytes = parts * row * keys}},
                                    {"v", {.read_bytes = v_row * keys}},
                                    {"o", {.write_bytes = v_row * shape.seq_q}},
                                    {"lse", {.write_bytes = heads * shape.seq_q * kFloat}}}};
+      });
+}
+
+template <class Step>
+std::size_t shared_bytes_of_step(const Shape& shape) {
+  return Step::template with_tiles<__half>(
+      shape.head_dim, shape.value_dim(), [&]<class Tile>(std::type_identity<Tile>) {
+        return shared_bytes<Tile>(
+            pair_sizes<Tile>(int(shape.head_dim), int(shape.value_dim()), kSharedBytesOfHopper));
       });
 }
 
@@ -144,7 +177,7 @@ inline void launch_pairs_of_fp32(const Args& args, cudaStream_t stream) {
     launch_split<false>(k, stream);
     launch_split<true>(v, stream);
     const PairSizes sizes = split_sizes<Tile>(a.head_dim, kSharedBytesOfHopper);
-    launch_clusters(split_attention<Tile>, 2, blocks_of_pairs<Tile>(args), Tile::kThreads,
+    launch_clusters(split_attention<Tile>, 2, blocks<Tile>(args), Tile::kThreads,
                     split_shared_bytes<Tile>(sizes), stream, a,
                     split_maps<Tile>(a, q.halves, k.halves, v.halves),
                     SplitExponents{q.exponents, k.exponents, v.exponents, keys}, sizes);
@@ -189,21 +222,10 @@ inline Traffic traffic_of_pairs_of_fp32(const Shape& shape) {
   });
 }
 
-// --- any type ------------------------------------------------------------------------------------------------------
-
-inline DeviceNeeds needs_of_pairs(const Shape& shape) {
-  const std::size_t bytes =
-      shape.dtype == DType::kFloat32
-          ? with_split_tiles(shape.value_dim(),
-                             [&]<class Tile>(std::type_identity<Tile>) {
-                               return split_shared_bytes<Tile>(
-                                   split_sizes<Tile>(int(shape.head_dim), kSharedBytesOfHopper));
-                             })
-          : with_pair_tiles<__half>(
-                shape.head_dim, shape.value_dim(), [&]<class Tile>(std::type_identity<Tile>) {
-                  return shared_bytes<Tile>(pair_sizes<Tile>(int(shape.head_dim), kSharedBytesOfHopper));
-                });
-  return {.shared_bytes = bytes, .compute_capability = 90, .exactly = true};
+inline std::size_t shared_bytes_of_fp32(const Shape& shape) {
+  return with_split_tiles(shape.value_dim(), [&]<class Tile>(std::type_identity<Tile>) {
+    return split_shared_bytes<Tile>(split_sizes<Tile>(int(shape.head_dim), kSharedBytesOfHopper));
+  });
 }
 
 }  // namespace fa::ch12
