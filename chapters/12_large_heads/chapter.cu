@@ -59,33 +59,36 @@ Step lesson_step(const char* name, const char* summary) {
           .needs = [](const Shape& shape) { return needs(shared_bytes_of_step<Of>(shape)); }};
 }
 
-void launch_cluster(const Args& a, cudaStream_t stream) {
+template <class Of>
+void launch_forward(const Args& a, cudaStream_t stream) {
   with_type(a.dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (sizeof(T) == 2) {
-      launch_step<Cluster, T>(a, stream);
+      launch_step<Of, T>(a, stream);
     } else {
       launch_pairs_of_fp32(a, stream);
     }
   });
 }
 
-void launch_cluster_backward(const Args& a, cudaStream_t stream) {
+void launch_gradients(const Args& a, cudaStream_t stream) {
   with_type(a.dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (sizeof(T) == 2) launch_backward<T>(a, stream);
   });
 }
 
-Step cluster() {
-  return {.name = "cluster",
-          .summary = "two blocks share P: each has half of the keys and half of the columns of O",
+/// For all types, and with a backward pass.
+template <class Of>
+Step final_step(const char* name, const char* summary) {
+  return {.name = name,
+          .summary = summary,
           .launch =
               [](const Args& a, cudaStream_t stream) {
-                a.backward ? launch_cluster_backward(a, stream) : launch_cluster(a, stream);
+                a.backward ? launch_gradients(a, stream) : launch_forward<Of>(a, stream);
               },
           .traffic =
               [](const Shape& shape) {
                 if (shape.dtype == DType::kFloat32) return traffic_of_pairs_of_fp32(shape);
-                const Traffic forward = traffic_of_step<Cluster>(shape);
+                const Traffic forward = traffic_of_step<Of>(shape);
                 return shape.backward ? sum(forward, traffic_of_backward(shape)) : forward;
               },
           .refuse =
@@ -99,12 +102,12 @@ Step cluster() {
           .needs =
               [](const Shape& shape) {
                 if (shape.dtype == DType::kFloat32) return needs(shared_bytes_of_fp32(shape));
-                const std::size_t forward = shared_bytes_of_step<Cluster>(shape);
+                const std::size_t forward = shared_bytes_of_step<Of>(shape);
                 return needs(shape.backward ? std::max(forward, shared_bytes_of_backward(shape)) : forward);
               },
           .before =
               [](const Args& a, cudaStream_t stream) {
-                if (a.backward) launch_cluster(a, stream);
+                if (a.backward) launch_forward<Of>(a, stream);
               },
           .repeatable = false,  // with --backward
           .workspace =
@@ -124,7 +127,11 @@ AnyChapter describe_chapter() {
           lesson_step<SlicesOfD>("slices_of_d",
                                  "a warpgroup has 256 columns of O: S is computed for each 256"),
           lesson_step<OShared>("o_shared", "two warpgroups share S and P: it is computed for each 512"),
-          cluster(),
+          lesson_step<Cluster>("cluster",
+                               "two blocks share P: each has half of the keys and half of the columns of O"),
+          final_step<Final>(
+              "final",
+              "the next tile's scores are in flight during the softmax; fp32: three products of fp16"),
       }};
 }
 

@@ -26,43 +26,64 @@ using ch09::TensorMaps;
 
 // --- the producer ------------------------------------------------------------------------------------------
 
-/// One thread copies Q, and of each tile, from the last to the first: the slices of the block's half of K, and those of its
-/// columns of V, in the order in which P is there: first that of this block.
+/// One thread that copies slices as soon as there is room for them.  Its loops are not unrolled: it has few registers.
 template <class Tile>
-__device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, const TensorMaps& maps,
-                                        const PairBlock<Tile>& s, const PairSizes& sizes,
-                                        const PairWork& work, int part, int rank) {
+struct PairProducer {
   using T = typename Tile::T;
-  const int in_batch = work.head % maps.q.heads, batch = work.head / maps.q.heads;
-  ptx::mbarrier_arrive_expect_tx(&s.fixed.q_full, sizes.panels * Tile::Br * 64 * int(sizeof(T)));
-  for (int panel = 0; panel < sizes.panels; ++panel)
-    ptx::tma_load(s.q + panel * Tile::Br * 64, &maps.q, &s.fixed.q_full, 64 * panel, work.first_query,
-                  in_batch, batch);
-  const int kv_head = a.kv_head(work.head), kv_in_batch = kv_head % maps.k.heads,
-            kv_batch = kv_head / maps.k.heads;
+  const TensorMaps& maps;
+  const PairBlock<Tile>& s;
+  const PairSizes sizes;
+  const int rank, first_col;        ///< of the block in its cluster; of its columns of V
+  const int kv_in_batch, kv_batch;  ///< the head of K and V
   Slot at;
-  for (int tile = work.tiles - 1; tile >= 0; --tile) {
+
+  __device__ __forceinline__ PairProducer(const Attention<T>& a, const TensorMaps& tensors,
+                                          const PairBlock<Tile>& block, const PairSizes& chosen, int head,
+                                          int part, int of_block)
+      : maps(tensors),
+        s(block),
+        sizes(chosen),
+        rank(of_block),
+        first_col(part * Tile::kPartCols + of_block * Tile::kBlockCols),
+        kv_in_batch(a.kv_head(head) % tensors.k.heads),
+        kv_batch(a.kv_head(head) / tensors.k.heads) {}
+
+  __device__ __forceinline__ void load_q(const PairWork& work) {
+    ptx::mbarrier_arrive_expect_tx(&s.fixed.q_full, sizes.panels * Tile::Br * 64 * int(sizeof(T)));
+    for (int panel = 0; panel < sizes.panels; ++panel)
+      ptx::tma_load(s.q + panel * Tile::Br * 64, &maps.q, &s.fixed.q_full, 64 * panel, work.first_query,
+                    work.head % maps.q.heads, work.head / maps.q.heads);
+  }
+  /// The next slot, when it is empty and expects these elements.
+  __device__ __forceinline__ int next_slot(int elements) {
+    ptx::mbarrier_wait(&s.fixed.empty[at.number], at.parity ^ 1);
+    ptx::mbarrier_arrive_expect_tx(&s.fixed.full[at.number], elements * int(sizeof(T)));
+    const int slot = at.number;
+    at.advance(sizes.slots);
+    return slot;
+  }
+  /// The block's keys of a tile, 64 columns at a time.
+  __device__ __forceinline__ void load_k(int tile) {
+#pragma unroll 1
     for (int panel = 0; panel < sizes.panels; ++panel) {
-      ptx::mbarrier_wait(&s.fixed.empty[at.number], at.parity ^ 1);
-      std::uint64_t* full = &s.fixed.full[at.number];
-      ptx::mbarrier_arrive_expect_tx(full, Tile::kKeySlice * int(sizeof(T)));
-      ptx::tma_load(s.slots + at.number * Tile::kSlot, &maps.k, full, 64 * panel,
+      const int slot = next_slot(Tile::kKeySlice);
+      ptx::tma_load(s.slots + slot * Tile::kSlot, &maps.k, &s.fixed.full[slot], 64 * panel,
                     tile * Tile::Bc + rank * Tile::kKeys, kv_in_batch, kv_batch);
-      at.advance(sizes.slots);
-    }
-    for (int key = 0; key < Tile::Bc; key += Tile::kStep) {
-      ptx::mbarrier_wait(&s.fixed.empty[at.number], at.parity ^ 1);
-      std::uint64_t* full = &s.fixed.full[at.number];
-      ptx::mbarrier_arrive_expect_tx(full, Tile::kValueSlice * int(sizeof(T)));
-      const int first_key = tile * Tile::Bc + (rank * Tile::kKeys + key) % Tile::Bc;
-      for (int col = 0; col < Tile::kBlockCols; col += 64)
-        ptx::tma_load(s.slots + at.number * Tile::kSlot + col * Tile::kStep, &maps.v, full,
-                      part * Tile::kPartCols + rank * Tile::kBlockCols + col, first_key, kv_in_batch,
-                      kv_batch);
-      at.advance(sizes.slots);
     }
   }
-}
+  /// The block's columns of V, 16 keys at a time, in the order in which P is there: that of this block comes first.
+  __device__ __forceinline__ void load_v(int tile) {
+#pragma unroll 1
+    for (int key = 0; key < Tile::Bc; key += Tile::kStep) {
+      const int slot = next_slot(Tile::kValueSlice);
+#pragma unroll 1
+      for (int col = 0; col < Tile::kBlockCols; col += 64)
+        ptx::tma_load(s.slots + slot * Tile::kSlot + col * Tile::kStep, &maps.v, &s.fixed.full[slot],
+                      first_col + col, tile * Tile::Bc + (rank * Tile::kKeys + key) % Tile::Bc, kv_in_batch,
+                      kv_batch);
+    }
+  }
+};
 
 // --- a consumer --------------------------------------------------------------------------------------------
 
@@ -110,12 +131,12 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
   __device__ __forceinline__ void multiply_qk() {
     int slot = this->next_slot();
     ptx::wgmma_fence();
-    issue_slice<false>(q, slot);
+    issue_slice<false>(rS, q, slot);
     for (int panel = 1; panel < panels; ++panel) {
       const int before = slot;
       slot = this->next_slot();
       ptx::wgmma_fence();
-      issue_slice<true>(moved(q, panel * Tile::Br * 128), slot);
+      issue_slice<true>(rS, moved(q, panel * Tile::Br * 128), slot);
       ptx::wgmma_wait<1>();
       this->leave(before);
     }
@@ -123,12 +144,12 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     this->leave(slot);
   }
   template <bool kAdd>
-  __device__ __forceinline__ void issue_slice(std::uint64_t rows, int slot) {
+  __device__ __forceinline__ void issue_slice(float (&r)[32], std::uint64_t rows, int slot) {
     const std::uint64_t keys = moved(k, slot * Tile::kSlot * int(sizeof(T)));
-    ptx::wgmma<T, kAdd, false, false>(rS, rows, keys);
+    ptx::wgmma<T, kAdd, false, false>(r, rows, keys);
 #pragma unroll
     for (int step = 1; step < 4; ++step)  // 16 columns are 32 bytes
-      ptx::wgmma<T, true, false, false>(rS, moved(rows, step * 32), moved(keys, step * 32));
+      ptx::wgmma<T, true, false, false>(r, moved(rows, step * 32), moved(keys, step * 32));
     ptx::wgmma_commit();
   }
 
@@ -295,7 +316,14 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   const PairWork work = work_of_pair<Tile>(cluster / sizes.parts, a);
   if (warpgroup == 0) {
     if constexpr (Tile::kConsumers > 1) ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
-    if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, sizes, work, part, rank);
+    if (threadIdx.x < 32 && ptx::elect_sync()) {
+      PairProducer<Tile> producer(a, maps, s, sizes, work.head, part, rank);
+      producer.load_q(work);
+      for (int tile = work.tiles - 1; tile >= 0; --tile) {
+        producer.load_k(tile);
+        producer.load_v(tile);
+      }
+    }
     __syncwarp();
   } else {
     if constexpr (Tile::kConsumers > 1) ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();

@@ -12,6 +12,7 @@
 #include "attention/two_way_attention.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
+#include "overlapped.cuh"
 #include "pair.cuh"
 #include "pair_fp32.cuh"
 #include "pair_tiles.cuh"
@@ -69,6 +70,10 @@ auto with_pair_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
 
 /// The steps of the lesson, with the widest tiles.
 struct SlicesOfD {
+  template <class Tile>
+  static auto kernel() {
+    return pair_attention<Tile>;
+  }
   static constexpr int kCols = 256;
   template <class T, class F>
   static auto with_tiles(std::int64_t, std::int64_t, F f) {
@@ -76,15 +81,30 @@ struct SlicesOfD {
   }
 };
 struct OShared {
+  template <class Tile>
+  static auto kernel() {
+    return pair_attention<Tile>;
+  }
   template <class T, class F>
   static auto with_tiles(std::int64_t, std::int64_t, F f) {
     return f(std::type_identity<PairTiles<T, 1, SlicesOfD::kCols, 1, 2>>());
   }
 };
 struct Cluster {
+  template <class Tile>
+  static auto kernel() {
+    return pair_attention<Tile>;
+  }
   template <class T, class F>
   static auto with_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
     return with_pair_tiles<T>(head_dim, head_dim_v, f);
+  }
+};
+
+struct Final : Cluster {
+  template <class Tile>
+  static auto kernel() {
+    return overlapped_pair_attention<Tile>;
   }
 };
 
@@ -93,8 +113,8 @@ void launch_step(const Args& args, cudaStream_t stream) {
   Step::template with_tiles<T>(args.head_dim, args.head_dim_v, [&]<class Tile>(std::type_identity<Tile>) {
     const auto a = args.as<T>();
     const PairSizes sizes = pair_sizes<Tile>(a.head_dim, a.head_dim_v, kSharedBytesOfHopper);
-    launch_clusters(pair_attention<Tile>, Tile::kBlocks, blocks<Tile>(args, sizes.parts), Tile::kThreads,
-                    shared_bytes<Tile>(sizes), stream, a, pair_maps<Tile>(a), sizes);
+    launch_clusters(Step::template kernel<Tile>(), Tile::kBlocks, blocks<Tile>(args, sizes.parts),
+                    Tile::kThreads, shared_bytes<Tile>(sizes), stream, a, pair_maps<Tile>(a), sizes);
   });
 }
 
