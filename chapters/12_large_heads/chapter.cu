@@ -51,7 +51,7 @@ Step lesson_step(const char* name, const char* summary) {
           .launch = launch_step<Of, __nv_bfloat16>,
           .traffic = traffic_of_step<Of>,
           .refuse = [](const Shape& shape) -> std::optional<std::string> {
-            if (shape.backward) return "--backward is given: this variant has no backward pass; cluster has";
+            if (shape.backward) return "--backward is given: this variant has no backward pass; final has";
             return refuse_widths(shape, kMostCols, {DType::kBFloat16});
           },
           .takes_strides = true,

@@ -12,7 +12,8 @@ TFLOP/s, 2 * batch * heads * seq^2 * (head_dim + head_dim_v) operations, half of
 pass, from the median; and how
 much faster chapter 12 is than each of the others. One run takes about two minutes.
 
-Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
+Needs PyTorch, a GPU, and: cmake --build --preset cuda --target ch03_one_pass_attention_library ch09_hopper_library
+ch12_large_heads_library
 Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
 """
 
@@ -35,6 +36,7 @@ from .chapter_library import ChapterLibrary
 
 OURS = "12_large_heads"
 STANDARD = ("03_one_pass_attention", "three_kernels")
+HOPPER = ("09_hopper", "final")  # for widths up to 256
 ERROR_LIMIT_LSE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 4e-2}
 MOST_SLOW = 20.0  # a kernel that takes this many times as long as chapter 12's is timed in one round only
 
@@ -165,12 +167,14 @@ def contenders(case: Case, tensors: list[torch.Tensor], variants: list[str] | No
     wanted = [(OURS, name) for name in variants or ChapterLibrary(OURS).variants()]
     if case.head_dim == case.head_dim_v and not case.backward:
         wanted.append(STANDARD)
+        if case.head_dim <= 256 and case.dtype != "fp32":
+            wanted.append(HOPPER)
     for chapter, name in wanted:
         try:
             bound = ChapterLibrary(chapter).bind(
                 name, *tensors[:3], case.causal, *tensors[3:]
             )
-        except RuntimeError as refusal:
+        except (RuntimeError, FileNotFoundError) as refusal:
             print(f"  {chapter}/{name} does not run: {refusal}", file=sys.stderr)
             continue
 
