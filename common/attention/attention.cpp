@@ -167,8 +167,8 @@ Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br) {
 
 std::optional<std::string> refuse(const AttentionShape& shape) {
   const std::pair<const char*, std::int64_t> lengths[] = {
-      {"batch", shape.batch}, {"heads", shape.heads}, {"kv-heads", shape.kv_heads},
-      {"seq-q", shape.seq_q}, {"seq-k", shape.seq_k}, {"head-dim", shape.head_dim},
+      {"batch", shape.batch},           {"heads", shape.heads}, {"kv-heads", shape.kv_heads},
+      {"seq-q", shape.seq_q},           {"seq-k", shape.seq_k}, {"head-dim", shape.head_dim},
       {"head-dim-v", shape.value_dim()}};
   for (const auto& [name, length] : lengths) {
     // Kernels round a length up to whole tiles, or pairs of tiles, of up to 256 rows.

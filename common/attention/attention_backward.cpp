@@ -178,7 +178,8 @@ Reference gradients_of(const Backward& b) {
         const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
         if (shape.visible_keys(first_query + queries - 1) <= first_key) continue;
         const std::int64_t first_row = head * shape.seq_q + first_query;
-        const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.value_rows(b.d_o, first_row, queries);
+        const Matrix q_rows = b.rows(b.q, first_row, queries),
+                     d_o_rows = b.value_rows(b.d_o, first_row, queries);
         const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
         dv_rows.noalias() += p.transpose() * (b.formulas.q_in_dv ? q_rows : d_o_rows);
         dk_rows.noalias() += scale_of_dk * (ds.transpose() * (b.formulas.do_in_dk ? d_o_rows : q_rows));

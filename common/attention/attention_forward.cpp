@@ -117,12 +117,9 @@ Reference AttentionForward::reference(const Shape& shape, const TensorMap& input
     const std::int64_t first_key = shape.kv_head(head) * shape.seq_k;
 
     using Map = Eigen::Map<const RowMajor<float>>;
-    const RowMajor<double> q_block =
-        Map(q.data() + first_row * d, queries, d).cast<double>();
-    const RowMajor<double> k_head =
-        Map(k.data() + first_key * d, keys, d).cast<double>();
-    const RowMajor<double> v_head =
-        Map(v.data() + first_key * d_v, keys, d_v).cast<double>();
+    const RowMajor<double> q_block = Map(q.data() + first_row * d, queries, d).cast<double>();
+    const RowMajor<double> k_head = Map(k.data() + first_key * d, keys, d).cast<double>();
+    const RowMajor<double> v_head = Map(v.data() + first_key * d_v, keys, d_v).cast<double>();
     Eigen::Map<RowMajor<double>> o_block(o.data() + first_row * d_v, queries, d_v);
 
     RowMajor<double> p = shape.logit_scale() * (q_block * k_head.transpose());

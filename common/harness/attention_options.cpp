@@ -162,16 +162,14 @@ GivenProblem<P> AttentionOptions<P>::random() const {
                              .dtype = dtype()};
   require(fa::refuse(sizes));
   const Shape shape = completed(sizes);
-  std::string options =
-      fmt::format("--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}", shape.batch, shape.heads,
-                  shape.seq_q, shape.seq_k, shape.head_dim);
+  std::string options = fmt::format("--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}", shape.batch,
+                                    shape.heads, shape.seq_q, shape.seq_k, shape.head_dim);
   if (shape.head_dim_v) options += fmt::format(" --head-dim-v {}", *shape.head_dim_v);
   const Init init = random_.init();
   const std::uint64_t seed = random_.seed();
-  return {.shape = shape,
-          .options = std::move(options),
-          .inputs = random_.source(),
-          .make_inputs = [=] { return P::random_inputs(shape, init, seed); }};
+  return {.shape = shape, .options = std::move(options), .inputs = random_.source(), .make_inputs = [=] {
+            return P::random_inputs(shape, init, seed);
+          }};
 }
 
 template <class P>
@@ -206,10 +204,10 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
   const auto inputs = std::make_shared<TensorMap>();
   for (const std::string& name : used_names()) {
     if (name == "q" || name == "k" || name == "v") continue;
-    inputs->emplace(name, read(name, {{"batch", q.shape[0]},
-                                      {"heads", q.shape[1]},
-                                      {"seq_q", q.shape[2]},
-                                      {"head_dim_v", d_v}}));
+    inputs->emplace(
+        name,
+        read(name,
+             {{"batch", q.shape[0]}, {"heads", q.shape[1]}, {"seq_q", q.shape[2]}, {"head_dim_v", d_v}}));
   }
   require(fa::refuse(sizes));
   const Shape shape = completed(sizes);

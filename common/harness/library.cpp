@@ -72,18 +72,17 @@ std::vector<Given> tensors_of(const FaAttention& given) {
 /// @throws std::invalid_argument  if a tensor begins at an address that kernels cannot take
 fa::AttentionShape shape_of(const FaAttention& given) {
   constexpr std::uintptr_t kAlignmentOfRows = 16;
-  fa::AttentionShape shape = {.batch = given.batch,
-                              .heads = given.heads,
-                              .kv_heads = given.kv_heads,
-                              .seq_q = given.seq_q,
-                              .seq_k = given.seq_k,
-                              .head_dim = given.head_dim,
-                              .head_dim_v = given.head_dim_v == given.head_dim
-                                                ? std::nullopt
-                                                : std::optional(given.head_dim_v),
-                              .causal = given.causal != 0,
-                              .scale = given.scale,
-                              .dtype = fa::DType(given.dtype)};
+  fa::AttentionShape shape = {
+      .batch = given.batch,
+      .heads = given.heads,
+      .kv_heads = given.kv_heads,
+      .seq_q = given.seq_q,
+      .seq_k = given.seq_k,
+      .head_dim = given.head_dim,
+      .head_dim_v = given.head_dim_v == given.head_dim ? std::nullopt : std::optional(given.head_dim_v),
+      .causal = given.causal != 0,
+      .scale = given.scale,
+      .dtype = fa::DType(given.dtype)};
   for (const Given& tensor : tensors_of(given)) {
     if (!tensor.strides) continue;
     if (const auto rest = reinterpret_cast<std::uintptr_t>(tensor.address) % kAlignmentOfRows; rest != 0) {
