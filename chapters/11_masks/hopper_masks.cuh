@@ -1,0 +1,139 @@
+/// @file
+/// Lists and masks for the kernels with the copy engine and wgmma: which tile is next, and which accumulators are hidden.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "device/hopper.cuh"
+#include "device/tile.cuh"
+#include "lists.cuh"
+#include "masks.cuh"
+
+namespace fa::ch11 {
+
+/// The list of a row of tiles: entries 0 to partial - 1 are partial tiles, those up to count - 1 full ones.
+struct TileList {
+  const int* first;
+  int partial, count;
+  int gap;  ///< between partial and full tiles
+
+  /// @param head  counts through all batches
+  __device__ __forceinline__ TileList(const TileLists& lists, const Masks& masks, int head, int row) {
+    const std::size_t list = lists.at(masks, head, row);
+    first = lists.tiles + list * lists.most;
+    partial = lists.counts[2 * list];
+    count = partial + lists.counts[2 * list + 1];
+    gap = lists.most - count;
+  }
+  __device__ __forceinline__ int operator[](int entry) const {
+    return first[entry < partial ? entry : entry + gap];
+  }
+};
+
+/// Which of 32 accumulators of a lane are hidden: a bit for each. They are those of 16 rows, a warp's, and 64 columns.
+using Bits = std::uint32_t;
+
+/// Asks the masks about the 32 accumulators, unless all or none are hidden. Each mask is asked only if it hides a part.
+/// @tparam kKeysAreRows  as in the backward pass; otherwise queries are rows
+/// @param first_query, first_key  of the warp's 16 rows and of the 64 columns
+template <bool kKeysAreRows>
+__device__ __forceinline__ Bits hidden_bits(const Masks& all, const HeadMasks& of_head, int first_query,
+                                            int first_key) {
+  const Rect share = {all.queries(first_query, kKeysAreRows ? 64 : 16),
+                      all.keys(first_key, kKeysAreRows ? 16 : 64)};
+  const Kind kind = of_head.kind(share);
+  if (kind == Kind::kFull) return 0;
+  if (kind == Kind::kEmpty) return ~Bits(0);
+  const int lane = threadIdx.x % 32;
+  const auto row_token = [&](int row) {
+    return kKeysAreRows ? all.key(first_key + row) : all.query(first_query + row);
+  };
+  const auto column_token = [&](int column) {
+    return kKeysAreRows ? all.query(first_query + column) : all.key(first_key + column);
+  };
+  const Token rows[2] = {row_token(lane / 4), row_token(lane / 4 + 8)};
+  Bits hidden = 0;
+#pragma unroll 1
+  for (int n = 0; n < 8; ++n) {  // 8 columns: accumulators 4 * n to 4 * n + 3
+    const int column = 8 * n + lane % 4 * 2;
+    const Token columns[2] = {column_token(column), column_token(column + 1)};
+    Bits of_columns = 0;
+    of_head.for_each([&]<class Mask>(const Mask& mask) {
+      if constexpr (!requires { Mask::kWholeShares; }) {
+        if (mask.kind(share) != Kind::kPartial) return;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const Token &row = rows[i / 2], &of_column = columns[i % 2];
+          const bool sees = kKeysAreRows ? mask.sees(of_column, row) : mask.sees(row, of_column);
+          of_columns |= Bits(!sees) << i;
+        }
+      }
+    });
+    hidden = hidden >> 4 | of_columns << 28;
+  }
+  return hidden;
+}
+
+/// The same for scores with more columns.
+template <int kParts>
+struct Hidden {
+  Bits parts[kParts];
+
+  /// These scores become -inf.
+  __device__ __forceinline__ void hide(float (&rS)[32 * kParts]) const {
+#pragma unroll
+    for (int i = 0; i < 32 * kParts; ++i) {
+      if ((parts[i / 32] >> i % 32 & 1) != 0) rS[i] = -INFINITY;
+    }
+  }
+};
+
+/// Of a warp's 16 queries and a tile of keys. @param first_query  the warp's
+template <int kKeys>
+__device__ __forceinline__ Hidden<kKeys / 64> hidden_keys(const Masks& all, const HeadMasks& of_head,
+                                                          int first_query, int first_key) {
+  Hidden<kKeys / 64> hidden;
+#pragma unroll
+  for (int part = 0; part < kKeys / 64; ++part)
+    hidden.parts[part] = hidden_bits<false>(all, of_head, first_query, first_key + 64 * part);
+  return hidden;
+}
+
+/// Of a warp's 16 keys and a tile of queries. Those that do not exist are hidden. @param first_key  the warp's
+template <int kQueries>
+__device__ __forceinline__ Hidden<kQueries / 64> hidden_queries(const Masks& all, const HeadMasks& of_head,
+                                                                int first_query, int first_key) {
+  Hidden<kQueries / 64> hidden;
+#pragma unroll
+  for (int part = 0; part < kQueries / 64; ++part) {
+    const int query = first_query + 64 * part;
+    hidden.parts[part] = query < all.seq_q ? hidden_bits<true>(all, of_head, query, first_key) : ~Bits(0);
+  }
+  return hidden;
+}
+
+/// The rows of a tile from which on its keys exist in the tensor, but not in their sequence; kRows: there are none.
+template <int kRows>
+__device__ __forceinline__ int first_row_to_clear(const Masks& all, const HeadMasks& of_head, int first_key) {
+  const int row = of_head.keys - first_key;
+  return row < kRows && of_head.keys < all.seq_k ? row : kRows;
+}
+
+/// Sets rows of a tile, panels of kRows rows and 64 columns, to zero, from one on. The copy engine brings whatever lies there,
+/// and 0 * NaN is not 0. Afterwards the threads must fence and meet.
+/// @param thread  among the `threads` that share the work
+template <int kRows, int kCols, class T>
+__device__ __forceinline__ void clear_rows(T* tile, int first_row, int thread, int threads) {
+  constexpr int kChunk = 16 / sizeof(T), kChunks = 64 / kChunk;  // elements; per row
+  for (int panel = 0; panel < kCols / 64; ++panel) {
+    for (int at = first_row * kChunks + thread; at < kRows * kChunks; at += threads)
+      store_float4(reinterpret_cast<float*>(tile + panel * kRows * 64 + at * kChunk),
+                   {0.0f, 0.0f, 0.0f, 0.0f});
+  }
+}
+
+}  // namespace fa::ch11
