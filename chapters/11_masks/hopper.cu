@@ -65,7 +65,7 @@ Traffic traffic(const Shape& shape) {
   const int rows = int((shape.seq_q - 1) / Tile::Br + 1), cols = int((shape.seq_k - 1) / Tile::Bc + 1);
   const int lists = masks.lists(int(shape.batch));
   const std::int64_t heads = shape.batch * shape.heads, heads_of_list = heads / lists;
-  std::int64_t keys = 0, visited = 0, lengths = std::int64_t(lists) * rows;  // of one head of each list
+  std::int64_t keys = 0, visited = 0;  // of one head of each list
   hopper::Asked asked;
   for (int list = 0; list < lists; ++list) {
     const hopper::HeadReads reads(masks, masks.head_of_list(list));
@@ -82,7 +82,6 @@ Traffic traffic(const Shape& shape) {
         ++visited;
         keys += std::min<std::int64_t>(Tile::Bc, shape.seq_k - first_key);
         if (kind == Kind::kFull) continue;
-        lengths += heads_of_list * (Tile::Br / 16);
         for (int query = first_query; query < first_query + Tile::Br; query += 16) {
           for (int key = first_key; key < first_key + Tile::Bc; key += 64)
             asked.add(reads.of_share(false, query, key), heads_of_list);
@@ -101,7 +100,7 @@ Traffic traffic(const Shape& shape) {
   of["key_tile_counts"] = {.read_bytes = 8 * query_tiles, .write_bytes = 8 * all_lists};
   of["key_tiles"] = {.read_bytes = 4 * visited * heads_of_list, .write_bytes = 4 * visited};
   of["queue"] = {.read_bytes = 4 * query_tiles, .write_bytes = 4 * query_tiles};
-  add_masks(traffic, masks, asked, lengths);
+  add_masks(traffic, masks, asked, all_lists + query_tiles);
   return traffic;
 }
 

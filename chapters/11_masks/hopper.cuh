@@ -38,16 +38,17 @@ struct ListedChoices : TileChoices {
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 };
 
-/// How many tiles the list of a query tile names.
+/// The list of a query tile, as the producer tells the consumers.
 struct ListedCounts {
-  int partial, all;
+  int partial, all;  ///< how many tiles it names
+  int keys;          ///< of the sequence
 };
 
 /// The shared memory of a block: the tiles, and what the producer knows of them from the lists.
 template <class Tile>
 struct __align__(1024) ListedTilesMemory {
   SharedTiles<Tile> tiles;
-  ListedCounts counts[Tile::kQueryBuffers];  ///< of the query tile whose queries are in q
+  ListedCounts counts[Tile::kQueryBuffers];  ///< for the queries in q
   int key_tile[Tile::kStages];               ///< which one is in k
 };
 
@@ -72,7 +73,7 @@ __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>
     const TileList list(lists, masks, tile.head, tile.first_query / Tile::Br);
     const int kv_head = a.kv_head(tile.head);
     producer.q.wait_empty(s.tiles.q_ring);
-    s.counts[producer.q.stage] = {list.partial, list.count};
+    s.counts[producer.q.stage] = {list.partial, list.count, masks.of(tile.head).keys};
     producer.load_q(tile);
     int before = 0;  // the key tile whose values follow the next keys
     for (int entry = 0; entry < list.count; ++entry) {
@@ -92,16 +93,16 @@ __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>
 /// What a consumer must know of a partial tile.
 template <class Tile>
 struct PartialTile {
-  Hidden<Tile::Bc / 64> hidden;
+  Hidden<Tile::Bc> hidden;
   int first_cleared;  ///< the row of V from which on values are set to zero
 
   /// Asks about the tile that is next in the ring of K, whose keys have landed. @param tile  the queries' head and first row
   __device__ __forceinline__ PartialTile(const Consumer<Tile>& w, const ListedTilesMemory<Tile>& s,
                                          const Masks& masks, QueryTile tile) {
-    const int first_key = s.key_tile[w.k.stage] * Tile::Bc;
-    const HeadMasks of_head = masks.of(tile.head);
-    hidden = hidden_keys<Tile::Bc>(masks, of_head, tile.first_query + w.warp_row, first_key);
-    first_cleared = first_row_to_clear<Tile::Bc>(masks, of_head, first_key);
+    const int first_key = s.key_tile[w.k.stage] * Tile::Bc, keys = s.counts[w.q.stage].keys;
+    hidden = KnownMasks(masks, tile.head, keys)
+                 .template hidden_keys<Tile::Bc>(tile.first_query + w.warp_row, first_key);
+    first_cleared = first_row_to_clear<Tile::Bc>(masks, keys, first_key);
   }
   /// Clears the values that the next P V must not see. All consumers call it for the same tile.
   __device__ __forceinline__ void clear_values(Consumer<Tile>& w) const {

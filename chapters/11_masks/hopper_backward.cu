@@ -95,7 +95,7 @@ Traffic traffic(const Shape& shape) {
   const int rows = tiles_of(shape.seq_k, Tile::Bc), cols = tiles_of(shape.seq_q, Tile::Br);
   const int lists = masks.lists(int(shape.batch));
   const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
-  std::int64_t listed = 0, lengths = std::int64_t(lists) * rows;  // what list_tiles() names and reads
+  std::int64_t listed = 0;  // what list_tiles() names
   hopper::Asked asked;
   for (int list = 0; list < lists; ++list) {
     const hopper::HeadReads reads(masks, masks.head_of_list(list));
@@ -124,7 +124,6 @@ Traffic traffic(const Shape& shape) {
           ++tiles;
           queries += std::min<std::int64_t>(Tile::Br, shape.seq_q - first_query);
           if (kind == Kind::kFull) continue;
-          lengths += Tile::Bc / 16;
           for (int query = first_query; query < std::min(first_query + Tile::Br, int(shape.seq_q));
                query += 64) {
             for (int key = first_key; key < first_key + Tile::Bc; key += 16)
@@ -136,12 +135,12 @@ Traffic traffic(const Shape& shape) {
       if (tiles == tiles_before) continue;
       counts += 2 * group;
       keys += std::min<std::int64_t>(Tile::Bc, shape.seq_k - first_key);
-      lengths += 4 * Tile::kConsumers;  // clear_keys()
     }
   }
 
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)), q = heads * shape.seq_q;
   const std::int64_t kv = shape.batch * shape.kv_heads * shape.seq_k, padded = heads * cols * Tile::Br;
+  const std::int64_t all_lists = std::int64_t(lists) * rows, blocks = shape.batch * shape.kv_heads * rows;
   const std::int64_t visited = tiles * Tile::Br, sums = (padded + visited) * shape.head_dim * 4;
   Traffic traffic;
   auto& of = traffic.tensors;
@@ -155,9 +154,9 @@ Traffic traffic(const Shape& shape) {
   for (const char* name : {"dk", "dv"}) of[name] = {.write_bytes = kv * row};
   of["dq"] = {.write_bytes = q * row};
   of["dq_sum"] = {.read_bytes = sums, .write_bytes = sums};  // set to zero before, read by the conversion
-  of["query_tile_counts"] = {.read_bytes = 8 * counts, .write_bytes = 8 * std::int64_t(lists) * rows};
+  of["query_tile_counts"] = {.read_bytes = 8 * counts, .write_bytes = 8 * all_lists};
   of["query_tiles"] = {.read_bytes = 4 * tiles, .write_bytes = 4 * listed};
-  add_masks(traffic, masks, asked, lengths);
+  add_masks(traffic, masks, asked, all_lists + blocks);
   return traffic;
 }
 

@@ -27,6 +27,7 @@
 #include "10_hopper_backward/shared_tiles.cuh"
 #include "10_hopper_backward/work.cuh"
 #include "device/hopper.cuh"
+#include "device/reduce.cuh"
 #include "hopper_masks.cuh"
 #include "lists.cuh"
 #include "masks.cuh"
@@ -39,7 +40,7 @@ using ch09::Place;
 /// A query tile, as the producer tells the consumers.
 struct ListedQueries {
   int head, first_query;  ///< the head counts through all batches
-  float* sums;            ///< of its dQ
+  std::size_t sums;       ///< those of its dQ begin here in dq_sum
 };
 
 /// The shared memory of a block: the tiles, and what the producer knows of them from the lists.
@@ -47,7 +48,8 @@ template <class Tile>
 struct __align__(1024) ListedKeyTileMemory {
   KeyTileMemory<Tile> tiles;
   ListedQueries queries[Tile::kStages];  ///< which ones are in q
-  int partial, steps;  ///< query tiles of all heads that share the key tile: partial ones, all
+  int partial, steps;                    ///< query tiles of all heads: partial ones, all
+  int keys;                              ///< of the sequence
 };
 
 /// The producer: one thread, which alone reads the lists. First the partial tiles of all heads, then the full ones.
@@ -69,7 +71,7 @@ struct ListedProducer {
     for (; entry < end; ++entry) {
       walk.head = head, walk.tile = list[entry];
       at.wait_empty(s.tiles.q_ring);
-      s.queries[at.stage] = {head, walk.first_query(), a.dq_sum + walk.padded_row() * head_dim<Tile>(a)};
+      s.queries[at.stage] = {head, walk.first_query(), walk.padded_row() * head_dim<Tile>(a)};
       load_query_tile<Tile>(a, maps, s.tiles, at, walk);
       at.advance();
     }
@@ -84,6 +86,7 @@ struct ListedProducer {
     }
     s.partial = partial;
     s.steps = steps;
+    s.keys = masks.of(first_head).keys;
     if (steps == 0) {
       ptx::mbarrier_arrive(&s.tiles.kv_full);
       return;
@@ -106,9 +109,8 @@ struct ListedConsumer : Consumer<Tile> {
   using Consumer<Tile>::Consumer;
 
   /// Sets keys that do not exist in their sequence to zero, and their values, once they have landed.
-  __device__ __forceinline__ void clear_keys(const Masks& masks) {
-    const HeadMasks of_head = masks.of(this->keys.kv_head * (this->a.heads / this->a.kv_heads));
-    const int first_row = first_row_to_clear<Tile::Bc>(masks, of_head, this->keys.first_key);
+  __device__ __forceinline__ void clear_keys(const Masks& masks, int keys_of_sequence) {
+    const int first_row = first_row_to_clear<Tile::Bc>(masks, keys_of_sequence, this->keys.first_key);
     if (first_row == Tile::Bc) return;
     constexpr int kThreads = 128 * Tile::kConsumers;
     const int thread = 128 * this->index + threadIdx.x % 128;
@@ -119,13 +121,15 @@ struct ListedConsumer : Consumer<Tile> {
   }
   /// release_q_before() of chapter 10. @param step  this one
   __device__ __forceinline__ void release_q_of_step_before(int step) {
+    __syncwarp();  // all lanes have read which queries these were
     if (step == 0 || threadIdx.x % 32 != 0) return;
     ptx::mbarrier_arrive(&this->s.q_ring.empty[(this->at.stage + Tile::kStages - 1) % Tile::kStages]);
   }
   /// S of a partial tile: what the masks hide becomes -inf.
-  __device__ __forceinline__ void hide(const Masks& masks, const ListedQueries& queries) {
-    hidden_queries<Tile::Br>(masks, masks.of(queries.head), queries.first_query,
-                             this->keys.first_key + this->warp_key)
+  __device__ __forceinline__ void hide(const Masks& masks, int keys_of_sequence,
+                                       const ListedQueries& queries) {
+    KnownMasks(masks, queries.head, keys_of_sequence)
+        .template hidden_queries<Tile::Br>(queries.first_query, this->keys.first_key + this->warp_key)
         .hide(this->rS);
   }
   /// p_and_ds() of chapter 10, after hide().
@@ -175,10 +179,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     ListedConsumer<Tile> w(a, s.tiles, keys, warpgroup - 1);
     ptx::mbarrier_wait(&s.tiles.kv_full, 0);
-    const int steps = s.steps, partial = s.partial;
+    // The same for the whole warp: the shuffles tell the compiler, as in warpgroup_index().
+    const int steps = __shfl_sync(kAllLanes, s.steps, 0), partial = __shfl_sync(kAllLanes, s.partial, 0);
     if (steps > 0) {
       Place<Tile::kDsStages> stored{}, multiplied{};
-      w.clear_keys(masks);
+      w.clear_keys(masks, s.keys);
       w.store_zeros(stored);  // dS of the step before the first
       float* sums = nullptr;  // nothing to add to
       w.at.wait_full(s.tiles.q_ring);
@@ -188,9 +193,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       for (int step = 0; step < steps; ++step) {
         ptx::wgmma_wait<0>(w.rS, w.rdK);
         w.release_q_of_step_before(step);
-        if (step < partial) w.hide(masks, s.queries[w.at.stage]);
+        if (step < partial) w.hide(masks, s.keys, s.queries[w.at.stage]);
         w.p_and_ds();
-        float* sums_of_step = s.queries[w.at.stage].sums;
         stored.wait_empty(s.tiles.ds_ring);
         store_ds<Tile>(s.tiles.ds[stored.stage], w.rdS, w.warp_key);
         ptx::fence_proxy_async();
@@ -207,7 +211,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         ptx::wgmma_wait<1>(w.rdQ);
         multiplied.release(s.tiles.ds_ring);
         if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
-        sums = sums_of_step;
+        sums = a.dq_sum + s.queries[w.at.stage].sums;
         w.issue_scores_of_next(step + 1 < steps);
       }
       ptx::wgmma_wait<0>(w.rS, w.rdK);

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "device/hopper.cuh"
+#include "device/ptx.cuh"
 #include "device/tile.cuh"
 #include "lists.cuh"
 #include "masks.cuh"
@@ -48,7 +49,7 @@ __device__ __forceinline__ Bits hidden_bits(const Masks& all, const HeadMasks& o
   const Kind kind = of_head.kind(share);
   if (kind == Kind::kFull) return 0;
   if (kind == Kind::kEmpty) return ~Bits(0);
-  const int lane = threadIdx.x % 32;
+  const int lane = ptx::unknown(threadIdx.x) % 32;
   const auto row_token = [&](int row) {
     return kKeysAreRows ? all.key(first_key + row) : all.query(first_query + row);
   };
@@ -78,49 +79,64 @@ __device__ __forceinline__ Bits hidden_bits(const Masks& all, const HeadMasks& o
   return hidden;
 }
 
-/// The same for scores with more columns.
-template <int kParts>
+/// What masks hide of scores with any number of columns, a multiple of 64.
+template <int kColumns>
 struct Hidden {
-  Bits parts[kParts];
+  Bits parts[kColumns / 64];
 
   /// These scores become -inf.
-  __device__ __forceinline__ void hide(float (&rS)[32 * kParts]) const {
+  __device__ __forceinline__ void hide(float (&rS)[kColumns / 2]) const {
 #pragma unroll
-    for (int i = 0; i < 32 * kParts; ++i) {
+    for (int i = 0; i < kColumns / 2; ++i) {
       if ((parts[i / 32] >> i % 32 & 1) != 0) rS[i] = -INFINITY;
     }
   }
 };
 
-/// Of a warp's 16 queries and a tile of keys. @param first_query  the warp's
-template <int kKeys>
-__device__ __forceinline__ Hidden<kKeys / 64> hidden_keys(const Masks& all, const HeadMasks& of_head,
-                                                          int first_query, int first_key) {
-  Hidden<kKeys / 64> hidden;
-#pragma unroll
-  for (int part = 0; part < kKeys / 64; ++part)
-    hidden.parts[part] = hidden_bits<false>(all, of_head, first_query, first_key + 64 * part);
-  return hidden;
-}
+/// The masks of a problem, as they are asked about a head whose number of keys is known: nothing is read of the lengths. The
+/// compiler does not know what they hold, so that it computes nothing before the loop that asks: there is no register for it.
+struct KnownMasks : Masks {
+  HeadMasks of_head;
 
-/// Of a warp's 16 keys and a tile of queries. Those that do not exist are hidden. @param first_key  the warp's
-template <int kQueries>
-__device__ __forceinline__ Hidden<kQueries / 64> hidden_queries(const Masks& all, const HeadMasks& of_head,
-                                                                int first_query, int first_key) {
-  Hidden<kQueries / 64> hidden;
-#pragma unroll
-  for (int part = 0; part < kQueries / 64; ++part) {
-    const int query = first_query + 64 * part;
-    hidden.parts[part] = query < all.seq_q ? hidden_bits<true>(all, of_head, query, first_key) : ~Bits(0);
+  /// @param head  counts through all batches    @param keys  Masks::of(head).keys
+  __device__ __forceinline__ KnownMasks(const Masks& masks, int head, int keys) : Masks(masks) {
+    key_lengths = nullptr;
+    seq_q = ptx::unknown(seq_q);
+    seq_k = ptx::unknown(seq_k);
+    of_head = of(head);
+    of_head.keys = keys;
   }
-  return hidden;
-}
 
-/// The rows of a tile from which on its keys exist in the tensor, but not in their sequence; kRows: there are none.
+  /// Asks about a warp's 16 queries, which are rows, and a tile of keys. @param first_query  the warp's
+  template <int kKeys>
+  __device__ __forceinline__ Hidden<kKeys> hidden_keys(int first_query, int first_key) const {
+    Hidden<kKeys> hidden;
+#pragma unroll
+    for (int part = 0; part < kKeys / 64; ++part)
+      hidden.parts[part] = hidden_bits<false>(*this, of_head, first_query, first_key + 64 * part);
+    return hidden;
+  }
+  /// Asks about a warp's 16 keys, which are rows, and a tile of queries. Queries that do not exist are hidden.
+  /// @param first_key  the warp's
+  template <int kQueries>
+  __device__ __forceinline__ Hidden<kQueries> hidden_queries(int first_query, int first_key) const {
+    Hidden<kQueries> hidden;
+    first_key = ptx::unknown(first_key);
+#pragma unroll
+    for (int part = 0; part < kQueries / 64; ++part) {
+      const int query = first_query + 64 * part;
+      hidden.parts[part] = query < seq_q ? hidden_bits<true>(*this, of_head, query, first_key) : ~Bits(0);
+    }
+    return hidden;
+  }
+};
+
+/// The row of a tile from which on its keys exist in the tensor, but not in their sequence; kRows: there are none.
+/// @param keys  of the sequence
 template <int kRows>
-__device__ __forceinline__ int first_row_to_clear(const Masks& all, const HeadMasks& of_head, int first_key) {
-  const int row = of_head.keys - first_key;
-  return row < kRows && of_head.keys < all.seq_k ? row : kRows;
+__device__ __forceinline__ int first_row_to_clear(const Masks& masks, int keys, int first_key) {
+  const int row = keys - first_key;
+  return row < kRows && keys < masks.seq_k ? row : kRows;
 }
 
 /// Sets rows of a tile, panels of kRows rows and 64 columns, to zero, from one on. The copy engine brings whatever lies there,
