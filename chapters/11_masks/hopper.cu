@@ -66,6 +66,7 @@ Traffic traffic(const Shape& shape) {
   const int lists = masks.lists(int(shape.batch));
   const std::int64_t heads = shape.batch * shape.heads, heads_of_list = heads / lists;
   std::int64_t keys = 0, visited = 0;  // of one head of each list
+  std::int64_t query_tiles_read = 0, queries = 0;
   hopper::Asked asked;
   for (int list = 0; list < lists; ++list) {
     const hopper::HeadReads reads(masks, masks.head_of_list(list));
@@ -75,6 +76,7 @@ Traffic traffic(const Shape& shape) {
         return Rect{masks.queries(first_query, Tile::Br),
                     masks.keys(first * Tile::Bc, (end - first) * Tile::Bc)};
       }));
+      const std::int64_t visited_before = visited;
       for (int col = 0; col < cols; ++col) {
         const int first_key = col * Tile::Bc;
         const Kind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
@@ -87,20 +89,23 @@ Traffic traffic(const Shape& shape) {
             asked.add(reads.of_share(false, query, key), heads_of_list);
         }
       }
+      if (visited == visited_before) continue;
+      ++query_tiles_read;
+      queries += std::min<std::int64_t>(Tile::Br, shape.seq_q - first_query);
     }
   }
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)), q = heads * shape.seq_q;
   const std::int64_t query_tiles = heads * rows, all_lists = std::int64_t(lists) * rows;
   Traffic traffic;
   auto& of = traffic.tensors;
-  of["q"] = {.read_bytes = q * row};
+  of["q"] = {.read_bytes = queries * heads_of_list * row};
   for (const char* name : {"k", "v"}) of[name] = {.read_bytes = keys * heads_of_list * row};
   of["o"] = {.write_bytes = q * row};
   of["lse"] = {.write_bytes = q * 4};
-  of["key_tile_counts"] = {.read_bytes = 8 * query_tiles, .write_bytes = 8 * all_lists};
+  of["key_tile_counts"] = {.read_bytes = 2 * 8 * query_tiles, .write_bytes = 8 * all_lists};
   of["key_tiles"] = {.read_bytes = 4 * visited * heads_of_list, .write_bytes = 4 * visited};
   of["queue"] = {.read_bytes = 4 * query_tiles, .write_bytes = 4 * query_tiles};
-  add_masks(traffic, masks, asked, all_lists + query_tiles);
+  add_masks(traffic, masks, asked, all_lists + query_tiles_read * heads_of_list);
   return traffic;
 }
 

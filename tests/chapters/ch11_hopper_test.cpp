@@ -57,7 +57,8 @@ std::int64_t bytes_read(const VariantResult& result, const std::string& tensor) 
 /// 4 x 4 tiles.
 Shape four_by_four() { return {{.seq_q = 512, .seq_k = 512, .head_dim = 64}}; }
 
-// Whole tiles: a sequence of 200 keys has two. The backward pass reads K and V once, except for key tiles that no query sees.
+// Whole tiles: a sequence of 200 keys has two. Query tiles that see nothing are not read; the backward pass reads K and V once,
+// except for key tiles that no query sees.
 TEST_F(MasksOnHopper, ReadsTheTilesOfTheLists) {
   const Shape all = four_by_four();
   Shape causal = all, window = all, documents = all, padded = all, blocks = all;
@@ -83,19 +84,20 @@ TEST_F(MasksOnHopper, ReadsTheTilesOfTheLists) {
       EXPECT_EQ(bytes_read(forward, name), tiles * kBc * kRow) << text(shape);
       EXPECT_EQ(bytes_read(both, name), (tiles + key_tiles) * kBc * kRow) << text(shape);
     }
+    EXPECT_EQ(bytes_read(forward, "q"), (shape.block_mask ? 3 : 4) * kBr * kRow) << text(shape);
     EXPECT_EQ(bytes_read(both, "do"), (512 + tiles * kBr) * kRow) << text(shape);
   }
 }
 
-// Each query tile reads two counts, and the number of each key tile. A key tile adds its counts up first, and then goes through the
-// partial tiles and the full ones.
+// Two warps read the counts of each query tile, and one thread the number of each key tile. A key tile adds its counts up first, and
+// then goes through the partial tiles and the full ones.
 TEST_F(MasksOnHopper, OneThreadReadsTheLists) {
   Shape shape = four_by_four();
   shape.causal = true;
   shape.heads = 2;
   const VariantResult forward = run_hopper(shape), both = run_hopper(backward(shape));
   if (!forward.counted) GTEST_SKIP() << "bytes are counted on the simulator";
-  EXPECT_EQ(bytes_read(forward, "key_tile_counts"), 2 * 4 * 8);
+  EXPECT_EQ(bytes_read(forward, "key_tile_counts"), 2 * 4 * 2 * 8);
   EXPECT_EQ(bytes_read(forward, "key_tiles"), 2 * 10 * 4);
   EXPECT_EQ(bytes_read(both, "query_tile_counts"), 2 * 4 * 3 * 8);
   EXPECT_EQ(bytes_read(both, "query_tiles"), 2 * 10 * 4);
@@ -115,8 +117,9 @@ TEST_F(MasksOnHopper, FullTilesAreNotAsked) {
   EXPECT_GT(bytes_read(run_hopper(backward(partial)), "documents"), 2 * of_lists);
 }
 
-// The products of a tile are those of chapters 09 and 10, and nothing else is multiplied, except in the backward pass: dQ of no query
-// tile at the beginning of a key tile, and S of none at its end.
+// The products of a tile are those of chapters 09 and 10, and little else is multiplied: at the end of a block Q K^T of no tile; in
+// the backward pass dQ of no query tile at the beginning of a key tile, and S of none at its end. The first query tile and the last
+// key tile see nothing, and are not multiplied.
 TEST_F(MasksOnHopper, MultipliesTheTilesOfTheLists) {
   constexpr std::int64_t kSteps = 64 / 16,
                          kLongSteps = 128 / 16;  // along head_dim, and along keys or queries
@@ -124,7 +127,7 @@ TEST_F(MasksOnHopper, MultipliesTheTilesOfTheLists) {
   shape.block_mask = blocks_where(shape, 1, 128, [](auto, auto row, auto col) { return row == col + 1; });
   const VariantResult forward = run_hopper(shape), both = run_hopper(backward(shape));
   if (!forward.counted) GTEST_SKIP() << "instructions are counted on the simulator";
-  EXPECT_EQ(forward.counted->wgmma, 3 * kConsumers * (kSteps + kLongSteps));
+  EXPECT_EQ(forward.counted->wgmma, 3 * kConsumers * (kSteps + kLongSteps + kSteps));
   const std::int64_t of_tile = 2 * kSteps + 3 * kLongSteps, of_key_tile = kLongSteps + kSteps;
   EXPECT_EQ(both.counted->wgmma - forward.counted->wgmma, 3 * kConsumers * (of_tile + of_key_tile));
   EXPECT_EQ(both.counted->mma, 0);
