@@ -133,6 +133,20 @@ TEST_F(MasksOnHopper, MultipliesTheTilesOfTheLists) {
   EXPECT_EQ(both.counted->mma, 0);
 }
 
+// More query tiles than multiprocessors: a block goes from full lists to empty ones and to partial ones, and the rings go round.
+TEST_F(MasksOnHopper, IsRightWhenBlocksTakeSeveralQueryTiles) {
+  Random random(51);
+  Shape lengths{{.batch = 2, .heads = 24, .kv_heads = 4, .seq_q = 400, .seq_k = 290, .head_dim = 64}};
+  Shape blocks = lengths, causal = lengths;
+  lengths.key_lengths = key_lengths({0, 200});
+  blocks.block_mask = random_blocks(blocks, 24, 128, 0.3, random);
+  causal.seq_k = 210;
+  causal.causal = true;
+  causal.head_dim = 128;
+  causal.block_mask = random_blocks(causal, 24, 64, 0.5, random);
+  for (const Shape& shape : {lengths, blocks, causal}) run_hopper(shape);
+}
+
 // Keys after the length lie in a tile that is copied. Whatever they hold reaches no result.
 TEST_F(MasksOnHopper, KeysThatDoNotExistAreCleared) {
   for (const std::int64_t head_dim : {40, 64, 128}) {
