@@ -24,7 +24,7 @@ using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 
 template <class T, int d>
-using ForwardTiles = HopperTiles<T, d, ListedChoices>;
+using ForwardTiles = HopperTiles<T, d, ListedChoices<d>>;
 
 /// Calls f(std::type_identity<Tile>()) with the tiles for a shape. Their sizes do not depend on the type.
 template <class F>

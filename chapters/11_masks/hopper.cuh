@@ -37,9 +37,10 @@ namespace fa::ch11 {
 using namespace ch09;
 using ch09::Place;
 
-/// Two consumers at any head_dim: 128 queries, so that a block of 128 in a pattern is one tile.
+/// Two consumers at any head_dim: 128 queries, so that a block of 128 in a pattern is one tile. The rest is that of `final`.
+template <int d>
 struct ListedChoices : TileChoices {
-  static constexpr int kConsumers = 2, kQueryBuffers = 2;
+  static constexpr int kConsumers = 2, kQueryBuffers = 2, kStages = FinalChoices<d>::kStages;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 };
 
