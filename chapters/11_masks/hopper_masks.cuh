@@ -57,25 +57,23 @@ __device__ __forceinline__ Bits hidden_bits(const Masks& all, const HeadMasks& o
     return kKeysAreRows ? all.query(first_query + column) : all.key(first_key + column);
   };
   const Token rows[2] = {row_token(lane / 4), row_token(lane / 4 + 8)};
-  Bits hidden = 0;
-#pragma unroll 1
-  for (int n = 0; n < 8; ++n) {  // 8 columns: accumulators 4 * n to 4 * n + 3
-    const int column = 8 * n + lane % 4 * 2;
-    const Token columns[2] = {column_token(column), column_token(column + 1)};
-    Bits of_columns = 0;
-    of_head.for_each([&]<class Mask>(const Mask& mask) {
-      if constexpr (!requires { Mask::kWholeShares; }) {
-        if (mask.kind(share) != Kind::kPartial) return;
+  Token columns[8][2];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const Token &row = rows[i / 2], &of_column = columns[i % 2];
-          const bool sees = kKeysAreRows ? mask.sees(of_column, row) : mask.sees(row, of_column);
-          of_columns |= Bits(!sees) << i;
-        }
-      }
-    });
-    hidden = hidden >> 4 | of_columns << 28;
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) columns[n][odd] = column_token(8 * n + lane % 4 * 2 + odd);
   }
+  Bits hidden = 0;
+  of_head.for_each([&]<class Mask>(const Mask& mask) {
+    if constexpr (!requires { Mask::kWholeShares; }) {
+      if (mask.kind(share) != Kind::kPartial) return;
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        const Token &row = rows[i / 2 % 2], &column = columns[i / 4][i % 2];
+        if (kKeysAreRows ? !mask.sees(column, row) : !mask.sees(row, column)) hidden |= Bits(1) << i;
+      }
+    }
+  });
   return hidden;
 }
 
