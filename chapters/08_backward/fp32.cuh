@@ -33,11 +33,7 @@ struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Pack {
   T x[kCount];
 };
 
-/// delta = rowsum(dO * O): the per-row term that the softmax gradient subtracts from dP (`delta` in FlashAttention).
-///
-///   grid    ceil(batch * heads * seq_q / kRowsOfBlock)      kLanes lanes per row
-///   block   kThreads
-///   HBM     reads O and dO, writes delta
+/// How compute_delta() divides its rows: as few lanes for each as can load it 16 bytes at a time, 32 at most.
 template <class T, int kHeadDim>
 struct DeltaRows {
   static constexpr int kOf16Bytes = 16 / int(sizeof(T)), kOfWarp = kHeadDim / 32;
@@ -45,6 +41,12 @@ struct DeltaRows {
   static constexpr int kLanes = kHeadDim / kCount;                            ///< of a row
   static constexpr int kThreads = 256, kRowsOfBlock = kThreads / kLanes;
 };
+
+/// delta = rowsum(dO * O): the per-row term that the softmax gradient subtracts from dP (`delta` in FlashAttention).
+///
+///   grid    ceil(batch * heads * seq_q / DeltaRows::kRowsOfBlock)
+///   block   DeltaRows::kThreads: kLanes lanes per row
+///   HBM     reads O and dO, writes delta
 template <class T, int kHeadDim>
 __global__ void __launch_bounds__(DeltaRows<T, kHeadDim>::kThreads) compute_delta(Backward<T> a) {
   using Rows = DeltaRows<T, kHeadDim>;

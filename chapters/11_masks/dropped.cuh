@@ -49,7 +49,7 @@ struct Draws {
       }
     }
   }
-  /// The compiler does not move what has been computed to where it is used.
+  /// Keeps what has been computed so far from being moved to where it is used, after the scores.
   __device__ __forceinline__ void stay() {
 #pragma unroll
     for (auto& of_part : words) {
@@ -83,8 +83,8 @@ __device__ __forceinline__ Kept<Tile> draw(const Dropout& dropout, int head, int
   return {dropout, draws};
 }
 
-/// multiply_qk() and draw(). The numbers do not depend on the scores: a few rounds of Philox follow the products of each step and
-/// are computed while the tensor cores are still at work. After Q K^T, they would take time of their own.
+/// multiply_qk() and draw(). The numbers do not depend on the scores: a few rounds of Philox follow the products of each step,
+/// and the warp can compute them while its last products are still under way.
 template <class Tile>
 __device__ __forceinline__ Kept<Tile> draw_during_qk(ch07::Scores<Tile>& rS,
                                                      const ch07::QueryFragments<Tile>& rQ,
