@@ -298,8 +298,8 @@ def parse(words: list[str] | None) -> tuple[argparse.Namespace, Plan]:
             if name.removesuffix("-again") not in gpt.ATTENTION:
                 known = ", ".join(gpt.ATTENTION)
                 raise Unusable(f"--runs {name}: must be one or more of {known}")
-        if options.device == "cpu" and "efficient" in runs:
-            raise Unusable("--runs efficient: is for GPUs, and this is a CPU")
+        if options.device == "cpu" and any(r.startswith("efficient") for r in runs):
+            raise Unusable("--runs efficient: is for GPUs, and this runs on a CPU")
         plan = dataclasses.replace(plan, runs=runs)
     if options.device == "cuda" and not torch.cuda.is_available():
         raise Unusable("--device cuda: PyTorch finds no GPU")

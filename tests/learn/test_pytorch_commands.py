@@ -29,6 +29,8 @@ class CommandsTest(unittest.TestCase):
     def test_bad_arguments(self):
         self.assert_one_line(2, "--steps 0: must be 1 or more", "train", "--steps", "0")
         self.assert_one_line(2, "--preset simm", "train", "--preset", "simm")
+        runs = ("train", "--preset", "sim", "--runs", "ours,efficient-again")
+        self.assert_one_line(2, "--runs efficient: is for GPUs", *runs)
         self.assert_one_line(2, "name none", "test", "01", "--pytorch")
         words = "--preset sim-asan: --pytorch needs sim or cuda"
         self.assert_one_line(2, words, "test", "--pytorch", "--preset", "sim-asan")

@@ -108,6 +108,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if preset not in ("sim", "cuda"):
         raise LearnError(f"--preset {preset}: must be sim or cuda", 2)
     device = "cuda" if preset == "cuda" else "cpu"
+    if device == "cpu" and any(name.startswith("efficient") for name in names):
+        raise LearnError("--runs efficient: is for GPUs, and this runs on a CPU", 2)
     if device == "cpu":
         console.say(f"on the simulator ({why}): a tiny model, for a few steps")
     args.preset = preset
