@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from . import kernels
 from .console import LearnError
 from .project import ROOT, Chapter
 
@@ -457,9 +458,14 @@ class Workbench:
         self._locks = collections.defaultdict(
             threading.Lock
         )  # so that no trial runs twice at the same time
+        self._debug = debug
+        self._kept = tempfile.TemporaryDirectory(prefix="learn-around-")
+        # By what their code for the CPU depends on; None: the kernels do not compile without it.
+        self._around: dict[str, kernels.Around | None] = {}
 
     def _read_environment(self, programs: Iterable[str]) -> Iterable[bytes]:
         yield Path(__file__).read_bytes()
+        yield Path(kernels.__file__).read_bytes()
         for source in self._sources:
             yield source.command.encode()
         yield self._link.encode()
@@ -492,7 +498,6 @@ class Workbench:
         @param files    texts by name: "kernel.cuh"
         @param variant  the only variant to build; None: all of them
         """
-        source = self._chapter.path
         for path in self._files:
             shutil.copy(path, folder)
         for name, text in files.items():
@@ -504,22 +509,63 @@ class Workbench:
 
         link = self._link
         for each in self._to_compile(files, variant):
-            words = [
-                word.replace(str(source), str(folder))
-                for word in shlex.split(each.command)
-            ]
-            for flag, values in (("-MD", 0), ("-MT", 1), ("-MF", 1)):
-                while flag in words:
-                    at = words.index(flag)
-                    del words[at : at + 1 + values]
-            to = str(folder / f"{each.path.stem}.o")
-            words[words.index("-o") + 1] = to
-            words += sizes_of(inputs)
-            self._call([*words, "-w"])  # a wrong answer may leave something unused
-            link = link.replace(each.object, to)
+            objects = self._compile(each, files, folder, inputs, variant)
+            link = link.replace(each.object, " ".join(map(str, objects)))
         link = re.sub(r"-o \S+", f"-o {folder}/program", link)
         self._call(["sh", "-c", link])
         return folder / "program"
+
+    def _compile(
+        self,
+        source: Source,
+        files: Mapping[str, str],
+        folder: Path,
+        inputs: Iterable[str],
+        variant: str | None,
+    ) -> list[Path]:
+        """Compiles a source in a folder, or only its kernels if the rest is the same as in an earlier trial. Returns what to
+        link.
+        """
+        path, to = folder / source.path.name, folder / f"{source.path.stem}.o"
+        options = sizes_of(inputs)
+        text = path.read_text(encoding="utf-8")
+        parts = [source.path.name, text, *options]
+        for name in sorted(files):
+            parts += [name, "\n".join(kernels.without_bodies(files[name]))]
+        key = digest(map(str.encode, parts))
+        around = self._around.get(key)
+        if around:
+            only = path.with_name(f"{source.path.stem}_kernels.cu")
+            only.write_text(around.source, encoding="utf-8")
+            try:
+                self._run_compiler(source, folder, only, to, options)
+                if around.are_in(to):
+                    return [to, around.object]
+            except CompileError:
+                pass  # said of the whole source, it is easier to understand
+        self._run_compiler(source, folder, path, to, options)
+        if not self._debug and (around or key not in self._around):
+            kept = Path(self._kept.name) / f"{key}.o"
+            self._around[key] = None if around else kernels.around(text, to, kept)
+        return [to]
+
+    def _run_compiler(
+        self, source: Source, folder: Path, path: Path, to: Path, options: list[str]
+    ) -> None:
+        """Compiles a file in a folder as the chapter's source is compiled."""
+        words = [
+            word.replace(str(source.path), str(path)).replace(
+                str(self._chapter.path), str(folder)
+            )
+            for word in shlex.split(source.command)
+        ]
+        for flag, values in (("-MD", 0), ("-MT", 1), ("-MF", 1)):
+            while flag in words:
+                at = words.index(flag)
+                del words[at : at + 1 + values]
+        words[words.index("-o") + 1] = str(to)
+        # a wrong answer may leave something unused
+        self._call([*words, *options, "-w"])
 
     def _to_compile(
         self, files: Mapping[str, str], variant: str | None
