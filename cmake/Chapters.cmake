@@ -19,16 +19,37 @@ if(FA_BACKEND STREQUAL cuda)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 
+# fa_add_hopper(<name> SOURCES <source>... [FOLDERS <folder>...]): adds sources to <name>_kernels that are compiled for sm_90a
+# alone. Other GPUs refuse their kernels.
+function(fa_add_hopper name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;FOLDERS")
+  add_library(${name}_hopper OBJECT ${arg_SOURCES})
+  target_include_directories(${name}_hopper PRIVATE ${arg_FOLDERS} ${CMAKE_CURRENT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/chapters)
+  target_link_libraries(${name}_hopper PRIVATE fa_harness fa_warnings)
+  fa_kernels(${name}_hopper ${arg_SOURCES})
+  fa_use_precompiled(${name}_hopper fa_chapter_headers)
+  fa_require_architecture(${name}_hopper 90a)
+  target_sources(${name}_kernels INTERFACE $<TARGET_OBJECTS:${name}_hopper>)
+endfunction()
+
 # fa_add_program(<name> <chapter.cu> [SOURCES <source>...] [FOLDERS <folder>...] [SHARED <array>...]
-#                [ARCHITECTURE <minimum>] [EXCLUDE_FROM_ALL] [DEBUG]):
+#                [ARCHITECTURE <minimum>] [HOPPER <source>...] [EXCLUDE_FROM_ALL] [DEBUG]):
 # the executable of a chapter, and <name>_kernels, the part that its test shares. FOLDERS: where headers are looked for
 # before the chapter's folder. DEBUG: with GPUSIM_DEBUG. The others: as for fa_kernels and fa_add_chapter.
 function(fa_add_program name chapter_cu)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "EXCLUDE_FROM_ALL;DEBUG" "ARCHITECTURE" "SOURCES;FOLDERS;SHARED")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "EXCLUDE_FROM_ALL;DEBUG" "ARCHITECTURE" "SOURCES;FOLDERS;SHARED;HOPPER")
+  if(FA_BACKEND STREQUAL sim)
+    list(APPEND arg_SOURCES ${arg_HOPPER})
+  endif()
   add_library(${name}_kernels OBJECT ${chapter_cu} ${arg_SOURCES})
   target_include_directories(${name}_kernels PRIVATE ${arg_FOLDERS} ${CMAKE_CURRENT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/chapters)
   target_link_libraries(${name}_kernels PUBLIC fa_harness fa_baselines)
+  if(arg_HOPPER AND FA_BACKEND STREQUAL cuda)  # an architecture is a property of a target, not of a source
+    fa_add_hopper(${name} SOURCES ${arg_HOPPER} FOLDERS ${arg_FOLDERS})
+    set_target_properties(${name}_hopper PROPERTIES EXCLUDE_FROM_ALL ${arg_EXCLUDE_FROM_ALL})
+  endif()
   fa_kernels(${name}_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${arg_SHARED})
   fa_use_precompiled(${name}_kernels fa_chapter_headers)
   if(FA_SANITIZE)  # for host code: kernels are compiled for what the compiler says about them, in a tenth of the time
@@ -44,9 +65,9 @@ function(fa_add_program name chapter_cu)
     EXCLUDE_FROM_ALL ${arg_EXCLUDE_FROM_ALL} GPUSIM_DEBUG ${arg_DEBUG})
 endfunction()
 
-# fa_add_chapter([SOURCES <source>...] [KERNELS_OF <NN>...] [ARCHITECTURE <minimum>]): for
+# fa_add_chapter([SOURCES <source>...] [HOPPER <source>...] [KERNELS_OF <NN>...] [ARCHITECTURE <minimum>]): for
 # chapters/NN_name/CMakeLists.txt. SOURCES: kernels that chapter.cu does not include. KERNELS_OF: the other chapters whose
-# kernels these sources include, as "NN_name/kernel.cuh". ARCHITECTURE: 80 if the kernels do not compile for GPUs before
+# kernels these sources include, as "NN_name/kernel.cuh". HOPPER: the same as SOURCES, but compiled for sm_90a. ARCHITECTURE: 80 if the kernels do not compile for GPUs before
 # sm_80. Defines
 #   chNN_name          the executable
 #   chNN_name_kernels  the part it shares with its test: chapter.cu with the kernels that it includes, and SOURCES
@@ -56,15 +77,16 @@ endfunction()
 #   chNN_name_exercise   the same with the files of exercises/NN_name; not in `all`, because errors in it would stop others
 #   chNN_name_exercise_debug
 function(fa_add_chapter)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "ARCHITECTURE" "SOURCES;KERNELS_OF")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "ARCHITECTURE" "SOURCES;HOPPER;KERNELS_OF")
   list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(TRANSFORM arg_HOPPER PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   string(SUBSTRING ${folder} 0 2 number)
   set(name ch${folder})
   set(shared ${number} ${arg_KERNELS_OF})
   list(TRANSFORM shared REPLACE "(.+)" "fa::ch\\1::smem")  # each chapter has a namespace with an array of this name
 
-  set(parts SOURCES ${arg_SOURCES} SHARED ${shared} ARCHITECTURE ${arg_ARCHITECTURE})
+  set(parts SOURCES ${arg_SOURCES} HOPPER ${arg_HOPPER} SHARED ${shared} ARCHITECTURE ${arg_ARCHITECTURE})
   fa_add_program(${name} chapter.cu ${parts})
   target_link_libraries(${name}_kernels PRIVATE fa_warnings)
   if(FA_BACKEND STREQUAL sim)
@@ -97,7 +119,8 @@ function(fa_add_chapter)
     foreach(file IN LISTS begun)
       file(REMOVE ${CMAKE_CURRENT_BINARY_DIR}/exercise/${file})  # from before it was begun
     endforeach()
-    list(TRANSFORM arg_SOURCES REPLACE "^${CMAKE_CURRENT_SOURCE_DIR}/" "" OUTPUT_VARIABLE sources)
+    set(sources ${arg_SOURCES} ${arg_HOPPER})
+    list(TRANSFORM sources REPLACE "^${CMAKE_CURRENT_SOURCE_DIR}/" "")
     foreach(file IN ITEMS chapter.cu LISTS sources others)
       configure_file(${file} ${CMAKE_CURRENT_BINARY_DIR}/exercise/${file} COPYONLY)
     endforeach()

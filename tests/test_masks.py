@@ -220,6 +220,14 @@ class Bench(unittest.TestCase):
                     drops = [word for word in words if word.startswith("--dropout")]
                     self.assertEqual(len(drops), variant == "dropout")
 
+    def test_hopper_stands_beside_compressed(self):
+        for group in ("blocks", "masks"):
+            for case in bench.cases([group]):
+                self.assertEqual(case.variants[:2], ("compressed", "hopper"))
+                others = bench.without_hopper(case)
+                self.assertNotIn("hopper", others.variants)
+                self.assertEqual(str(others), str(case))
+
     def test_packed_and_padded_have_the_same_tokens(self):
         packed, padded = bench.cases(["packed"])[:2]
         self.assertEqual(packed.documents, padded.key_lengths)

@@ -18,6 +18,7 @@
 #include "device/launch.cuh"
 #include "forward_bytes.hpp"
 #include "harness/chapter.hpp"
+#include "hopper.hpp"
 #include "kernel.cuh"
 #include "pass.hpp"
 #include "problem.cuh"
@@ -230,9 +231,11 @@ std::vector<TensorSpec> workspace_of(const Pass& forward, const Pass& backward, 
   return specs;
 }
 
+/// @param needs  of the device; shared memory is added
 template <class Sizes>
 Variant<MaskedAttention> variant(const char* name, const char* summary, const Pass& forward,
-                                 const Pass& backward, Refuse refuse) {
+                                 const Pass& backward, Refuse refuse,
+                                 DeviceNeeds needs = {.compute_capability = 80}) {
   return {.name = name,
           .summary = summary,
           .launch =
@@ -253,9 +256,9 @@ Variant<MaskedAttention> variant(const char* name, const char* summary, const Pa
           .needs =
               [=](const Shape& shape) {
                 const std::size_t bytes = forward.shared_bytes(shape);
-                return DeviceNeeds{
-                    .shared_bytes = shape.backward ? std::max(bytes, backward.shared_bytes(shape)) : bytes,
-                    .compute_capability = 80};
+                DeviceNeeds all = needs;
+                all.shared_bytes = shape.backward ? std::max(bytes, backward.shared_bytes(shape)) : bytes;
+                return all;
               },
           .before =
               [=](const Args& a, cudaStream_t stream) {
@@ -286,6 +289,9 @@ AnyChapter describe_chapter() {
           variant<AllSizes>("block_sparse", "Algorithm 5: blocks of a pattern, and no score is asked for",
                             forward<BlockSparse, AllSizes>(), backward::block_sparse(),
                             refuse_any<refuse_all_but_blocks, refuse_dropout, refuse_functions>),
+          variant<AllSizes>("hopper", "compressed on the copy engine and wgmma of chapters 09 and 10",
+                            hopper::forward(), hopper::backward(), kMasks,
+                            {.compute_capability = 90, .exactly = true}),
           variant<AllSizes>("dropout", "compressed, and Philox drops elements of P",
                             forward<WithDropout, AllSizes>(), backward::dropout(),
                             refuse_any<refuse_functions>),

@@ -137,7 +137,8 @@ def main(arguments: list[str]) -> int:
                 file=sys.stderr,
             )
             return 2
-        sources = sorted(report.parent.glob("*.cu.o.ptxas"))
+        parts = (report.parent, report.parent.parent / f"ch{chapter}_hopper.dir")
+        sources = sorted(file for part in parts for file in part.glob("*.cu.o.ptxas"))
         text = "".join(source.read_text() for source in sources)
         kernels = [k for k in kernels_of(text) if words in k.name]
         slow += [f"{n}: {said}" for n, said in slow_products(text) if words in n]

@@ -173,8 +173,12 @@ class DeviceTest(unittest.TestCase):
 
     def test_hopper_kernels_run_on_no_other_device(self) -> None:
         exactly = r"needs compute capability 9\.0 exactly, this device has \d+\.\d"
-        for program in ("ch09_hopper", "ch10_hopper_backward"):
-            options = ["--variant", "final", "--dtype", "bf16", "--head-dim", "64"]
+        for program, variant in (
+            ("ch09_hopper", "final"),
+            ("ch10_hopper_backward", "final"),
+            ("ch11_masks", "hopper"),
+        ):
+            options = ["--variant", variant, "--dtype", "bf16", "--head-dim", "64"]
             done = run(program, *options)
             if DEVICE == "h100":
                 self.assertEqual(done.returncode, 0, done.stderr)

@@ -55,6 +55,19 @@ class Spills(unittest.TestCase):
         self.assertNotIn("fast<64> for", said)
         self.assertIn("2 kernels, 1 spill", said)
 
+    def test_sources_for_hopper_alone_are_read_too(self):
+        with tempfile.TemporaryDirectory() as name:
+            files = Path(name) / "chapters/11_x/CMakeFiles"
+            for folder, report in (("kernels", NO_SPILL), ("hopper", REPORT)):
+                (files / f"ch11_x_{folder}.dir").mkdir(parents=True)
+                file = "chapter.cu.o.ptxas"
+                (files / f"ch11_x_{folder}.dir" / file).write_text(report)
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                status = check_spills.main([name, "11_x"])
+        self.assertEqual(status, 1)
+        self.assertIn("4 kernels, 1 spill", said.getvalue())
+
     def test_what_is_tolerated_is_so_for_one_kernel_on_one_architecture(self):
         arch, name, size = check_spills.TOLERATED[-1]
 

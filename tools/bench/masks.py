@@ -9,9 +9,11 @@
     dropout  without and with
 
 Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's mma_pipelined, without
-the mask unless it is causal. It and chapter 11 are timed by their own programs (--bench), FlexAttention, compiled, by this one. In both, each launch finds nothing of its tensors in the L2 cache.
-The kernels take turns; a time is the median over the rounds of the medians of each. With 3 rounds, everything takes about
-a quarter of an hour. FILE is written anew after each problem, so that a run that is stopped keeps what it has measured.
+the mask unless it is causal. "hopper" needs a GPU of compute capability 9.0, and is left out on others. "dense" and chapter 11
+are timed by their own programs (--bench), FlexAttention, compiled, by this one. In both, each launch finds nothing of its
+tensors in the L2 cache. The kernels take turns; a time is the median over the rounds of the medians of each. With 3 rounds,
+everything takes about a quarter of an hour. FILE is written anew after each problem, so that a run that is stopped keeps what
+it has measured.
 
 Needs build/cuda with ch07_multi_stage, ch08_backward and ch11_masks, and PyTorch 2.5 or newer.
 Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -27,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -46,6 +48,7 @@ SHORTEST, LONGEST = 50, 4000
 SEQUENCES = 16  # packed or padded
 DROPOUT = 0.1
 LAUNCHES = 10
+HOPPER = "hopper"  # runs on compute capability 9.0 alone
 FLEX = "FlexAttention"
 DENSE = {False: ("07_multi_stage", "final"), True: ("08_backward", "mma_pipelined")}
 
@@ -119,6 +122,11 @@ def cases(groups: list[str], head_dims: Iterable[int] = HEAD_DIMS) -> list[Case]
     return found
 
 
+def without_hopper(case: Case) -> Case:
+    kept = tuple(variant for variant in case.variants if variant != HOPPER)
+    return replace(case, variants=kept)
+
+
 def _blocks(where: dict) -> list[Case]:
     found = []
     for seq in (4096, 16384):
@@ -133,7 +141,7 @@ def _blocks(where: dict) -> list[Case]:
                 seq,
                 tokens=TOKENS,
                 blocks=tuple(map(tuple, pattern)),
-                variants=("compressed", "block_sparse"),
+                variants=("compressed", HOPPER, "block_sparse"),
                 **where,
             )
             found.append(case)
@@ -145,6 +153,7 @@ def _masks(where: dict) -> list[Case]:
     size = {"batch": TOKENS // seq, "seq": seq, "tokens": TOKENS}
     lengths = tuple(masks.draw_lengths(seq // SHORTEST, SHORTEST, seq // 2, 1))
     beside = ("dense", FLEX, "flash (FA2)")
+    where = {"variants": ("compressed", HOPPER), **where}
     return [
         Case("masks", "none", **size, **where),
         Case("masks", "causal", causal=True, beside=beside, **size, **where),
@@ -363,6 +372,8 @@ def main() -> int:
     }
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(groups, list(map(int, head_dims))):
+            if torch.cuda.get_device_capability() != (9, 0):
+                case = without_hopper(case)
             row = measure(case, Path(folder), options.rounds)
             result["rows"].append(row)
             times = ", ".join(f"{n} {ms:.3f}" for n, ms in row["ms"].items())

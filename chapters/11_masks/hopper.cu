@@ -1,0 +1,143 @@
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "09_hopper/tensor_maps.cuh"
+#include "attention/dispatch.cuh"
+#include "device/launch.cuh"
+#include "hopper.cuh"
+#include "hopper.hpp"
+#include "hopper_bytes.hpp"
+#include "lists.cuh"
+#include "problem.cuh"
+#include "sizes.cuh"
+
+namespace fa::ch11 {
+namespace {
+
+using Shape = MaskedAttention::Shape;
+using Args = MaskedAttention::Args;
+
+template <class T, int d>
+using ForwardTiles = HopperTiles<T, d, ListedChoices<d>>;
+
+/// Calls f(std::type_identity<Tile>()) with the tiles for a shape. Their sizes do not depend on the type.
+template <class F>
+auto with_tiles_for(const Shape& shape, F f) {
+  return with_head_dim<AllSizes>(
+      shape.head_dim, [&](auto d) { return f(std::type_identity<ForwardTiles<__nv_bfloat16, d>>()); });
+}
+
+int multiprocessors() {
+  int device = 0, count = 0;
+  FA_CUDA_CHECK(cudaGetDevice(&device));
+  FA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+void launch_forward(const Args& a, cudaStream_t stream) {
+  with_compiled<AllSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    using Tile = ForwardTiles<T, d>;
+    const Masks masks = masks_of(a);
+    const TileLists lists = {.counts = a.buffer<int>("key_tile_counts"),
+                             .tiles = a.buffer<int>("key_tiles"),
+                             .rows = (a.seq_q - 1) / Tile::Br + 1,
+                             .most = (a.seq_k - 1) / Tile::Bc + 1};
+    launch(list_tiles<KeysOfQueries<Tile>>, unsigned(masks.lists(a.batch) * lists.rows), 32, 0, stream, masks,
+           lists);
+    const auto attention = a.as<T>();
+    int* counter = a.buffer<int>("queue");
+    FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof(int), stream));
+    const unsigned blocks = unsigned(std::min(multiprocessors(), query_tiles<Tile>(attention)));
+    launch(listed_attention<Tile>, blocks, Tile::kThreads, sizeof(ListedTilesMemory<Tile>), stream, attention,
+           tensor_maps<Tile>(attention, Tile::Br), masks, lists, counter);
+  });
+}
+
+template <class Tile>
+Traffic traffic(const Shape& shape) {
+  const Masks masks = masks_of(shape);
+  const int rows = int((shape.seq_q - 1) / Tile::Br + 1), cols = int((shape.seq_k - 1) / Tile::Bc + 1);
+  const int lists = masks.lists(int(shape.batch));
+  const std::int64_t heads = shape.batch * shape.heads, heads_of_list = heads / lists;
+  std::int64_t keys = 0, visited = 0;  // of one head of each list
+  std::int64_t query_tiles_read = 0, queries = 0;
+  hopper::Asked asked;
+  for (int list = 0; list < lists; ++list) {
+    const hopper::HeadReads reads(masks, masks.head_of_list(list));
+    for (int row = 0; row < rows; ++row) {
+      const int first_query = row * Tile::Br;
+      asked.add(reads.of_list(cols, [&](int first, int end) {
+        return Rect{masks.queries(first_query, Tile::Br),
+                    masks.keys(first * Tile::Bc, (end - first) * Tile::Bc)};
+      }));
+      const std::int64_t visited_before = visited;
+      for (int col = 0; col < cols; ++col) {
+        const int first_key = col * Tile::Bc;
+        const Kind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
+        if (kind == Kind::kEmpty) continue;
+        ++visited;
+        keys += std::min<std::int64_t>(Tile::Bc, shape.seq_k - first_key);
+        if (kind == Kind::kFull) continue;
+        for (int query = first_query; query < first_query + Tile::Br; query += 16) {
+          for (int key = first_key; key < first_key + Tile::Bc; key += 64)
+            asked.add(reads.of_share(false, query, key), heads_of_list);
+        }
+      }
+      if (visited == visited_before) continue;
+      ++query_tiles_read;
+      queries += std::min<std::int64_t>(Tile::Br, shape.seq_q - first_query);
+    }
+  }
+  const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)), q = heads * shape.seq_q;
+  const std::int64_t query_tiles = heads * rows, all_lists = std::int64_t(lists) * rows;
+  Traffic traffic;
+  auto& of = traffic.tensors;
+  of["q"] = {.read_bytes = queries * heads_of_list * row};
+  for (const char* name : {"k", "v"}) of[name] = {.read_bytes = keys * heads_of_list * row};
+  of["o"] = {.write_bytes = q * row};
+  of["lse"] = {.write_bytes = q * 4};
+  of["key_tile_counts"] = {.read_bytes = 2 * 8 * query_tiles, .write_bytes = 8 * all_lists};
+  of["key_tiles"] = {.read_bytes = 4 * visited * heads_of_list, .write_bytes = 4 * visited};
+  of["queue"] = {.read_bytes = 4 * query_tiles, .write_bytes = 4 * query_tiles};
+  add_masks(traffic, masks, asked, all_lists + query_tiles_read * heads_of_list);
+  return traffic;
+}
+
+template <class Tile>
+std::vector<TensorSpec> workspace(const Shape& shape) {
+  const std::int64_t rows = (shape.seq_q - 1) / Tile::Br + 1, cols = (shape.seq_k - 1) / Tile::Bc + 1;
+  const std::int64_t lists = masks_of(shape).lists(int(shape.batch)) * rows;
+  return {{.name = "key_tile_counts", .shape = {lists, 2}, .dtype = DType::kInt32},
+          {.name = "key_tiles", .shape = {lists, cols}, .dtype = DType::kInt32},
+          {.name = "queue", .shape = {1}, .dtype = DType::kInt32}};
+}
+
+}  // namespace
+
+Pass hopper::forward() {
+  return {.launch = launch_forward,
+          .traffic =
+              [](const Shape& shape) {
+                return with_tiles_for(
+                    shape, [&]<class Tile>(std::type_identity<Tile>) { return traffic<Tile>(shape); });
+              },
+          .workspace =
+              [](const Shape& shape) {
+                return with_tiles_for(
+                    shape, [&]<class Tile>(std::type_identity<Tile>) { return workspace<Tile>(shape); });
+              },
+          .shared_bytes =
+              [](const Shape& shape) {
+                return with_tiles_for(shape, []<class Tile>(std::type_identity<Tile>) {
+                  return sizeof(ListedTilesMemory<Tile>);
+                });
+              }};
+}
+
+}  // namespace fa::ch11

@@ -1,0 +1,252 @@
+/// @file
+/// `compressed` on Hopper, forward: chapter 09's `final`, which copies what a list names.
+///
+/// Tensors and masks as in kernel.cuh. The copy engine brings whole tiles: of keys after the length of their sequence, the
+/// values are read too, and set to zero on the chip.
+///
+///   grid    as many blocks as multiprocessors; they take query tiles from a counter that starts at 0
+///   block   Tile::kThreads: a producer warpgroup, and Tile::kConsumers for 64 queries each
+///   shared  ListedTilesMemory<Tile>
+///   HBM     reads the list of each query tile; if it names any tile, Q, and the keys and values of all that it names; of the masks
+///           what each warp asks about partial tiles; writes O and LSE
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstddef>
+
+#include "09_hopper/choices.cuh"
+#include "09_hopper/consumer.cuh"
+#include "09_hopper/copies.cuh"
+#include "09_hopper/ping_pong.cuh"
+#include "09_hopper/products.cuh"
+#include "09_hopper/shared_tiles.cuh"
+#include "09_hopper/softmax.cuh"
+#include "09_hopper/turns.cuh"
+#include "09_hopper/work.cuh"
+#include "device/attention.cuh"
+#include "device/hopper.cuh"
+#include "device/tile.cuh"
+#include "hopper_masks.cuh"
+#include "lists.cuh"
+#include "masks.cuh"
+
+namespace fa::ch11 {
+
+using namespace ch09;
+using ch09::Place;
+
+/// Two consumers at any head_dim: 128 queries, so that a block of 128 in a pattern is one tile. The rest is that of `final`.
+template <int d>
+struct ListedChoices : TileChoices {
+  static constexpr int kConsumers = 2, kQueryBuffers = 2, kStages = FinalChoices<d>::kStages;
+  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
+};
+
+/// The list of a query tile, as the producer tells the consumers.
+struct ListedCounts {
+  int partial, all;  ///< how many tiles it names: 1 or more
+  int keys;          ///< of the sequence
+};
+
+/// The shared memory of a block: the tiles, and what the producer knows of them from the lists.
+template <class Tile>
+struct __align__(1024) ListedTilesMemory {
+  SharedTiles<Tile> tiles;
+  ListedCounts counts[Tile::kQueryBuffers];  ///< for the queries in q
+  int key_tile[Tile::kStages];               ///< which one is in k
+};
+
+/// Query tile n in the order of chapter 09. Tiles begin at query 0, as the lists have them.
+template <class Tile>
+__device__ __forceinline__ QueryTile listed_query_tile(int n, const Attention<typename Tile::T>& a) {
+  QueryTile tile = query_tile<Tile>(n, a);
+  tile.first_query -= first_query_of_head<Tile>(a.seq_q);
+  return tile;
+}
+
+/// The producer: takes the next query tile, and copies the key tiles of its list. One thread. It leaves out query tiles that see
+/// nothing.
+template <class Tile>
+__device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>& a, const TensorMaps& maps,
+                                               const Masks& masks, const TileLists& lists,
+                                               ListedTilesMemory<Tile>& s, int* counter) {
+  Producer<Tile> producer{maps, s.tiles};
+  const int tiles = query_tiles<Tile>(a);
+  for (int n = blockIdx.x; n < tiles;) {
+    const int next = gridDim.x + atomicAdd(counter, 1);  // its latency passes during the copies
+    const QueryTile tile = listed_query_tile<Tile>(n, a);
+    const TileList list(lists, masks, tile.head, tile.first_query / Tile::Br);
+    n = next;
+    if (list.count == 0) continue;
+    const int kv_head = a.kv_head(tile.head);
+    producer.q.wait_empty(s.tiles.q_ring);
+    s.counts[producer.q.stage] = {list.partial, list.count, masks.of(tile.head).keys};
+    producer.load_q(tile);
+    int before = 0;  // the key tile whose values follow the next keys
+    for (int entry = 0; entry < list.count; ++entry) {
+      const int key_tile = list[entry];
+      producer.k.wait_empty(s.tiles.k_ring);
+      s.key_tile[producer.k.stage] = key_tile;
+      producer.load_k(key_tile * Tile::Bc, kv_head);
+      if (entry > 0) producer.load_v(before * Tile::Bc, kv_head);
+      before = key_tile;
+    }
+    producer.load_v(before * Tile::Bc, kv_head);
+  }
+  producer.end();
+}
+
+/// The second warp of the producer warpgroup: O = 0 and LSE = -inf for query tiles that see nothing.
+template <class Tile>
+__device__ __forceinline__ void store_what_sees_nothing(const Attention<typename Tile::T>& a,
+                                                        const Masks& masks, const TileLists& lists) {
+  const int lane = threadIdx.x % 32, chunks = a.head_dim / 8;  // of a row: 16 bytes each
+  for (int n = blockIdx.x; n < query_tiles<Tile>(a); n += gridDim.x) {
+    const QueryTile tile = listed_query_tile<Tile>(n, a);
+    if (TileList(lists, masks, tile.head, tile.first_query / Tile::Br).count > 0) continue;
+    const HeadRows<typename Tile::T> o = a.o_rows(tile.head);
+    for (int row = 0; row < Tile::Br && tile.first_query + row < a.seq_q; ++row) {
+      const int query = tile.first_query + row;
+      for (int chunk = lane; chunk < chunks; chunk += 32)
+        store_float4(reinterpret_cast<float*>(o[query] + 8 * chunk), {0.0f, 0.0f, 0.0f, 0.0f});
+      if (lane == 0) a.lse[std::size_t(tile.head) * a.seq_q + query] = -INFINITY;
+    }
+  }
+}
+
+/// What a consumer must know of a partial tile.
+template <class Tile>
+struct PartialTile {
+  Hidden<Tile::Bc> hidden;
+  int first_cleared;  ///< the row of V from which on values are set to zero
+
+  /// Asks. @param tile  the queries' head and first row    @param keys  of the sequence
+  __device__ __forceinline__ PartialTile(const Consumer<Tile>& w, const Masks& masks, QueryTile tile,
+                                         int keys, int key_tile) {
+    const int first_key = key_tile * Tile::Bc;
+    hidden = KnownMasks(masks, tile.head, keys)
+                 .template hidden_keys<Tile::Bc>(tile.first_query + w.warp_row, first_key);
+    first_cleared = first_row_to_clear<Tile::Bc>(masks, keys, first_key);
+  }
+  /// Clears the values that the next P V must not see. All consumers call it for the same tile.
+  __device__ __forceinline__ void clear_values(Consumer<Tile>& w) const {
+    if (first_cleared == Tile::Bc) return;
+    constexpr int kThreads = 128 * Tile::kConsumers;
+    w.v.wait_full(w.s.v_ring);
+    clear_rows<Tile::Bc, Tile::kCols>(w.s.v[w.v.stage], first_cleared, 128 * w.index + threadIdx.x % 128,
+                                      kThreads);
+    ptx::fence_proxy_async();
+    ptx::barrier_sync(7, kThreads);
+  }
+};
+
+/// step_in_turn() of chapter 09 for a partial tile. The questions come before the turn, while the other warpgroup multiplies.
+template <class Tile>
+__device__ __forceinline__ void partial_step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+                                                     const ListedTilesMemory<Tile>& s, const Masks& masks,
+                                                     QueryTile tile, int keys) {
+  w.k.wait_unless_landed(w.s.k_ring);
+  const PartialTile<Tile> partial(w, masks, tile, keys, s.key_tile[w.k.stage]);
+  w.v.wait_unless_landed(w.s.v_ring);
+  turn.take();
+  ptx::wgmma_fence();
+  issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+  ptx::wgmma_commit();
+  issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+  ptx::wgmma_commit();
+  turn.pass();
+  ptx::wgmma_wait<1>(w.rS);
+  w.k.release(w.s.k_ring);
+  partial.hidden.hide(w.rS);
+  float correction[2];
+  const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
+  ptx::wgmma_wait<0>(w.rO);
+  w.v.release(w.s.v_ring);
+  if (grew) scale_rows(w.rO, correction);
+  partial.clear_values(w);
+  w.k.look(w.s.k_ring);
+  w.v.look(w.s.v_ring);
+  exponentials<Tile>(w.rS, w.state, w.factor);
+  pack_p<Tile>(w.rP, w.rS);
+}
+
+/// Partial tiles in a loop that asks, then full ones in the loop of chapter 09. As there, the first Q K^T of the next query tile is
+/// issued with the last P V of this one.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    listed_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, Masks masks,
+                     TileLists lists, int* counter) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  auto& s = *reinterpret_cast<ListedTilesMemory<Tile>*>(smem);
+  static_assert(Tile::kQueryBuffers == 2);
+  init_barriers(s.tiles);
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+    if (threadIdx.x / 32 == 0 && ptx::elect_sync()) produce_listed(a, maps, masks, lists, s, counter);
+    if (threadIdx.x / 32 == 1) store_what_sees_nothing<Tile>(a, masks, lists);
+  } else {
+    ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+    Consumer<Tile> w(a, s.tiles, warpgroup - 1);
+    const Turns<Tile::kConsumers> turn{w.index};
+    w.q.wait_full(s.tiles.q_ring);
+    QueryTile tile = s.tiles.query_tile[0];
+    if (tile.head < 0) return;  // no query tile of this block sees anything
+    turn.begin();
+    w.k.wait_full(s.tiles.k_ring);
+    turn.take();
+    ptx::wgmma_fence();
+    issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+    ptx::wgmma_commit();
+    turn.pass();
+    while (true) {
+      const ListedCounts counts = s.counts[w.q.stage];
+      const int key_tile = s.key_tile[w.k.stage];
+      __syncwarp();  // all lanes have read it: the producer may write the next one
+      ptx::wgmma_wait<0>(w.rS);
+      w.reset();
+      w.k.release(s.tiles.k_ring);
+      if (counts.partial > 0) {
+        const PartialTile<Tile> partial(w, masks, tile, counts.keys, key_tile);
+        partial.hidden.hide(w.rS);
+        partial.clear_values(w);
+      }
+      float correction[2];
+      raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
+      exponentials<Tile>(w.rS, w.state, w.factor);
+      pack_p<Tile>(w.rP, w.rS);
+
+      int entry = 1;
+      for (; entry < counts.partial; ++entry) partial_step_in_turn(w, turn, s, masks, tile, counts.keys);
+      for (; entry < counts.all; ++entry) step_in_turn<false>(w, turn, 0, 0);
+
+      Place<Tile::kQueryBuffers> next = w.q;
+      next.advance();
+      next.wait_full(s.tiles.q_ring);
+      const QueryTile next_tile = s.tiles.query_tile[next.stage];
+      const bool more = next_tile.head >= 0;
+      w.v.wait_full(s.tiles.v_ring);
+      if (more) w.k.wait_full(s.tiles.k_ring);
+      turn.take();
+      ptx::wgmma_fence();
+      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      ptx::wgmma_commit();
+      issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);
+      ptx::wgmma_commit();
+      turn.pass();
+      w.finish_rows();
+      ptx::wgmma_wait<1>(w.rO);
+      w.v.release(s.tiles.v_ring);
+      w.store(maps, tile);
+      w.q.release(s.tiles.q_ring);
+      tile = next_tile;
+      if (!more) break;
+    }
+    ptx::wgmma_wait<0>(w.rS);
+    turn.end();
+  }
+}
+
+}  // namespace fa::ch11

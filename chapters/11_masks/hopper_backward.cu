@@ -1,0 +1,196 @@
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "10_hopper_backward/prepare.cuh"
+#include "10_hopper_backward/sizes.cuh"
+#include "10_hopper_backward/tensor_maps.cuh"
+#include "attention/dispatch.cuh"
+#include "device/divisor.cuh"
+#include "device/launch.cuh"
+#include "hopper.hpp"
+#include "hopper_backward.cuh"
+#include "hopper_bytes.hpp"
+#include "lists.cuh"
+#include "problem.cuh"
+#include "sizes.cuh"
+
+namespace fa::ch11 {
+namespace {
+
+using Shape = MaskedAttention::Shape;
+using Args = MaskedAttention::Args;
+
+/// For with_tile() of chapter 10.
+struct Listed {
+  template <class T, int d>
+  using Tile = KeyTiles<T, d>;
+  static constexpr bool kHasSums = true;
+};
+
+/// Calls f(std::type_identity<Tile>()) with the tiles for a shape. Their sizes do not depend on the type.
+template <class F>
+auto with_tiles_for(const Shape& shape, F f) {
+  return with_head_dim<AllSizes>(shape.head_dim,
+                                 [&](auto d) { return f(std::type_identity<KeyTiles<__nv_bfloat16, d>>()); });
+}
+
+int tiles_of(std::int64_t length, int rows) { return int((length - 1) / rows + 1); }
+
+template <class Tile>
+Backward<typename Tile::T> gradients_of(const Args& a) {
+  using T = typename Tile::T;
+  Backward<T> b;
+  static_cast<Attention<T>&>(b) = a.as<T>();
+  b.d_o = a.buffer<T>("do");
+  b.padded_queries = tiles_of(a.seq_q, Tile::Br) * Tile::Br;
+  b.log2_sum = a.buffer<float>("log2_sum");
+  b.delta = a.buffer<float>("delta");
+  b.dq_sum = a.buffer<float>("dq_sum");
+  b.dq = a.buffer<T>("dq");
+  b.do_strides = a.strides.at("do");
+  b.dq_strides = a.strides.at("dq");
+  b.dk_strides = a.strides.at("dk");
+  b.dv_strides = a.strides.at("dv");
+  return b;
+}
+
+void launch_backward(const Args& a, cudaStream_t stream) {
+  with_tile<Listed, AllSizes>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    using T = typename Tile::T;
+    const Backward<T> b = gradients_of<Tile>(a);
+    require_alignment("dq", b.dq);
+    const TensorMaps maps = key_tile_maps<Tile>(b, a.buffer<T>("dk"), a.buffer<T>("dv"));
+    const int heads = b.batch * b.heads;
+
+    using P = Prepare<T, Tile::kCols>;
+    const int blocks = tiles_of(b.padded_queries, P::kRowsOfBlock);
+    launch(prepare_rows<T, Tile::kCols, Tile::kPads>, unsigned(blocks * heads), P::kThreads, 0, stream, b,
+           BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
+
+    const Masks masks = masks_of(a);
+    const TileLists lists = {.counts = a.buffer<int>("query_tile_counts"),
+                             .tiles = a.buffer<int>("query_tiles"),
+                             .rows = tiles_of(a.seq_k, Tile::Bc),
+                             .most = tiles_of(a.seq_q, Tile::Br)};
+    launch(list_tiles<QueriesOfKeys<KeyTiles<T, Tile::kHeadDim>>>,
+           unsigned(masks.lists(a.batch) * lists.rows), 32, 0, stream, masks, lists);
+    launch(listed_gradients<Tile>, unsigned(lists.rows * b.batch * b.kv_heads), Tile::kThreads,
+           sizeof(ListedKeyTileMemory<Tile>), stream, b, maps, masks, lists);
+
+    const int query_tiles = b.padded_queries / Tile::Br;
+    launch(convert_dq<Tile>, unsigned(query_tiles * heads), 128 * Tile::kConsumers, 0, stream, b,
+           BlocksOfHeads{Divisor(query_tiles), Divisor(b.heads)});
+  });
+}
+
+template <class Tile>
+Traffic traffic(const Shape& shape) {
+  const Masks masks = masks_of(shape);
+  const int rows = tiles_of(shape.seq_k, Tile::Bc), cols = tiles_of(shape.seq_q, Tile::Br);
+  const int lists = masks.lists(int(shape.batch));
+  const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
+  std::int64_t listed = 0;  // what list_tiles() names
+  hopper::Asked asked;
+  for (int list = 0; list < lists; ++list) {
+    const hopper::HeadReads reads(masks, masks.head_of_list(list));
+    for (int row = 0; row < rows; ++row) {
+      asked.add(reads.of_list(cols, [&](int first, int end) {
+        return Rect{masks.queries(first * Tile::Br, (end - first) * Tile::Br),
+                    masks.keys(row * Tile::Bc, Tile::Bc)};
+      }));
+      for (int col = 0; col < cols; ++col)
+        listed +=
+            masks.kind(reads.masks(), col * Tile::Br, Tile::Br, row * Tile::Bc, Tile::Bc) != Kind::kEmpty;
+    }
+  }
+
+  std::int64_t tiles = 0, queries = 0, keys = 0, counts = 0;  // what the blocks read
+  for (int kv_head = 0; kv_head < shape.batch * shape.kv_heads; ++kv_head) {
+    for (int row = 0; row < rows; ++row) {
+      const int first_key = row * Tile::Bc;
+      const std::int64_t tiles_before = tiles;
+      for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+        const hopper::HeadReads reads(masks, int(head));
+        for (int col = 0; col < cols; ++col) {
+          const int first_query = col * Tile::Br;
+          const Kind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
+          if (kind == Kind::kEmpty) continue;
+          ++tiles;
+          queries += std::min<std::int64_t>(Tile::Br, shape.seq_q - first_query);
+          if (kind == Kind::kFull) continue;
+          for (int query = first_query; query < std::min(first_query + Tile::Br, int(shape.seq_q));
+               query += 64) {
+            for (int key = first_key; key < first_key + Tile::Bc; key += 16)
+              asked.add(reads.of_share(true, query, key));
+          }
+        }
+      }
+      counts += group;
+      if (tiles == tiles_before) continue;
+      counts += 2 * group;
+      keys += std::min<std::int64_t>(Tile::Bc, shape.seq_k - first_key);
+    }
+  }
+
+  const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)), q = heads * shape.seq_q;
+  const std::int64_t kv = shape.batch * shape.kv_heads * shape.seq_k, padded = heads * cols * Tile::Br;
+  const std::int64_t all_lists = std::int64_t(lists) * rows, blocks = shape.batch * shape.kv_heads * rows;
+  const std::int64_t visited = tiles * Tile::Br, sums = (padded + visited) * shape.head_dim * 4;
+  Traffic traffic;
+  auto& of = traffic.tensors;
+  of["o"] = {.read_bytes = q * row};
+  of["lse"] = {.read_bytes = q * 4};
+  for (const char* name : {"log2_sum", "delta"})
+    of[name] = {.read_bytes = visited * 4, .write_bytes = padded * 4};
+  of["q"] = {.read_bytes = queries * row};
+  of["do"] = {.read_bytes = (q + queries) * row};
+  for (const char* name : {"k", "v"}) of[name] = {.read_bytes = keys * row};
+  for (const char* name : {"dk", "dv"}) of[name] = {.write_bytes = kv * row};
+  of["dq"] = {.write_bytes = q * row};
+  of["dq_sum"] = {.read_bytes = sums, .write_bytes = sums};  // set to zero before, read by the conversion
+  of["query_tile_counts"] = {.read_bytes = 8 * counts, .write_bytes = 8 * all_lists};
+  of["query_tiles"] = {.read_bytes = 4 * tiles, .write_bytes = 4 * listed};
+  add_masks(traffic, masks, asked, all_lists + blocks);
+  return traffic;
+}
+
+template <class Tile>
+std::vector<TensorSpec> workspace(const Shape& shape) {
+  const std::int64_t rows = tiles_of(shape.seq_k, Tile::Bc), cols = tiles_of(shape.seq_q, Tile::Br);
+  const std::int64_t lists = masks_of(shape).lists(int(shape.batch)) * rows, padded = cols * Tile::Br;
+  return {{.name = "log2_sum", .shape = {shape.batch, shape.heads, padded}},
+          {.name = "delta", .shape = {shape.batch, shape.heads, padded}},
+          {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}},
+          {.name = "query_tile_counts", .shape = {lists, 2}, .dtype = DType::kInt32},
+          {.name = "query_tiles", .shape = {lists, cols}, .dtype = DType::kInt32}};
+}
+
+}  // namespace
+
+Pass hopper::backward() {
+  return {.launch = launch_backward,
+          .traffic =
+              [](const Shape& shape) {
+                return with_tiles_for(
+                    shape, [&]<class Tile>(std::type_identity<Tile>) { return traffic<Tile>(shape); });
+              },
+          .workspace =
+              [](const Shape& shape) {
+                return with_tiles_for(
+                    shape, [&]<class Tile>(std::type_identity<Tile>) { return workspace<Tile>(shape); });
+              },
+          .shared_bytes =
+              [](const Shape& shape) {
+                return with_tiles_for(shape, []<class Tile>(std::type_identity<Tile>) {
+                  return sizeof(ListedKeyTileMemory<Tile>);
+                });
+              }};
+}
+
+}  // namespace fa::ch11
