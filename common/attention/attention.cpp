@@ -31,9 +31,12 @@ static_assert(kMostScale * std::numbers::log2e <= std::numeric_limits<float>::ma
 /// Whether a tensor has the heads and the rows of K.
 bool is_of_keys(const std::string& name) { return name.ends_with('k') || name.ends_with('v'); }
 
+/// Whether a tensor has the columns of V.
+bool is_of_values(const std::string& name) { return name.ends_with('v') || name.ends_with('o'); }
+
 /// The strides of a tensor that is dense.
 Strides dense_strides(const AttentionShape& shape, const std::string& name) {
-  const std::int64_t row = shape.head_dim, head = (is_of_keys(name) ? shape.seq_k : shape.seq_q) * row;
+  const std::int64_t row = shape.cols_of(name), head = (is_of_keys(name) ? shape.seq_k : shape.seq_q) * row;
   return {.batch = (is_of_keys(name) ? shape.kv_heads : shape.heads) * head, .head = head, .row = row};
 }
 
@@ -46,7 +49,7 @@ bool overlaps(const AttentionShape& shape, const std::string& name) {
       {strides.head, is_of_keys(name) ? shape.kv_heads : shape.heads},
       {strides.row, is_of_keys(name) ? shape.seq_k : shape.seq_q}};
   std::sort(std::begin(dimensions), std::end(dimensions));
-  std::int64_t span = shape.head_dim;
+  std::int64_t span = shape.cols_of(name);
   for (const auto& [stride, length] : dimensions) {
     if (length == 1) continue;
     if (stride < span) return true;
@@ -78,10 +81,14 @@ std::optional<std::string> refuse_other_types(const AttentionShape& shape, const
 
 double AttentionShape::logit_scale() const { return scale.value_or(1.0 / std::sqrt(double(head_dim))); }
 
+std::int64_t AttentionShape::cols_of(const std::string& name) const {
+  return is_of_values(name) ? value_dim() : head_dim;
+}
+
 TensorSpec AttentionShape::tensor(const std::string& name) const {
   const bool of_keys = is_of_keys(name);
   TensorSpec spec = {.name = name,
-                     .shape = {batch, of_keys ? kv_heads : heads, of_keys ? seq_k : seq_q, head_dim},
+                     .shape = {batch, of_keys ? kv_heads : heads, of_keys ? seq_k : seq_q, cols_of(name)},
                      .dtype = dtype};
   if (const auto found = strides.find(name); found != strides.end())
     spec.strides = {found->second.batch, found->second.head, found->second.row, 1};
@@ -109,7 +116,7 @@ void AttentionShape::set_layout(Layout layout) {
   for (const char* name : kStridedTensors) {
     const TensorSpec spec = tensor(name);
     const std::int64_t more = layout == Layout::kBshd ? 0 : ++number;
-    const std::int64_t cols = head_dim + 8 * more, cols_of_all = (spec.shape[1] + more) * cols;
+    const std::int64_t cols = cols_of(name) + 8 * more, cols_of_all = (spec.shape[1] + more) * cols;
     set_strides(name, {.batch = (spec.shape[2] + more) * cols_of_all, .head = cols, .row = cols_of_all});
   }
 }
@@ -148,19 +155,21 @@ std::int64_t AttentionShape::queries_of_key_tiles(std::int64_t Br, std::int64_t 
 
 Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br) {
   const std::int64_t heads = shape.batch * shape.heads;
-  const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
+  const std::int64_t element = std::int64_t(size_of(shape.dtype));
+  const std::int64_t row = heads * shape.head_dim * element, v_row = heads * shape.value_dim() * element;
   const std::int64_t keys = shape.keys_of_query_tiles(Br);
   return {.tensors = {{"q", {.read_bytes = row * shape.seq_q}},
                       {"k", {.read_bytes = row * keys}},
-                      {"v", {.read_bytes = row * keys}},
-                      {"o", {.write_bytes = row * shape.seq_q}},
+                      {"v", {.read_bytes = v_row * keys}},
+                      {"o", {.write_bytes = v_row * shape.seq_q}},
                       {"lse", {.write_bytes = heads * shape.seq_q * std::int64_t(sizeof(float))}}}};
 }
 
 std::optional<std::string> refuse(const AttentionShape& shape) {
   const std::pair<const char*, std::int64_t> lengths[] = {
-      {"batch", shape.batch}, {"heads", shape.heads}, {"kv-heads", shape.kv_heads},
-      {"seq-q", shape.seq_q}, {"seq-k", shape.seq_k}, {"head-dim", shape.head_dim}};
+      {"batch", shape.batch},           {"heads", shape.heads}, {"kv-heads", shape.kv_heads},
+      {"seq-q", shape.seq_q},           {"seq-k", shape.seq_k}, {"head-dim", shape.head_dim},
+      {"head-dim-v", shape.value_dim()}};
   for (const auto& [name, length] : lengths) {
     // Kernels round a length up to whole tiles, or pairs of tiles, of up to 256 rows.
     const int most = std::string_view(name).starts_with("seq") ? INT_MAX - 255 : INT_MAX;
@@ -194,7 +203,7 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
   const std::int64_t longest = std::max(shape.heads * shape.seq_q, shape.kv_heads * shape.seq_k);
   std::int64_t bytes = std::int64_t(sizeof(double));
   if (__builtin_mul_overflow(bytes, shape.batch, &bytes) || __builtin_mul_overflow(bytes, longest, &bytes) ||
-      __builtin_mul_overflow(bytes, shape.head_dim, &bytes)) {
+      __builtin_mul_overflow(bytes, std::max(shape.head_dim, shape.value_dim()), &bytes)) {
     return fmt::format(
         "--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}: more elements than have addresses",
         shape.batch, shape.heads, shape.seq_q, shape.seq_k, shape.head_dim);
@@ -218,6 +227,12 @@ std::optional<std::string> refuse_unless_padded(const AttentionShape& shape, std
                        largest_head_dim);
   }
   return refuse_other_types(shape, dtypes);
+}
+
+std::optional<std::string> refuse_unless_equal_widths(const AttentionShape& shape) {
+  if (shape.value_dim() == shape.head_dim) return std::nullopt;
+  return fmt::format("--head-dim-v is {}: this variant takes that of --head-dim, {}", shape.value_dim(),
+                     shape.head_dim);
 }
 
 std::optional<std::string> refuse_unless_dense(const AttentionShape& shape) {

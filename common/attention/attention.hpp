@@ -28,8 +28,9 @@ constexpr std::string_view kLayoutNames[] = {"bhsd", "bshd", "sliced"};
 /// The tensors that may have strides. All others are dense.
 constexpr const char* kStridedTensors[] = {"q", "k", "v", "o", "do", "dq", "dk", "dv"};
 
-/// The sizes of one attention. Q is [batch, heads, seq_q, head_dim]; K and V are
-/// [batch, kv_heads, seq_k, head_dim], and heads / kv_heads query heads share one of K and V.
+/// The sizes of one attention. Q is [batch, heads, seq_q, head_dim], K [batch, kv_heads, seq_k, head_dim],
+/// V [batch, kv_heads, seq_k, value_dim()] and O [batch, heads, seq_q, value_dim()]; heads / kv_heads query heads share
+/// one of K and V.
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t heads = 1;
@@ -37,11 +38,18 @@ struct AttentionShape {
   std::int64_t seq_q = 1;
   std::int64_t seq_k = 1;
   std::int64_t head_dim = 1;
+  std::optional<std::int64_t> head_dim_v = std::nullopt;  ///< of V and O, if it is not head_dim
   bool causal = false;                         ///< query i sees key j only when j <= i + seq_k - seq_q
   std::optional<double> scale = std::nullopt;  ///< default 1/sqrt(head_dim)
   DType dtype = DType::kFloat32;               ///< of Q, K, V and O in device memory
   /// Of those kStridedTensors that are not dense in the order above.
   std::map<std::string, Strides> strides = {};
+
+  /// The columns of V and O.
+  std::int64_t value_dim() const { return head_dim_v.value_or(head_dim); }
+
+  /// The columns of one of kStridedTensors.
+  std::int64_t cols_of(const std::string& name) const;
 
   /// The factor of Q K^T.
   double logit_scale() const;
@@ -85,6 +93,9 @@ std::optional<std::string> refuse(const AttentionShape& shape);
 std::optional<std::string> refuse_unless(const AttentionShape& shape,
                                          const std::vector<std::int64_t>& head_dims,
                                          const std::vector<DType>& dtypes);
+
+/// Nothing if V has as many columns as K, otherwise what would be valid.
+std::optional<std::string> refuse_unless_equal_widths(const AttentionShape& shape);
 
 /// Nothing if all tensors are dense, in the order [batch, heads, seq, head_dim]; otherwise which one is not.
 std::optional<std::string> refuse_unless_dense(const AttentionShape& shape);

@@ -62,9 +62,9 @@ struct Backward {
     d.assign(lse.size(), 0.0);
     d_norm.assign(lse.size(), 0.0);
     for (std::size_t element = 0; element < o.size(); ++element) {
-      const std::size_t row = element / std::size_t(shape.head_dim);
-      const std::int64_t col = std::int64_t(element) % shape.head_dim - formulas.first_col_of_d;
-      const std::int64_t cols = formulas.cols_of_d > 0 ? formulas.cols_of_d : shape.head_dim;
+      const std::size_t row = element / std::size_t(shape.value_dim());
+      const std::int64_t col = std::int64_t(element) % shape.value_dim() - formulas.first_col_of_d;
+      const std::int64_t cols = formulas.cols_of_d > 0 ? formulas.cols_of_d : shape.value_dim();
       if (col < 0 || col >= cols || col % formulas.step_of_d != 0) continue;
       const double term = (formulas.do_in_d ? d_o[element] : o[element]) * d_o[element];
       d[row] += term;
@@ -72,10 +72,12 @@ struct Backward {
     }
   }
 
-  /// Some rows of a tensor with head_dim elements per row.
+  /// Some rows of Q or K, and of V or dO.
   Matrix rows(const std::vector<float>& tensor, std::int64_t first, std::int64_t count) const {
-    const float* data = tensor.data() + first * shape.head_dim;
-    return Eigen::Map<const FloatMatrix>(data, count, shape.head_dim).cast<double>();
+    return rows(tensor, first, count, shape.head_dim);
+  }
+  Matrix value_rows(const std::vector<float>& tensor, std::int64_t first, std::int64_t count) const {
+    return rows(tensor, first, count, shape.value_dim());
   }
 
   /// P and dS for some queries of a head and some of its keys. Both are 0 if the mask hides the key.
@@ -109,10 +111,16 @@ struct Backward {
     for (std::int64_t first_key = 0; first_key < seen; first_key += kBlock) {
       const std::int64_t key_row = shape.kv_head(head) * shape.seq_k + first_key;
       const std::int64_t keys = std::min(kBlock, seen - first_key);
-      const Matrix k_rows = rows(k, key_row, keys), v_rows = rows(v, key_row, keys);
+      const Matrix k_rows = rows(k, key_row, keys), v_rows = value_rows(v, key_row, keys);
       const auto [p, ds] = p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
       body(p, ds, formulas.v_in_dq ? v_rows : k_rows);
     }
+  }
+
+ private:
+  static Matrix rows(const std::vector<float>& tensor, std::int64_t first, std::int64_t count,
+                     std::int64_t cols) {
+    return Eigen::Map<const FloatMatrix>(tensor.data() + first * cols, count, cols).cast<double>();
   }
 };
 
@@ -148,7 +156,7 @@ Reference gradients_of(const Backward& b) {
     const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
     const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
     const std::int64_t first_row = head * shape.seq_q + first_query;
-    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.value_rows(b.d_o, first_row, queries);
     Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
     b.for_seen_keys(head, first_query, q_rows, d_o_rows,
                     [&](const Matrix&, const Matrix& ds, const Matrix& operand) {
@@ -161,16 +169,17 @@ Reference gradients_of(const Backward& b) {
     const std::int64_t kv_head = number / key_blocks, first_key = number % key_blocks * kBlock;
     const std::int64_t keys = std::min(kBlock, shape.seq_k - first_key);
     const std::int64_t key_row = kv_head * shape.seq_k + first_key;
-    const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.rows(b.v, key_row, keys);
+    const Matrix k_rows = b.rows(b.k, key_row, keys), v_rows = b.value_rows(b.v, key_row, keys);
     Eigen::Map<Matrix> dk_rows = rows_of(dk, key_row, keys, shape.head_dim);
-    Eigen::Map<Matrix> dv_rows = rows_of(dv, key_row, keys, shape.head_dim);
+    Eigen::Map<Matrix> dv_rows = rows_of(dv, key_row, keys, shape.value_dim());
     const std::int64_t first_head = kv_head * group, heads_of_key = b.formulas.one_head ? 1 : group;
     for (std::int64_t head = first_head; head < first_head + heads_of_key; ++head) {
       for (std::int64_t first_query = 0; first_query < shape.seq_q; first_query += kBlock) {
         const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
         if (shape.visible_keys(first_query + queries - 1) <= first_key) continue;
         const std::int64_t first_row = head * shape.seq_q + first_query;
-        const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+        const Matrix q_rows = b.rows(b.q, first_row, queries),
+                     d_o_rows = b.value_rows(b.d_o, first_row, queries);
         const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
         dv_rows.noalias() += p.transpose() * (b.formulas.q_in_dv ? q_rows : d_o_rows);
         dk_rows.noalias() += scale_of_dk * (ds.transpose() * (b.formulas.do_in_dk ? d_o_rows : q_rows));
@@ -232,18 +241,20 @@ std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, 
   };
   for (const auto& [change, formulas] : mistakes) {
     if (formulas.one_head && shape.heads == shape.kv_heads) continue;
+    const bool exchanges = formulas.k_in_dp || formulas.v_in_dq || formulas.do_in_dk || formulas.q_in_dv;
+    if (exchanges && shape.head_dim != shape.value_dim()) continue;
     others.push_back({change, [&inputs, shape, wrong = formulas] {
                         return gradients_of(Backward(shape, inputs, wrong));
                       }});
   }
   const auto add_d = [&](const std::string& which, const Formulas& formulas) {
     others.push_back(
-        {fmt::format("with D = rowsum(dO * O) over {} of {} columns", which, shape.head_dim),
+        {fmt::format("with D = rowsum(dO * O) over {} of {} columns", which, shape.value_dim()),
          [&inputs, shape, formulas] { return gradients_of(Backward(shape, inputs, formulas)); }});
   };
-  for (std::int64_t cols = shape.head_dim / 2; cols >= 1; cols /= 2) {
+  for (std::int64_t cols = shape.value_dim() / 2; cols >= 1; cols /= 2) {
     add_d(cols == 1 ? "the first" : fmt::format("the first {}", cols), {.cols_of_d = cols});
-    if (cols == shape.head_dim / 2)
+    if (cols == shape.value_dim() / 2)
       add_d(fmt::format("the last {}", cols), {.first_col_of_d = cols, .cols_of_d = cols});
   }
   for (const std::int64_t step : {2, 4, 8}) {  // what a lane has of a row
@@ -278,7 +289,7 @@ Tolerances AttentionBackward::tolerances(const Shape& shape, const TensorMap& in
     const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
     const std::int64_t queries = std::min(kBlock, shape.seq_q - first_query);
     const std::int64_t first_row = head * shape.seq_q + first_query;
-    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.rows(b.d_o, first_row, queries);
+    const Matrix q_rows = b.rows(b.q, first_row, queries), d_o_rows = b.value_rows(b.d_o, first_row, queries);
     Matrix mean_of_k = Matrix::Zero(queries, shape.head_dim);
     Eigen::VectorXd squares_of_p = Eigen::VectorXd::Zero(queries);
     b.for_seen_keys(head, first_query, q_rows, d_o_rows,
@@ -305,6 +316,9 @@ Tolerances AttentionBackward::tolerances(const Shape& shape, const TensorMap& in
   return limits;
 }
 
-double AttentionBackward::flops(const Shape& shape) { return 2.5 * AttentionForward::flops(shape); }
+double AttentionBackward::flops(const Shape& shape) {
+  return 2.0 * double(shape.batch) * double(shape.heads) * double(shape.visible_pairs()) *
+         double(3 * shape.head_dim + 2 * shape.value_dim());
+}
 
 }  // namespace fa

@@ -68,7 +68,8 @@ struct AttentionBackward {
   /// @param inputs  must outlive the result
   static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
 
-  /// Five matrix products, compared with two in the forward pass: 10 * head_dim for each query and each key that it sees.
+  /// Five matrix products, compared with two in the forward pass: 6 * head_dim + 4 * value_dim() for each query and each key
+  /// that it sees.
   static double flops(const Shape& shape);
 
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape) {

@@ -88,6 +88,7 @@ AttentionForward::Args AttentionForward::bind(const Shape& shape,
           .seq_q = int(shape.seq_q),
           .seq_k = int(shape.seq_k),
           .head_dim = int(shape.head_dim),
+          .head_dim_v = int(shape.value_dim()),
           .scale = float(shape.logit_scale()),
           .causal = shape.causal,
           .dtype = shape.dtype,
@@ -99,7 +100,8 @@ Reference AttentionForward::reference(const Shape& shape, const TensorMap& input
   const std::vector<float> q = rounded_to(shape.dtype, inputs.at("q").data);
   const std::vector<float> k = rounded_to(shape.dtype, inputs.at("k").data);
   const std::vector<float> v = rounded_to(shape.dtype, inputs.at("v").data);
-  std::vector<double> o(q.size());
+  const std::int64_t d = shape.head_dim, d_v = shape.value_dim();
+  std::vector<double> o(std::size_t(shape.batch * shape.heads * shape.seq_q * d_v));
   std::vector<double> lse(std::size_t(shape.batch * shape.heads * shape.seq_q));
 
   // A block of queries of one head and the keys that the last of them sees, which sees the most. Nothing is
@@ -115,13 +117,10 @@ Reference AttentionForward::reference(const Shape& shape, const TensorMap& input
     const std::int64_t first_key = shape.kv_head(head) * shape.seq_k;
 
     using Map = Eigen::Map<const RowMajor<float>>;
-    const RowMajor<double> q_block =
-        Map(q.data() + first_row * shape.head_dim, queries, shape.head_dim).cast<double>();
-    const RowMajor<double> k_head =
-        Map(k.data() + first_key * shape.head_dim, keys, shape.head_dim).cast<double>();
-    const RowMajor<double> v_head =
-        Map(v.data() + first_key * shape.head_dim, keys, shape.head_dim).cast<double>();
-    Eigen::Map<RowMajor<double>> o_block(o.data() + first_row * shape.head_dim, queries, shape.head_dim);
+    const RowMajor<double> q_block = Map(q.data() + first_row * d, queries, d).cast<double>();
+    const RowMajor<double> k_head = Map(k.data() + first_key * d, keys, d).cast<double>();
+    const RowMajor<double> v_head = Map(v.data() + first_key * d_v, keys, d_v).cast<double>();
+    Eigen::Map<RowMajor<double>> o_block(o.data() + first_row * d_v, queries, d_v);
 
     RowMajor<double> p = shape.logit_scale() * (q_block * k_head.transpose());
     for (std::int64_t query = 0; query < queries; ++query) {
@@ -177,8 +176,8 @@ Reference with_heads_modulo(const AttentionShape& shape, const TensorMap& inputs
   AttentionShape expanded = shape;
   expanded.kv_heads = shape.heads;
   TensorMap changed = inputs;
-  const std::int64_t matrix = shape.seq_k * shape.head_dim;
   for (const char* name : {"k", "v"}) {
+    const std::int64_t matrix = shape.seq_k * shape.cols_of(name);
     Tensor& tensor = changed.at(name);
     tensor.shape[1] = shape.heads;
     tensor.data.clear();
@@ -212,7 +211,7 @@ Reference with_more_keys_seen(const AttentionShape& shape, const TensorMap& inpu
   for (const char* name : {"k", "v"}) {
     Tensor& tensor = changed.at(name);
     tensor.shape[2] = larger.seq_k;
-    tensor.data = with_rows(tensor.data, shape.seq_k, larger.seq_k, shape.head_dim);
+    tensor.data = with_rows(tensor.data, shape.seq_k, larger.seq_k, shape.cols_of(name));
   }
   return AttentionForward::reference(larger, changed);
 }
@@ -224,7 +223,7 @@ Reference with_more_keys_seen_if_any(const AttentionShape& shape, const TensorMa
   without_mask.causal = false;
   Reference outputs = with_more_keys_seen(shape, inputs, more);
   const Reference all = AttentionForward::reference(without_mask, inputs);
-  for (const auto& [name, cols] : {std::pair{"o", shape.head_dim}, {"lse", std::int64_t{1}}}) {
+  for (const auto& [name, cols] : {std::pair{"o", shape.value_dim()}, {"lse", std::int64_t{1}}}) {
     for (std::int64_t row = 0; row < shape.batch * shape.heads * shape.seq_q; ++row) {
       if (row % shape.seq_q < shape.seq_q - more) continue;
       const auto from = all.at(name).begin() + row * cols;
@@ -243,7 +242,7 @@ Reference with_fewer_keys_seen(const AttentionShape& shape, const TensorMap& inp
   q.shape[2] = larger.seq_q;
   q.data = with_rows(q.data, shape.seq_q, larger.seq_q, shape.head_dim);
   Reference outputs = AttentionForward::reference(larger, changed);
-  outputs.at("o") = with_rows(outputs.at("o"), larger.seq_q, shape.seq_q, shape.head_dim);
+  outputs.at("o") = with_rows(outputs.at("o"), larger.seq_q, shape.seq_q, shape.value_dim());
   outputs.at("lse") = with_rows(outputs.at("lse"), larger.seq_q, shape.seq_q, 1);
   return outputs;
 }
@@ -293,13 +292,13 @@ Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs
   for (std::int64_t row = 0; row < shape.batch * shape.heads * shape.seq_q; ++row) {
     const std::int64_t head = row / shape.seq_q, query = row % shape.seq_q;
     if (p.max(head, query) == -kInf) continue;
-    const auto o_row = o.begin() + row * shape.head_dim;
-    std::fill_n(o_row, shape.head_dim, 0.0);
+    const auto o_row = o.begin() + row * shape.value_dim();
+    std::fill_n(o_row, shape.value_dim(), 0.0);
     const double sum = std::exp(outputs.at("lse")[std::size_t(row)] - p.max(head, query));
     for (std::int64_t key = 0; key < shape.seq_k; ++key) {
       const double weight = p.at(head, source_of({query, key})) / sum;
-      const auto v_row = v.begin() + (shape.kv_head(head) * shape.seq_k + key) * shape.head_dim;
-      std::transform(v_row, v_row + shape.head_dim, o_row, o_row,
+      const auto v_row = v.begin() + (shape.kv_head(head) * shape.seq_k + key) * shape.value_dim();
+      std::transform(v_row, v_row + shape.value_dim(), o_row, o_row,
                      [=](float value, double so_far) { return so_far + weight * value; });
     }
   }
@@ -415,13 +414,16 @@ std::vector<OtherProblem> AttentionForward::other_problems(const Shape& shape, c
 }
 
 double AttentionForward::flops(const Shape& shape) {
-  return 4.0 * double(shape.batch) * double(shape.heads) * double(shape.visible_pairs()) *
-         double(shape.head_dim);
+  return 2.0 * double(shape.batch) * double(shape.heads) * double(shape.visible_pairs()) *
+         double(shape.head_dim + shape.value_dim());
 }
 
 std::vector<std::pair<std::string, std::int64_t>> AttentionForward::describe(const Shape& shape) {
-  return {{"batch", shape.batch}, {"heads", shape.heads}, {"kv_heads", shape.kv_heads},
-          {"seq_q", shape.seq_q}, {"seq_k", shape.seq_k}, {"head_dim", shape.head_dim}};
+  std::vector<std::pair<std::string, std::int64_t>> sizes = {
+      {"batch", shape.batch}, {"heads", shape.heads}, {"kv_heads", shape.kv_heads},
+      {"seq_q", shape.seq_q}, {"seq_k", shape.seq_k}, {"head_dim", shape.head_dim}};
+  if (shape.head_dim_v) sizes.emplace_back("head_dim_v", *shape.head_dim_v);
+  return sizes;
 }
 
 }  // namespace fa

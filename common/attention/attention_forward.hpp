@@ -22,8 +22,7 @@ namespace fa {
 
 /// O = softmax(scale * Q K^T) V, and LSE, the natural log of each row's sum of exp(scale * q.k).
 ///
-/// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], LSE is
-/// [batch, heads, seq_q] and always fp32. A query that sees no key has O = 0 and LSE = -inf. A query that sees a
+/// Q, K, V and O have the shapes that AttentionShape names, LSE is [batch, heads, seq_q] and always fp32. A query that sees no key has O = 0 and LSE = -inf. A query that sees a
 /// logit of NaN or +inf has O = NaN and LSE = NaN; the contents of hidden keys do not matter.
 ///
 /// attention/problem.hpp describes the members.
@@ -32,7 +31,7 @@ struct AttentionForward {
 
   /// The arguments of a launch. Lengths are at most INT_MAX.
   struct Args {
-    int batch, heads, kv_heads, seq_q, seq_k, head_dim;
+    int batch, heads, kv_heads, seq_q, seq_k, head_dim, head_dim_v;
     float scale;
     bool causal;
     DType dtype;  ///< of q, k, v and o
@@ -64,6 +63,7 @@ struct AttentionForward {
               .exp2_scale = scale * kLog2e,
               .causal = causal,
               .head_dim = head_dim,
+              .head_dim_v = head_dim_v,
               .q_strides = strides.at("q"),
               .k_strides = strides.at("k"),
               .v_strides = strides.at("v"),
@@ -106,8 +106,8 @@ struct AttentionForward {
   /// @param inputs  must outlive the result
   static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
 
-  /// 4 * head_dim for each pair of a query and a key that it sees: a multiplication and an addition in Q K^T, and the same
-  /// in P V. The exponentials are not counted, as in the FlashAttention papers.
+  /// 2 * (head_dim + value_dim()) for each pair of a query and a key that it sees: a multiplication and an addition for each
+  /// column in Q K^T, and the same in P V. The exponentials are not counted, as in the FlashAttention papers.
   static double flops(const Shape& shape);
 
   /// The lengths by name, for the JSON report.

@@ -42,7 +42,7 @@ class AnyKeys {
 
   /// O of a row, counted through all heads, and its LSE.
   std::pair<std::vector<double>, double> row(std::int64_t row, const KeysOf& keys_of) const {
-    const std::int64_t d = shape_.head_dim, head = row / shape_.seq_q;
+    const std::int64_t d = shape_.head_dim, d_v = shape_.value_dim(), head = row / shape_.seq_q;
     const std::int64_t first_key = shape_.kv_head(head) * shape_.seq_k;
     const std::vector<Rows> keys = keys_of(row % shape_.seq_q);
     std::vector<double> scores;
@@ -58,15 +58,15 @@ class AnyKeys {
       scores.push_back(score * shape_.logit_scale());
       max = std::max(max, scores.back());
     }
-    std::vector<double> o(std::size_t(d), 0.0);
+    std::vector<double> o(std::size_t(d_v), 0.0);
     if (keys.empty()) return {std::move(o), max};
     double sum = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const double p = std::exp(scores[i] - max);
       sum += p;
       if (keys[i].v >= shape_.seq_k) continue;
-      const float* v = v_.data() + (first_key + keys[i].v) * d;
-      for (std::int64_t col = 0; col < d; ++col) o[std::size_t(col)] += p * double(v[col]);
+      const float* v = v_.data() + (first_key + keys[i].v) * d_v;
+      for (std::int64_t col = 0; col < d_v; ++col) o[std::size_t(col)] += p * double(v[col]);
     }
     for (double& x : o) x /= sum;
     return {std::move(o), max + std::log(sum)};
@@ -85,7 +85,7 @@ class AnyKeys {
   /// Whether O of three rows is about right for these keys.
   bool may_fit(const TensorMap& outputs, const KeysOf& keys_of) const {
     constexpr double kMargins = 8;
-    const std::int64_t d = shape_.head_dim;
+    const std::int64_t d = shape_.value_dim();
     const double limit = kMargins * AttentionForward::tolerances(shape_).at("o").limit;
     const std::vector<float>& got = outputs.at("o").data;
     double error = 0, norm = 0;

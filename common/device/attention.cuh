@@ -43,6 +43,7 @@ struct Attention {
   float exp2_scale;  ///< scale * log2 e: exp(scale * x) = 2^(exp2_scale * x)
   bool causal;       ///< query i sees key j only when j <= i + seq_k - seq_q
   int head_dim;      ///< a kernel that is compiled for more columns fills the rest with zeros on the chip
+  int head_dim_v;    ///< of V and O; as large as head_dim before chapter 12
   Strides q_strides, k_strides, v_strides, o_strides;
 
   /// The rows of a head of Q or O, and those of K and V that it reads. @param head  counts through all batches

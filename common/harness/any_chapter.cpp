@@ -16,6 +16,7 @@
 #include "harness/runner.hpp"
 #include "harness/softmax_options.hpp"
 #include "harness/text.hpp"
+#include "harness/two_way_options.hpp"
 
 namespace fa {
 namespace {
@@ -226,6 +227,9 @@ template const Chapter<AttentionForward>& chapter_of(const AnyChapter&);
 template AnyChapter::AnyChapter(Chapter<AttentionBackward>);
 template bool is_about<AttentionBackward>(const AnyChapter&);
 template const Chapter<AttentionBackward>& chapter_of(const AnyChapter&);
+template AnyChapter::AnyChapter(Chapter<TwoWayAttention>);
+template bool is_about<TwoWayAttention>(const AnyChapter&);
+template const Chapter<TwoWayAttention>& chapter_of(const AnyChapter&);
 template AnyChapter::AnyChapter(Chapter<MaskedAttention>);
 template bool is_about<MaskedAttention>(const AnyChapter&);
 template const Chapter<MaskedAttention>& chapter_of(const AnyChapter&);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attention/masked_attention.hpp"
+#include "attention/two_way_attention.hpp"
 #include "harness/options.hpp"
 
 namespace fa {
@@ -32,8 +33,8 @@ std::string help_for(const std::string& name) {
   if (name == "q")
     return "read Q from a .npy file: float32 or float16, C order,\n[batch, heads, seq_q, head_dim]";
   if (name == "k") return "the keys for --q, [batch, kv_heads, seq_k, head_dim]";
-  if (name == "v") return "the values for --k, in the same shape";
-  return "the gradient of O, in the shape of --q";
+  if (name == "v") return "the values for --k, [batch, kv_heads, seq_k, head_dim_v]";
+  return "the gradient of O, [batch, heads, seq_q, head_dim_v]";
 }
 
 /// What the report shows in addition to the inputs.
@@ -64,6 +65,7 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
   length("--seq-q", seq_q_, fmt::format("queries (default {})", kDefaultSeq));
   length("--seq-k", seq_k_, "keys (default: as many as queries)");
   length("--head-dim", head_dim_, fmt::format("elements of a query or a key (default {})", kDefaultHeadDim));
+  length("--head-dim-v", head_dim_v_, "elements of a value (default: as many as of a query)");
   add_text(app, "--dtype", dtype_,
            "element type of Q, K, V and O (default: fp32,\nor bf16 if a variant takes only fp16 and bf16)")
       ->option_text(fmt::format("{}", fmt::join(dtype_names(), "|")))
@@ -154,18 +156,20 @@ GivenProblem<P> AttentionOptions<P>::random() const {
                              .seq_q = seq_q,
                              .seq_k = seq_k_.value_or(seq_q),
                              .head_dim = head_dim_.value_or(kDefaultHeadDim),
+                             .head_dim_v = head_dim_v_,
                              .causal = causal_,
                              .scale = scale_,
                              .dtype = dtype()};
   require(fa::refuse(sizes));
   const Shape shape = completed(sizes);
+  std::string options = fmt::format("--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}", shape.batch,
+                                    shape.heads, shape.seq_q, shape.seq_k, shape.head_dim);
+  if (shape.head_dim_v) options += fmt::format(" --head-dim-v {}", *shape.head_dim_v);
   const Init init = random_.init();
   const std::uint64_t seed = random_.seed();
-  return {.shape = shape,
-          .options = fmt::format("--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}", shape.batch,
-                                 shape.heads, shape.seq_q, shape.seq_k, shape.head_dim),
-          .inputs = random_.source(),
-          .make_inputs = [=] { return P::random_inputs(shape, init, seed); }};
+  return {.shape = shape, .options = std::move(options), .inputs = random_.source(), .make_inputs = [=] {
+            return P::random_inputs(shape, init, seed);
+          }};
 }
 
 template <class P>
@@ -176,6 +180,7 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
                              {"--seq-q", seq_q_.has_value()},
                              {"--seq-k", seq_k_.has_value()},
                              {"--head-dim", head_dim_.has_value()},
+                             {"--head-dim-v", head_dim_v_.has_value()},
                              {"--init", random_.has_init()},
                              {"--seed", random_.has_seed()}});
   const auto read = [&](const std::string& name, const std::vector<Axis>& axes) {
@@ -183,31 +188,33 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
   };
   Tensor q = read("q", {{"batch", {}}, {"heads", {}}, {"seq_q", {}}, {"head_dim", {}}});
   Tensor k = read("k", {{"batch", q.shape[0]}, {"kv_heads", {}}, {"seq_k", {}}, {"head_dim", q.shape[3]}});
+  Tensor v =
+      read("v", {{"batch", k.shape[0]}, {"kv_heads", k.shape[1]}, {"seq_k", k.shape[2]}, {"head_dim_v", {}}});
+  const std::int64_t d = q.shape[3], d_v = v.shape[3];
   const AttentionShape sizes{.batch = q.shape[0],
                              .heads = q.shape[1],
                              .kv_heads = k.shape[1],
                              .seq_q = q.shape[2],
                              .seq_k = k.shape[2],
-                             .head_dim = q.shape[3],
+                             .head_dim = d,
+                             .head_dim_v = d_v == d ? std::nullopt : std::optional(d_v),
                              .causal = causal_,
                              .scale = scale_,
                              .dtype = dtype()};
   const auto inputs = std::make_shared<TensorMap>();
   for (const std::string& name : used_names()) {
-    if (name == "q" || name == "k") continue;
-    const Tensor& like = name == "v" ? k : q;
-    const char* const heads = name == "v" ? "kv_heads" : "heads";
-    const char* const seq = name == "v" ? "seq_k" : "seq_q";
-    inputs->emplace(name, read(name, {{"batch", like.shape[0]},
-                                      {heads, like.shape[1]},
-                                      {seq, like.shape[2]},
-                                      {"head_dim", like.shape[3]}}));
+    if (name == "q" || name == "k" || name == "v") continue;
+    inputs->emplace(
+        name,
+        read(name,
+             {{"batch", q.shape[0]}, {"heads", q.shape[1]}, {"seq_q", q.shape[2]}, {"head_dim_v", d_v}}));
   }
   require(fa::refuse(sizes));
   const Shape shape = completed(sizes);
   if constexpr (requires { P::masks(shape); }) inputs->merge(P::masks(shape));
   inputs->emplace("q", std::move(q));
   inputs->emplace("k", std::move(k));
+  inputs->emplace("v", std::move(v));
   GivenProblem<P> given{.shape = shape, .make_inputs = [inputs] { return std::move(*inputs); }};
   for (const std::string& name : used_names()) {
     given.options += fmt::format("{}--{} {}", given.options.empty() ? "" : " ", name, *files_.at(name));
@@ -219,6 +226,7 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
 template class AttentionOptions<AttentionForward>;
 template class AttentionOptions<AttentionBackward>;
 template class AttentionOptions<MaskedAttention>;
+template class AttentionOptions<TwoWayAttention>;
 template class DenseAttentionOptions<AttentionForward>;
 template class DenseAttentionOptions<AttentionBackward>;
 

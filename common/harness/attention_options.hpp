@@ -56,7 +56,7 @@ class AttentionOptions {
   /// @throws UsageError  if there is no such layout
   Layout layout() const;
 
-  std::optional<std::int64_t> batch_, heads_, kv_heads_, seq_q_, seq_k_, head_dim_;
+  std::optional<std::int64_t> batch_, heads_, kv_heads_, seq_q_, seq_k_, head_dim_, head_dim_v_;
   std::optional<std::string> dtype_, layout_;
   bool causal_ = false;
   std::optional<double> scale_;

@@ -17,6 +17,7 @@
 #include "attention/softmax.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
+#include "attention/two_way_attention.hpp"
 
 namespace fa {
 
@@ -45,6 +46,9 @@ struct Variant {
   /// Whether tensors may have any strides that are multiples of 16 bytes; if not, the harness refuses all that are not
   /// dense.
   bool takes_strides = false;
+
+  /// Whether V and O may have other widths than Q and K; if not, the harness refuses these.
+  bool takes_other_widths = false;
 
   /// What the kernels need from the device for a shape that `refuse` accepts; empty if every device has it. The harness
   /// refuses to run the variant on other devices.

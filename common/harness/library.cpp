@@ -23,7 +23,7 @@
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 
-static_assert(sizeof(FaAttention) == 336);  // as in chapter_library.py
+static_assert(sizeof(FaAttention) == 344);  // as in chapter_library.py
 
 namespace {
 
@@ -72,15 +72,17 @@ std::vector<Given> tensors_of(const FaAttention& given) {
 /// @throws std::invalid_argument  if a tensor begins at an address that kernels cannot take
 fa::AttentionShape shape_of(const FaAttention& given) {
   constexpr std::uintptr_t kAlignmentOfRows = 16;
-  fa::AttentionShape shape = {.batch = given.batch,
-                              .heads = given.heads,
-                              .kv_heads = given.kv_heads,
-                              .seq_q = given.seq_q,
-                              .seq_k = given.seq_k,
-                              .head_dim = given.head_dim,
-                              .causal = given.causal != 0,
-                              .scale = given.scale,
-                              .dtype = fa::DType(given.dtype)};
+  fa::AttentionShape shape = {
+      .batch = given.batch,
+      .heads = given.heads,
+      .kv_heads = given.kv_heads,
+      .seq_q = given.seq_q,
+      .seq_k = given.seq_k,
+      .head_dim = given.head_dim,
+      .head_dim_v = given.head_dim_v == given.head_dim ? std::nullopt : std::optional(given.head_dim_v),
+      .causal = given.causal != 0,
+      .scale = given.scale,
+      .dtype = fa::DType(given.dtype)};
   for (const Given& tensor : tensors_of(given)) {
     if (!tensor.strides) continue;
     if (const auto rest = reinterpret_cast<std::uintptr_t>(tensor.address) % kAlignmentOfRows; rest != 0) {
@@ -99,9 +101,19 @@ std::map<std::string, void*> addresses_of(const FaAttention& given) {
   return addresses;
 }
 
+/// The shape for a problem. With dO, it is a backward pass.
+template <fa::Problem P>
+typename P::Shape shape_for(const FaAttention& given) {
+  if constexpr (std::is_same_v<P, fa::TwoWayAttention>) {
+    return {shape_of(given), given.d_o != nullptr};
+  } else {
+    return shape_of(given);
+  }
+}
+
 /// @throws std::invalid_argument  if the chapter has no such variant, or if it refuses the shape
 template <fa::Problem P>
-const fa::Variant<P>& variant_for(const std::string& name, const fa::AttentionShape& shape) {
+const fa::Variant<P>& variant_for(const std::string& name, const typename P::Shape& shape) {
   for (const auto& variant : fa::chapter_of<P>(chapter()).variants) {
     if (variant.name != name) continue;
     if (const auto reason = P::refuse(shape)) throw std::invalid_argument(*reason);
@@ -113,7 +125,7 @@ const fa::Variant<P>& variant_for(const std::string& name, const fa::AttentionSh
 
 /// The tensors of a variant's workspace that the caller does not have: O and LSE may be its own.
 template <fa::Problem P>
-std::vector<fa::TensorSpec> missing_workspace(const fa::Variant<P>& variant, const fa::AttentionShape& shape,
+std::vector<fa::TensorSpec> missing_workspace(const fa::Variant<P>& variant, const typename P::Shape& shape,
                                               const std::map<std::string, void*>& given) {
   std::vector<fa::TensorSpec> specs = fa::workspace_of(variant, shape);
   std::erase_if(specs, [&](const fa::TensorSpec& spec) { return given.contains(spec.name); });
@@ -126,7 +138,7 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 template <fa::Problem P>
 std::int64_t workspace_bytes(const std::string& name, const FaAttention& given) {
-  const fa::AttentionShape shape = shape_of(given);
+  const typename P::Shape shape = shape_for<P>(given);
   const fa::Variant<P>& variant = variant_for<P>(name, shape);
   std::size_t bytes = 0;
   for (const auto& spec : missing_workspace(variant, shape, addresses_of(given)))
@@ -137,7 +149,7 @@ std::int64_t workspace_bytes(const std::string& name, const FaAttention& given) 
 template <fa::Problem P>
 std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given) {
   auto bound = std::make_unique<Bound>();
-  const fa::AttentionShape shape = shape_of(given);
+  const typename P::Shape shape = shape_for<P>(given);
   const fa::Variant<P>& variant = variant_for<P>(name, shape);
   std::map<std::string, void*> buffers = addresses_of(given);
   const bool forward_is_done = given.d_o && buffers.contains("o") && buffers.contains("lse");
@@ -167,6 +179,7 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
 /// Calls f with the problem of the chapter as a type in std::type_identity.
 template <class F>
 auto with_problem(F f) {
+  if (fa::is_about<fa::TwoWayAttention>(chapter())) return f(std::type_identity<fa::TwoWayAttention>());
   return fa::is_about<fa::AttentionBackward>(chapter()) ? f(std::type_identity<fa::AttentionBackward>())
                                                         : f(std::type_identity<fa::AttentionForward>());
 }

@@ -13,7 +13,7 @@
 extern "C" {
 
 /// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
-constexpr int kFaInterface = 3;
+constexpr int kFaInterface = 4;
 
 /// Elements from one batch, head or row of a tensor to the next; those of a dimension of length 1 do not matter. The elements
 /// of a row are neighbours.
@@ -23,7 +23,7 @@ struct FaStrides {
 
 /// The parameters, which ctypes fills in. Addresses are those of device memory, and multiples of 16.
 struct FaAttention {
-  std::int64_t batch, heads, kv_heads, seq_q, seq_k, head_dim;
+  std::int64_t batch, heads, kv_heads, seq_q, seq_k, head_dim, head_dim_v;
   std::int32_t dtype;  ///< the number of fa::DType: 0 fp32, 1 fp16, 2 bf16
   std::int32_t causal;
   double scale;

@@ -111,7 +111,12 @@ std::optional<std::string> why_unsuitable(const Variant<P>& variant, const typen
     if (auto reason = variant.refuse(shape)) return reason;
   }
   if constexpr (requires { refuse_unless_dense(shape); }) {
-    if (!variant.takes_strides) return refuse_unless_dense(shape);
+    if (!variant.takes_strides) {
+      if (auto reason = refuse_unless_dense(shape)) return reason;
+    }
+  }
+  if constexpr (requires { refuse_unless_equal_widths(shape); }) {
+    if (!variant.takes_other_widths) return refuse_unless_equal_widths(shape);
   }
   return std::nullopt;
 }

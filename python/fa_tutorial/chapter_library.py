@@ -14,7 +14,7 @@ TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
 STRIDED = tuple(name for name in TENSORS if name != "lse")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 ALIGNMENT = 256  # of the addresses of tensors that PyTorch allocates
-INTERFACE = 3  # kFaInterface of library.hpp
+INTERFACE = 4  # kFaInterface of library.hpp
 
 
 class FaStrides(ctypes.Structure):
@@ -29,7 +29,10 @@ class FaAttention(ctypes.Structure):
     _fields_ = [
         *(
             (name, ctypes.c_int64)
-            for name in ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim")
+            for name in (
+                *("batch", "heads", "kv_heads", "seq_q", "seq_k"),
+                *("head_dim", "head_dim_v"),
+            )
         ),
         ("dtype", ctypes.c_int32),
         ("causal", ctypes.c_int32),
@@ -43,8 +46,8 @@ class FaAttention(ctypes.Structure):
 def describe(
     tensors: dict[str, torch.Tensor], causal: bool, scale: float
 ) -> FaAttention:
-    """The problem of these tensors: q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_k, head_dim], and others of
-    TENSORS. The elements of a row must be neighbours; the library refuses other strides that a variant does not take."""
+    """The problem of these tensors: q [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_k, head_dim], v [batch, kv_heads,
+    seq_k, head_dim_v], and others of TENSORS. The elements of a row must be neighbours; the library refuses other strides that a variant does not take."""
     q, k = tensors["q"], tensors["k"]
     return FaAttention(
         batch=q.shape[0],
@@ -53,6 +56,7 @@ def describe(
         seq_q=q.shape[2],
         seq_k=k.shape[2],
         head_dim=q.shape[3],
+        head_dim_v=tensors["v"].shape[3],
         dtype=DTYPES[q.dtype],
         causal=causal,
         scale=scale,
@@ -161,7 +165,8 @@ def refusal(
     @param dense  otherwise: tensors in the order [batch, seq, heads, head_dim]
     """
     lengths = dict.fromkeys(("batch", "heads", "kv_heads", "seq_q", "seq_k"), 2)
-    given = FaAttention(**lengths, head_dim=head_dim, dtype=DTYPES[dtype], scale=1.0)
+    widths = {"head_dim": head_dim, "head_dim_v": head_dim}
+    given = FaAttention(**lengths, **widths, dtype=DTYPES[dtype], scale=1.0)
     if not dense:
         given.q = ALIGNMENT  # nothing reads there
         given.q_strides = FaStrides(4 * head_dim, head_dim, 2 * head_dim)

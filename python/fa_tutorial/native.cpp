@@ -209,6 +209,7 @@ FaAttention problem_of(const Tensor& q, const Tensor& k, const Tensor& v, bool c
   given.seq_q = q.size(2);
   given.seq_k = k.size(2);
   given.head_dim = q.size(3);
+  given.head_dim_v = v.size(3);
   given.dtype = q.scalar_type() == at::kFloat ? 0 : q.scalar_type() == at::kHalf ? 1 : 2;
   given.causal = causal;
   given.scale = scale;

@@ -23,6 +23,7 @@ DEFAULT = (
     "09_hopper",
     "10_hopper_backward",
     "11_masks",
+    "12_large_heads",
 )
 # What is no failure: an architecture, words of the kernel's name, and bytes of stack.
 PIPELINED = "mma_pipelined_gradients<fa::ch08::"

@@ -58,6 +58,7 @@ class LibraryTest : public ::testing::Test {
             .seq_q = kShape.seq_q,
             .seq_k = kShape.seq_k,
             .head_dim = kShape.head_dim,
+            .head_dim_v = kShape.head_dim,
             .dtype = 0,
             .causal = kShape.causal,
             .scale = kShape.logit_scale(),
@@ -170,7 +171,7 @@ TEST_F(LibraryTest, SaysWhyItRefuses) {
   EXPECT_EQ(reason("fp32", attention), "no variant fp32");
   EXPECT_GT(fa_workspace_bytes("fp32_fused", &attention), 0);
   attention = given();
-  attention.head_dim = 12;
+  attention.head_dim = attention.head_dim_v = 12;
   EXPECT_EQ(reason("fp32_fused", attention), "--head-dim is 12: must be a multiple of 8 up to 256");
   attention.heads = 0;
   EXPECT_EQ(reason("fp32_fused", attention), "--heads is 0: must be from 1 to 2147483647");

@@ -183,13 +183,15 @@ TEST_F(AttentionRefusal, FilesWhoseShapesDoNotFit) {
   refuse({1, 6, 5, 32}, {1, 6, 7, 64}, {1, 6, 7, 64},
          "--k " + k + ": has shape [1, 6, 7, 64]; must be [1, kv_heads, seq_k, 32], each at least 1");
   refuse({1, 6, 5, 32}, {1, 6, 7, 32}, {1, 6, 8, 32},
-         "--v " + v + ": has shape [1, 6, 8, 32]; must be [1, 6, 7, 32], each at least 1");
+         "--v " + v + ": has shape [1, 6, 8, 32]; must be [1, 6, 7, head_dim_v], each at least 1");
   refuse({1, 6, 5, 32}, {1, 6, 7, 32}, {1, 3, 7, 32},
-         "--v " + v + ": has shape [1, 3, 7, 32]; must be [1, 6, 7, 32], each at least 1");
+         "--v " + v + ": has shape [1, 3, 7, 32]; must be [1, 6, 7, head_dim_v], each at least 1");
   refuse({1, 6, 5, 32}, {1, 4, 7, 32}, {1, 4, 7, 32},
          "--heads is 6: must be a multiple of --kv-heads, which is 4");
   refuse({1, 6, 5, 40}, {1, 6, 7, 40}, {1, 6, 7, 40},
          "--variant compiled cannot run this: --head-dim is 40: must be one of 32, 64");
+  refuse({1, 6, 5, 32}, {1, 6, 7, 32}, {1, 6, 7, 64},
+         "--variant compiled cannot run this: --head-dim-v is 64: this variant takes that of --head-dim, 32");
 }
 
 TEST_F(AttentionRefusal, MoreMemoryThanThereIs) {

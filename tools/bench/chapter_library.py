@@ -33,6 +33,8 @@ class BoundVariant:
         tensors = {"q": q, "k": k, "v": v}
         if do is None:
             self.o = nan(q)
+            if v.shape[3] != q.shape[3]:
+                self.o = q.new_full((*q.shape[:3], v.shape[3]), float("nan"))
             self.lse = torch.full(
                 q.shape[:3], float("nan"), dtype=torch.float32, device=q.device
             )
@@ -55,12 +57,17 @@ class ChapterLibrary:
     def __init__(self, chapter: str):
         self._library = chapter_library.load(chapter)
 
+    def variants(self) -> list[str]:
+        """The names of the variants, in the chapter's order."""
+        return self._library.variants()
+
     def bind(
         self, variant: str, q, k, v, causal: bool = False, do=None
     ) -> BoundVariant:
-        """A variant for dense q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_k, head_dim].
+        """A variant for dense q [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_k, head_dim] and v [batch, kv_heads,
+        seq_k, head_dim_v].
 
-        Chapters about the backward pass also take do, shaped like q. RuntimeError if the variant refuses, with its
+        Chapters about the backward pass also take do, shaped like o. RuntimeError if the variant refuses, with its
         reason.
         """
         return BoundVariant(self._library, variant, q, k, v, causal, do)
