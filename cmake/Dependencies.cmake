@@ -34,4 +34,6 @@ if(FA_BACKEND STREQUAL sim)
   fa_dependency(Boost 1.74 TARGET Boost::context COMPONENTS context
     GIT https://github.com/boostorg/boost.git TAG boost-1.84.0)
 endif()
+set(MPI_CXX_SKIP_MPICXX ON)  # the C interface; for chapters with several processes, which are left out without it
+find_package(MPI QUIET COMPONENTS CXX)
 include(GoogleTest)

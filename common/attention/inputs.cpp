@@ -82,24 +82,27 @@ std::optional<Init> init_of(std::string_view name) {
   return Init(found - std::begin(kInitNames));
 }
 
+RandomElements::RandomElements(std::string_view name, std::int64_t columns, Init init, std::uint64_t seed)
+    : stream_(mix(seed ^ hash(name))), columns_(columns), init_(init) {}
+
+float RandomElements::operator[](std::int64_t element) const {
+  const ElementBits bits(stream_, element);
+  switch (init_) {
+    case Init::kNormal: return normal(bits);
+    case Init::kUniform: return uniform(bits.word(0));
+    case Init::kOutliers: return outlier_or_normal(bits);
+    case Init::kOffset: return normal(bits) + 2 * normal(ElementBits(mix(stream_), element % columns_));
+    case Init::kSpecial: return special(stream_, element / columns_, element % columns_, columns_);
+  }
+  return 0.0f;
+}
+
 Tensor random_tensor(const TensorSpec& spec, Init init, std::uint64_t seed) {
-  const std::uint64_t stream = mix(seed ^ hash(spec.name));
-  const std::int64_t columns = spec.shape.empty() ? 1 : spec.shape.back();
-  const auto value_of = [&](std::int64_t element) {
-    const ElementBits bits(stream, element);
-    switch (init) {
-      case Init::kNormal: return normal(bits);
-      case Init::kUniform: return uniform(bits.word(0));
-      case Init::kOutliers: return outlier_or_normal(bits);
-      case Init::kOffset: return normal(bits) + 2 * normal(ElementBits(mix(stream), element % columns));
-      case Init::kSpecial: return special(stream, element / columns, element % columns, columns);
-    }
-    return 0.0f;
-  };
+  const RandomElements elements(spec.name, spec.shape.empty() ? 1 : spec.shape.back(), init, seed);
   Tensor tensor{.shape = spec.shape, .data = std::vector<float>(std::size_t(spec.elements()))};
   parallel_for(spec.elements(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t element = begin; element < end; ++element)
-      tensor.data[std::size_t(element)] = value_of(element);
+      tensor.data[std::size_t(element)] = elements[element];
   });
   return tensor;
 }

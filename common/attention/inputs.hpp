@@ -34,11 +34,24 @@ constexpr std::string_view name_of(Init init) { return kInitNames[int(init)]; }
 /// The distribution with that name, or nothing if there is none.
 std::optional<Init> init_of(std::string_view name);
 
-/// A tensor of random numbers, of the shape of `spec`.
+/// The elements of a tensor of random numbers, one by one.
 ///
 /// Element i depends only on the seed, the name of the tensor, i and (with kOffset and kSpecial) the length of a row: not on the other sizes, the
 /// number of cores or the machine, because integer arithmetic produces every bit (the normal distribution is the
 /// sum of twelve uniform ones, which needs neither log() nor cos()).
+class RandomElements {
+ public:
+  /// @param columns  the length of a row
+  RandomElements(std::string_view name, std::int64_t columns, Init init, std::uint64_t seed);
+  float operator[](std::int64_t element) const;
+
+ private:
+  std::uint64_t stream_;
+  std::int64_t columns_;
+  Init init_;
+};
+
+/// All of them, in the shape of `spec`.
 Tensor random_tensor(const TensorSpec& spec, Init init, std::uint64_t seed);
 
 /// All tensors of a list, by name.

@@ -98,6 +98,17 @@ struct Report {
   GlobalCounters total() const;
 };
 
+/// What a process has exchanged with another one's device.
+struct LinkCounters {
+  std::int64_t sent_bytes = 0, received_bytes = 0;
+};
+
+/// The exchanges with each peer since the last call, by its rank.
+std::map<int, LinkCounters> take_links();
+
+/// Counts an exchange. @param peer  the other one's rank
+void account_link(int peer, std::int64_t sent_bytes, std::int64_t received_bytes);
+
 /// Returns the report of all launches since the last call, and starts a new one.
 Report take_report();
 

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -57,6 +58,9 @@ struct Observation {
 
 /// Returns the observation and starts a new one.
 Observation take_observation();
+
+/// Bytes that this process has sent to the devices of others since the last call; nothing if nobody counts them.
+std::optional<std::int64_t> take_sent_bytes();
 
 /// Whether times are meaningful here.
 bool can_time();

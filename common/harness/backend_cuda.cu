@@ -93,6 +93,8 @@ void mark_uninitialized(const void*, std::size_t) {}
 
 Observation take_observation() { return {}; }
 
+std::optional<std::int64_t> take_sent_bytes() { return std::nullopt; }
+
 bool can_time() { return true; }
 
 std::size_t l2_bytes() { return std::size_t(properties().l2CacheSize); }

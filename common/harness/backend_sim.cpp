@@ -92,6 +92,12 @@ Observation take_observation() {
   return observation;
 }
 
+std::optional<std::int64_t> take_sent_bytes() {
+  std::int64_t bytes = 0;
+  for (const auto& [peer, link] : gpusim::take_links()) bytes += link.sent_bytes;
+  return bytes;
+}
+
 bool can_time() { return false; }
 
 std::size_t l2_bytes() { throw std::logic_error("the simulator has no L2 cache"); }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attention/attention_backward.hpp"
@@ -87,6 +88,9 @@ class AnyChapter {
   template <class P>
   AnyChapter(
       Chapter<P> chapter);  // NOLINT(google-explicit-constructor): `return {...}` in describe_chapter()
+
+  /// For a chapter that is more than kernels of one device.
+  explicit AnyChapter(std::shared_ptr<const ChapterProgram> program) : program_(std::move(program)) {}
 
   const ChapterProgram& program() const { return *program_; }
 

@@ -70,6 +70,20 @@ Cell counted_cell(const VariantResult& result, std::int64_t Counters::*count) {
   return result.counted ? Cell(count_cell((*result.counted).*count)) : std::nullopt;
 }
 
+/// The bytes of all ranks and steps; nothing if those of one are not known.
+Cell links_cell(const VariantResult& result, std::optional<std::int64_t> (*bytes_of)(const LinkBytes&)) {
+  if (result.links.empty()) return std::nullopt;
+  std::int64_t sum = 0;
+  for (const auto& steps : result.links) {
+    for (const LinkBytes& step : steps) {
+      const std::optional<std::int64_t> bytes = bytes_of(step);
+      if (!bytes) return std::nullopt;
+      sum += *bytes;
+    }
+  }
+  return bytes_cell(sum);
+}
+
 Cell time_cell(const VariantResult& result, double Timing::*ms) {
   return result.bench ? Cell(fmt::format("{:.4g}", result.bench->time.*ms)) : std::nullopt;
 }
@@ -95,6 +109,12 @@ const std::vector<Column>& columns() {
        [](const VariantResult& r) {
          return r.counted ? Cell(bytes_cell(r.counted->traffic.bytes())) : std::nullopt;
        }},
+      {"link bytes", "predicted",
+       [](const VariantResult& r) {
+         return links_cell(r, [](const LinkBytes& b) { return std::optional(b.predicted); });
+       }},
+      {"link bytes", "counted",
+       [](const VariantResult& r) { return links_cell(r, [](const LinkBytes& b) { return b.counted; }); }},
       {"sector", "use",
        [](const VariantResult& r) {
          const auto use = r.counted ? r.counted->sector_efficiency() : std::nullopt;
@@ -129,6 +149,12 @@ const std::vector<Column>& columns() {
       {"", "TFLOP/s",
        [](const VariantResult& r) {
          return r.bench && r.bench->tflops ? Cell(fmt::format("{:.4g}", *r.bench->tflops)) : std::nullopt;
+       }},
+      {"of", "ideal",
+       [](const VariantResult& r) {
+         return r.bench && r.bench->ideal_ms
+                    ? Cell(fmt::format("{:.3f}", *r.bench->ideal_ms / r.bench->time.median_ms))
+                    : std::nullopt;
        }},
       {"", "verdict", [](const VariantResult& r) { return Cell(name_of(r.verdict())); }, true},
   };
@@ -179,6 +205,22 @@ void print_remarks(std::ostream& out, const VariantResult& result) {
   fmt::print(out, "{}: fails as declared: {}\n", result.name, *result.known_failure);
   for (const auto& [name, check] : result.check->tensors) {
     if (!check.passed) fmt::print(out, "  {}\n", describe_wrong(name, check));
+  }
+}
+
+/// Writes what each rank has sent in each of its steps.
+void print_links(std::ostream& out, const std::vector<VariantResult>& variants) {
+  bool first = true;
+  for (const VariantResult& result : variants) {
+    for (std::size_t rank = 0; rank < result.links.size(); ++rank) {
+      if (std::exchange(first, false)) fmt::print(out, "\nbytes to other ranks, step by step\n");
+      std::string steps;
+      for (const LinkBytes& step : result.links[rank])
+        steps += fmt::format(" {:>11}", bytes_cell(step.counted.value_or(step.predicted)));
+      if (rank < result.measured_link_bytes.size())
+        steps += fmt::format("   NVLink: {}", bytes_cell(result.measured_link_bytes[rank]));
+      fmt::print(out, "  {:<12} rank {}{}\n", rank == 0 ? result.name : "", rank, steps);
+    }
   }
 }
 
@@ -349,6 +391,16 @@ Json to_json(const VariantResult& result) {
     if (!counted.blocks_of_function.empty()) json["blocks_of_function"] = counted.blocks_of_function;
     json["defects"] = Json::array();
   }
+  for (const auto& steps : result.links) {
+    Json rank = Json::array();
+    for (const LinkBytes& step : steps) {
+      Json bytes = {{"predicted_bytes", step.predicted}};
+      if (step.counted) bytes["counted_bytes"] = *step.counted;
+      rank.push_back(bytes);
+    }
+    json["links"].push_back(rank);
+  }
+  if (!result.measured_link_bytes.empty()) json["measured_link_bytes"] = result.measured_link_bytes;
   for (const Defect& defect : result.defects) {
     json["defects"].push_back({{"kind", defect.kind}, {"message", defect.message}, {"count", defect.count}});
   }
@@ -358,6 +410,7 @@ Json to_json(const VariantResult& result) {
         {"median", time.median_ms}, {"min", time.min_ms}, {"max", time.max_ms}, {"repeats", time.repeats}};
     json["gb_per_s"] = result.bench->gb_per_s;
     json["share_of_copy"] = result.bench->share_of_copy;
+    if (result.bench->ideal_ms) json["ideal_ms"] = *result.bench->ideal_ms;
     if (result.bench->tflops) json["tflops"] = *result.bench->tflops;
   }
   return json;
@@ -378,6 +431,7 @@ void print(std::ostream& out, const Report& report) {
     fmt::print(out, "\ncopy from device to device, in the same run: {:.4g} GB/s read and written\n",
                *report.copy_gb_per_s);
   }
+  print_links(out, report.variants);
   bool first = true;
   for (const VariantResult& result : report.variants) {
     if (result.verdict() == Verdict::kOk) continue;

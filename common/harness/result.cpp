@@ -43,6 +43,21 @@ std::vector<std::string> differences(const Traffic& predicted, const Traffic& co
   return sentences;
 }
 
+/// One sentence for each rank and step that sent other bytes than the formula says.
+std::vector<std::string> differences(const std::vector<std::vector<LinkBytes>>& links) {
+  std::vector<std::string> sentences;
+  for (std::size_t rank = 0; rank < links.size(); ++rank) {
+    for (std::size_t step = 0; step < links[rank].size(); ++step) {
+      const LinkBytes& bytes = links[rank][step];
+      if (!bytes.counted || *bytes.counted == bytes.predicted) continue;
+      sentences.push_back(
+          fmt::format("rank {}, step {}: the formula predicts {} bytes to other ranks, {} were sent", rank,
+                      step, bytes.predicted, *bytes.counted));
+    }
+  }
+  return sentences;
+}
+
 }  // namespace
 
 std::optional<double> Counters::sector_efficiency() const {
@@ -60,6 +75,7 @@ Verdict VariantResult::verdict() const {
   const bool wrong = check && !check->passed();
   if (wrong && !known_failure) return Verdict::kWrong;
   if (counted && !differences(predicted, counted->traffic).empty()) return Verdict::kTrafficDiffers;
+  if (!differences(links).empty()) return Verdict::kTrafficDiffers;
   return wrong ? Verdict::kFailsAsDeclared : Verdict::kOk;
 }
 
@@ -74,6 +90,9 @@ std::vector<std::string> VariantResult::complaints() const {
   if (counted && !failure) {
     for (std::string& sentence : differences(predicted, counted->traffic))
       sentences.push_back(std::move(sentence));
+  }
+  if (!failure) {
+    for (std::string& sentence : differences(links)) sentences.push_back(std::move(sentence));
   }
   return sentences;
 }

@@ -74,6 +74,14 @@ struct BenchResult {
   double gb_per_s = 0;       ///< 10^9 bytes a second: every input read once and every output written once
   double share_of_copy = 0;  ///< of the bandwidth of a copy in the same run
   std::optional<double> tflops = std::nullopt;  ///< if the problem counts operations
+  /// Of several devices: the time of one device alone, divided by their number.
+  std::optional<double> ideal_ms = std::nullopt;
+};
+
+/// The bytes that a rank has sent to others in one step.
+struct LinkBytes {
+  std::int64_t predicted = 0;
+  std::optional<std::int64_t> counted = std::nullopt;  ///< absent where nothing counts them
 };
 
 /// Why a variant did not run: what this device lacks.
@@ -96,6 +104,9 @@ struct VariantResult {
   std::size_t workspace_bytes = 0;  ///< of the tensors that its kernels leave in HBM for one another
   Traffic predicted = {};
   std::optional<Counters> counted = std::nullopt;
+  std::vector<std::vector<LinkBytes>> links = {};  ///< by rank and step; empty if there is one device
+  std::vector<std::int64_t> measured_link_bytes =
+      {};  ///< that NVLink counters have seen each rank send; may be empty
   std::vector<Defect> defects = {};
   std::optional<BenchResult> bench = std::nullopt;
   TensorMap outputs = {};  ///< empty if the kernel did not finish

@@ -231,6 +231,17 @@ Report Session::take() {
   return report;
 }
 
+namespace {
+std::map<int, LinkCounters> links;
+}  // namespace
+
+void account_link(int peer, std::int64_t sent_bytes, std::int64_t received_bytes) {
+  links[peer].sent_bytes += sent_bytes;
+  links[peer].received_bytes += received_bytes;
+}
+
+std::map<int, LinkCounters> take_links() { return std::exchange(links, {}); }
+
 Report take_report() { return Session::instance().take(); }
 
 std::string format_defects(const Report& report) {

@@ -1,0 +1,196 @@
+/// @file
+/// Calls of attention for parts of the sequence, and what becomes of their results.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "device/launch.cuh"
+#include "kernel.cuh"
+#include "rank.hpp"
+
+namespace fa::ch13 {
+
+/// The address of a token in a tensor with `row` elements per token.
+inline void* at_token(const Rank& r, void* tensor, std::int64_t token, std::int64_t row) {
+  return static_cast<std::byte*>(tensor) + std::size_t(token * row) * r.element_bytes();
+}
+
+/// Calls f(T()) with the element type.
+template <class F>
+void with_element(const Rank& r, F f) {
+  r.shape.dtype == DType::kFloat16 ? f(__half()) : f(__nv_bfloat16());
+}
+
+/// The shape of a call on token-major tensors.
+inline AttentionShape shape_of(const AttentionShape& whole, std::int64_t heads, std::int64_t kv_heads,
+                               std::int64_t queries, std::int64_t keys, bool causal) {
+  AttentionShape shape = whole;
+  shape.heads = heads;
+  shape.kv_heads = kv_heads;
+  shape.seq_q = queries;
+  shape.seq_k = keys;
+  shape.causal = causal;
+  shape.scale = whole.logit_scale();
+  shape.strides = {};
+  const std::int64_t d = whole.head_dim;
+  for (const char* name : {"q", "o", "do", "dq"})
+    shape.set_strides(name, {heads * d, d, whole.batch * heads * d});
+  for (const char* name : {"k", "v", "dk", "dv"})
+    shape.set_strides(name, {kv_heads * d, d, whole.batch * kv_heads * d});
+  return shape;
+}
+inline AttentionShape shape_of(const Rank& r, const Part& part) {
+  return shape_of(r.shape, r.shape.heads, r.shape.kv_heads, part.queries.length(), part.keys.length(),
+                  part.causal);
+}
+
+/// The tensors of a call, with the workspace of its kernels.
+inline Engine::Args bind(const Rank& r, const AttentionShape& shape, std::map<std::string, void*> buffers,
+                         const std::vector<TensorSpec>& workspace) {
+  for (const TensorSpec& spec : workspace) buffers[spec.name] = r.scratch->get(spec.name, spec.bytes());
+  return AttentionForward::bind(shape, buffers);
+}
+
+/// Enqueues O and LSE of a call. @param free_multiprocessors  that it leaves to transfers
+inline void attend(const Rank& r, const AttentionShape& shape, void* q, const KeysValues& kv, void* o,
+                   float* lse, int free_multiprocessors) {
+  r.engine->forward(bind(r, shape, {{"q", q}, {"k", kv.k}, {"v", kv.v}, {"o", o}, {"lse", lse}},
+                         r.engine->forward_workspace(shape)),
+                    free_multiprocessors, r.compute);
+}
+
+/// Enqueues the gradients of a call.
+struct Gradients {
+  void *dq, *dk, *dv;
+};
+inline void differentiate(const Rank& r, const AttentionShape& shape, void* q, const KeysValues& kv, void* o,
+                          void* d_o, float* lse, const Gradients& to) {
+  r.engine->backward(bind(r, shape,
+                          {{"q", q},
+                           {"k", kv.k},
+                           {"v", kv.v},
+                           {"o", o},
+                           {"do", d_o},
+                           {"lse", lse},
+                           {"dq", to.dq},
+                           {"dk", to.dk},
+                           {"dv", to.dv}},
+                          r.engine->backward_workspace(shape)),
+                     r.compute);
+}
+
+// --- sums of parts -----------------------------------------------------------------------------------------------
+
+/// Rows of which several parts are added up. The first part goes where the result will be, as 16-bit numbers; the sums
+/// of the second and later ones are fp32; the last one turns them into the result.
+class Sum {
+ public:
+  Sum(const Rank& r, void* result, const std::string& sums_name, std::int64_t tokens, std::int64_t row,
+      int parts, int number = 0)
+      : result_(result), parts_(parts) {
+    if (parts > 2) sums_ = r.scratch->get(sums_name, sizeof(float) * std::size_t(tokens * row), number);
+  }
+
+  bool is_first() const { return done_ == 0; }
+  void skip_first() { ++done_; }
+
+  /// Calls f(earlier, to) with the addresses of the sum before and after the next part, each as T* or float*.
+  template <class T, class F>
+  void add(T, F f) {
+    T* const result = static_cast<T*>(result_);
+    float* const sums = static_cast<float*>(sums_);
+    const bool second = done_ == 1, last = ++done_ == parts_;
+    if (second && last) return f(result, result);
+    if (second) return f(result, sums);
+    if (last) return f(sums, result);
+    f(sums, sums);
+  }
+
+ private:
+  void *result_, *sums_ = nullptr;
+  int parts_, done_ = 0;
+};
+
+/// O of one piece of the rank's queries, as the parts of its keys arrive.
+struct PieceOfO {
+  Range queries;
+  Sum sum;
+};
+
+inline unsigned blocks_for(std::int64_t count, std::int64_t of_block) {
+  return unsigned((count + of_block - 1) / of_block);
+}
+
+/// Adds the part of O that a call has left in `o_part` and `lse_part` to the piece.
+inline void merge_into(const Rank& r, PieceOfO& piece, const Range& queries, void* o_part,
+                       const float* lse_part) {
+  constexpr int kRows = 8;
+  const std::int64_t tokens = piece.queries.length(), row = r.query_row(),
+                     heads = r.shape.batch * r.shape.heads;
+  const std::int64_t offset = piece.queries.begin - queries.begin;
+  with_element(r, [&]<class T>(T type) {
+    piece.sum.add(type, [&]<class Earlier, class To>(Earlier* earlier, To* to) {
+      launch(merge_partials<kRows, Earlier, T, To>, blocks_for(tokens * heads, kRows), 32 * kRows, 0,
+             r.compute,
+             Merge<Earlier, T, To>{.o_earlier = earlier,
+                                   .o_part = static_cast<const T*>(o_part) + offset * row,
+                                   .o = to,
+                                   .lse = r.tensors.lse + piece.queries.begin,
+                                   .lse_part = lse_part + offset,
+                                   .lse_stride = r.tokens(),
+                                   .lse_part_stride = queries.length(),
+                                   .tokens = int(tokens),
+                                   .heads = int(heads),
+                                   .head_dim = int(r.shape.head_dim)});
+    });
+  });
+}
+
+/// to = earlier + part. @param elements  of each
+template <class Earlier, class T, class To>
+void add_elements(const Rank& r, const Earlier* earlier, const T* part, To* to, std::int64_t elements) {
+  if (elements == 0) return;
+  launch(add_gradients<Earlier, T, To>, blocks_for(elements / 4, 256), 256, 0, r.compute, earlier, part, to,
+         elements / 4);
+}
+
+/// dQ of one piece of the rank's queries.
+struct PieceOfDq {
+  Range queries;
+  Sum sum;
+};
+
+/// Adds the part of dQ that a call has left in `dq_part` to the piece.
+inline void add_into(const Rank& r, PieceOfDq& piece, const Range& queries, void* dq_part) {
+  const std::int64_t row = r.query_row();
+  with_element(r, [&]<class T>(T type) {
+    const T* const part = static_cast<const T*>(dq_part) + (piece.queries.begin - queries.begin) * row;
+    piece.sum.add(type, [&](auto* earlier, auto* to) {
+      add_elements(r, earlier, part, to, piece.queries.length() * row);
+    });
+  });
+}
+
+/// The pieces of the rank's queries that several parts add something to. @tparam Piece  PieceOfO or PieceOfDq
+template <class Piece>
+std::vector<Piece> pieces_of(const Rank& r, void* result, const std::string& sums_name) {
+  std::vector<Piece> pieces;
+  for (const Range& queries : r.split.local_pieces_of(r.rank)) {
+    if (queries.length() == 0) continue;
+    const int parts = parts_of(r.split, r.rank, queries, r.shape.causal);
+    pieces.push_back({queries, Sum(r, at_token(r, result, queries.begin, r.query_row()), sums_name,
+                                   queries.length(), r.query_row(), parts, int(pieces.size()))});
+  }
+  return pieces;
+}
+
+}  // namespace fa::ch13

@@ -1,0 +1,18 @@
+/// @file
+/// A GPU for each rank, and what its links have carried.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ranks.hpp"
+
+namespace fa::ch13 {
+
+/// Makes the GPU with the rank's number on its host the current device.
+std::optional<Complaint> take_gpu(Ranks& ranks);
+
+/// Bytes that the NVLinks of this GPU have sent since the machine was started, in steps of 1024; nothing if nothing counts them.
+std::optional<std::int64_t> nvlink_sent_bytes();
+
+}  // namespace fa::ch13

@@ -1,0 +1,68 @@
+/// @file
+/// main() of each rank: mpirun --quiet -n 4 ch13_ring ...
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "gpus.hpp"
+#include "harness/chapter.hpp"
+#include "harness/program.hpp"
+#include "ranks.hpp"
+
+namespace {
+
+using fa::ch13::Complaint;
+using fa::ch13::Ranks;
+
+/// What all ranks must have in common.
+std::string joined(int argc, char** argv) {
+  std::string text;
+  for (int i = 1; i < argc; ++i) text += std::string(argv[i]) + '\0';
+  return text;
+}
+
+std::optional<Complaint> find_different_arguments(Ranks& ranks, const std::string& mine) {
+  const std::vector<std::string> all = ranks.all(mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      return Complaint{2, "rank " + std::to_string(rank) +
+                              " has other arguments than rank 0: give all ranks the same ones"};
+    }
+  }
+  return std::nullopt;
+}
+
+/// The arguments without those that name files to write: one rank writes them.
+std::vector<const char*> without_files(int argc, char** argv) {
+  std::vector<const char*> kept;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--json" || word == "--out") {
+      ++i;
+    } else if (!word.starts_with("--json=") && !word.starts_with("--out=")) {
+      kept.push_back(argv[i]);
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Ranks& ranks = Ranks::start(argc, argv);
+  const bool speaks = ranks.rank() == 0;
+  const auto end_together = [&](const Complaint& complaint) {
+    if (speaks) std::cerr << "error: " << complaint.reason << "\n";
+    ranks.finish(complaint.status);
+  };
+  if (const auto complaint = find_different_arguments(ranks, joined(argc, argv))) end_together(*complaint);
+  if (const auto complaint = ranks.agree(fa::ch13::take_gpu(ranks))) end_together(*complaint);
+
+  std::ostream nowhere(nullptr);
+  const std::vector<const char*> others = without_files(argc, argv);
+  ranks.finish(
+      speaks ? fa::run_program(fa::describe_chapter(), argc, argv, std::cout, std::cerr)
+             : fa::run_program(fa::describe_chapter(), int(others.size()), others.data(), nowhere, nowhere));
+}

@@ -1,0 +1,171 @@
+/// @file
+/// The last kernels of chapters 07 and 08.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "07_multi_stage/kernel.cuh"
+#include "08_backward/fp32.cuh"
+#include "08_backward/tensor_cores.cuh"
+#include "attend.hpp"
+#include "attention/dispatch.cuh"
+#include "device/launch.cuh"
+#include "sizes.cuh"
+
+namespace fa::ch13 {
+namespace {
+
+using Args = Engine::Args;
+using Shape = AttentionShape;
+
+constexpr std::int64_t kFloat = sizeof(float);
+
+std::int64_t tiles(std::int64_t length, std::int64_t rows) { return (length + rows - 1) / rows; }
+
+// --- forward ---------------------------------------------------------------------------------------------------
+
+/// Calls f with chapter 07's tiles for a head dimension, passed as a type in std::type_identity.
+template <class T, int d, bool kDense = false, class F>
+auto with_forward_tiles(F f) {
+  using Choices = ch07::FinalChoices<d>;
+  using Tiles = ch07::MultiStageTiles<T, d, Choices, kDense>;
+  if constexpr (requires { typename Choices::WhereItFits; }) {
+    return with_tiles_that_fit<ch07::MultiStageTiles<T, d, typename Choices::WhereItFits, kDense>, Tiles>(f);
+  } else {
+    return f(std::type_identity<Tiles>());
+  }
+}
+
+void forward(const Args& a, int /*free_multiprocessors*/, cudaStream_t stream) {
+  with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    with_forward_tiles<T, d>([&]<class Tile>(std::type_identity<Tile>) {
+      launch(ch07::masked_first_attention<Tile>, unsigned(tiles(a.seq_q, Tile::Br) * a.batch * a.heads),
+             Tile::kThreads, Tile::kSharedBytes, stream, a.as<T>());
+    });
+  });
+}
+
+std::vector<TensorSpec> forward_workspace(const Shape&) { return {}; }
+
+Traffic forward_traffic(const Shape& shape) {
+  return with_head_dim<Sizes>(shape.head_dim, [&](auto d) {
+    return with_forward_tiles<__nv_bfloat16, d>(
+        [&]<class Tile>(std::type_identity<Tile>) { return attention_traffic(shape, Tile::Br); });
+  });
+}
+
+// --- backward --------------------------------------------------------------------------------------------------
+
+template <class T, int d>
+using LargeTiles = ch08::FusedTiles<T, d, 2, ch08::Float4Sums>;
+template <class T, int d>
+using SmallTiles =
+    std::conditional_t<(d > 64), ch08::SmallFusedTiles<T, d, 2, ch08::Float4Sums>, LargeTiles<T, d>>;
+
+template <class F>
+void with_backward_tiles(DType dtype, std::int64_t head_dim, F f) {
+  with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    with_tiles_that_fit<LargeTiles<T, d>, SmallTiles<T, d>>(f);
+  });
+}
+
+unsigned blocks_for(std::size_t count, std::size_t of_block) {
+  return unsigned((count + of_block - 1) / of_block);
+}
+
+void backward(const Args& a, cudaStream_t stream) {
+  with_backward_tiles(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    using T = typename Tile::T;
+    ch08::Backward<T> b;
+    static_cast<Attention<T>&>(b) = a.as<T>();
+    b.d_o = a.buffer<T>("do");
+    b.delta = a.buffer<float>("delta");
+    b.dq = a.buffer<T>("dq");
+    b.dk = a.buffer<T>("dk");
+    b.dv = a.buffer<T>("dv");
+    b.d_o_strides = a.strides.at("do");
+    b.dq_strides = a.strides.at("dq");
+    b.dk_strides = a.strides.at("dk");
+    b.dv_strides = a.strides.at("dv");
+    b.dq_sum = a.buffer<float>("dq_sum");
+
+    constexpr int kRowsOfBlock = 8;
+    const auto rows = std::size_t(a.batch) * std::size_t(a.heads) * std::size_t(a.seq_q);
+    const auto query_tiles = unsigned(tiles(a.seq_q, Tile::Br) * a.batch * a.heads);
+    launch(ch08::compute_delta<T, Tile::kHeadDim, kRowsOfBlock>, blocks_for(rows, kRowsOfBlock),
+           32 * kRowsOfBlock, 0, stream, b);
+    const std::size_t sums = std::size_t(query_tiles) * Tile::Br * std::size_t(a.head_dim);
+    launch(ch08::fill_with_zeros, blocks_for(sums / 4, 256), 256, 0, stream, b.dq_sum, sums / 4);
+    launch(ch08::mma_pipelined_gradients<Tile>, unsigned(tiles(a.seq_k, Tile::Bc) * a.batch * a.kv_heads),
+           Tile::kThreads, Tile::kSharedBytes, stream, b);
+    launch(ch08::convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
+  });
+}
+
+std::vector<TensorSpec> backward_workspace(const Shape& shape) {
+  std::vector<TensorSpec> specs;
+  with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    specs = {{.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}},
+             {.name = "dq_sum",
+              .shape = {shape.batch, shape.heads, tiles(shape.seq_q, Tile::Br) * Tile::Br, shape.head_dim}}};
+  });
+  return specs;
+}
+
+Traffic backward_traffic(const Shape& shape) {
+  Traffic traffic;
+  with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
+    const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)),
+                       sum = shape.head_dim * kFloat;
+    const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k * row;
+    const std::int64_t rows_read = heads * shape.queries_of_key_tiles(Tile::Br, Tile::Bc);
+    const std::int64_t padded = heads * tiles(shape.seq_q, Tile::Br) * Tile::Br;
+    const std::int64_t added = rows_read + tiles(shape.seq_k, Tile::Bc) * (padded - q);
+    traffic.tensors = {
+        {"o", {.read_bytes = q * row}},
+        {"do", {.read_bytes = (q + rows_read) * row}},
+        {"delta", {.read_bytes = rows_read * kFloat, .write_bytes = q * kFloat}},
+        {"lse", {.read_bytes = rows_read * kFloat}},
+        {"q", {.read_bytes = rows_read * row}},
+        {"k", {.read_bytes = kv}},
+        {"v", {.read_bytes = kv}},
+        {"dk", {.write_bytes = kv}},
+        {"dv", {.write_bytes = kv}},
+        {"dq_sum", {.read_bytes = (added + q) * sum, .write_bytes = (padded + added) * sum}},
+        {"dq", {.write_bytes = q * row}},
+    };
+  });
+  return traffic;
+}
+
+DeviceNeeds needs(const Shape& shape) {
+  DeviceNeeds needs{.compute_capability = 80};
+  needs.shared_bytes = with_head_dim<Sizes>(shape.head_dim, [](auto d) {
+    return with_forward_tiles<__nv_bfloat16, d>(
+        []<class Tile>(std::type_identity<Tile>) { return std::size_t(Tile::kSharedBytes); });
+  });
+  with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    needs.shared_bytes = std::max(needs.shared_bytes, std::size_t(Tile::kSharedBytes));
+  });
+  return needs;
+}
+
+}  // namespace
+
+const Engine kMmaEngine = {.chapters = "07, 08",
+                           .forward = forward,
+                           .backward = backward,
+                           .forward_workspace = forward_workspace,
+                           .backward_workspace = backward_workspace,
+                           .forward_traffic = forward_traffic,
+                           .backward_traffic = backward_traffic,
+                           .refuse = refuse_unless_compiled<Sizes>,
+                           .needs = needs};
+
+const Engine& engine_of_device() { return compute_capability() == 90 ? kHopperEngine : kMmaEngine; }
+
+}  // namespace fa::ch13

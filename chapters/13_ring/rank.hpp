@@ -1,0 +1,108 @@
+/// @file
+/// What one rank has, and what the steps do with it.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attend.hpp"
+#include "attention/attention.hpp"
+#include "device/launch.cuh"
+#include "harness/device_buffer.hpp"
+#include "schedule.cuh"
+
+namespace fa::ch13 {
+
+/// Buffers by name, allocated when they are first asked for.
+class Scratch {
+ public:
+  /// @param name  for reports; @param number  tells buffers of the same name apart
+  void* get(const std::string& name, std::size_t bytes, int number = 0) {
+    auto& buffer = buffers_[{name, number}];
+    if (!buffer || buffer->bytes() < bytes) {
+      buffer.reset();
+      buffer = std::make_unique<DeviceBuffer>(name, bytes);
+      buffer->poison();
+      FA_CUDA_CHECK(
+          cudaDeviceSynchronize());  // the rank's streams do not wait for the one that has poisoned it
+    }
+    return buffer->get();
+  }
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const auto& [name, buffer] : buffers_) sum += buffer->bytes();
+    return sum;
+  }
+
+ private:
+  std::map<std::pair<std::string, int>, std::unique_ptr<DeviceBuffer>> buffers_;
+};
+
+/// The rank's tokens of each tensor: [tokens, batch, heads, head_dim], and LSE [batch, heads, tokens].
+struct Tensors {
+  void *q, *k, *v, *o, *d_o, *dq, *dk, *dv;
+  float* lse;
+};
+
+struct KeysValues {
+  void *k, *v;
+};
+
+/// One process with its GPU.
+struct Rank {
+  const Engine* engine;
+  AttentionShape shape;  ///< of the whole problem: as many queries as keys
+  Split split;
+  int rank;
+  ncclComm_t comm;
+  cudaStream_t compute, copies;  ///< kernels; transfers between GPUs
+  cudaEvent_t event;
+  int free_multiprocessors;  ///< that attention leaves to transfers while some are in flight
+  Tensors tensors;
+  Scratch* scratch;
+  std::function<void()> end_step;  ///< called after the transfers of a step have been enqueued
+
+  int ranks() const { return split.ranks; }
+  int next() const { return (rank + 1) % ranks(); }
+  int previous() const { return (rank + ranks() - 1) % ranks(); }
+  std::int64_t tokens() const { return split.tokens_of(rank); }
+  std::size_t element_bytes() const { return size_of(shape.dtype); }
+
+  /// Elements of a token.
+  std::int64_t query_row() const { return shape.batch * shape.heads * shape.head_dim; }
+  std::int64_t key_row() const { return shape.batch * shape.kv_heads * shape.head_dim; }
+
+  /// Whatever is enqueued on `later` from now on waits for all that is enqueued on `earlier` now.
+  void follow(cudaStream_t later, cudaStream_t earlier) const {
+    FA_CUDA_CHECK(cudaEventRecord(event, earlier));
+    FA_CUDA_CHECK(cudaStreamWaitEvent(later, event, 0));
+  }
+};
+
+/// One way to distribute attention.
+struct Method {
+  std::string name, summary;
+  bool zigzag;
+  /// Bytes that a rank sends in each of its steps.
+  using Links = std::vector<std::int64_t>;
+  void (*forward)(const Rank&);
+  void (*backward)(const Rank&);
+  Links (*forward_links)(const Rank&);
+  Links (*backward_links)(const Rank&);
+  Traffic (*traffic)(const Rank&, bool backward);  ///< with the memory of the GPU
+  bool priority = false;                           ///< transfers before kernels, and on few channels
+  bool trades_heads = false;
+};
+
+/// The steps of the chapter, in its order.
+const std::vector<Method>& methods();
+
+}  // namespace fa::ch13

@@ -1,0 +1,98 @@
+/// @file
+/// Who has which tokens, and who computes what with whose keys.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace fa::ch13 {
+
+/// Tokens begin .. end - 1.
+struct Range {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t length() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+/// How a sequence is divided: into one piece per rank, or with zigzag into two, of which the second one is late if the first
+/// one is early. All pieces are equally long, except that the last ones end with the sequence: they may be empty.
+struct Split {
+  int ranks = 1;
+  std::int64_t tokens = 0;
+  bool zigzag = false;
+
+  int pieces() const { return zigzag ? 2 * ranks : ranks; }
+  std::int64_t length() const { return (tokens + pieces() - 1) / pieces(); }
+
+  /// A piece, in tokens of the sequence.
+  Range piece(int number) const {
+    return {std::min(tokens, number * length()), std::min(tokens, (number + 1) * length())};
+  }
+
+  /// The numbers of a rank's pieces, in the order of the sequence.
+  std::vector<int> pieces_of(int rank) const {
+    if (!zigzag) return {rank};
+    // EXERCISE 2: Give each rank an early and a late piece, so that every rank has the same work under a causal mask.
+    return {rank, 2 * ranks - 1 - rank};
+    // END 2
+  }
+
+  /// The same pieces, in tokens of the rank, which has them one after the other.
+  std::vector<Range> local_pieces_of(int rank) const {
+    std::vector<Range> pieces;
+    std::int64_t begin = 0;
+    for (const int number : pieces_of(rank)) {
+      const std::int64_t end = begin + piece(number).length();
+      pieces.push_back({begin, end});
+      begin = end;
+    }
+    return pieces;
+  }
+
+  std::int64_t tokens_of(int rank) const { return local_pieces_of(rank).back().end; }
+
+  /// The most that a rank has.
+  std::int64_t most_tokens() const { return length() * (zigzag ? 2 : 1); }
+};
+
+/// A call of attention: queries of one rank, keys of another, both in tokens of their ranks.
+struct Part {
+  Range queries, keys;
+  bool causal;
+  bool operator==(const Part&) const = default;
+};
+
+/// What a rank computes with the keys of rank `from`; nothing if it sees none of them.
+inline std::optional<Part> part_of(const Split& split, int rank, int from, bool causal) {
+  const Range queries = {0, split.tokens_of(rank)}, keys = {0, split.tokens_of(from)};
+  Part part = {queries, keys, false};
+  if (causal && from == rank) {
+    part.causal = true;  // its pieces are in the order of the sequence: local positions tell who is earlier
+  } else if (causal && split.zigzag) {
+    // The early piece of an earlier rank is before both of ours, and its late piece after both. A later rank's are both
+    // between ours.
+    if (from < rank) part.keys = split.local_pieces_of(from)[0];
+    if (from > rank) part.queries = split.local_pieces_of(rank)[1];
+  } else if (causal && from > rank) {
+    return std::nullopt;
+  }
+  if (part.queries.length() == 0 || part.keys.length() == 0) return std::nullopt;
+  return part;
+}
+
+/// The rank whose keys a rank has in a step, if all pass theirs on to the next rank after each step.
+inline int source(int ranks, int rank, int step) { return (rank - step + ranks) % ranks; }
+
+/// How many parts the queries of a range, one of the rank's pieces, belong to.
+inline int parts_of(const Split& split, int rank, const Range& queries, bool causal) {
+  int parts = 0;
+  for (int from = 0; from < split.ranks; ++from) {
+    const auto part = part_of(split, rank, from, causal);
+    parts += part && part->queries.begin <= queries.begin && queries.end <= part->queries.end;
+  }
+  return parts;
+}
+
+}  // namespace fa::ch13

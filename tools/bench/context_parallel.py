@@ -1,0 +1,114 @@
+"""Times PyTorch's context_parallel on the GPUs of this host: one process for each, started by mpirun.
+
+    mpirun -n P python3 -m tools.bench.context_parallel --tokens N [--causal] [--heads H] [--head-dim D] [--repeat R]
+
+Rank 0 prints one JSON object: the milliseconds of the slowest rank, for each way to exchange keys and each kernel that runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.experimental import context_parallel
+from torch.distributed.tensor.experimental._attention import set_rotate_method
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+KERNELS = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+WAYS = {"ring": "alltoall", "all-gather": "allgather"}
+
+
+def slowest(milliseconds: float) -> float:
+    value = torch.tensor([milliseconds], device="cuda")
+    dist.all_reduce(value, dist.ReduceOp.MAX)
+    return float(value)
+
+
+def timed(run, repeat: int) -> float:
+    times = []
+    for n in range(-3, repeat):
+        torch.cuda.synchronize()
+        dist.barrier()
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        before.record()
+        run()
+        after.record()
+        torch.cuda.synchronize()
+        if n >= 0:
+            times.append(slowest(before.elapsed_time(after)))
+    return statistics.median(times)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tokens", type=int, required=True, help="of each GPU")
+    parser.add_argument("--heads", type=int, default=16)
+    parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--repeat", type=int, default=20)
+    args = parser.parse_args()
+    rank, ranks = (
+        int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE")
+    )
+    torch.cuda.set_device(int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]))
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29513")
+    dist.init_process_group(
+        "nccl", rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60)
+    )
+    mesh = init_device_mesh("cuda", (ranks,), mesh_dim_names=("cp",))
+
+    shape = (1, args.heads, args.tokens, args.head_dim)
+    q, k, v, d_o = (
+        torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(4)
+    )
+    for tensor in (q, k, v):
+        tensor.requires_grad_()
+    results: dict = {}
+    for way, method in WAYS.items():
+        for kernel, backend in KERNELS.items():
+
+            def forward():
+                return F.scaled_dot_product_attention(q, k, v, is_causal=args.causal)
+
+            def both():
+                torch.autograd.grad(forward(), (q, k, v), d_o)
+
+            def forward_only():
+                with torch.no_grad():
+                    forward()
+
+            try:
+                set_rotate_method(method)
+                with sdpa_kernel(backend), context_parallel(mesh):
+                    results[f"{way}, {kernel}"] = {
+                        "forward": timed(forward_only, args.repeat),
+                        "both": timed(both, args.repeat),
+                    }
+            except (
+                RuntimeError,
+                NotImplementedError,
+                AssertionError,
+                TypeError,
+            ) as error:
+                if rank == 0:
+                    print(
+                        f"{way}, {kernel}: {str(error).splitlines()[0]}",
+                        file=sys.stderr,
+                    )
+    if rank == 0:
+        print(json.dumps(results))
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""Times chapter 13 on the GPUs of this host, and PyTorch's context_parallel in the same run.
+
+    python3 -m tools.bench.ring [--gpus P] [--tokens N] [--repeat R] [--sweep] [--million] [--json FILE]
+
+`of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. --tokens: of each
+GPU. --sweep: channels and free multiprocessors of `overlapped`. --million: the forward pass of a million tokens, with sampled
+rows checked.
+
+Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
+Exit status: 1 a result is wrong or a run fails, 3 nothing built or too few GPUs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
+HEADS, HEAD_DIM = 16, 128
+
+
+def mpirun(ranks: int) -> list[str]:
+    command = ["mpirun", "--quiet", "--bind-to", "none", "-n", str(ranks)]
+    return command + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
+
+
+def run(ranks: int, options: list[str]) -> dict:
+    """The JSON of a run. @throws SystemExit if it fails"""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [*mpirun(ranks), str(PROGRAM), *options, "--json", file.name]
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=240
+        )
+        if done.returncode not in (0, 1) or not Path(file.name).stat().st_size:
+            print(done.stdout + done.stderr, file=sys.stderr)
+            sys.exit(f"ring: {' '.join(command)}: exit status {done.returncode}")
+        return json.loads(Path(file.name).read_text())
+
+
+def problem(ranks: int, tokens: int, causal: bool, backward: bool) -> list[str]:
+    options = f"--seq-q {ranks * tokens} --heads {HEADS} --head-dim {HEAD_DIM} --dtype bf16".split()
+    return options + ["--causal"] * causal + ["--backward"] * backward
+
+
+def check(ranks: int) -> bool:
+    """Whether all variants are right, and no error is more than twice that of one GPU."""
+    fine = True
+    for options in (
+        "--seq-q 1000 --heads 8 --head-dim 128 --dtype bf16 --causal",
+        "--seq-q 999 --heads 8 --head-dim 128 --dtype bf16 --causal --backward",
+        "--seq-q 751 --heads 8 --kv-heads 4 --batch 2 --head-dim 64 --dtype fp16 --backward",
+    ):
+        runs = [
+            run(count, [*options.split(), "--variant", "all"]) for count in (1, ranks)
+        ]
+        alone, several = ({v["name"]: v["check"] for v in r["variants"]} for r in runs)
+        for name, checked in several.items():
+            worst = 0.0
+            for tensor, errors in checked["tensors"].items():
+                worst = max(
+                    worst, errors["rel_l2"] / alone["ring"]["tensors"][tensor]["rel_l2"]
+                )
+            passed = checked["passed"] and worst <= 2
+            fine = fine and passed
+            print(
+                f"  {name:<12} {'ok' if passed else 'WRONG':<6} errors {worst:.2f} x those of one GPU   {options}"
+            )
+    return fine
+
+
+def row(name: str, ms: float, ideal: float, tflops: float | None = None) -> None:
+    speed = f"{tflops:9.1f}" if tflops else " " * 9
+    print(f"  {name:<34} {ms:9.3f} {ideal / ms:9.3f} {speed}", flush=True)
+
+
+def peers(ranks: int, tokens: int, causal: bool, repeat: int) -> dict:
+    command = [*mpirun(ranks), sys.executable, "-m", "tools.bench.context_parallel"]
+    command += [
+        "--tokens",
+        str(tokens),
+        "--heads",
+        str(HEADS),
+        "--head-dim",
+        str(HEAD_DIM),
+        "--repeat",
+        str(repeat),
+    ]
+    done = subprocess.run(
+        command + ["--causal"] * causal,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=ROOT,
+    )
+    if done.returncode != 0:
+        print(
+            "  PyTorch's context_parallel did not run:",
+            (done.stderr.strip().splitlines() or [""])[-1],
+        )
+        return {}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=16384, help="of each GPU")
+    parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--million", action="store_true")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    if not PROGRAM.exists():
+        print(
+            f"ring: {PROGRAM} is not there: cmake --build --preset cuda --target ch13_ring",
+            file=sys.stderr,
+        )
+        return 3
+
+    kept: dict = {"gpus": args.gpus, "tokens": args.tokens, "runs": []}
+    print("results")
+    fine = check(args.gpus)
+    bench = ["--no-check", "--bench", "--repeat", str(args.repeat)]
+    for causal in (True, False):
+        timed_peers = (
+            {} if args.no_peers else peers(args.gpus, args.tokens, causal, args.repeat)
+        )
+        for backward in (False, True):
+            options = problem(args.gpus, args.tokens, causal, backward)
+            result = run(args.gpus, [*options, "--variant", "all", *bench])
+            kept["runs"].append({"options": options, "result": result})
+            passes = "forward + backward" if backward else "forward"
+            print(
+                f"\n{'causal' if causal else 'full'}, {passes}, {args.gpus} x {args.tokens} tokens, {result['device']}"
+            )
+            print(f"  {'':<34} {'ms':>9} {'of ideal':>9} {'TFLOP/s':>9}")
+            ideal = result["variants"][0]["ideal_ms"]
+            for variant in result["variants"]:
+                row(
+                    variant["name"],
+                    variant["time_ms"]["median"],
+                    ideal,
+                    variant["tflops"],
+                )
+            for name, times in timed_peers.items():
+                row(f"PyTorch, {name}", times["both" if backward else "forward"], ideal)
+            kept["runs"][-1]["peers"] = timed_peers
+    if args.sweep:
+        print("\noverlapped, causal: channels, free multiprocessors")
+        for backward in (False, True):
+            for channels in (4, 8, 16, 32):
+                for free in (0, channels):
+                    options = problem(args.gpus, args.tokens, True, backward)
+                    options += f"--variant overlapped --channels {channels} --free {free}".split()
+                    variant = run(args.gpus, options + bench)["variants"][0]
+                    name = f"{channels}, {free}" + (
+                        ", forward + backward" if backward else ", forward"
+                    )
+                    row(name, variant["time_ms"]["median"], variant["ideal_ms"])
+                    kept["runs"].append({"options": options, "variant": variant})
+    if args.million:
+        options = (
+            f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
+        )
+        result = run(args.gpus, [*options, "--variant", "overlapped", "--sample", "8"])
+        kept["million"] = result
+        print("\na million tokens:", json.dumps(result["variants"][0]["check"]))
+        fine = fine and result["variants"][0]["check"]["passed"]
+    if args.json:
+        args.json.write_text(json.dumps(kept, indent=1) + "\n")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
