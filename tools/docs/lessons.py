@@ -22,7 +22,8 @@ KIND and ARGUMENTS are one of
     open: PROGRAM
         the chapter's open exercises, with the counts of its own kernels from the program's JSON
     output: COMMAND
-        COMMAND and its output. It runs in the root and begins with build/sim/bin/
+        COMMAND and its output. It runs in the root and begins with build/sim/bin/, or for a program with several
+        ranks, with mpirun --quiet -n P build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
     blocks: COMMAND
@@ -106,7 +107,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..learn import opens, project, regions, sheet, views
+from ..learn import opens, project, ranks, regions, sheet, views
 from ..learn.console import LearnError
 from ..learn.counts import COUNTS
 from ..report import results
@@ -416,11 +417,16 @@ def run_of(tree: Tree, command: str, skip: str = "") -> runs.Run:
         words = shlex.split(command)
     except ValueError as error:
         raise BlockError(f"{command}: {error}") from None
+    count: list[str] = []  # of ranks, as an option
+    if words[:3] == ["mpirun", "--quiet", ranks.COUNT]:
+        count, words = words[2:4], words[4:]
     if not words or not words[0].startswith(f"{SIM}/bin/"):
         raise BlockError(f"the command must begin with {SIM}/bin/")
     program = tree.build / words[0].removeprefix(f"{SIM}/")
     try:
-        return runs.run(program, tuple(words[1:]), tree.root, skip)
+        return runs.run(program, (*count, *words[1:]), tree.root, skip)
+    except LearnError as error:
+        raise BlockError(str(error)) from None
     except OSError as error:
         raise BlockError(
             f"{program} cannot be run ({error.strerror}): "
