@@ -636,6 +636,63 @@ def masks(data: dict, group: str, which: str) -> str:
     return on_device(data, [f"{first}; {unit}", "problem", *kernels], rows)
 
 
+def _ring_problem(data: dict, options: list[str]) -> str:
+    mask = "causal" if "--causal" in options else "full"
+    return f"{mask}, {'both passes' if '--backward' in options else 'forward'}"
+
+
+def ring_times(data: dict) -> str:
+    """Chapter 13 and PyTorch's context_parallel: milliseconds of the slowest rank, with the share of the ideal time, which
+    is that of one GPU divided by their number.
+    """
+    runs = [run for run in data["runs"] if "result" in run]
+    header, columns = ["variant; ms (of ideal)"], []
+    for run in runs:
+        ideal = run["result"]["variants"][0]["ideal_ms"]
+        times = {
+            f"`{v['name']}`": v["time_ms"]["median"] for v in run["result"]["variants"]
+        }
+        which = "both" if "--backward" in run["options"] else "forward"
+        for name, peer in run.get("peers", {}).items():
+            times[f"PyTorch, {name}"] = peer[which]
+        header.append(_ring_problem(data, run["options"]))
+        columns.append(
+            {"ideal": f"{ideal:.2f}"}
+            | {name: f"{ms:.2f} ({ideal / ms:.2f})" for name, ms in times.items()}
+        )
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [[name, *(column.get(name, "-") for column in columns)] for name in names]
+    device = runs[0]["result"]["device"]
+    return on_device({**data, "device": f"{data['gpus']} x {device}"}, header, rows)
+
+
+def ring_sweep(data: dict) -> str:
+    """Channels of NCCL, and multiprocessors that attention leaves to them, in chapter 13's `overlapped`."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for run in data["runs"]:
+        if "variant" not in run:
+            continue
+        words, variant = run["options"], run["variant"]
+        channels, free = (
+            words[words.index(name) + 1] for name in ("--channels", "--free")
+        )
+        ms = variant["time_ms"]["median"]
+        cell = f"{ms:.2f} ({variant['ideal_ms'] / ms:.2f})"
+        rows.setdefault((channels, free), {})[_ring_problem(data, words)] = cell
+    if not rows:
+        raise NoSuchMeasurement("has no sweep")
+    problems = list(dict.fromkeys(name for row in rows.values() for name in row))
+    device = next(r["result"]["device"] for r in data["runs"] if "result" in r)
+    return on_device(
+        {**data, "device": f"{data['gpus']} x {device}"},
+        ["channels", "free multiprocessors", *problems],
+        [
+            [*key, *(row.get(name, "-") for name in problems)]
+            for key, row in rows.items()
+        ],
+    )
+
+
 def sanitizer(data: dict) -> str:
     """The findings of compute-sanitizer's tools in the programs of tests/soak/sanitize.py."""
     tools = list(dict.fromkeys(run["tool"] for run in data["runs"]))
