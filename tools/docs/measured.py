@@ -481,6 +481,12 @@ CHAPTERS = (
         "visit only the tiles that something sees; dropout that is drawn again",
         ("compressed", "flash (FA2)"),
     ),
+    (
+        "13_ring",
+        "several GPUs",
+        "queries stay, keys go round, and every rank has the same work",
+        ("overlapped", "cuDNN"),
+    ),
 )
 PEERS = {
     "torch.softmax": "PyTorch",
@@ -489,8 +495,8 @@ PEERS = {
     "cuDNN": "cuDNN",
 }
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
-# Their GPU is not every machine's; 11 is compared in tools/bench/masks.py.
-MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks")
+# Their GPU is not every machine's; 11 is compared in tools/bench/masks.py, 13 in tools/bench/ring.py.
+MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "13_ring")
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:

@@ -77,16 +77,30 @@ def _steps(svg, x, y, work):
 
 def ring_work() -> str:
     """What each rank computes in each step, for a ring and for zigzag."""
-    data, svg, side = schedule(), Svg(), 148
+    data, svg, side = schedule(), Svg(), 140
     for number, name in enumerate(SCHEDULES):
-        y = 34 + number * (side + 72)
+        y = 34 + number * 190
         svg.text(0, y - 20, TITLES[name], 13, bold=True)
-        _scores(svg, 22, y, side, data[name]["pieces"], data["tokens"])
-        svg.text(22, y + side + 14, "keys across, queries down", 11)
-        work = shares(data[name]["pairs"], data["tokens"])
-        _steps(svg, 22 + side + 72, y + 8, work)
-    svg.width += 90  # texts do not count
+        _steps(svg, 60, y + 8, shares(data[name]["pairs"], data["tokens"]))
+    left = 430
+    svg.text(left, 14, "scores of the ring, by rank", 13, bold=True)
+    _scores(svg, left + 12, 34, side, data["ring"]["pieces"], data["tokens"])
+    svg.text(left + 12, 34 + side + 14, "keys across, queries down", 11)
+    svg.width += 60  # texts do not count
     return svg.render("The work of four ranks in each step under a causal mask")
 
 
-DRAWINGS: dict[str, Callable[[], str]] = {"ring_work": ring_work}
+def ring_pieces() -> str:
+    """Which queries each rank has with zigzag. It shows the answer to an exercise."""
+    data, svg, side = schedule(), Svg(), 200
+    _scores(svg, 14, 8, side, data["zigzag"]["pieces"], data["tokens"])
+    svg.text(side + 30, 20, "keys across, queries down,", 11)
+    svg.text(side + 30, 36, "a colour for each rank", 11)
+    svg.width += 110  # texts do not count
+    return svg.render("The scores of each rank with zigzag")
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "ring_work": ring_work,
+    "ring_pieces": ring_pieces,
+}
