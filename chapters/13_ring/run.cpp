@@ -237,7 +237,8 @@ class RingRun final : public ChapterRun {
       given_ = options_.read([&](const AttentionShape& shape) { return !engine_->refuse(shape); });
       constexpr int kMostRanks = 16;  // of the simulator; more GPUs than that have not been tried
       if (const int ranks = Ranks::instance().count(); ranks > kMostRanks)
-        throw UsageError(fmt::format("mpirun -n {}: {} ranks: the program runs at most {}", ranks, ranks, kMostRanks));
+        throw UsageError(
+            fmt::format("mpirun -n {}: {} ranks: the program runs at most {}", ranks, ranks, kMostRanks));
       if (const auto reason = engine_->refuse(given_.shape)) throw UsageError(*reason);
       if (const auto lacking = what_device_lacks(engine_->needs(given_.shape)))
         throw UsageError(lacking->reason);
