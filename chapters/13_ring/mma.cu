@@ -92,11 +92,11 @@ void backward(const Args& a, cudaStream_t stream) {
     b.dv_strides = a.strides.at("dv");
     b.dq_sum = a.buffer<float>("dq_sum");
 
-    constexpr int kRowsOfBlock = 8;
+    using Rows = ch08::DeltaRows<T, Tile::kHeadDim>;
     const auto rows = std::size_t(a.batch) * std::size_t(a.heads) * std::size_t(a.seq_q);
     const auto query_tiles = unsigned(tiles(a.seq_q, Tile::Br) * a.batch * a.heads);
-    launch(ch08::compute_delta<T, Tile::kHeadDim, kRowsOfBlock>, blocks_for(rows, kRowsOfBlock),
-           32 * kRowsOfBlock, 0, stream, b);
+    launch(ch08::compute_delta<T, Tile::kHeadDim>, blocks_for(rows, Rows::kRowsOfBlock), Rows::kThreads, 0,
+           stream, b);
     const std::size_t sums = std::size_t(query_tiles) * Tile::Br * std::size_t(a.head_dim);
     launch(ch08::fill_with_zeros, blocks_for(sums / 4, 256), 256, 0, stream, b.dq_sum, sums / 4);
     launch(ch08::mma_pipelined_gradients<Tile>, unsigned(tiles(a.seq_k, Tile::Bc) * a.batch * a.kv_heads),

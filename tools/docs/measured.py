@@ -617,6 +617,7 @@ def masks(data: dict, group: str, which: str) -> str:
     ]
     if not cases:
         raise NoSuchMeasurement(f"has no {group} {which}")
+    cases.sort(key=lambda row: row["head_dim"])
     kernels = list(dict.fromkeys(name for row in cases for name in row["ms"]))
     rows = []
     for row in cases:
