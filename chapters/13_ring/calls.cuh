@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "device/launch.cuh"
-#include "kernel.cuh"
+#include "merge.cuh"
 #include "rank.hpp"
 
 namespace fa::ch13 {

@@ -3,6 +3,7 @@
 #include "all_gather.cuh"
 #include "all_to_all.cuh"
 #include "bytes.cuh"
+#include "pieces.cuh"
 #include "rank.hpp"
 #include "ring.cuh"
 #include "run.hpp"

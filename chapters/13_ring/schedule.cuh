@@ -31,13 +31,8 @@ struct Split {
     return {std::min(tokens, number * length()), std::min(tokens, (number + 1) * length())};
   }
 
-  /// The numbers of a rank's pieces, in the order of the sequence.
-  std::vector<int> pieces_of(int rank) const {
-    if (!zigzag) return {rank};
-    // EXERCISE 2: Give each rank an early and a late piece, so that every rank has the same work under a causal mask.
-    return {rank, 2 * ranks - 1 - rank};
-    // END 2
-  }
+  /// The numbers of a rank's pieces, in the order of the sequence: pieces.cuh.
+  std::vector<int> pieces_of(int rank) const;
 
   /// The same pieces, in tokens of the rank, which has them one after the other.
   std::vector<Range> local_pieces_of(int rank) const {

@@ -131,6 +131,10 @@ class Ends(unittest.TestCase):
         line = "error: --seq-k 5: must be the same as --seq-q, 4: a sequence attends to itself"
         self.ends(command(2, "--seq-q 4 --seq-k 5"), 2, line)
 
+    def test_device_that_is_too_old(self):
+        line = "error: needs compute capability 8.0, this device has 7.5"
+        self.ends(command(2, "--seq-q 40"), 2, line, GPUSIM_DEVICE="t4")
+
     def test_ranks_that_do_not_divide_the_heads(self):
         line = "error: --variant all_to_all cannot run this: --heads is 4: .* the number of ranks, 3"
         self.ends(command(3, "--variant all_to_all --heads 4"), 2, line)

@@ -22,7 +22,8 @@ KIND and ARGUMENTS are one of
     open: PROGRAM
         the chapter's open exercises, with the counts of its own kernels from the program's JSON
     output: COMMAND
-        COMMAND and its output. It runs in the root and begins with build/sim/bin/
+        COMMAND and its output. It runs in the root and begins with build/sim/bin/, or for a program with several
+        ranks, with mpirun --quiet -n P build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
     blocks: COMMAND
@@ -41,7 +42,7 @@ KIND and ARGUMENTS are one of
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py,
-        hopper_backward.py or masks.py, written to NAME.svg next to the lesson. TEXT describes it in words
+        hopper_backward.py, masks.py or ring.py, written to NAME.svg next to the lesson. TEXT describes it in words
     views: NN|all
         the prepared views of a chapter, or of all, from the chapters' watch.toml
     results: FILE speed [CHAPTER]
@@ -69,6 +70,8 @@ KIND and ARGUMENTS are one of
         head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
     results: FILE masks blocks|masks|packed|dropout forward|backward
         chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
+    results: FILE ring times|sweep
+        chapter 13 on several GPUs beside PyTorch's context_parallel, from tools/bench/ring.py
     results: FILE soak
         the coverage of the random problems of tests/soak/soak.py
     results: FILE sanitizer
@@ -106,7 +109,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..learn import opens, project, regions, sheet, views
+from ..learn import opens, project, ranks, regions, sheet, views
 from ..learn.console import LearnError
 from ..learn.counts import COUNTS
 from ..report import results
@@ -122,6 +125,7 @@ from . import (
     masks,
     measured,
     plots,
+    ring,
     runs,
 )
 
@@ -135,6 +139,7 @@ DRAWINGS = (
     | hopper.DRAWINGS
     | hopper_backward.DRAWINGS
     | masks.DRAWINGS
+    | ring.DRAWINGS
 )
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 WATCHING = "docs/pages/watching.md"  # the page with all prepared views
@@ -416,11 +421,16 @@ def run_of(tree: Tree, command: str, skip: str = "") -> runs.Run:
         words = shlex.split(command)
     except ValueError as error:
         raise BlockError(f"{command}: {error}") from None
+    count: list[str] = []  # of ranks, as an option
+    if words[:3] == ["mpirun", "--quiet", ranks.COUNT]:
+        count, words = words[2:4], words[4:]
     if not words or not words[0].startswith(f"{SIM}/bin/"):
         raise BlockError(f"the command must begin with {SIM}/bin/")
     program = tree.build / words[0].removeprefix(f"{SIM}/")
     try:
-        return runs.run(program, tuple(words[1:]), tree.root, skip)
+        return runs.run(program, (*count, *words[1:]), tree.root, skip)
+    except LearnError as error:
+        raise BlockError(str(error)) from None
     except OSError as error:
         raise BlockError(
             f"{program} cannot be run ({error.strerror}): "
@@ -655,6 +665,8 @@ RESULTS = {
     r"soak": measured.soak,
     r"layouts (forward|backward)": measured.layouts,
     r"masks (blocks|masks|packed|dropout) (forward|backward)": measured.masks,
+    r"ring times": measured.ring_times,
+    r"ring sweep": measured.ring_sweep,
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,
     r"profile": measured.profile,
@@ -685,7 +697,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, scaling,"
-            " agreement, standing, chapters, passes, soak, layouts, masks, sanitizer, hazards, profile, step_times, step_tokens,"
+            " agreement, standing, chapters, passes, soak, layouts, masks, ring, sanitizer, hazards, profile, step_times, step_tokens,"
             " step_memory, longest_context, course, losses, sample and random_calls: see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"

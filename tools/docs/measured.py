@@ -481,6 +481,12 @@ CHAPTERS = (
         "visit only the tiles that something sees; dropout that is drawn again",
         ("compressed", "flash (FA2)"),
     ),
+    (
+        "13_ring",
+        "several GPUs",
+        "queries stay, keys go round, and every rank has the same work",
+        ("overlapped", "cuDNN"),
+    ),
 )
 PEERS = {
     "torch.softmax": "PyTorch",
@@ -489,8 +495,8 @@ PEERS = {
     "cuDNN": "cuDNN",
 }
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
-# Their GPU is not every machine's; 11 is compared in tools/bench/masks.py.
-MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks")
+# Their GPU is not every machine's; 11 is compared in tools/bench/masks.py, 13 in tools/bench/ring.py.
+MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "13_ring")
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
@@ -635,6 +641,63 @@ def masks(data: dict, group: str, which: str) -> str:
     unit = "million tokens/s" if group == "packed" else "ms"
     first = {"blocks": "blocks that exist", "dropout": "p"}.get(group, "mask")
     return on_device(data, [f"{first}; {unit}", "problem", *kernels], rows)
+
+
+def _ring_problem(data: dict, options: list[str]) -> str:
+    mask = "causal" if "--causal" in options else "full"
+    return f"{mask}, {'both passes' if '--backward' in options else 'forward'}"
+
+
+def ring_times(data: dict) -> str:
+    """Chapter 13 and PyTorch's context_parallel: milliseconds of the slowest rank, with the share of the ideal time, which
+    is that of one GPU divided by their number.
+    """
+    runs = [run for run in data["runs"] if "result" in run]
+    header, columns = ["variant; ms (of ideal)"], []
+    for run in runs:
+        ideal = run["result"]["variants"][0]["ideal_ms"]
+        times = {
+            f"`{v['name']}`": v["time_ms"]["median"] for v in run["result"]["variants"]
+        }
+        which = "both" if "--backward" in run["options"] else "forward"
+        for name, peer in run.get("peers", {}).items():
+            times[f"PyTorch, {name}"] = peer[which]
+        header.append(_ring_problem(data, run["options"]))
+        columns.append(
+            {"ideal": f"{ideal:.2f}"}
+            | {name: f"{ms:.2f} ({ideal / ms:.2f})" for name, ms in times.items()}
+        )
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [[name, *(column.get(name, "-") for column in columns)] for name in names]
+    device = runs[0]["result"]["device"]
+    return on_device({**data, "device": f"{data['gpus']} x {device}"}, header, rows)
+
+
+def ring_sweep(data: dict) -> str:
+    """Channels of NCCL, and multiprocessors that attention leaves to them, in chapter 13's `overlapped`."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for run in data["runs"]:
+        if "variant" not in run:
+            continue
+        words, variant = run["options"], run["variant"]
+        channels, free = (
+            words[words.index(name) + 1] for name in ("--channels", "--free")
+        )
+        ms = variant["time_ms"]["median"]
+        cell = f"{ms:.2f} ({variant['ideal_ms'] / ms:.2f})"
+        rows.setdefault((channels, free), {})[_ring_problem(data, words)] = cell
+    if not rows:
+        raise NoSuchMeasurement("has no sweep")
+    problems = list(dict.fromkeys(name for row in rows.values() for name in row))
+    device = next(r["result"]["device"] for r in data["runs"] if "result" in r)
+    return on_device(
+        {**data, "device": f"{data['gpus']} x {device}"},
+        ["channels", "free multiprocessors", *problems],
+        [
+            [*key, *(row.get(name, "-") for name in problems)]
+            for key, row in rows.items()
+        ],
+    )
 
 
 def sanitizer(data: dict) -> str:

@@ -12,7 +12,7 @@ import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.learn import trials
+from tools.learn import ranks, trials
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _run(program: Path, options: tuple[str, ...], folder: Path, skip: str) -> Ru
     with tempfile.TemporaryDirectory() as name:
         data = Path(name) / "data.json"
         done = subprocess.run(
-            [program, *options, "--json", str(data)],
+            ranks.command(program, [*options, "--json", str(data)]),
             cwd=folder,
             env=os.environ | {"GPUSIM_SKIP_BARRIER": skip},
             check=False,

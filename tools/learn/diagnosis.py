@@ -58,6 +58,8 @@ SIGNALS = {
     "SIGXFSZ": "it printed without end",
 }
 
+DEADLOCK = "deadlock: "  # the simulator's word for ranks that wait for each other
+
 # What each index of a tensor counts, by the tensor's rank.
 AXES = {
     2: ("row", "column"),
@@ -118,7 +120,8 @@ def _shared_bytes(attempt: Attempt) -> int:
 def kind_of(attempt: Attempt) -> str | None:
     """The first of KINDS that applies to this attempt; None if nothing is wrong with it."""
     if attempt.ended:
-        return "hang" if attempt.ended == HANGS else "crash"
+        waits = attempt.ended == HANGS or DEADLOCK in attempt.ended
+        return "hang" if waits else "crash"
     defects = attempt.result.get("defects", [])
     if defects and PASSED_TOO_EARLY in defects[0]["message"]:
         return defects[0]["kind"]
@@ -788,6 +791,11 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
     def finding(headline: str, *details: str) -> Finding:
         return Finding(kind, attempt.variant, attempt.arguments, headline, [*details])
 
+    if kind == "hang" and attempt.ended != HANGS:
+        return finding(
+            "would wait forever on GPUs",
+            attempt.ended[attempt.ended.index(DEADLOCK) :],
+        )
     if kind == "hang":
         return finding(
             "did not end, and was stopped: is there a loop whose condition never becomes false?"

@@ -49,6 +49,10 @@ PACKAGES = (
     Package(
         "python3-matplotlib", "plots of report.html", module="matplotlib", optional=True
     ),
+    Package(
+        "openmpi-bin", "mpirun: starts chapter 13", program="mpirun", optional=True
+    ),
+    Package("libopenmpi-dev", "MPI: chapter 13", header="mpi.h", optional=True),
 )
 
 # The packages that a build for the GPU needs.
@@ -181,12 +185,15 @@ def ensure(console: Console, wanted: tuple[Package, ...] = PACKAGES) -> None:
         reason = "installing needs root or sudo: run the command above as root, then run this again"
     else:
         reason = _install(console, names, prefix)
+        if reason and needed and needed != names:  # one that can be left out may be why
+            reason = _install(console, needed, prefix)
         missing.cache_clear()
         if reason is None:
             return
     if needed:
         raise LearnError(reason, 3)
-    console.say("Going on without it: only the report needs it.")
+    for package in packages:
+        console.say(f"Going on without {package.name}, {package.purpose}")
 
 
 def _install(console: Console, names: list[str], prefix: list[str]) -> str | None:

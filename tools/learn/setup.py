@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 
 from . import machine, packages, phases, project
 from .console import Console, LearnError
@@ -78,8 +79,12 @@ def prepare(
     return preset
 
 
-def configure(console: Console, preset: str) -> None:
-    """Lets CMake configure the build of a preset."""
+# What CMake says of a chapter that needs something that is not installed.
+LEFT_OUT = re.compile(r"-- ((\d\d_\w+) is left out: .*)")
+
+
+def configure(console: Console, preset: str) -> dict[str, str]:
+    """Lets CMake configure the build of a preset. Returns the folders of chapters that cannot be built, and why."""
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
     command = ["cmake", "--preset", preset]
     status, phase = phases.execute(
@@ -88,11 +93,27 @@ def configure(console: Console, preset: str) -> None:
     if status != 0:
         console.say("\n".join(phase.output))
         raise LearnError(f"configuring {preset} failed: CMake says why above", 1)
+    return {said[2]: said[1] for said in map(LEFT_OUT.match, phase.output) if said}
 
 
-def build(console: Console, preset: str, targets: list[str]) -> None:
-    """Configures, and builds the targets, or everything if none is named."""
-    configure(console, preset)
+def build(console: Console, preset: str, targets: list[str]) -> list[str]:
+    """Configures, and builds the targets, or everything if none is named.
+
+    Returns the targets that are there: those of chapters that cannot be built are left out, with a line for each. LearnError
+    if all are.
+    """
+    left_out = configure(console, preset)
+    lines = {
+        target: line
+        for target in targets
+        for folder, line in left_out.items()
+        if target.startswith(f"ch{folder}")
+    }
+    for line in lines.values() if targets else left_out.values():
+        console.say(line)
+    if targets and len(lines) == len(targets):
+        raise LearnError("nothing is left to build: see above", 3)
+    targets = [target for target in targets if target not in lines]
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
     reader = phases.NinjaReader()
     target = ["--target", *targets] if targets else []
@@ -101,3 +122,4 @@ def build(console: Console, preset: str, targets: list[str]) -> None:
     if status != 0:
         what = reader.failed[0] if reader.failed else preset
         raise LearnError(f"building {what} failed: see the output above", 1)
+    return targets

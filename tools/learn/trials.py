@@ -6,6 +6,7 @@ Whatever a kernel does wrong becomes data here: defects, wrong numbers, a crash,
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import hashlib
 import json
@@ -22,12 +23,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from . import kernels
+from . import kernels, ranks
 from .console import LearnError
 from .project import ROOT, Chapter
 
 # Seconds for all variants on one input. The chapters' own kernels take a tenth of a second.
 TIME_LIMIT = 5.0
+TIME_TO_END = 3.0  # for a program whose ranks must be ended by mpirun
 LARGEST_FILE = 1 << 14  # blocks of 512 or 1024 bytes, for a kernel that prints forever
 VARIANT = "--variant"  # the option of a chapter's program
 HANGS = "hangs"
@@ -89,7 +91,7 @@ def run_contained(
         (folder / "errors").open("wb") as errors,
     ):
         process = subprocess.Popen(
-            ["sh", "-c", shell, "sh", str(program), *words],
+            ["sh", "-c", shell, "sh", *ranks.command(program, words)],
             cwd=folder,
             env=os.environ | {"GPUSIM_DEVICE": ""} | (env or {}),  # the default one
             stdin=subprocess.DEVNULL,
@@ -102,6 +104,10 @@ def run_contained(
         except subprocess.TimeoutExpired:
             return None
         finally:
+            if process.poll() is None and ranks.has(program):  # mpirun ends the others
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(TIME_TO_END)
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

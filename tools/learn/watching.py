@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..watch import page, recording
-from . import diagnosis, moments, phases, project, trials, views
+from . import diagnosis, moments, phases, project, ranks, trials, views
 from .console import Console, LearnError
 
 Block = tuple[int, int, int]
@@ -149,12 +149,14 @@ def _execute(
         old.unlink(missing_ok=True)
     program = request.program
     if title:
-        shown = shlex.join([project.shown(program), *request.words])
+        shown = shlex.join(
+            ranks.command(program, request.words, project.shown(program))
+        )
         console.say(f"-- {title}: {shown}", "bold")
     status, phase = phases.execute(
         console,
         title,
-        [str(program), *request.words, "--json", str(result)],
+        ranks.command(program, [*request.words, "--json", str(result)]),
         phases.Phase.activity,
         cwd=Path.cwd(),  # options may name files
         env={**trials.IN_ORDER, "GPUSIM_RECORD": str(file), **recorder},

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..learn import ranks
 from . import ncu, sectors
 from .columns import STALLED, WIDTH, table
 from .variant import Variant
@@ -66,7 +67,7 @@ def by_name(words: Sequence[str]) -> dict[str, list[str]]:
     for word in words:
         if word == "--":
             continue
-        if word.startswith("--"):
+        if word.startswith("--") or word == ranks.COUNT:
             name, *value = word.split("=", 1)
             options[name] = value
         elif name is None:
@@ -175,9 +176,9 @@ def run_simulator(
 
     @param without  how to skip the simulator, if something else measures
     """
-    command = [program, "--variant", variant.name, *options, "--no-check"]
+    words = ["--variant", variant.name, *options, "--no-check", "--json", "-"]
     with subprocess.Popen(
-        [*command, "--json", "-"],
+        ranks.command(program, words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -359,6 +360,8 @@ def profile(args: argparse.Namespace) -> int:
 
     if not_measured:
         last = not_measured
+    elif ranks.has(programs.simulator):
+        last = no_gpu
     elif no_gpu:
         last = f"{no_gpu}: on a GPU, ncu adds L1, L2 and DRAM"
     elif not args.simulator:

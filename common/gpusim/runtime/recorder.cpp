@@ -91,6 +91,8 @@ Recorder* Recorder::from_environment() {
     if (!settings.writer_of)
       refuse("GPUSIM_RECORD_WRITER", element, "should be an element like o[0,1,17,5], or a byte like o:4420");
   }
+  // Of several ranks, which mpirun has started in the same environment, the first one records.
+  if (const std::string rank = variable("OMPI_COMM_WORLD_RANK"); !rank.empty() && rank != "0") return nullptr;
   if (settings.path.empty()) return settings.writer_of ? new Recorder(std::move(settings)) : nullptr;
   if (const std::string why = why_not_writable(settings.path); !why.empty())
     refuse("GPUSIM_RECORD", settings.path, why);

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...report import results, table
-from .. import phases, project, setup
+from .. import phases, project, ranks, setup
 from ..console import Console, LearnError
 from ..exercises import Exercise
 
@@ -132,7 +132,7 @@ def run_chapter(
     on_default_input = not any(word.split("=")[0] in INPUTS for word in options)
 
     def command(name_of: Callable[[Path], str]) -> list[str]:
-        words = [name_of(program), "--variant", variants]
+        words = ["--variant", variants]
         words += ["--dtype", dtype] if dtype else []
         if on_default_input:
             for option, path in chapter.inputs().items():
@@ -141,12 +141,15 @@ def run_chapter(
         words += ["--bench"] if preset == "cuda" and "--bench" not in options else []
         return words + options
 
+    def started(name_of: Callable[[Path], str], *more: str) -> list[str]:
+        return ranks.command(program, [*command(name_of), *more], name_of(program))
+
     status, phase = phases.execute(
         console,
         "run",
-        [*command(str), "--json", str(result)],
+        started(str, "--json", str(result)),
         phases.Phase.activity,
-        shown=command(project.shown),
+        shown=started(project.shown),
         cwd=Path.cwd() if options else folder,  # options may name files
     )
     if options and status == REFUSED:
@@ -244,7 +247,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
     chapters = project.select(args.chapters)
     check_run_arguments(args, chapters)
     preset = setup.prepare(console, args, chapters=chapters)
-    setup.build(console, preset, [chapter.executable for chapter in chapters])
+    there = setup.build(console, preset, [chapter.executable for chapter in chapters])
+    chapters = [chapter for chapter in chapters if chapter.executable in there]
     if setup.asks_for_help(args.options):
         return show_help(project.executable(chapters[0], preset))
 

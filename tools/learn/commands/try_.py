@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import checking, diagnosis, exercises, phases, regions, setup, trials
+from .. import checking, diagnosis, exercises, phases, ranks, regions, setup, trials
 from ..console import Console, LearnError
 from . import check
 from .run import INPUTS, refuse_json, show_help, write_json
@@ -83,14 +83,14 @@ def run(
 ) -> tuple[int, dict | None]:
     """Runs the program, its blocks in order. Returns its exit status and its JSON, if any. LearnError if it cannot run."""
     chosen = any(word.split("=")[0] == "--variant" for word in options)
-    words = [str(program), *([] if chosen else ["--variant", "all"]), *options]
+    words = [*([] if chosen else ["--variant", "all"]), *options]
     reader = Reader(f"{chapter}: ")
     with tempfile.TemporaryDirectory(prefix="learn-") as name:
         result = Path(name) / "result.json"
         status, phase = phases.execute(
             console,
             "try",
-            [*words, "--json", str(result)],
+            ranks.command(program, [*words, "--json", str(result)]),
             reader,
             cwd=Path.cwd(),  # options may name files
             env=trials.IN_ORDER,
