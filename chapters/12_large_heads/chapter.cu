@@ -70,12 +70,6 @@ void launch_forward(const Args& a, cudaStream_t stream) {
   });
 }
 
-void launch_gradients(const Args& a, cudaStream_t stream) {
-  with_type(a.dtype, [&]<class T>(std::type_identity<T>) {
-    if constexpr (sizeof(T) == 2) launch_backward<T>(a, stream);
-  });
-}
-
 /// For all types, and with a backward pass.
 template <class Of>
 Step final_step(const char* name, const char* summary) {
@@ -83,7 +77,7 @@ Step final_step(const char* name, const char* summary) {
           .summary = summary,
           .launch =
               [](const Args& a, cudaStream_t stream) {
-                a.backward ? launch_gradients(a, stream) : launch_forward<Of>(a, stream);
+                a.backward ? launch_backward(a, stream) : launch_forward<Of>(a, stream);
               },
           .traffic =
               [](const Shape& shape) {

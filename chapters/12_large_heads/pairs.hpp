@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <stdexcept>
 #include <type_traits>
 #include <vector>
 
@@ -16,7 +18,6 @@
 #include "pair.cuh"
 #include "pair_fp32.cuh"
 #include "pair_tiles.cuh"
-#include "split.cuh"
 #include "tensor_maps.cuh"
 
 namespace fa::ch12 {
@@ -57,7 +58,7 @@ PairReads pair_reads(const Shape& shape) {
 /// Calls f(std::type_identity<Tile>()) with the tiles for these widths: with 128 queries if there is room for them, otherwise
 /// with 64.
 template <class T, class F>
-auto with_pair_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
+constexpr auto with_pair_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
   constexpr int kMostColsOfTwo = 640;  // of Q; with 128 queries, these are 160 KiB
   if (head_dim <= kMostColsOfTwo) {
     if (head_dim_v <= 128) return f(std::type_identity<PairTiles<T, 2, 64>>());
@@ -76,7 +77,7 @@ struct SlicesOfD {
   }
   static constexpr int kCols = 256;
   template <class T, class F>
-  static auto with_tiles(std::int64_t, std::int64_t, F f) {
+  static constexpr auto with_tiles(std::int64_t, std::int64_t, F f) {
     return f(std::type_identity<PairTiles<T, 1, kCols, 1, 1>>());
   }
 };
@@ -86,7 +87,7 @@ struct OShared {
     return pair_attention<Tile>;
   }
   template <class T, class F>
-  static auto with_tiles(std::int64_t, std::int64_t, F f) {
+  static constexpr auto with_tiles(std::int64_t, std::int64_t, F f) {
     return f(std::type_identity<PairTiles<T, 1, SlicesOfD::kCols, 1, 2>>());
   }
 };
@@ -96,7 +97,7 @@ struct Cluster {
     return pair_attention<Tile>;
   }
   template <class T, class F>
-  static auto with_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
+  static constexpr auto with_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
     return with_pair_tiles<T>(head_dim, head_dim_v, f);
   }
 };
@@ -108,13 +109,32 @@ struct Final : Cluster {
   }
 };
 
+/// Whether this build has a kernel of a step: answers to exercises are compiled for the widths of their inputs alone, with as
+/// many columns of V as of Q and K (attention/dispatch.cuh).
+template <class Step, class Tile>
+constexpr bool is_compiled_for() {
+#ifdef FA_LARGE_TILES_ONLY
+  const auto is_tile = []<class Chosen>(std::type_identity<Chosen>) { return std::is_same_v<Chosen, Tile>; };
+  return is_one_of(kTypesOfBuild, kDTypeOf<typename Tile::T>) &&
+         std::any_of(std::begin(kHeadDimsOfBuild), std::end(kHeadDimsOfBuild), [&](int cols) {
+           return Step::template with_tiles<typename Tile::T>(cols, cols, is_tile);
+         });
+#else
+  return true;
+#endif
+}
+
 template <class Step, class T>
 void launch_step(const Args& args, cudaStream_t stream) {
   Step::template with_tiles<T>(args.head_dim, args.head_dim_v, [&]<class Tile>(std::type_identity<Tile>) {
-    const auto a = args.as<T>();
-    const PairSizes sizes = pair_sizes<Tile>(a.head_dim, a.head_dim_v, kSharedBytesOfHopper);
-    launch_clusters(Step::template kernel<Tile>(), Tile::kBlocks, blocks<Tile>(args, sizes.parts),
-                    Tile::kThreads, shared_bytes<Tile>(sizes), stream, a, pair_maps<Tile>(a), sizes);
+    if constexpr (is_compiled_for<Step, Tile>()) {
+      const auto a = args.as<T>();
+      const PairSizes sizes = pair_sizes<Tile>(a.head_dim, a.head_dim_v, kSharedBytesOfHopper);
+      launch_clusters(Step::template kernel<Tile>(), Tile::kBlocks, blocks<Tile>(args, sizes.parts),
+                      Tile::kThreads, shared_bytes<Tile>(sizes), stream, a, pair_maps<Tile>(a), sizes);
+    } else {
+      throw std::invalid_argument("no kernel for these widths");
+    }
   });
 }
 
@@ -155,54 +175,8 @@ inline std::int64_t padded_keys(std::int64_t seq_k) {
   return (seq_k + Bc - 1) / Bc * Bc;
 }
 
-template <bool kLogarithm>
-void launch_split(const SplitTensor& t, cudaStream_t stream) {
-  const std::int64_t rows = std::int64_t(t.batch) * t.heads * t.padded_rows;
-  launch(split_rows<kLogarithm>, unsigned((rows + kRowsOfBlock - 1) / kRowsOfBlock), 32 * kRowsOfBlock, 0,
-         stream, t);
-}
-
-inline void launch_pairs_of_fp32(const Args& args, cudaStream_t stream) {
-  with_split_tiles(args.head_dim_v, [&]<class Tile>(std::type_identity<Tile>) {
-    const auto a = args.as<float>();
-    const int keys = int(padded_keys(a.seq_k));
-    const SplitTensor q = {a.q,
-                           a.q_strides,
-                           args.buffer<__half>("q_halves"),
-                           args.buffer<float>("q_exponents"),
-                           a.batch,
-                           a.heads,
-                           a.seq_q,
-                           a.seq_q,
-                           a.head_dim};
-    const SplitTensor k = {a.k,
-                           a.k_strides,
-                           args.buffer<__half>("k_halves"),
-                           args.buffer<float>("k_exponents"),
-                           a.batch,
-                           a.kv_heads,
-                           a.seq_k,
-                           keys,
-                           a.head_dim};
-    const SplitTensor v = {a.v,
-                           a.v_strides,
-                           args.buffer<__half>("v_halves"),
-                           args.buffer<float>("v_exponents"),
-                           a.batch,
-                           a.kv_heads,
-                           a.seq_k,
-                           keys,
-                           a.head_dim_v};
-    launch_split<false>(q, stream);
-    launch_split<false>(k, stream);
-    launch_split<true>(v, stream);
-    const PairSizes sizes = split_sizes<Tile>(a.head_dim, kSharedBytesOfHopper);
-    launch_clusters(split_attention<Tile>, 2, blocks<Tile>(args), Tile::kThreads,
-                    split_shared_bytes<Tile>(sizes), stream, a,
-                    split_maps<Tile>(a, q.halves, k.halves, v.halves),
-                    SplitExponents{q.exponents, k.exponents, v.exponents, keys}, sizes);
-  });
-}
+/// Launches split_rows() of Q, K and V, and split_attention().
+void launch_pairs_of_fp32(const Args& args, cudaStream_t stream);
 
 /// What split_rows() leaves for the pairs.
 inline std::vector<TensorSpec> halves_of(const Shape& shape) {
