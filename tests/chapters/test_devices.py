@@ -177,6 +177,7 @@ class DeviceTest(unittest.TestCase):
             ("ch09_hopper", "final"),
             ("ch10_hopper_backward", "final"),
             ("ch11_masks", "hopper"),
+            ("ch12_large_heads", "final"),
         ):
             options = ["--variant", variant, "--dtype", "bf16", "--head-dim", "64"]
             done = run(program, *options)
