@@ -41,7 +41,7 @@ KIND and ARGUMENTS are one of
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py,
-        hopper_backward.py or masks.py, written to NAME.svg next to the lesson. TEXT describes it in words
+        hopper_backward.py, masks.py or large_heads.py, written to NAME.svg next to the lesson. TEXT describes it in words
     views: NN|all
         the prepared views of a chapter, or of all, from the chapters' watch.toml
     results: FILE speed [CHAPTER]
@@ -69,6 +69,8 @@ KIND and ARGUMENTS are one of
         head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
     results: FILE masks blocks|masks|packed|dropout forward|backward
         chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
+    results: FILE large fp32|bf16|widths|backward
+        chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
     results: FILE soak
         the coverage of the random problems of tests/soak/soak.py
     results: FILE sanitizer
@@ -119,6 +121,7 @@ from . import (
     fragments,
     hopper,
     hopper_backward,
+    large_heads,
     masks,
     measured,
     plots,
@@ -135,6 +138,7 @@ DRAWINGS = (
     | hopper.DRAWINGS
     | hopper_backward.DRAWINGS
     | masks.DRAWINGS
+    | large_heads.DRAWINGS
 )
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 WATCHING = "docs/pages/watching.md"  # the page with all prepared views
@@ -655,6 +659,7 @@ RESULTS = {
     r"soak": measured.soak,
     r"layouts (forward|backward)": measured.layouts,
     r"masks (blocks|masks|packed|dropout) (forward|backward)": measured.masks,
+    r"large (\w+)": measured.large,
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,
     r"profile": measured.profile,
@@ -685,7 +690,7 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, scaling,"
-            " agreement, standing, chapters, passes, soak, layouts, masks, sanitizer, hazards, profile, step_times, step_tokens,"
+            " agreement, standing, chapters, passes, soak, layouts, masks, large, sanitizer, hazards, profile, step_times, step_tokens,"
             " step_memory, longest_context, course, losses, sample and random_calls: see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"
