@@ -61,7 +61,7 @@ PROMISED = {
 }
 PROMISED |= dict.fromkeys(("rtx4090", "rtx5090", "h100"), PROMISED["rtx3060"])
 # Needs compute capability 9.0 exactly.
-ONLY_H100 = [(n, head_dim) for n in ("09", "10") for head_dim in (64, 128, 256)]
+ONLY_H100 = [(n, head_dim) for n in ("09", "10", "12") for head_dim in (64, 128, 256)]
 PROMISED["h100"] = PROMISED["h100"] + ONLY_H100 + [("08", 256)]
 
 

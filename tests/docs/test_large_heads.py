@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 from tools.docs import large_heads as drawn
+from tools.docs import measured
 
 CHAPTER = Path(__file__).resolve().parents[2] / "chapters" / "12_large_heads"
 STEPS = ("slices_of_d", "o_shared", "cluster")
@@ -96,6 +97,24 @@ class Bytes(unittest.TestCase):
             self.assertLess(drawn.ratio(8192, d), 1)
         for d in (512, 1024):
             self.assertGreater(drawn.ratio(8192, d), 1)
+
+
+class Table(unittest.TestCase):
+    def test_a_case_is_a_row_and_a_kernel_a_column(self):
+        case = {"batch": 1, "heads": 4, "seq": 8192, "head_dim": 576}
+        case |= {"head_dim_v": 512, "causal": True, "right": True, "group": "widths"}
+        rows = [
+            {"kernel": "cuDNN", "median_ms": 3.0, "tflops": 200.0},
+            {"kernel": "12 final", "median_ms": 2.0, "tflops": 300.0},
+            {"kernel": "12 cluster", "median_ms": 2.5, "tflops": 240.0},
+        ]
+        data = {"device": "NVIDIA H100", "timings": [case | row for row in rows]}
+        lines = measured.large(data, "widths").splitlines()
+        self.assertEqual(lines[0], "NVIDIA H100:")
+        self.assertIn("| 12 `final` | 12 `cluster` | cuDNN |", lines[2])
+        self.assertIn("[1,4,8192,576/512] causal | 300 | 240 | 200 (1.50)", lines[4])
+        with self.assertRaises(measured.NoSuchMeasurement):
+            measured.large(data, "fp32")
 
 
 if __name__ == "__main__":
