@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backward_pair.cuh"
-#include "pairs.hpp"
+#include "shapes.hpp"
 
 namespace fa::ch12 {
 

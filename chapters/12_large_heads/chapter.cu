@@ -9,6 +9,7 @@
 
 #include "attention/dispatch.cuh"
 #include "backward.hpp"
+#include "fp32.hpp"
 #include "harness/chapter.hpp"
 #include "pairs.hpp"
 

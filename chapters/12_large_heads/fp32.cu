@@ -1,11 +1,12 @@
 /// @file
 /// The launches of fp32. chapter.cu does not contain these kernels.
+#include "fp32.hpp"
+
 #include <cstdint>
 #include <type_traits>
 
 #include "device/launch.cuh"
 #include "pair_fp32.cuh"
-#include "pairs.hpp"
 #include "split.cuh"
 #include "tensor_maps.cuh"
 
