@@ -33,7 +33,8 @@ struct PairProducer {
   const TensorMaps& maps;
   const PairBlock<Tile>& s;
   const PairSizes sizes;
-  const int rank, first_col;        ///< of the block in its cluster; of its columns of V
+  const int rank;                   ///< of the block in its cluster
+  int first_col;                    ///< of its columns of V
   const int kv_in_batch, kv_batch;  ///< the head of K and V
   Slot at;
 
@@ -234,8 +235,12 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     // END 3
   }
 
-  /// O += P V for this warpgroup's columns: first with this block's P, then with that of the other block.
   __device__ __forceinline__ void multiply_pv() {
+    add_pv();
+    this->leave_p();
+  }
+  /// O += P V for this warpgroup's columns: first with this block's P, then with that of the other block.
+  __device__ __forceinline__ void add_pv() {
     int slot = 0;
 #pragma unroll
     for (int share = 0; share < Tile::kBlocks * Tile::kSharers; ++share) {
@@ -259,7 +264,6 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     }
     ptx::wgmma_wait<0>(rO);
     this->leave(slot);
-    this->leave_p();
   }
 
   /// Divides O by its rows' sums and stores it, with LSE: in 16 bits to where Q was, then to HBM by TMA.

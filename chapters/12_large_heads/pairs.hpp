@@ -8,6 +8,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <type_traits>
+#include <vector>
 
 #include "attention/dispatch.cuh"
 #include "device/launch.cuh"
@@ -16,6 +17,7 @@
 #include "pair.cuh"
 #include "pair_tiles.cuh"
 #include "shapes.hpp"
+#include "spilled.cuh"
 #include "tensor_maps.cuh"
 
 namespace fa::ch12 {
@@ -116,6 +118,44 @@ Traffic traffic_of_step(const Shape& shape) {
                                    {"o", {.write_bytes = v_row * shape.seq_q}},
                                    {"lse", {.write_bytes = heads * shape.seq_q * kFloat}}}};
       });
+}
+
+/// The tiles of `spilled`.
+template <class T>
+using SpillingTiles = PairTiles<T, 1, SlicesOfD::kCols, 1, 1>;
+
+inline std::int64_t parts_of_spilled(const Shape& shape) {
+  return (shape.value_dim() + SlicesOfD::kCols - 1) / SlicesOfD::kCols;
+}
+
+template <class T>
+void launch_spilled(const Args& args, cudaStream_t stream) {
+  using Tile = SpillingTiles<T>;
+  const auto a = args.as<T>();
+  const PairSizes sizes = pair_sizes<Tile>(a.head_dim, a.head_dim_v, kSharedBytesOfHopper);
+  launch_clusters(spilling_attention<Tile>, 1, blocks<Tile>(args), Tile::kThreads, shared_bytes<Tile>(sizes),
+                  stream, a, pair_maps<Tile>(a), sizes, args.buffer<float>("o_sums"));
+}
+
+inline std::vector<TensorSpec> sums_of_spilled(const Shape& shape) {
+  const std::int64_t tiles = (shape.seq_q + 63) / 64;
+  return {{.name = "o_sums",
+           .shape = {shape.batch, shape.heads, tiles, parts_of_spilled(shape), 64 * SlicesOfD::kCols}}};
+}
+
+/// That of `slices_of_d` with one part, and O from one key tile to the next.
+inline Traffic traffic_of_spilled(const Shape& shape) {
+  const std::int64_t heads = shape.batch * shape.heads, tiles = (shape.seq_q + 63) / 64;
+  const PairReads reads = pair_reads<SpillingTiles<__half>>(shape);
+  const std::int64_t row = 2 * heads * shape.head_dim, v_row = 2 * heads * shape.value_dim();
+  const std::int64_t sums =
+      heads * (reads.tiles - tiles) * parts_of_spilled(shape) * 64 * SlicesOfD::kCols * kFloat;
+  return {.tensors = {{"q", {.read_bytes = row * shape.seq_q}},
+                      {"k", {.read_bytes = row * reads.keys}},
+                      {"v", {.read_bytes = v_row * reads.keys}},
+                      {"o_sums", {.read_bytes = sums, .write_bytes = sums}},
+                      {"o", {.write_bytes = v_row * shape.seq_q}},
+                      {"lse", {.write_bytes = heads * shape.seq_q * kFloat}}}};
 }
 
 template <class Step>
