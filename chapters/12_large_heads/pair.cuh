@@ -235,6 +235,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     // END 3
   }
 
+  /// O += P V, after which this warpgroup needs no P.
   __device__ __forceinline__ void multiply_pv() {
     add_pv();
     this->leave_p();
