@@ -236,7 +236,8 @@ def choices(data: dict) -> str:
 
 def _problem(data: dict, chapter: str, number: int) -> tuple[str, list[dict]]:
     """The options of one of the problems that a chapter's variants were counted on, and their runs."""
-    names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
+    names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "head_dim_v")
+    names += ("causal", "dtype")
     problems: dict[tuple, list[dict]] = {}
     for run in data["sectors"]:
         if run["chapter"] == chapter:
