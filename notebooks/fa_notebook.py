@@ -85,10 +85,14 @@ def is_built(chapter: str) -> bool:
     return os.access(program(chapter), os.X_OK)
 
 
-def run(chapter: str, variant: str = "all", **options: object) -> dict[str, dict]:
+def run(
+    chapter: str, variant: str = "all", ranks: int = 0, **options: object
+) -> dict[str, dict]:
     """Runs a chapter's program. Returns the entries of its JSON, by variant.
 
     Options are the program's own: run("05", seq_q=256, causal=True) runs ch05.. --seq-q 256 --causal.
+
+    @param ranks  how many processes, of a program that runs as several
     """
     path = program(chapter)
     if not is_built(chapter):
@@ -96,6 +100,17 @@ def run(chapter: str, variant: str = "all", **options: object) -> dict[str, dict
         how = f"./learn run --preset {preset()} {chapter}"
         raise Unusable(f"{name} is not built: `{how}` builds it")
     words = [str(path), "--variant", variant, "--json", "-"]
+    if ranks:
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        words = [
+            "mpirun",
+            "--quiet",
+            *root,
+            "--oversubscribe",
+            "-n",
+            f"{ranks}",
+            *words,
+        ]
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         words += [option] if value is True else [option, str(value)]

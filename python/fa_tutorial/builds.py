@@ -32,11 +32,15 @@ def library(chapter: str) -> Path:
     return build_folder() / "cuda" / "lib" / f"libch{chapter}.so"
 
 
+SEVERAL_GPUS = ("13_ring",)  # whose programs are several processes
+
+
 def chapters() -> list[str]:
-    """The folders of all chapters: "01_safe_softmax", ..."""
+    """The folders of all chapters that run on one GPU: "01_safe_softmax", ..."""
     return sorted(
         path.parent.name
         for path in checkout().glob("chapters/[0-9][0-9]_*/CMakeLists.txt")
+        if path.parent.name not in SEVERAL_GPUS
     )
 
 

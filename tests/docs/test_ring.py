@@ -7,7 +7,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from tools.docs import fragment_maps, ring
+from tools.docs import fragment_maps, measured, ring
 
 
 class Work(unittest.TestCase):
@@ -36,6 +36,48 @@ class Work(unittest.TestCase):
         self.assertAlmostEqual(sum(steps["zigzag"]), ranks / 2, places=2)
         for pairs in zip(*data["zigzag"]["pairs"], strict=True):
             self.assertEqual(len(set(pairs)), 1, "ranks have different work in a step")
+
+
+class Tables(unittest.TestCase):
+    """Tables from what tools/bench/ring.py writes."""
+
+    def run_of(self, options: str, ideal: float) -> dict:
+        def variant(name: str, ms: float) -> dict:
+            return {"name": name, "ideal_ms": ideal, "time_ms": {"median": ms}}
+
+        variants = [variant("ring", 2 * ideal), variant("zigzag", 1.25 * ideal)]
+        return {
+            "options": options.split(),
+            "result": {"device": "GPU", "variants": variants},
+            "peers": {"ring, flash": {"forward": 4 * ideal, "both": 5 * ideal}},
+        }
+
+    def test_times(self):
+        runs = [self.run_of("--causal", 3.0), self.run_of("--backward", 8.0)]
+        text = measured.ring_times({"gpus": 2, "runs": runs})
+        self.assertIn("2 x GPU:", text)
+        self.assertIn("| ideal | 3.00 | 8.00 |", text)
+        self.assertIn("| `zigzag` | 3.75 (0.80) | 10.00 (0.80) |", text)
+        self.assertIn("| PyTorch, ring, flash | 12.00 (0.25) | 40.00 (0.20) |", text)
+        self.assertIn("| causal, forward | full, both passes |", text)
+
+    def test_sweep(self):
+        run = self.run_of("--causal", 3.0)
+        data = {"gpus": 2, "runs": [run]}
+        with self.assertRaises(measured.NoSuchMeasurement):
+            measured.ring_sweep(data)
+        words = [
+            "--causal",
+            "--variant",
+            "overlapped",
+            "--channels",
+            "4",
+            "--free",
+            "0",
+        ]
+        variant = {"ideal_ms": 3.0, "time_ms": {"median": 4.0}}
+        data["runs"].append({"options": words, "variant": variant})
+        self.assertIn("| 4 | 0 | 4.00 (0.75) |", measured.ring_sweep(data))
 
 
 if __name__ == "__main__":

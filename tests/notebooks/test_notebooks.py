@@ -19,7 +19,7 @@ from tools.learn.commands import notebooks as command
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-NUMBER_OF_NOTEBOOKS = 6
+NUMBER_OF_NOTEBOOKS = 7
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 CHAPTER = re.compile(r"""\b(?:run|is_built)\(\s*"(\d\d)\"""")
 VALIDATE = """

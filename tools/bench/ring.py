@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from ..learn import ranks as launcher
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
@@ -27,8 +28,7 @@ HEADS, HEAD_DIM = 16, 128
 
 
 def mpirun(ranks: int) -> list[str]:
-    command = ["mpirun", "--quiet", "--bind-to", "none", "-n", str(ranks)]
-    return command + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
+    return [*launcher.mpirun(ranks), "--bind-to", "none"]
 
 
 def run(ranks: int, options: list[str]) -> dict:

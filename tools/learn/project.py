@@ -82,6 +82,15 @@ class Chapter:
         return not self.inputs()
 
     @property
+    def has_ranks(self) -> bool:
+        """Whether its program runs as several processes, each with a GPU. It is left out where there is no MPI."""
+        try:
+            text = (self.path / "CMakeLists.txt").read_text(encoding="utf-8")
+        except OSError:
+            return False
+        return re.search(r"fa_add_chapter\([^)]*\bMAIN\b", text) is not None
+
+    @property
     def needed_capability(self) -> str | None:
         """ "9.0" if its kernels run on GPUs of this compute capability alone; None if they do on newer ones, too."""
         try:

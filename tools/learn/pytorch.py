@@ -56,9 +56,13 @@ def require_python(console: Console, may_install: bool) -> str:
 
 
 def programs() -> list[str]:
-    """The programs of the chapters about attention."""
+    """The programs of the chapters about attention on one GPU."""
     first = project.FIRST_ATTENTION_CHAPTER
-    return [c.executable for c in project.chapters() if int(c.number) >= first]
+    return [
+        c.executable
+        for c in project.chapters()
+        if int(c.number) >= first and not c.has_ranks
+    ]
 
 
 def build_native(console: Console, python: str, build: Path) -> None:

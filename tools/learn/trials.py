@@ -350,12 +350,17 @@ def most_alike(inputs: Iterable[str]) -> list[str]:
 PIECES = re.compile(r'"(?:\\.|[^"\\])*"|[{(\[]|[})\]]|,')
 
 
+LIST = ".variants = {"
+
+
 def with_one_variant(source: str, name: str) -> str:
     """The text of a chapter.cu whose list of variants has one left: the compiler then drops the other kernels.
 
-    A variant is an element of the list, and its first string is its name.
+    A variant is an element of the list, and its first string is its name. Without such a list, the text stays as it is.
     """
-    begin = source.index(".variants = {") + len(".variants = {")
+    if LIST not in source:
+        return source
+    begin = source.index(LIST) + len(LIST)
     depth, start, found = 0, begin, None
     for piece in PIECES.finditer(source, begin):
         text = piece[0]
@@ -445,6 +450,8 @@ class Workbench:
             for path in chapter.path.iterdir()
             if path.suffix in (".cu", ".cuh", ".hpp")
         )
+        description = (chapter.path / "chapter.cu").read_text(encoding="utf-8")
+        self._lists_variants = LIST in description
         lines = ninja_commands(build, chapter.executable)
         self._link = lines[-1]
         self._sources = []  # chapter.cu, then those with kernels that it does not include
@@ -634,7 +641,10 @@ class Workbench:
         if left := [line for line in names if names[line] not in found]:
             with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
                 program = self.program(files, Path(name), inputs, variant)
-                attempts = run(program, left)
+                if variant and not self._lists_variants:  # it still has all of them
+                    attempts = run(program, left, variant=variant)
+                else:
+                    attempts = run(program, left)
             for line in left:
                 found[names[line]] = [a for a in attempts if a.arguments == line]
             if not any(attempt.ended == HANGS for attempt in attempts):

@@ -49,6 +49,8 @@ def make(folder: Path) -> dict[str, Path]:
     None, if not all of the chapters have been built for the simulator: this is said in a line.
     """
     chapters = project.chapters()
+    # What needs several processes is left out where there is no MPI.
+    chapters = [c for c in chapters if project.built(c, PRESET) or not c.has_ranks]
     missing = [c.number for c in chapters if not project.built(c, PRESET)]
     if missing:
         print(

@@ -16,6 +16,7 @@ from .run import refuse_json
 
 HELP = "time the final kernels on the GPU; --peers times PyTorch's as well, in the same run"
 BENCH = "tools.bench.bench"
+RANKS = "tools.bench.ring"  # of a chapter on several GPUs
 RESULTS = project.ROOT / "docs" / "results"
 
 
@@ -70,6 +71,21 @@ def python_with_torch() -> str:
     )
 
 
+def bench_ranks(
+    console: Console,
+    args: argparse.Namespace,
+    chapters: list[project.Chapter],
+    gpus: int,
+) -> int:
+    """Times a chapter on all GPUs of this machine."""
+    setup.build(console, args.preset, [chapter.executable for chapter in chapters])
+    console.say()
+    command = [sys.executable, "-m", RANKS, "--gpus", str(gpus)]
+    command += ["--repeat", str(args.repeat)] + ["--no-peers"] * (not args.peers)
+    command += ["--json", str(Path(args.json).absolute())] if args.json else []
+    return subprocess.run(command, cwd=project.ROOT, check=False).returncode
+
+
 def main(console: Console, args: argparse.Namespace) -> int:
     """Builds the kernels and times them."""
     chapters = project.select(args.chapters)
@@ -90,6 +106,9 @@ def main(console: Console, args: argparse.Namespace) -> int:
     args.preset = "cuda"
     preset = setup.prepare(console, args, packages.GPU_PACKAGES)
     libraries = ["chapter_libraries"] if args.peers else []
+    if args.chapters and all(chapter.has_ranks for chapter in chapters):
+        return bench_ranks(console, args, chapters, len(gpus))
+    chapters = [chapter for chapter in chapters if not chapter.has_ranks]
     setup.build(console, preset, [c.executable for c in chapters] + libraries)
     console.say()
     target = (

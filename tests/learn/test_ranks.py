@@ -1,0 +1,101 @@
+"""Programs that run as several processes: what starts them, and what a learner is told if nothing can."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from tools.learn import ranks, setup
+from tools.learn.console import LearnError
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.alone, self.several = (
+            Path(folder.name) / name for name in ("alone", "several")
+        )
+        self.alone.write_bytes(b"\x7fELF libc.so.6")
+        self.several.write_bytes(b"\x7fELF libmpi.so.40 libc.so.6")
+        self.found = mock.patch("shutil.which", return_value="/usr/bin/mpirun")
+        self.found.start()
+        self.addCleanup(mock.patch.stopall)
+
+    def of(self, program: Path, *options: str) -> list[str]:
+        """The command without what depends on the user."""
+        words = ranks.command(program, options)
+        return [word for word in words if word != "--allow-run-as-root"]
+
+    def test_other_programs_are_started_as_they_are(self):
+        self.assertEqual(self.of(self.alone, "--x", "3"), [str(self.alone), "--x", "3"])
+
+    def test_two_ranks_unless_the_options_say_how_many(self):
+        begin = ["mpirun", "--quiet", "--oversubscribe", "-n"]
+        program = str(self.several)
+        self.assertEqual(self.of(self.several, "--x"), [*begin, "2", program, "--x"])
+        self.assertEqual(
+            self.of(self.several, "--x", "-n", "5", "--y"),
+            [*begin, "5", program, "--x", "--y"],
+        )
+
+    def test_root_needs_permission(self):
+        for user in (0, 1000):
+            with mock.patch.object(os, "geteuid", return_value=user):
+                words = ranks.command(self.several, [])
+            self.assertEqual("--allow-run-as-root" in words, user == 0)
+
+    def test_a_list_needs_no_ranks(self):
+        self.assertEqual(self.of(self.several, "--list"), [str(self.several), "--list"])
+
+    def test_a_number_that_makes_no_sense(self):
+        for count in ("0", "-1", "x", ""):
+            with self.assertRaisesRegex(LearnError, f"^-n {count}: must be the number"):
+                self.of(self.several, "-n", count)
+
+    def test_without_mpirun(self):
+        with (
+            mock.patch("shutil.which", return_value=None),
+            self.assertRaisesRegex(LearnError, "no mpirun: install openmpi-bin$"),
+        ):
+            self.of(self.several)
+
+
+class LeftOut(unittest.TestCase):
+    """A chapter that CMake leaves out."""
+
+    LINE = "13_ring is left out: there is no MPI. Install libopenmpi-dev"
+
+    def build(self, *targets: str) -> tuple[list[str], list[str]]:
+        """The targets that are there, and what is said."""
+        said: list[str] = []
+        console = mock.Mock(say=said.append)
+        phase = mock.Mock(output=["-- Configuring", f"-- {self.LINE}", "-- Done"])
+        with mock.patch("tools.learn.phases.execute", return_value=(0, phase)) as made:
+            there = setup.build(console, "sim", list(targets))
+        words = made.call_args.args[2]
+        self.assertEqual(
+            words[words.index("sim") + 1 :], ["--target", *there] if there else []
+        )
+        return there, said
+
+    def test_the_others_are_built(self):
+        there, said = self.build("ch01_safe_softmax", "ch13_ring")
+        self.assertEqual((there, said), (["ch01_safe_softmax"], [self.LINE]))
+
+    def test_nothing_is_said_of_what_nobody_asked_for(self):
+        self.assertEqual(self.build("ch01_safe_softmax"), (["ch01_safe_softmax"], []))
+
+    def test_everything(self):
+        self.assertEqual(self.build(), ([], [self.LINE]))
+
+    def test_nothing_else(self):
+        with self.assertRaisesRegex(LearnError, "^nothing is left to build"):
+            self.build("ch13_ring")
+
+
+if __name__ == "__main__":
+    unittest.main()
