@@ -97,5 +97,25 @@ class LeftOut(unittest.TestCase):
             self.build("ch13_ring")
 
 
+class TooFewGpus(unittest.TestCase):
+    def why(self, gpus: int, *have_ranks: bool) -> str | None:
+        chapters = [
+            mock.Mock(number=f"{n}", has_ranks=has)
+            for n, has in enumerate(have_ranks, 13)
+        ]
+        with mock.patch("tools.learn.machine.gpus", return_value=["GPU"] * gpus):
+            return setup.why_too_few_gpus(chapters, 2)
+
+    def test_a_chapter_with_ranks_needs_several(self):
+        said = "13: needs 2 GPUs, this machine has 1: runs on the simulator"
+        self.assertEqual(self.why(1, True), said)
+        self.assertIsNone(self.why(2, True))
+
+    def test_others_do_not(self):
+        self.assertIsNone(self.why(1, False))
+        self.assertIsNone(self.why(1, True, False))
+        self.assertIsNone(self.why(1))
+
+
 if __name__ == "__main__":
     unittest.main()

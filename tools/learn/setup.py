@@ -48,8 +48,24 @@ def asks_for_help(options: list[str]) -> bool:
     return bool({"-h", "--help"} & set(options))
 
 
-def why_on_simulator(chapters: list[project.Chapter]) -> str | None:
-    """Why none of these chapters can run on this machine's GPU; None if one can."""
+def why_too_few_gpus(chapters: list[project.Chapter], ranks: int) -> str | None:
+    """Why these chapters, of which each rank needs a GPU, cannot run on this machine's GPUs; None if one of them can."""
+    gpus = len(machine.gpus())
+    if not chapters or gpus >= ranks or not all(c.has_ranks for c in chapters):
+        return None
+    numbers = ", ".join(chapter.number for chapter in chapters)
+    return (
+        f"{numbers}: needs {ranks} GPUs, this machine has {gpus}: runs on the simulator"
+    )
+
+
+def why_on_simulator(chapters: list[project.Chapter], ranks: int = 2) -> str | None:
+    """Why none of these chapters can run on this machine's GPU; None if one can.
+
+    @param ranks  how many GPUs a chapter with several processes needs
+    """
+    if why := why_too_few_gpus(chapters, ranks):
+        return why
     needed = {chapter.needed_capability for chapter in chapters}
     here = machine.compute_capability() if needed and None not in needed else None
     if here is None or here in needed:
@@ -63,14 +79,20 @@ def prepare(
     args: argparse.Namespace,
     wanted: tuple[packages.Package, ...] = packages.PACKAGES,
     chapters: list[project.Chapter] | None = None,
+    ranks: int = 2,
 ) -> str:
     """Makes sure that everything a build needs is there. Returns the preset.
 
     @param chapters  unless the user has chosen a preset, it is sim if none of them can run on this machine's GPU
+    @param ranks     how many GPUs a chapter with several processes needs
     """
     preset, _ = machine.choose_preset(args.preset)
     chosen = args.preset or os.environ.get("FA_PRESET")
-    if preset == "cuda" and not chosen and (why := why_on_simulator(chapters or [])):
+    if (
+        preset == "cuda"
+        and not chosen
+        and (why := why_on_simulator(chapters or [], ranks))
+    ):
         console.say(why)
         preset = "sim"
     if not args.no_install:

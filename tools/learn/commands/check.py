@@ -17,6 +17,7 @@ from .start import add_chapter, exercise_number
 
 HELP = "build and test your file: which exercise is wrong, and how"
 SIM = "sim"  # the preset whose simulator finds the faulty exercise
+RANKS = 4  # GPUs that the inputs of a chapter with several processes need
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -369,7 +370,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     exercise.own_copy()  # LearnError if the chapter is not started
     refuse_json(args.json)
-    preset = setup.prepare(console, args, chapters=[exercise.chapter])
+    preset = setup.prepare(console, args, chapters=[exercise.chapter], ranks=RANKS)
     build = configured(console, preset)
 
     def simulator() -> Path | None:

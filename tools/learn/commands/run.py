@@ -258,9 +258,14 @@ def main(console: Console, args: argparse.Namespace) -> int:
     statuses, runs = [], []
     with tempfile.TemporaryDirectory(prefix="learn-") as name:
         for chapter in chapters:
+            own_preset = preset
+            if preset == "cuda" and (why := setup.why_too_few_gpus([chapter], 2)):
+                console.say(why)
+                own_preset = "sim"
+                setup.build(console, "sim", [chapter.executable])
             for dtype in [asked_dtype] if asked_dtype else chapter.dtypes():
                 status, data = run_chapter(
-                    console, chapter, dtype, preset, Path(name), variants, options
+                    console, chapter, dtype, own_preset, Path(name), variants, options
                 )
                 statuses.append((status, chapter))
                 more = [data] if data else []
