@@ -690,6 +690,14 @@ class PackagesTest(LearnTest):
         self.assertIn("Going on without", said)
         self.assertNotIn("exit", said)
 
+    def test_what_can_be_left_out_does_not_keep_the_rest_from_being_installed(self):
+        missing = "libcli11-dev libopenmpi-dev"
+        said = self.ensure(FAKE_MISSING=missing, FAKE_APT="fails")
+        first, second = (c for c in self.tree.calls("apt-get") if " install " in c)
+        self.assertTrue(first.endswith(missing), first)
+        self.assertTrue(second.endswith("--no-install-recommends libcli11-dev"), second)
+        self.assertIn("exit 3", said)
+
 
 class CommandLineTest(LearnTest):
     def test_what_makes_no_sense_is_one_line_and_2(self):
