@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import io
+import json
 import random
 import struct
 import tempfile
@@ -208,12 +209,11 @@ class Bench(unittest.TestCase):
                 ran.clear()
                 for call in calls.values():
                     call()
-                dense = [bench.DENSE[case.backward]] * ("dense" in case.beside)
+                beside = [name for name in case.beside if name in bench.OURS]
+                dense = [bench.DENSE[name, case.backward] for name in beside]
                 ours = [("11_masks", variant) for variant in case.variants]
                 self.assertEqual([each[:2] for each in ran], dense + ours)
-                self.assertEqual(
-                    list(calls), ["dense"] * len(dense) + list(case.variants)
-                )
+                self.assertEqual(list(calls), [*beside, *case.variants])
                 for chapter, variant, words in ran:
                     masked = chapter == "11_masks"
                     self.assertEqual("--backward" in words, masked and case.backward)
@@ -221,12 +221,25 @@ class Bench(unittest.TestCase):
                     self.assertEqual(len(drops), variant == "dropout")
 
     def test_hopper_stands_beside_compressed(self):
-        for group in ("blocks", "masks"):
+        for group in ("blocks", "masks", "packed"):
             for case in bench.cases([group]):
                 self.assertEqual(case.variants[:2], ("compressed", "hopper"))
                 others = bench.without_hopper(case)
                 self.assertNotIn("hopper", others.variants)
+                self.assertNotIn(bench.DENSE_HOPPER, others.beside)
                 self.assertEqual(str(others), str(case))
+
+    def test_a_run_that_was_stopped_goes_on(self):
+        file = self.folder / "masks.json"
+        now = {"device": "a GPU", "torch": "2", "rounds": 1}
+        self.assertEqual(bench.measured_before(file, now), [])
+        self.assertEqual(bench.measured_before(None, now), [])
+        case = bench.cases(["masks"])[0]
+        row = bench.row_of(case) | {"ms": {"dense": 1.0}}
+        file.write_text(json.dumps(now | {"rows": [row]}))
+        self.assertEqual(bench.measured_before(file, now), [row])
+        with self.assertRaisesRegex(ValueError, "has rounds 1, this run 3; name ano"):
+            bench.measured_before(file, now | {"rounds": 3})
 
     def test_packed_and_padded_have_the_same_tokens(self):
         packed, padded = bench.cases(["packed"])[:2]

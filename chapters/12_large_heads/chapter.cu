@@ -9,6 +9,7 @@
 
 #include "attention/dispatch.cuh"
 #include "backward.hpp"
+#include "fp32.hpp"
 #include "harness/chapter.hpp"
 #include "pairs.hpp"
 
@@ -59,6 +60,14 @@ Step lesson_step(const char* name, const char* summary) {
           .needs = [](const Shape& shape) { return needs(shared_bytes_of_step<Of>(shape)); }};
 }
 
+Step spilled_step(const char* name, const char* summary) {
+  Step step = lesson_step<SlicesOfD>(name, summary);
+  step.launch = launch_spilled<__nv_bfloat16>;
+  step.traffic = traffic_of_spilled;
+  step.workspace = sums_of_spilled;
+  return step;
+}
+
 template <class Of>
 void launch_forward(const Args& a, cudaStream_t stream) {
   with_type(a.dtype, [&]<class T>(std::type_identity<T>) {
@@ -70,12 +79,6 @@ void launch_forward(const Args& a, cudaStream_t stream) {
   });
 }
 
-void launch_gradients(const Args& a, cudaStream_t stream) {
-  with_type(a.dtype, [&]<class T>(std::type_identity<T>) {
-    if constexpr (sizeof(T) == 2) launch_backward<T>(a, stream);
-  });
-}
-
 /// For all types, and with a backward pass.
 template <class Of>
 Step final_step(const char* name, const char* summary) {
@@ -83,7 +86,7 @@ Step final_step(const char* name, const char* summary) {
           .summary = summary,
           .launch =
               [](const Args& a, cudaStream_t stream) {
-                a.backward ? launch_gradients(a, stream) : launch_forward<Of>(a, stream);
+                a.backward ? launch_backward(a, stream) : launch_forward<Of>(a, stream);
               },
           .traffic =
               [](const Shape& shape) {
@@ -126,6 +129,7 @@ AnyChapter describe_chapter() {
       .variants = {
           lesson_step<SlicesOfD>("slices_of_d",
                                  "a warpgroup has 256 columns of O: S is computed for each 256"),
+          spilled_step("spilled", "S is computed once; O waits in HBM from one key tile to the next"),
           lesson_step<OShared>("o_shared", "two warpgroups share S and P: it is computed for each 512"),
           lesson_step<Cluster>("cluster",
                                "two blocks share P: each has half of the keys and half of the columns of O"),

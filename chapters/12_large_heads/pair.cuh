@@ -33,7 +33,8 @@ struct PairProducer {
   const TensorMaps& maps;
   const PairBlock<Tile>& s;
   const PairSizes sizes;
-  const int rank, first_col;        ///< of the block in its cluster; of its columns of V
+  const int rank;                   ///< of the block in its cluster
+  int first_col;                    ///< of its columns of V
   const int kv_in_batch, kv_batch;  ///< the head of K and V
   Slot at;
 
@@ -76,11 +77,13 @@ struct PairProducer {
 #pragma unroll 1
     for (int key = 0; key < Tile::Bc; key += Tile::kStep) {
       const int slot = next_slot(Tile::kValueSlice);
+      // EXERCISE 1: Which row of V comes first in this slice? A block starts with the keys whose P it has computed itself.
+      const int row = tile * Tile::Bc + (rank * Tile::kKeys + key) % Tile::Bc;
+      // END 1
 #pragma unroll 1
       for (int col = 0; col < Tile::kBlockCols; col += 64)
         ptx::tma_load(s.slots + slot * Tile::kSlot + col * Tile::kStep, &maps.v, &s.fixed.full[slot],
-                      first_col + col, tile * Tile::Bc + (rank * Tile::kKeys + key) % Tile::Bc, kv_in_batch,
-                      kv_batch);
+                      first_col + col, row, kv_in_batch, kv_batch);
     }
   }
 };
@@ -132,6 +135,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     int slot = this->next_slot();
     ptx::wgmma_fence();
     issue_slice<false>(rS, q, slot);
+    // EXERCISE 2: Add the other slices. Keep one slice's products in flight, and leave a slot as soon as nobody here reads it.
     for (int panel = 1; panel < panels; ++panel) {
       const int before = slot;
       slot = this->next_slot();
@@ -140,6 +144,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
       ptx::wgmma_wait<1>();
       this->leave(before);
     }
+    // END 2
     ptx::wgmma_wait<0>(rS);
     this->leave(slot);
   }
@@ -219,18 +224,24 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
             pack<T>(rS[4 * n + 2 * half], rS[4 * n + 2 * half + 1]);
       }
     }
+    // EXERCISE 3: Let the sharers of this block multiply P, once all of it is there. Send this warpgroup's panel to the other block.
     ptx::fence_proxy_async();
-    ptx::barrier_sync(1 + first_of_sharers,
-                      128 * Tile::kSharers);  // P of all sharers of this block is complete
+    ptx::barrier_sync(1 + first_of_sharers, 128 * Tile::kSharers);
     if (Tile::kBlocks == 2 && threadIdx.x % 128 == 0) {
       ptx::mbarrier_arrive_expect_tx(&s.fixed.p_full[index], kPanelBytes);
       ptx::bulk_copy_cluster(ptx::mapa(sP, 1 - rank), sP, kPanelBytes,
                              ptx::mapa(&s.fixed.p_full[index], 1 - rank));
     }
+    // END 3
   }
 
-  /// O += P V for this warpgroup's columns: first with this block's P, then with that of the other block.
+  /// O += P V, after which this warpgroup needs no P.
   __device__ __forceinline__ void multiply_pv() {
+    add_pv();
+    this->leave_p();
+  }
+  /// O += P V for this warpgroup's columns: first with this block's P, then with that of the other block.
+  __device__ __forceinline__ void add_pv() {
     int slot = 0;
 #pragma unroll
     for (int share = 0; share < Tile::kBlocks * Tile::kSharers; ++share) {
@@ -254,7 +265,6 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     }
     ptx::wgmma_wait<0>(rO);
     this->leave(slot);
-    this->leave_p();
   }
 
   /// Divides O by its rows' sums and stores it, with LSE: in 16 bits to where Q was, then to HBM by TMA.

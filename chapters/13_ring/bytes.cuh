@@ -3,12 +3,15 @@
 /// what they send and write what they receive.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "attention/traffic.hpp"
 #include "calls.cuh"
+#include "homeward.cuh"
 #include "rank.hpp"
 #include "schedule.cuh"
 
@@ -89,39 +92,51 @@ class RingBytes : public Bytes {
 
   void backward() {
     for (int step = 0; step < r_.ranks(); ++step) {
-      const int from = source(r_.ranks(), r_.rank, step);
       pass_on_keys(step);
-      const auto part = part_of(r_.split, r_.rank, from, r_.shape.causal);
-      const char* const of_sums = step == 0 ? "" : step == 1 ? "_out" : "_part";
-      if (part) {
-        const bool late = part->queries.begin > 0;
-        call(r_.engine->backward_traffic(shape_of(r_, *part)), {{"k", of_step("k", step)},
-                                                                {"v", of_step("v", step)},
-                                                                {"lse", late ? "lse_late" : "lse"},
-                                                                {"dq", step == 0 ? "dq" : "dq_part"},
-                                                                {"dk", std::string("dk") + of_sums},
-                                                                {"dv", std::string("dv") + of_sums}});
-      }
-      for (const std::string gradient : {"dk", "dv"}) {
-        const std::int64_t elements = tokens(from) * r_.key_row();
-        if (step >= 2) {
-          reads(gradient + "_in", elements * (step == 2 ? size_ : kFloat));
-          reads(gradient + "_part", elements * size_);
-          writes(gradient + "_out", elements * kFloat);
-        }
-        if (step == 0) continue;
-        const std::int64_t size =
-            step == 1 ? size_ : kFloat;  // then the sums are passed on, and others arrive
-        const int next = source(r_.ranks(), r_.rank, step + 1);
-        reads(gradient + "_out", elements * size);
-        writes(gradient + "_in", tokens(next) * r_.key_row() * size);
-        if (step + 1 < r_.ranks()) continue;
-        const std::int64_t own = tokens(r_.rank) * r_.key_row();
-        reads(gradient + "_in", own * size);
-        reads(gradient, own * size_);
-        writes(gradient, own * size_);
-      }
+      differentiate(step, step, step == 0);
+      sums(step, step, source(r_.ranks(), r_.rank, step + 1));
     }
+    dq_sums();
+  }
+
+ protected:
+  /// The kernels of a step. @param number  of the part of dK and dV, from 1 on     @param direct  dQ goes where the result will be
+  void differentiate(int step, int number, bool direct) {
+    const auto part = part_of(r_.split, r_.rank, source(r_.ranks(), r_.rank, step), r_.shape.causal);
+    if (!part) return;
+    const std::string of_sums = step == 0 ? "" : number == 1 ? "_out" : "_part";
+    const bool late = part->queries.begin > 0;
+    call(r_.engine->backward_traffic(shape_of(r_, *part)), {{"k", of_step("k", step)},
+                                                            {"v", of_step("v", step)},
+                                                            {"lse", late ? "lse_late" : "lse"},
+                                                            {"dq", direct ? "dq" : "dq_part"},
+                                                            {"dk", "dk" + of_sums},
+                                                            {"dv", "dv" + of_sums}});
+  }
+
+  /// What becomes of part `number` of dK and dV, of the keys of a step other than 0. @param next  whose sums arrive then
+  void sums(int step, int number, int next) {
+    if (step == 0) return;
+    for (const std::string gradient : {"dk", "dv"}) {
+      const std::int64_t elements = tokens(source(r_.ranks(), r_.rank, step)) * r_.key_row();
+      if (number >= 2) {
+        reads(gradient + "_in", elements * (number == 2 ? size_ : kFloat));
+        reads(gradient + "_part", elements * size_);
+        writes(gradient + "_out", elements * kFloat);
+      }
+      const std::int64_t size =
+          number == 1 ? size_ : kFloat;  // then the sums are passed on, and others arrive
+      reads(gradient + "_out", elements * size);
+      writes(gradient + "_in", tokens(next) * r_.key_row() * size);
+      if (number + 1 < r_.ranks()) continue;
+      const std::int64_t own = tokens(r_.rank) * r_.key_row();
+      reads(gradient + "_in", own * size);
+      reads(gradient, own * size_);
+      writes(gradient, own * size_);
+    }
+  }
+
+  void dq_sums() {
     for (const Range& piece : r_.split.local_pieces_of(r_.rank)) {
       if (piece.length() == 0) continue;
       const int parts = parts_of(r_.split, r_.rank, piece, r_.shape.causal);
@@ -129,17 +144,51 @@ class RingBytes : public Bytes {
     }
   }
 
- private:
   static std::string of_step(const std::string& tensor, int step) {
     return step == 0 ? tensor : tensor + "_in";
   }
 
   void pass_on_keys(int step) {
-    if (step + 1 == r_.ranks()) return;
+    if (step + 1 < r_.ranks()) exchange_keys(step, step + 1);
+  }
+  /// Sends the keys of a step, receives those of another one.
+  void exchange_keys(int step, int other) {
     for (const char* tensor : {"k", "v"}) {
       reads(of_step(tensor, step), tokens(source(r_.ranks(), r_.rank, step)) * r_.key_row() * size_);
-      writes(of_step(tensor, step + 1), tokens(source(r_.ranks(), r_.rank, step + 1)) * r_.key_row() * size_);
+      writes(of_step(tensor, other), tokens(source(r_.ranks(), r_.rank, other)) * r_.key_row() * size_);
     }
+  }
+};
+
+/// The ring whose backward pass goes the other way.
+class HomewardBytes : public RingBytes {
+ public:
+  using RingBytes::RingBytes;
+
+  void backward() {
+    std::vector<Range> begun;  // pieces of the queries of which a part has been added up
+    for (int number = 1; number <= r_.ranks(); ++number) {
+      const int step = r_.ranks() - number;
+      if (number > 1 && keys_go_back(r_, step)) exchange_keys(step, step - 1);
+      differentiate(step, number, all_new(step, begun));
+      sums(step, number, source(r_.ranks(), r_.rank, step - 1));
+    }
+    dq_sums();
+  }
+
+ private:
+  /// Whether a step computes the first part of all its queries.
+  bool all_new(int step, std::vector<Range>& begun) const {
+    const auto part = part_of(r_.split, r_.rank, source(r_.ranks(), r_.rank, step), r_.shape.causal);
+    if (!part) return false;
+    bool all = true;
+    for (const Range& piece : r_.split.local_pieces_of(r_.rank)) {
+      if (piece.length() == 0 || piece.begin < part->queries.begin) continue;
+      const bool is_new = std::ranges::find(begun, piece) == begun.end();
+      all = all && is_new;
+      if (is_new) begun.push_back(piece);
+    }
+    return all;
   }
 };
 

@@ -180,6 +180,15 @@ inline void add_into(const Rank& r, PieceOfDq& piece, const Range& queries, void
   });
 }
 
+/// Puts the first part where the result will be, if it shares a call with parts that are not the first ones of their pieces.
+inline void copy_first(const Rank& r, const PieceOfDq& piece, const Range& queries, void* dq_part) {
+  const std::int64_t row = r.query_row();
+  FA_CUDA_CHECK(cudaMemcpyAsync(at_token(r, r.tensors.dq, piece.queries.begin, row),
+                                at_token(r, dq_part, piece.queries.begin - queries.begin, row),
+                                std::size_t(piece.queries.length() * row) * r.element_bytes(),
+                                cudaMemcpyDeviceToDevice, r.compute));
+}
+
 /// The pieces of the rank's queries that several parts add something to. @tparam Piece  PieceOfO or PieceOfDq
 template <class Piece>
 std::vector<Piece> pieces_of(const Rank& r, void* result, const std::string& sums_name) {

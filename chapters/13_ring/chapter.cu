@@ -3,6 +3,7 @@
 #include "all_gather.cuh"
 #include "all_to_all.cuh"
 #include "bytes.cuh"
+#include "homeward.cuh"
 #include "pieces.cuh"
 #include "rank.hpp"
 #include "ring.cuh"
@@ -31,6 +32,9 @@ Method zigzag(const char* name, const char* summary) {
 Method overlapped(const char* name, const char* summary) {
   Method method = zigzag(name, summary);
   method.priority = true;
+  method.backward = homeward_backward;
+  method.backward_links = homeward_links;
+  method.traffic = traffic_of<HomewardBytes>;
   return method;
 }
 

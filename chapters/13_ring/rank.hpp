@@ -69,10 +69,11 @@ struct Rank {
   Tensors tensors;
   Scratch* scratch;
   std::function<void()> end_step;  ///< called after the transfers of a step have been enqueued
+  int direction = 1;               ///< of the ring; -1: the other one
 
   int ranks() const { return split.ranks; }
-  int next() const { return (rank + 1) % ranks(); }
-  int previous() const { return (rank + ranks() - 1) % ranks(); }
+  int next() const { return (rank + direction + ranks()) % ranks(); }
+  int previous() const { return (rank - direction + ranks()) % ranks(); }
   std::int64_t tokens() const { return split.tokens_of(rank); }
   std::size_t element_bytes() const { return size_of(shape.dtype); }
 

@@ -47,15 +47,14 @@ inline KeysValues keys_of(const Rank& r, int step) {
   return {r.scratch->get("k_in", most, step % 2), r.scratch->get("v_in", most, step % 2)};
 }
 
-/// Passes on K and V of a step, while those of the next step arrive.
-inline std::vector<Exchange> exchange_keys(const Rank& r, int step) {
+/// Passes on K and V of a step, while those of another step arrive.
+inline std::vector<Exchange> exchange_keys(const Rank& r, int step, int other) {
   const auto bytes = [&](int of_step) {
     return std::size_t(r.split.tokens_of(source(r.ranks(), r.rank, of_step)) * r.key_row()) *
            r.element_bytes();
   };
-  const KeysValues current = keys_of(r, step), next = keys_of(r, step + 1);
-  return {{current.k, bytes(step), next.k, bytes(step + 1)},
-          {current.v, bytes(step), next.v, bytes(step + 1)}};
+  const KeysValues current = keys_of(r, step), next = keys_of(r, other);
+  return {{current.k, bytes(step), next.k, bytes(other)}, {current.v, bytes(step), next.v, bytes(other)}};
 }
 
 /// O and LSE of the rank's queries.
@@ -69,7 +68,7 @@ inline void ring_forward(const Rank& r) {
     const bool is_last = step + 1 == r.ranks();
     if (!is_last) {
       r.follow(r.copies, r.compute);  // the buffers that are filled now are no longer in use
-      rotate(r, exchange_keys(r, step));
+      rotate(r, exchange_keys(r, step, step + 1));
       r.end_step();
     }
     if (const auto part = part_of(r.split, r.rank, source(r.ranks(), r.rank, step), r.shape.causal)) {
@@ -98,40 +97,40 @@ inline float* lse_of(const Rank& r, const Range& queries) {
   return lse;
 }
 
-/// The sums of dK and of dV of other ranks' keys, which follow their keys from rank to rank.
+/// The sums of dK and of dV of other ranks' keys, which follow their keys from rank to rank, and come home in the end.
 ///
 /// The first part is the 16-bit result of a kernel, and travels as such; from the second one on, the sums are fp32.
 class TravellingSums {
  public:
   explicit TravellingSums(const Rank& r) : r_(r) {}
 
-  /// Where the kernel of a step puts its part: the first one begins the sum.
-  Gradients part(int step) const {
-    const char* const name = step == 1 ? "_out" : "_part";
+  /// Where the kernel puts part `number`, from 1 on: the first one begins the sum.
+  Gradients part(int number) const {
+    const char* const name = number == 1 ? "_out" : "_part";
     return {nullptr, buffer("dk", name), buffer("dv", name)};
   }
 
-  /// Passes on the sums that contain the part of `step`, while those of the next step's keys arrive.
-  std::vector<Exchange> exchange(int step) const {
-    const std::size_t size = step == 1 ? r_.element_bytes() : sizeof(float);
+  /// Passes on the sums that contain part `number`, while those of the next part's keys arrive.
+  std::vector<Exchange> exchange(int number) const {
+    const std::size_t size = number == 1 ? r_.element_bytes() : sizeof(float);
     std::vector<Exchange> exchanges;
     for (const char* name : {"dk", "dv"}) {
-      exchanges.push_back({buffer(name, "_out"), size * std::size_t(elements(step)), buffer(name, "_in"),
-                           size * std::size_t(elements(step + 1))});
+      exchanges.push_back({buffer(name, "_out"), size * std::size_t(elements(number)), buffer(name, "_in"),
+                           size * std::size_t(elements(number + 1))});
     }
     return exchanges;
   }
 
-  /// Adds this step's part to the sums that have arrived.
-  void add(int step) const {
+  /// Adds part `number` to the sums that have arrived.
+  void add(int number) const {
     with_element(r_, [&]<class T>(T) {
       for (const char* name : {"dk", "dv"}) {
         const auto* const part = static_cast<const T*>(buffer(name, "_part"));
         auto* const out = static_cast<float*>(buffer(name, "_out"));
-        if (step == 2) {
-          add_elements(r_, static_cast<const T*>(buffer(name, "_in")), part, out, elements(step));
+        if (number == 2) {
+          add_elements(r_, static_cast<const T*>(buffer(name, "_in")), part, out, elements(number));
         } else {
-          add_elements(r_, static_cast<const float*>(buffer(name, "_in")), part, out, elements(step));
+          add_elements(r_, static_cast<const float*>(buffer(name, "_in")), part, out, elements(number));
         }
       }
     });
@@ -143,18 +142,19 @@ class TravellingSums {
       for (const auto& [name, tensor] : {std::pair("dk", r_.tensors.dk), std::pair("dv", r_.tensors.dv)}) {
         auto* const own = static_cast<T*>(tensor);
         if (r_.ranks() == 2) {
-          add_elements(r_, static_cast<const T*>(buffer(name, "_in")), own, own, elements(0));
+          add_elements(r_, static_cast<const T*>(buffer(name, "_in")), own, own, elements(r_.ranks()));
         } else {
-          add_elements(r_, static_cast<const float*>(buffer(name, "_in")), own, own, elements(0));
+          add_elements(r_, static_cast<const float*>(buffer(name, "_in")), own, own, elements(r_.ranks()));
         }
       }
     });
   }
 
  private:
-  /// Of the keys of a step. After the last step, they are the rank's own.
-  std::int64_t elements(int step) const {
-    return r_.split.tokens_of(source(r_.ranks(), r_.rank, step % r_.ranks())) * r_.key_row();
+  /// Of the keys of a part; in the end, they are the rank's own.
+  std::int64_t elements(int number) const {
+    const int step = r_.direction > 0 ? number % r_.ranks() : r_.ranks() - number;
+    return r_.split.tokens_of(source(r_.ranks(), r_.rank, step)) * r_.key_row();
   }
   void* buffer(const std::string& tensor, const char* what) const {
     return r_.scratch->get(tensor + what, sizeof(float) * std::size_t(r_.split.most_tokens() * r_.key_row()));
@@ -183,7 +183,7 @@ inline void ring_backward(const Rank& r) {
 
   for (int step = 0; step < r.ranks(); ++step) {
     std::vector<Exchange> exchanges;
-    if (step + 1 < r.ranks()) exchanges = exchange_keys(r, step);
+    if (step + 1 < r.ranks()) exchanges = exchange_keys(r, step, step + 1);
     if (step >= 2) std::ranges::copy(sums.exchange(step - 1), std::back_inserter(exchanges));
     r.follow(r.copies, r.compute);
     if (!exchanges.empty()) rotate(r, exchanges);

@@ -270,6 +270,7 @@ void launch_backward(const AttentionBackward::Args& args, cudaStream_t stream) {
                        .exp2_scale = args.scale * kLog2e,
                        .causal = args.causal,
                        .head_dim = args.head_dim,
+                       .head_dim_v = args.head_dim,
                        .q_strides = args.strides.at("q"),
                        .k_strides = args.strides.at("k"),
                        .v_strides = args.strides.at("v"),

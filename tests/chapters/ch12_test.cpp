@@ -206,8 +206,10 @@ TEST(LargeHeadsBytes, AreThoseOfPartsAndBlocks) {
     const char* variant;
     std::int64_t parts, blocks, rows;  ///< queries of a tile
   };
-  for (const auto& [variant, parts, blocks, rows] :
-       {Expected{"slices_of_d", 4, 1, 64}, {"o_shared", 2, 1, 64}, {"cluster", 1, 2, 64}}) {
+  for (const auto& [variant, parts, blocks, rows] : {Expected{"slices_of_d", 4, 1, 64},
+                                                     {"spilled", 1, 1, 64},
+                                                     {"o_shared", 2, 1, 64},
+                                                     {"cluster", 1, 2, 64}}) {
     const VariantResult result = run_on(variant, shape);
     ASSERT_EQ(result.complaint(), "") << variant;
     if (!result.counted) GTEST_SKIP() << "bytes are counted on the simulator";

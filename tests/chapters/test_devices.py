@@ -62,7 +62,7 @@ PROMISED = {
 }
 PROMISED |= dict.fromkeys(("rtx4090", "rtx5090", "h100"), PROMISED["rtx3060"])
 # Needs compute capability 9.0 exactly.
-ONLY_H100 = [(n, head_dim) for n in ("09", "10") for head_dim in (64, 128, 256)]
+ONLY_H100 = [(n, head_dim) for n in ("09", "10", "12") for head_dim in (64, 128, 256)]
 PROMISED["h100"] = PROMISED["h100"] + ONLY_H100 + [("08", 256)]
 
 
@@ -187,6 +187,7 @@ class DeviceTest(unittest.TestCase):
             ("ch09_hopper", "final"),
             ("ch10_hopper_backward", "final"),
             ("ch11_masks", "hopper"),
+            ("ch12_large_heads", "final"),
         ):
             options = ["--variant", variant, "--dtype", "bf16", "--head-dim", "64"]
             done = run(program, *options)

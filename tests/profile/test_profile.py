@@ -558,7 +558,7 @@ class SoftmaxTest(unittest.TestCase):
 
 
 class HopperTest(unittest.TestCase):
-    """Chapters 09 and 10, whose copies are counted elsewhere."""
+    """Chapters 09, 10 and 12, whose copies are counted elsewhere."""
 
     # Of chapter 10. `persistent` also takes tiles by atomics, `pair` moves other bytes, and so does `deterministic`.
     SAME_BYTES = ("wgmma", "register_sums", "overlapped", "decoupled", "final")

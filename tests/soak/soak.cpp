@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -29,6 +30,7 @@
 #include "attention/half.hpp"
 #include "attention/inputs.hpp"
 #include "attention/masked_attention.hpp"
+#include "attention/two_way_attention.hpp"
 #include "harness/backend.hpp"
 #include "harness/files.hpp"
 #include "harness/runner.hpp"
@@ -97,9 +99,17 @@ Problem random_problem(Random& random, std::int64_t longest) {
   return problem;
 }
 
-/// The shape of a problem, for chapter 11 with random masks, dropout and functions of scores, in either direction.
+/// A width of chapter 12: half of them are as wide as one of its tiles, the others any multiple of 8.
+std::int64_t random_wide_head_dim(Random& random, std::int64_t most) {
+  constexpr std::int64_t kWidths[] = {64, 128, 256, 512, 576, 640, 1024};
+  const std::int64_t width = kWidths[random.up_to(std::size(kWidths)) - 1];
+  return random.one_in(2) ? std::min(width, most) : 8 * random.up_to(most / (random.one_in(2) ? 8 : 64));
+}
+
+/// The shape of a problem, for chapter 11 with random masks, dropout and functions of scores, in either direction; for chapter
+/// 12 with two widths, in either direction.
 template <fa::Problem P>
-typename P::Shape shape_of(Random& random, const AttentionShape& dense) {
+typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layout layout) {
   typename P::Shape shape;
   static_cast<AttentionShape&>(shape) = dense;
   if constexpr (std::is_same_v<P, fa::MaskedAttention>) {
@@ -145,11 +155,21 @@ typename P::Shape shape_of(Random& random, const AttentionShape& dense) {
     if (random.one_in(5)) shape.softcap = random.uniform(1, 50);
     shape.alibi = random.one_in(5);
   }
+  if constexpr (std::is_same_v<P, fa::TwoWayAttention>) {
+    shape.backward = random.one_in(3);
+    const std::int64_t most = shape.backward ? 512 : 1024;
+    shape.head_dim = random_wide_head_dim(random, most);
+    shape.head_dim_v = random.one_in(2) ? shape.head_dim : random_wide_head_dim(random, most);
+    shape.strides.clear();
+    shape.set_layout(layout);
+    if (shape.scale) shape.scale = *shape.scale * std::sqrt(double(dense.head_dim) / double(shape.head_dim));
+  }
   return shape;
 }
 
 /// What a shape has besides what command_line() says, in words: files are not kept.
 std::string masks_of(const AttentionShape&) { return ""; }
+std::string masks_of(const fa::TwoWayShape& s) { return s.backward ? " --backward" : ""; }
 std::string masks_of(const fa::MaskedShape& s) {
   std::string words = s.backward ? " --backward" : "";
   if (s.window) words += fmt::format(" --window {}", *s.window);
@@ -169,9 +189,10 @@ std::string command_line(const std::string& chapter, const std::string& variant,
   const AttentionShape& s = problem.shape;
   return fmt::format(
       "ch{} --variant {} --dtype {} --batch {} --heads {} --kv-heads {} --seq-q {} --seq-k {} --head-dim "
-      "{}{}{} --layout {} "
+      "{}{}{}{} --layout {} "
       "--init {} --seed {}",
       chapter, variant, name_of(s.dtype), s.batch, s.heads, s.kv_heads, s.seq_q, s.seq_k, s.head_dim,
+      s.value_dim() != s.head_dim ? fmt::format(" --head-dim-v {}", s.value_dim()) : "",
       s.causal ? " --causal" : "", s.scale ? fmt::format(" --scale {}", *s.scale) : "",
       fa::kLayoutNames[int(problem.layout)], fa::name_of(problem.init), problem.seed);
 }
@@ -197,6 +218,10 @@ struct Coverage {
   }
 
   void add_masks(const AttentionShape&) {}
+  void add_masks(const fa::TwoWayShape& s) {
+    masks["backward"] += s.backward;
+    masks["widths differ"] += s.value_dim() != s.head_dim;
+  }
   void add_masks(const fa::MaskedShape& s) {
     const std::pair<const char*, bool> kinds[] = {{"backward", s.backward},
                                                   {"window", s.window.has_value()},
@@ -254,28 +279,30 @@ std::map<std::string, double> norms_without_cancellation(const AttentionShape& s
   const auto rounded = [&](const char* name) { return fa::rounded_to(s.dtype, inputs.at(name).data); };
   const std::vector<float> q = rounded("q"), k = rounded("k"), v = rounded("v"), d_o = rounded("do");
   std::vector<double> dq(q.size()), dk(k.size());
-  const auto d = std::size_t(s.head_dim);
-  const auto dot = [&](const float* a, const float* b) { return std::inner_product(a, a + d, b, 0.0); };
+  const auto d = std::size_t(s.head_dim), d_v = std::size_t(s.value_dim());
+  const auto dot = [](const float* a, const float* b, std::size_t n) {
+    return std::inner_product(a, a + n, b, 0.0);
+  };
   for (std::int64_t row = 0; row < s.batch * s.heads * s.seq_q; ++row) {
     const std::int64_t head = row / s.seq_q, keys = s.visible_keys(row % s.seq_q);
     const std::int64_t kv_head = head / s.heads * s.kv_heads + head % s.heads / (s.heads / s.kv_heads);
-    const auto key_at = [&](std::int64_t key) { return std::size_t(kv_head * s.seq_k + key) * d; };
+    const auto number = [&](std::size_t key) { return std::size_t(kv_head * s.seq_k) + key; };
     const float* query = &q[std::size_t(row) * d];
-    const float* gradient = &d_o[std::size_t(row) * d];
+    const float* gradient = &d_o[std::size_t(row) * d_v];
     std::vector<double> p(std::size_t(std::max<std::int64_t>(keys, 0)));
     for (std::size_t key = 0; key < p.size(); ++key)
-      p[key] = s.logit_scale() * dot(query, &k[key_at(std::int64_t(key))]);
+      p[key] = s.logit_scale() * dot(query, &k[number(key) * d], d);
     const double most = p.empty() ? 0 : *std::max_element(p.begin(), p.end());
     double sum = 0, row_dot = 0;
     for (double& x : p) sum += x = std::exp(x - most);
     std::vector<double> dp(p.size());
     for (std::size_t key = 0; key < p.size(); ++key) {
-      dp[key] = std::abs(dot(gradient, &v[key_at(std::int64_t(key))]));
+      dp[key] = std::abs(dot(gradient, &v[number(key) * d_v], d_v));
       row_dot += (p[key] /= sum) * dp[key];
     }
     for (std::size_t key = 0; key < p.size(); ++key) {
       const double ds = s.logit_scale() * p[key] * (dp[key] + row_dot);
-      const std::size_t at = key_at(std::int64_t(key));
+      const std::size_t at = number(key) * d;
       for (std::size_t col = 0; col < d; ++col) {
         dq[std::size_t(row) * d + col] += ds * std::abs(k[at + col]);
         dk[at + col] += ds * std::abs(query[col]);
@@ -288,11 +315,13 @@ std::map<std::string, double> norms_without_cancellation(const AttentionShape& s
 /// What is wrong with a result, or nothing. The tolerance of gradients is relative to their norms without cancellation:
 /// where softmax has nearly chosen one key, dP - D is only the rounding error of two equal numbers.
 template <fa::Problem P>
-std::string complaint_of(const fa::VariantResult& result, const Problem& problem, const fa::TensorMap& inputs,
-                         const fa::Reference& reference, int& cancelled) {
+std::string complaint_of(const fa::VariantResult& result, const typename P::Shape& shape,
+                         const fa::TensorMap& inputs, const fa::Reference& reference, int& cancelled) {
+  bool is_backward = std::is_same_v<P, fa::AttentionBackward>;
+  if constexpr (std::is_same_v<P, fa::TwoWayAttention>) is_backward = shape.backward;
   const bool only_wrong = result.verdict() == fa::Verdict::kWrong && result.defects.empty();
-  if (!only_wrong || !std::is_same_v<P, fa::AttentionBackward>) return result.complaint();
-  const std::map<std::string, double> norms = norms_without_cancellation(problem.shape, inputs);
+  if (!only_wrong || !is_backward) return result.complaint();
+  const std::map<std::string, double> norms = norms_without_cancellation(shape, inputs);
   for (const auto& [name, check] : result.check->tensors) {
     if (check.passed) continue;
     std::vector<double> difference = reference.at(name);
@@ -319,7 +348,7 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
   int done = 0, failures = 0, lacking = 0;
   while (done < problems && failures < kMostFailures) {
     Problem problem = random_problem(random, longest);
-    const typename P::Shape shape = shape_of<P>(random, problem.shape);
+    const typename P::Shape shape = shape_of<P>(random, problem.shape, problem.layout);
     problem.shape = shape;
     const auto& variant =
         chapter.variants[std::size_t(random.up_to(std::int64_t(chapter.variants.size())) - 1)];
@@ -336,7 +365,7 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
     const fa::TensorMap inputs = P::random_inputs(shape, problem.init, problem.seed);
     const fa::Reference reference = P::reference(shape, inputs);
     const fa::VariantResult result = fa::run_variant<P>(variant, shape, inputs, &reference, guard);
-    std::string complaint = complaint_of<P>(result, problem, inputs, reference, coverage.cancelled);
+    std::string complaint = complaint_of<P>(result, shape, inputs, reference, coverage.cancelled);
     if (complaint.empty() && variant.repeatable) {
       const fa::VariantResult again = fa::run_variant<P>(variant, shape, inputs, nullptr, guard);
       if (!same_bits(result.outputs, again.outputs)) complaint = "a second run gave different bits";
@@ -413,6 +442,8 @@ int main(int argc, char** argv) {
     const fa::AnyChapter chapter = fa::describe_chapter();
     if (fa::is_about<fa::MaskedAttention>(chapter))
       return soak(fa::chapter_of<fa::MaskedAttention>(chapter), problems, seed, longest, json_file);
+    if (fa::is_about<fa::TwoWayAttention>(chapter))
+      return soak(fa::chapter_of<fa::TwoWayAttention>(chapter), problems, seed, longest, json_file);
     if (fa::is_about<fa::AttentionBackward>(chapter))
       return soak(fa::chapter_of<fa::AttentionBackward>(chapter), problems, seed, longest, json_file);
     return soak(fa::chapter_of<fa::AttentionForward>(chapter), problems, seed, longest, json_file);

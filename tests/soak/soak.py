@@ -1,4 +1,4 @@
-"""Runs random problems for chapters 05 and 07 to 11, as many for each, at the same time.
+"""Runs random problems for chapters 05 and 07 to 12, as many for each, at the same time.
 
     soak.py [--problems N] [--seed S] [--longest L] [--chapters NN,..] [--build DIR] [--json FILE]
 
@@ -23,6 +23,7 @@ CHAPTERS = [
     "09_hopper",
     "10_hopper_backward",
     "11_masks",
+    "12_large_heads",
 ]
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -72,6 +72,9 @@ def main() -> int:
     )
     for tensor in (q, k, v):
         tensor.requires_grad_()
+    whole = torch.zeros(
+        ranks * args.tokens, device="cuda"
+    )  # it wants a tensor to divide
     results: dict = {}
     for way, method in WAYS.items():
         for kernel, backend in KERNELS.items():
@@ -88,7 +91,10 @@ def main() -> int:
 
             try:
                 set_rotate_method(method)
-                with sdpa_kernel(backend), context_parallel(mesh):
+                with (
+                    sdpa_kernel(backend),
+                    context_parallel(mesh, buffers=[whole], buffer_seq_dims=[0]),
+                ):
                     results[f"{way}, {kernel}"] = {
                         "forward": timed(forward_only, args.repeat),
                         "both": timed(both, args.repeat),

@@ -285,8 +285,10 @@ def main() -> int:
         return 3
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = False
-    result = {"machine": machine.gpu(), "versions": versions(), "timings": []}
-    print(result["machine"].get("name", "?"), flush=True)
+    device = torch.cuda.get_device_name()
+    result = {"device": device, "machine": machine.gpu(), "versions": versions()}
+    result["timings"] = []
+    print(device, flush=True)
     variants = options.variants.split(",") if options.variants else None
     for group in groups:
         rows_of_group = []

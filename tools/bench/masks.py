@@ -9,13 +9,15 @@
     dropout  without and with
 
 Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's mma_pipelined, without
-the mask unless it is causal. "hopper" needs a GPU of compute capability 9.0, and is left out on others. "dense" and chapter 11
+the mask unless it is causal; "dense (09, 10)" is chapter 09's final or chapter 10's. "hopper", which is built on those, and they
+need a GPU of compute capability 9.0, and are left out on others. "dense" and chapter 11
 are timed by their own programs (--bench), FlexAttention, compiled, by this one. In both, each launch finds nothing of its
 tensors in the L2 cache. The kernels take turns; a time is the median over the rounds of the medians of each. With 3 rounds,
-everything takes about a quarter of an hour. FILE is written anew after each problem, so that a run that is stopped keeps what
-it has measured.
+everything takes about a quarter of an hour. FILE is written anew after each problem, and what it has already is not measured
+again: a run that was stopped goes on.
 
-Needs build/cuda with ch07_multi_stage, ch08_backward and ch11_masks, and PyTorch 2.5 or newer.
+Needs build/cuda with ch07_multi_stage, ch08_backward, ch09_hopper, ch10_hopper_backward and ch11_masks, and PyTorch 2.5 or
+newer.
 Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
 """
 
@@ -50,7 +52,14 @@ DROPOUT = 0.1
 LAUNCHES = 10
 HOPPER = "hopper"  # runs on compute capability 9.0 alone
 FLEX = "FlexAttention"
-DENSE = {False: ("07_multi_stage", "final"), True: ("08_backward", "mma_pipelined")}
+DENSE_HOPPER = "dense (09, 10)"
+DENSE = {
+    ("dense", False): ("07_multi_stage", "final"),
+    ("dense", True): ("08_backward", "mma_pipelined"),
+    (DENSE_HOPPER, False): ("09_hopper", "final"),
+    (DENSE_HOPPER, True): ("10_hopper_backward", "final"),
+}
+OURS = [name for name, _ in DENSE]
 
 
 @dataclass(frozen=True)
@@ -123,8 +132,9 @@ def cases(groups: list[str], head_dims: Iterable[int] = HEAD_DIMS) -> list[Case]
 
 
 def without_hopper(case: Case) -> Case:
-    kept = tuple(variant for variant in case.variants if variant != HOPPER)
-    return replace(case, variants=kept)
+    variants = tuple(variant for variant in case.variants if variant != HOPPER)
+    beside = tuple(name for name in case.beside if name != DENSE_HOPPER)
+    return replace(case, variants=variants, beside=beside)
 
 
 def _blocks(where: dict) -> list[Case]:
@@ -152,10 +162,11 @@ def _masks(where: dict) -> list[Case]:
     seq = 4096
     size = {"batch": TOKENS // seq, "seq": seq, "tokens": TOKENS}
     lengths = tuple(masks.draw_lengths(seq // SHORTEST, SHORTEST, seq // 2, 1))
-    beside = ("dense", FLEX, "flash (FA2)")
+    dense = ("dense", DENSE_HOPPER, FLEX)
+    beside = (*dense, "flash (FA2)")
     where = {"variants": ("compressed", HOPPER), **where}
     return [
-        Case("masks", "none", **size, **where),
+        Case("masks", "none", beside=dense, **size, **where),
         Case("masks", "causal", causal=True, beside=beside, **size, **where),
         Case("masks", "window", causal=True, window=WINDOW, **size, **where),
         Case("masks", "documents", causal=True, documents=lengths, **size, **where),
@@ -165,7 +176,7 @@ def _masks(where: dict) -> list[Case]:
 def _packed(where: dict) -> list[Case]:
     lengths = tuple(masks.draw_lengths(SEQUENCES, SHORTEST, LONGEST, 1))
     tokens, longest = sum(lengths), max(lengths)
-    of = {"tokens": tokens, "causal": True, **where}
+    of = {"tokens": tokens, "causal": True, "variants": ("compressed", HOPPER), **where}
     padded = {"key_lengths": lengths, "beside": ("dense", FLEX)}
     return [
         Case("packed", "packed", 1, tokens, documents=lengths, beside=(FLEX,), **of),
@@ -199,10 +210,11 @@ def time_of_program(chapter: str, variant: str, words: list[str]) -> float:
 def calls_of_programs(case: Case, folder: Path) -> dict:
     """For each of our kernels, a function that returns its time."""
     calls = {}
-    if "dense" in case.beside:
-        chapter, variant = DENSE[case.backward]
-        words = case.size_options() + ["--causal"] * case.causal
-        calls["dense"] = partial(time_of_program, chapter, variant, words)
+    words = case.size_options() + ["--causal"] * case.causal
+    for name in OURS:
+        if name in case.beside:
+            chapter, variant = DENSE[name, case.backward]
+            calls[name] = partial(time_of_program, chapter, variant, words)
     masked = case.size_options() + case.mask_options(folder)
     for variant in case.variants:
         words = [f"--dropout={case.dropout:g}"] if variant == "dropout" else []
@@ -257,7 +269,7 @@ def calls_of_torch(case: Case) -> dict:
     from torch.nn.attention.flex_attention import flex_attention
     from torch.nn.functional import scaled_dot_product_attention
 
-    names = [name for name in case.beside if name != "dense"]
+    names = [name for name in case.beside if name not in OURS]
     if not names:
         return {}
     torch.manual_seed(1)
@@ -306,12 +318,8 @@ def calls_of_torch(case: Case) -> dict:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def measure(case: Case, folder: Path, rounds: int) -> dict:
-    calls = calls_of_programs(case, folder) | calls_of_torch(case)
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            times[name].append(call())
+def row_of(case: Case) -> dict:
+    """What names a problem in the results."""
     return {
         "group": case.group,
         "mask": case.name,
@@ -321,8 +329,30 @@ def measure(case: Case, folder: Path, rounds: int) -> dict:
         "seq": case.seq,
         "head_dim": case.head_dim,
         "tokens": case.tokens,
-        "ms": {name: statistics.median(of) for name, of in times.items()},
     }
+
+
+def measure(case: Case, folder: Path, rounds: int) -> dict:
+    calls = calls_of_programs(case, folder) | calls_of_torch(case)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            times[name].append(call())
+    return row_of(case) | {
+        "ms": {name: statistics.median(of) for name, of in times.items()}
+    }
+
+
+def measured_before(file: Path | None, now: dict) -> list[dict]:
+    """The rows of a file that a run on the same GPU with as many rounds has written. @throws ValueError  it is of another"""
+    if file is None or not file.exists():
+        return []
+    before = json.loads(file.read_text())
+    for key in ("device", "torch", "rounds"):
+        if before[key] != now[key]:
+            told = f"{file} has {key} {before[key]}, this run {now[key]}"
+            raise ValueError(f"--json: {told}; name another file")
+    return before["rows"]
 
 
 def main() -> int:
@@ -349,7 +379,7 @@ def main() -> int:
         known = ", ".join(map(str, HEAD_DIMS))
         print(f"masks: --head-dims {unknown[0]}: must be of {known}", file=sys.stderr)
         return 2
-    chapters = ["07_multi_stage", "08_backward", "11_masks"]
+    chapters = sorted({chapter for chapter, _ in DENSE.values()} | {"11_masks"})
     if missing := [c for c in chapters if not (PROGRAMS / f"ch{c}").exists()]:
         build = f"cmake --build --preset cuda --target ch{missing[0]}"
         print(f"masks: ch{missing[0]} is not built: {build}", file=sys.stderr)
@@ -370,9 +400,17 @@ def main() -> int:
         "gpu": {"before": machine.gpu()},
         "rows": [],
     }
+    try:
+        result["rows"] = measured_before(options.json, result)
+    except ValueError as error:
+        print(f"masks: {error}", file=sys.stderr)
+        return 2
+    of_hopper = torch.cuda.get_device_capability() == (9, 0)
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(groups, list(map(int, head_dims))):
-            if torch.cuda.get_device_capability() != (9, 0):
+            if any(row_of(case).items() <= row.items() for row in result["rows"]):
+                continue
+            if not of_hopper:
                 case = without_hopper(case)
             row = measure(case, Path(folder), options.rounds)
             result["rows"].append(row)

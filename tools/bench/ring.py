@@ -1,10 +1,11 @@
 """Times chapter 13 on the GPUs of this host, and PyTorch's context_parallel in the same run.
 
-    python3 -m tools.bench.ring [--gpus P] [--tokens N] [--repeat R] [--sweep] [--million] [--json FILE]
+    python3 -m tools.bench.ring [--gpus P] [--tokens N] [--repeat R] [--no-check] [--no-peers] [--sweep] [--million]
+                                [--json FILE]
 
 `of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. --tokens: of each
 GPU. --sweep: channels and free multiprocessors of `overlapped`. --million: the forward pass of a million tokens, with sampled
-rows checked.
+rows checked. FILE is written anew after each run, so that a bench that is stopped keeps what it has measured.
 
 Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
 Exit status: 1 a result is wrong or a run fails, 3 nothing built or too few GPUs.
@@ -99,20 +100,28 @@ def peers(ranks: int, tokens: int, causal: bool, repeat: int) -> dict:
         timeout=240,
         cwd=ROOT,
     )
+    said = [line for line in done.stderr.splitlines() if "Warning" not in line]
     if done.returncode != 0:
-        print(
-            "  PyTorch's context_parallel did not run:",
-            (done.stderr.strip().splitlines() or [""])[-1],
-        )
+        print("  PyTorch's context_parallel did not run:", (said or [""])[-1])
         return {}
+    for line in said:
+        print(f"  PyTorch: {line}")
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def write(file: Path | None, kept: dict) -> None:
+    if file:
+        file.write_text(json.dumps(kept, indent=1) + "\n")
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=16384, help="of each GPU")
     parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--no-peers", action="store_true")
@@ -126,8 +135,10 @@ def main() -> int:
         return 3
 
     kept: dict = {"gpus": args.gpus, "tokens": args.tokens, "runs": []}
-    print("results")
-    fine = check(args.gpus)
+    fine = True
+    if not args.no_check:
+        print("results")
+        fine = check(args.gpus)
     bench = ["--no-check", "--bench", "--repeat", str(args.repeat)]
     for causal in (True, False):
         timed_peers = (
@@ -153,11 +164,12 @@ def main() -> int:
             for name, times in timed_peers.items():
                 row(f"PyTorch, {name}", times["both" if backward else "forward"], ideal)
             kept["runs"][-1]["peers"] = timed_peers
+            write(args.json, kept)
     if args.sweep:
         print("\noverlapped, causal: channels, free multiprocessors")
         for backward in (False, True):
             for channels in (4, 8, 16, 32):
-                for free in (0, channels):
+                for free in (0, channels) if not backward else (0,):
                     options = problem(args.gpus, args.tokens, True, backward)
                     options += f"--variant overlapped --channels {channels} --free {free}".split()
                     variant = run(args.gpus, options + bench)["variants"][0]
@@ -166,6 +178,7 @@ def main() -> int:
                     )
                     row(name, variant["time_ms"]["median"], variant["ideal_ms"])
                     kept["runs"].append({"options": options, "variant": variant})
+                    write(args.json, kept)
     if args.million:
         options = (
             f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
@@ -174,8 +187,7 @@ def main() -> int:
         kept["million"] = result
         print("\na million tokens:", json.dumps(result["variants"][0]["check"]))
         fine = fine and result["variants"][0]["check"]["passed"]
-    if args.json:
-        args.json.write_text(json.dumps(kept, indent=1) + "\n")
+    write(args.json, kept)
     return 0 if fine else 1
 
 

@@ -42,7 +42,7 @@ KIND and ARGUMENTS are one of
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py,
-        hopper_backward.py, masks.py or ring.py, written to NAME.svg next to the lesson. TEXT describes it in words
+        hopper_backward.py, masks.py, large_heads.py or ring.py, written to NAME.svg next to the lesson. TEXT describes it in words
     views: NN|all
         the prepared views of a chapter, or of all, from the chapters' watch.toml
     results: FILE speed [CHAPTER]
@@ -70,6 +70,8 @@ KIND and ARGUMENTS are one of
         head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
     results: FILE masks blocks|masks|packed|dropout forward|backward
         chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
+    results: FILE large fp32|bf16|widths|backward
+        chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
     results: FILE ring times|sweep
         chapter 13 on several GPUs beside PyTorch's context_parallel, from tools/bench/ring.py
     results: FILE soak
@@ -124,6 +126,7 @@ from . import (
     fragments,
     hopper,
     hopper_backward,
+    large_heads,
     masks,
     measured,
     plots,
@@ -141,6 +144,7 @@ DRAWINGS = (
     | hopper.DRAWINGS
     | hopper_backward.DRAWINGS
     | masks.DRAWINGS
+    | large_heads.DRAWINGS
     | ring.DRAWINGS
 )
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
@@ -673,6 +677,7 @@ RESULTS = {
     r"soak": measured.soak,
     r"layouts (forward|backward)": measured.layouts,
     r"masks (blocks|masks|packed|dropout) (forward|backward)": measured.masks,
+    r"large (\w+)": measured.large,
     r"ring times": measured.ring_times,
     r"ring sweep": measured.ring_sweep,
     r"sanitizer": measured.sanitizer,
@@ -705,8 +710,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
     else:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, scaling,"
-            " agreement, standing, chapters, passes, soak, layouts, masks, ring, sanitizer, hazards, profile, step_times, step_tokens,"
-            " step_memory, longest_context, course, losses, sample and random_calls: see the top of tools/docs/lessons.py"
+            " agreement, standing, chapters, passes, soak, layouts, masks, large, ring, sanitizer, hazards, profile, step_times,"
+            " step_tokens, step_memory, longest_context, course, losses, sample and random_calls: see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"
     try:

@@ -6,6 +6,7 @@ Every function takes the parsed file and returns Markdown, or raises NoSuchMeasu
 from __future__ import annotations
 
 import math
+import re
 
 from ..bench import summary
 
@@ -235,7 +236,8 @@ def choices(data: dict) -> str:
 
 def _problem(data: dict, chapter: str, number: int) -> tuple[str, list[dict]]:
     """The options of one of the problems that a chapter's variants were counted on, and their runs."""
-    names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "causal")
+    names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim", "head_dim_v")
+    names += ("causal", "dtype")
     problems: dict[tuple, list[dict]] = {}
     for run in data["sectors"]:
         if run["chapter"] == chapter:
@@ -482,6 +484,12 @@ CHAPTERS = (
         ("compressed", "flash (FA2)"),
     ),
     (
+        "12_large_heads",
+        "large heads",
+        "two blocks share P, so that nobody computes a score twice",
+        ("final", "flash (FA2)"),
+    ),
+    (
         "13_ring",
         "several GPUs",
         "queries stay, keys go round, and every rank has the same work",
@@ -495,8 +503,14 @@ PEERS = {
     "cuDNN": "cuDNN",
 }
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
-# Their GPU is not every machine's; 11 is compared in tools/bench/masks.py, 13 in tools/bench/ring.py.
-MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "13_ring")
+# Their GPU is not every machine's. 11 to 13 are compared in tools/bench/masks.py, large.py and ring.py.
+MAY_LACK_TIMES = (
+    "09_hopper",
+    "10_hopper_backward",
+    "11_masks",
+    "12_large_heads",
+    "13_ring",
+)
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
@@ -623,6 +637,7 @@ def masks(data: dict, group: str, which: str) -> str:
     ]
     if not cases:
         raise NoSuchMeasurement(f"has no {group} {which}")
+    cases.sort(key=lambda row: row["head_dim"])
     kernels = list(dict.fromkeys(name for row in cases for name in row["ms"]))
     rows = []
     for row in cases:
@@ -640,6 +655,40 @@ def masks(data: dict, group: str, which: str) -> str:
     unit = "million tokens/s" if group == "packed" else "ms"
     first = {"blocks": "blocks that exist", "dropout": "p"}.get(group, "mask")
     return on_device(data, [f"{first}; {unit}", "problem", *kernels], rows)
+
+
+def large(data: dict, group: str) -> str:
+    """TFLOP/s of chapter 12 and of other kernels, and how many times as long each of the others takes as the fastest of chapter
+    12; from tools/bench/large.py."""
+    timings = [row for row in data["timings"] if row["group"] == group]
+    if not timings:
+        raise NoSuchMeasurement(f"it has no {group}")
+    kernels = sorted(
+        dict.fromkeys(row["kernel"] for row in timings),
+        key=lambda name: not name.startswith("12"),
+    )
+    cases: dict[tuple, dict[str, dict]] = {}
+    for row in timings:
+        names = ("batch", "heads", "seq", "head_dim", "head_dim_v", "causal")
+        cases.setdefault(tuple(row[n] for n in names), {})[row["kernel"]] = row
+    rows = []
+    for (batch, heads, seq, d, d_v, causal), found in cases.items():
+        ours = [row for name, row in found.items() if name.startswith("12")]
+        best = min((row["median_ms"] for row in ours if row["right"]), default=None)
+        cells = []
+        for name in kernels:
+            row = found.get(name)
+            if row is None or not row["right"]:
+                cells.append("-" if row is None else "wrong")
+                continue
+            ratio = f" ({row['median_ms'] / best:.2f})" if best else ""
+            cells.append(f"{row['tflops']:.0f}" + ratio * (row not in ours))
+        width = f"{d}" if d == d_v else f"{d}/{d_v}"
+        rows.append([f"[{batch},{heads},{seq},{width}]" + " causal" * causal, *cells])
+    names = [re.sub(r"^(\d\d) (\w+)$", r"\1 `\2`", name) for name in kernels]
+    device = data.get("device") or data["machine"]["name"]
+    header = ["TFLOP/s (time / that of chapter 12)", *names]
+    return on_device({"device": device}, header, rows)
 
 
 def _ring_problem(data: dict, options: list[str]) -> str:

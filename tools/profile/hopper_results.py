@@ -1,10 +1,10 @@
-"""Measures chapter 09 or 10 for docs/results/, in two steps. Their copy engine does not use the L1's pipe of loads and
+"""Measures chapter 09, 10 or 12 for docs/results/, in two steps. Their copy engine does not use the L1's pipe of loads and
 stores, so their sectors are compared where they leave the multiprocessor and at the L2.
 
     hopper_results.py count [NN]     on any machine: what the simulator counts        -> hopper_simulator.json
     hopper_results.py measure [NN]   on an H100 or H200: Nsight Compute's counts next to the simulator's
                                                                                       -> hopper_<gpu>.json
-NN is 09, unless given; the files of chapter 10 begin with hopper_backward_.
+NN is 09, unless given; the files of chapter 10 begin with hopper_backward_, those of chapter 12 with large_heads_.
 
 `count` needs build/sim, `measure` needs build/cuda and ncu.
 Exit status: 1 the counts differ, 2 something is not built, 3 no GPU or no ncu.
@@ -28,6 +28,23 @@ CHAPTERS = {
         [*OF_ATTENTION, {"heads": 8, "seq_q": 60, "seq_k": 333, "head_dim": 128}],
     ),
     "10": ("10_hopper_backward", "hopper_backward", OF_ATTENTION),
+    "12": (
+        "12_large_heads",
+        "large_heads",
+        [
+            {"heads": 1, "seq_q": 256, "seq_k": 256, "head_dim": 1024, "dtype": "bf16"},
+            {
+                "heads": 4,
+                "kv_heads": 2,
+                "seq_q": 100,
+                "seq_k": 150,
+                "head_dim": 576,
+                "head_dim_v": 512,
+                "causal": True,
+                "dtype": "bf16",
+            },
+        ],
+    ),
 }
 AT_L2 = ("l2_read_sectors", "l2_write_sectors", "l2_atomic_sectors")
 NAMES = [*sectors.NAMES, *AT_L2, "l2_atom_sectors"]
@@ -53,7 +70,7 @@ def main() -> int:
         print("hopper_results: must be followed by count or measure", file=sys.stderr)
         return 2
     if number not in CHAPTERS:
-        print(f"hopper_results: {number}: must be 09 or 10", file=sys.stderr)
+        print(f"hopper_results: {number}: must be 09, 10 or 12", file=sys.stderr)
         return 2
     chapter, files, problems = CHAPTERS[number]
     if step == "count":
@@ -62,7 +79,8 @@ def main() -> int:
         return 0
     device = machine.gpu().get("name", "")
     counted = json.loads((sectors.RESULTS / f"{files}_simulator.json").read_text())
-    compared = sectors.compare(counted["runs"], attention_results.PROBLEM, NAMES)
+    problem = (*attention_results.PROBLEM, "head_dim_v", "dtype")
+    compared = sectors.compare(counted["runs"], problem, NAMES)
     found = differences(compared)
     for name, worst in found.items():
         print(f"{name}: at most {worst:.2%} apart")

@@ -1,0 +1,45 @@
+/// @file
+/// What the host code of both passes and of all types has in common.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/two_way_attention.hpp"
+#include "harness/chapter.hpp"
+
+namespace fa::ch12 {
+
+using Shape = TwoWayAttention::Shape;
+using Args = TwoWayAttention::Args;
+
+constexpr std::int64_t kFloat = sizeof(float);
+constexpr std::size_t kSharedBytesOfHopper = 232448;
+
+template <class Tile>
+unsigned blocks(const Args& a, int parts = 1) {
+  return unsigned(Tile::kBlocks * parts) * unsigned((a.seq_q - 1) / Tile::Br + 1) *
+         unsigned(a.batch * a.heads);
+}
+
+/// What the query tiles of a head read together.
+struct PairReads {
+  std::int64_t tiles = 0;  ///< key tiles
+  std::int64_t keys = 0;   ///< in them
+  std::int64_t rows = 0;   ///< queries, once for each key tile
+};
+template <class Tile>
+PairReads pair_reads(const Shape& shape) {
+  PairReads reads;
+  for (std::int64_t first = 0; first < shape.seq_q; first += Tile::Br) {
+    const std::int64_t end = std::min(first + Tile::Br, shape.seq_q), seen = shape.visible_keys(end - 1);
+    const std::int64_t tiles = std::max<std::int64_t>(1, (seen + Tile::Bc - 1) / Tile::Bc);
+    reads.tiles += tiles;
+    reads.keys += std::min(shape.seq_k, tiles * Tile::Bc);
+    reads.rows += tiles * (end - first);
+  }
+  return reads;
+}
+
+}  // namespace fa::ch12
