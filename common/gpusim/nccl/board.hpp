@@ -32,8 +32,9 @@ struct Half {
 class Board {
  public:
   static constexpr int kMostRanks = 16, kMostHalves = 256, kRemembered = 64;
+  static constexpr std::size_t kAlignment = 64;
 
-  /// @param memory  bytes() that are zero, shared by all ranks
+  /// @param memory  bytes() that are zero, aligned to kAlignment, shared by all ranks
   Board(void* memory, int ranks, int rank);
   static std::size_t bytes(int ranks);
 
@@ -63,7 +64,7 @@ class Board {
  private:
   static constexpr int kTextBytes = 1024;
 
-  struct alignas(64) Entry {
+  struct alignas(kAlignment) Entry {
     std::atomic<std::uint64_t> turn;  ///< odd while it waits
     std::atomic<bool> has_left;
     std::atomic<std::int32_t> count;  ///< of the halves that it waits for
@@ -71,7 +72,7 @@ class Board {
     std::atomic<std::int64_t> issued[kVerbs][kMostRanks];
     std::atomic<std::int64_t> sizes[kVerbs][kMostRanks][kRemembered];  ///< of the latest halves
   };
-  struct alignas(64) Shared {
+  struct alignas(kAlignment) Shared {
     std::atomic<std::int32_t> failing;  ///< 0: nobody; 1: somebody writes the text; 2: written
     char text[kTextBytes];
   };

@@ -220,14 +220,18 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &created->ranks);
   MPI_Comm_size(created->ranks, &size);
   if (size != ranks) return failed(ncclSystemError, "the simulator runs all ranks on one host");
-  const std::size_t bytes = Board::bytes(ranks);
+  const std::size_t bytes = Board::bytes(ranks) + Board::kAlignment;
   void* memory = nullptr;
   MPI_Win_allocate_shared(MPI_Aint(rank == 0 ? bytes : 0), 1, MPI_INFO_NULL, created->ranks, &memory,
                           &created->window);
   MPI_Aint size_of_first = 0;
   int unit = 0;
   MPI_Win_shared_query(created->window, 0, &size_of_first, &unit, &memory);
-  if (rank == 0) std::memset(memory, 0, bytes);
+  // MPI aligns the memory for its own needs. All ranks skip as many bytes: pages begin at the same places for all of them.
+  int skipped = int(-reinterpret_cast<std::uintptr_t>(memory) % Board::kAlignment);
+  MPI_Bcast(&skipped, 1, MPI_INT, 0, created->ranks);
+  memory = static_cast<char*>(memory) + skipped;
+  if (rank == 0) std::memset(memory, 0, Board::bytes(ranks));
   MPI_Barrier(created->ranks);
   created->board = std::make_unique<Board>(memory, ranks, rank);
   *comm = created.release();
