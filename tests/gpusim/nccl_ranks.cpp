@@ -53,7 +53,9 @@ const std::map<std::string, std::function<ncclResult_t()>>& cases() {
       {"all_send_first", [] { return in_turn(send(next()), [] { return receive(previous()); }); }},
       {"all_receive_first", [] { return in_turn(receive(previous()), [] { return send(next()); }); }},
       {"nobody_sends", [] { return rank == 0 ? receive(1) : ncclSuccess; }},
-      {"sizes", [] { return rank == 0 ? send(1) : rank == 1 ? receive(0, kCount / 2) : ncclSuccess; }},
+      {"sizes", [] { return rank == 0   ? send(1)
+                            : rank == 1 ? receive(0, kCount / 2)
+                                        : ncclSuccess; }},
       {"no_such_rank", [] { return rank == 0 ? send(ranks) : ncclSuccess; }},
       {"gather_and_send",
        [] { return rank == 0 ? ncclAllGather(out, in, kCount, ncclFloat32, comm, nullptr) : send(0); }},
@@ -100,8 +102,8 @@ int main(int argc, char** argv) {
     line += "received " + std::to_string(int(got.front())) + " .. " + std::to_string(int(got.back()));
   }
   for (const auto& [peer, link] : gpusim::take_links()) {
-    line += "; to rank " + std::to_string(peer) + ": " + std::to_string(link.sent_bytes) + ", from it: " +
-            std::to_string(link.received_bytes);
+    line += "; to rank " + std::to_string(peer) + ": " + std::to_string(link.sent_bytes) +
+            ", from it: " + std::to_string(link.received_bytes);
   }
   const gpusim::Report report = gpusim::take_report();
   for (const gpusim::Defect& defect : report.defects) {
