@@ -227,7 +227,7 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
   }
 
   /// Turns sums of products into scores, as exponents of 2, with the exponent of the key's row of V added; -inf for keys that a
-  /// row does not see. @return  in `weights` what P must be multiplied by for the sum l: 2^-e of each key's row of V
+  /// row does not see. @param[out] weights  what P must be multiplied by for the sum l: 2^-e of each key's row of V
   __device__ __forceinline__ void scale_and_mask(float2 (&weights)[8], int first_query,
                                                  int first_key_of_tile) {
     const int lane = threadIdx.x % 32;

@@ -4,7 +4,7 @@
 #   ./learn profile 12 --variant o_shared,cluster --heads 2 --seq-q 1000 --head-dim 576 --head-dim-v 512 --causal
 # ./profile.sh --help lists the options; ./learn profile builds what is missing.
 #
-# What to look at: the sectors that land, which are K once for each part of the columns of O; the number of wgmma, which are
+# What to look at: the sectors that land, which are K once for each part of the columns of O; the products, which are
 # the same scores computed again. With --large: how busy the tensor cores are, and what the warps wait for.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

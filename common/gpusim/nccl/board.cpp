@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 namespace gpusim::nccl {
 
@@ -106,7 +107,10 @@ std::optional<std::string> Board::deadlock() const {
 
 void Board::fail(const std::string& reason) {
   std::int32_t nobody = 0;
-  if (!shared_->failing.compare_exchange_strong(nobody, 1)) return;
+  if (!shared_->failing.compare_exchange_strong(nobody, 1)) {
+    while (shared_->failing != 2) std::this_thread::yield();  // another rank is still writing its reason
+    return;
+  }
   std::strncpy(shared_->text, reason.c_str(), kTextBytes - 1);
   shared_->failing = 2;
 }
