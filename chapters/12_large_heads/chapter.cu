@@ -44,7 +44,7 @@ DeviceNeeds needs(std::size_t shared_bytes) {
   return {.shared_bytes = shared_bytes, .compute_capability = 90, .exactly = true};
 }
 
-/// A step that leads to `cluster`: in bf16.
+/// A step of the lesson: forward, in bf16.
 template <class Of>
 Step lesson_step(const char* name, const char* summary) {
   return {.name = name,
@@ -68,30 +68,28 @@ Step spilled_step(const char* name, const char* summary) {
   return step;
 }
 
-template <class Of>
 void launch_forward(const Args& a, cudaStream_t stream) {
   with_type(a.dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (sizeof(T) == 2) {
-      launch_step<Of, T>(a, stream);
+      launch_step<Cluster, T>(a, stream);
     } else {
       launch_pairs_of_fp32(a, stream);
     }
   });
 }
 
-/// For all types, and with a backward pass.
-template <class Of>
+/// For all types, and with a backward pass: in 16 bits, with the kernel of `cluster`.
 Step final_step(const char* name, const char* summary) {
   return {.name = name,
           .summary = summary,
           .launch =
               [](const Args& a, cudaStream_t stream) {
-                a.backward ? launch_backward(a, stream) : launch_forward<Of>(a, stream);
+                a.backward ? launch_backward(a, stream) : launch_forward(a, stream);
               },
           .traffic =
               [](const Shape& shape) {
                 if (shape.dtype == DType::kFloat32) return traffic_of_pairs_of_fp32(shape);
-                const Traffic forward = traffic_of_step<Of>(shape);
+                const Traffic forward = traffic_of_step<Cluster>(shape);
                 return shape.backward ? sum(forward, traffic_of_backward(shape)) : forward;
               },
           .refuse =
@@ -105,12 +103,12 @@ Step final_step(const char* name, const char* summary) {
           .needs =
               [](const Shape& shape) {
                 if (shape.dtype == DType::kFloat32) return needs(shared_bytes_of_fp32(shape));
-                const std::size_t forward = shared_bytes_of_step<Of>(shape);
+                const std::size_t forward = shared_bytes_of_step<Cluster>(shape);
                 return needs(shape.backward ? std::max(forward, shared_bytes_of_backward(shape)) : forward);
               },
           .before =
               [](const Args& a, cudaStream_t stream) {
-                if (a.backward) launch_forward<Of>(a, stream);
+                if (a.backward) launch_forward(a, stream);
               },
           .repeatable = false,  // with --backward
           .workspace =
@@ -133,9 +131,8 @@ AnyChapter describe_chapter() {
           lesson_step<OShared>("o_shared", "two warpgroups share S and P: it is computed for each 512"),
           lesson_step<Cluster>("cluster",
                                "two blocks share P: each has half of the keys and half of the columns of O"),
-          final_step<Final>(
-              "final",
-              "the next tile's scores are in flight during the softmax; fp32: three products of fp16"),
+          lesson_step<Overlapped>("overlapped", "the next tile's scores are in flight during the softmax"),
+          final_step("final", "cluster for all types, with a backward pass; fp32: three products of fp16"),
       }};
 }
 

@@ -1,5 +1,5 @@
 /// @file
-/// `final`: `cluster`, with the scores of the next tile in flight while those of this one become P.
+/// `overlapped`: `cluster`, with the scores of the next tile in flight while those of this one become P.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -69,7 +69,7 @@ struct Cluster {
   }
 };
 
-struct Final : Cluster {
+struct Overlapped : Cluster {
   template <class Tile>
   static auto kernel() {
     return overlapped_pair_attention<Tile>;

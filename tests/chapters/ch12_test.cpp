@@ -32,18 +32,27 @@ VariantResult run_on(const std::string& variant, const Shape& shape, Init init =
   return run<TwoWayAttention>(chapter(), variant, shape, random_inputs<TwoWayAttention>(shape, init, seed));
 }
 
+const Variant<TwoWayAttention>& variant_named(const std::string& name) {
+  for (const auto& variant : chapter_of<TwoWayAttention>(chapter()).variants) {
+    if (variant.name == name) return variant;
+  }
+  throw std::invalid_argument("no variant " + name);
+}
+
+auto what_device_lacks_for(const std::string& variant) {
+  return what_device_lacks<TwoWayAttention>(variant_named(variant),
+                                            {{.head_dim = 64, .dtype = DType::kBFloat16}, false});
+}
+
 class LargeHeads : public testing::TestWithParam<std::string> {
  protected:
-  static const Variant<TwoWayAttention>& variant() {
-    for (const auto& variant : chapter_of<TwoWayAttention>(chapter()).variants) {
-      if (variant.name == GetParam()) return variant;
-    }
-    throw std::invalid_argument("no variant " + GetParam());
-  }
+  static const Variant<TwoWayAttention>& variant() { return variant_named(GetParam()); }
   void SetUp() override {
-    const auto lacking =
-        what_device_lacks<TwoWayAttention>(variant(), {{.head_dim = 64, .dtype = DType::kBFloat16}, false});
-    if (lacking) GTEST_SKIP() << lacking->reason;
+    if (const auto lacking = what_device_lacks_for(GetParam())) GTEST_SKIP() << lacking->reason;
+  }
+  /// Whether another variant's tests run the same kernel: LargeHeadsFinal.HasTheBitsOfCluster.
+  static bool is_tested_with_cluster(const Shape& problem) {
+    return GetParam() == "final" && problem.dtype == DType::kBFloat16 && !problem.backward;
   }
   /// The variant refuses, or is right, in each type and in both directions.
   static void expect_right(AttentionShape shape, Init init = Init::kNormal,
@@ -52,7 +61,7 @@ class LargeHeads : public testing::TestWithParam<std::string> {
       for (const bool backward : {false, true}) {
         shape.dtype = dtype;
         const Shape problem = {shape, backward};
-        if (why_refused<TwoWayAttention>(variant(), problem)) continue;
+        if (is_tested_with_cluster(problem) || why_refused<TwoWayAttention>(variant(), problem)) continue;
         EXPECT_EQ(run_on(GetParam(), problem, init).complaint(), "")
             << name_of(dtype) << (backward ? " backward " : " ") << shape.seq_q << "x" << shape.seq_k << " "
             << shape.head_dim << "/" << shape.value_dim();
@@ -129,7 +138,7 @@ TEST_P(LargeHeads, TakesAnyStrides) {
 TEST_P(LargeHeads, FollowsMaximaThatGrow) {
   for (const DType dtype : {kBFloat16, kFloat32}) {
     const Shape shape = {{.seq_q = 70, .seq_k = 600, .head_dim = 72, .dtype = dtype}, false};
-    if (why_refused<TwoWayAttention>(variant(), shape)) continue;
+    if (is_tested_with_cluster(shape) || why_refused<TwoWayAttention>(variant(), shape)) continue;
     TensorMap inputs = random_inputs<TwoWayAttention>(shape, Init::kNormal, 3);
     std::vector<float>& k = inputs.at("k").data;
     for (std::size_t i = 0; i < k.size(); ++i) k[i] *= 1.0f + 0.01f * float(600 - i / 72);
@@ -156,7 +165,7 @@ TEST_P(LargeHeads, IsRightForRowsOfVeryDifferentSizes) {
 TEST_P(LargeHeads, IgnoresHiddenKeys) {
   for (const DType dtype : {kBFloat16, kFloat32}) {
     const Shape shape = {{.seq_q = 100, .seq_k = 100, .head_dim = 64, .causal = true, .dtype = dtype}, false};
-    if (why_refused<TwoWayAttention>(variant(), shape)) continue;
+    if (is_tested_with_cluster(shape) || why_refused<TwoWayAttention>(variant(), shape)) continue;
     TensorMap inputs = random_inputs<TwoWayAttention>(shape, Init::kNormal, 5);
     const VariantResult before = run<TwoWayAttention>(chapter(), GetParam(), shape, inputs);
     std::fill_n(inputs.at("k").data.end() - 64, 64, 1e4f);
@@ -169,6 +178,26 @@ TEST_P(LargeHeads, IgnoresHiddenKeys) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, LargeHeads, testing::ValuesIn(variant_names(describe_chapter())),
                          [](const auto& parameter) { return parameter.param; });
+
+// ---- `final` in 16 bits --------------------------------------------------------------------------------------------
+
+TEST(LargeHeadsFinal, HasTheBitsOfCluster) {
+  if (const auto lacking = what_device_lacks_for("cluster")) GTEST_SKIP() << lacking->reason;
+  for (const auto& [d, d_v] : {std::pair{72, 40}, {648, 520}}) {
+    const Shape shape = {{.seq_q = 70,
+                          .seq_k = 300,
+                          .head_dim = d,
+                          .head_dim_v = d_v,
+                          .causal = true,
+                          .dtype = DType::kBFloat16},
+                         false};
+    const VariantResult of_cluster = run_on("cluster", shape), of_final = run_on("final", shape);
+    EXPECT_EQ(of_final.complaint(), "") << d << "/" << d_v;
+    for (const char* name : {"o", "lse"})
+      EXPECT_EQ(of_final.outputs.at(name).data, of_cluster.outputs.at(name).data)
+          << name << " " << d << "/" << d_v;
+  }
+}
 
 // ---- what is refused -----------------------------------------------------------------------------------------------
 
@@ -192,14 +221,16 @@ TEST(LargeHeadsRefuse, WhatTheyHaveNoKernelsFor) {
                  "--dtype is fp32: this variant takes fp16, bf16");
   expect_refused({"--variant", "o_shared", "--dtype", "fp16", "--head-dim", "64"},
                  "--dtype is fp16: this variant takes bf16");
-  expect_refused({"--variant", "cluster", "--backward", "--dtype", "bf16"},
-                 "--backward is given: this variant has no backward pass; final has");
+  for (const char* step : {"cluster", "overlapped"})
+    expect_refused({"--variant", step, "--backward", "--dtype", "bf16"},
+                   "--backward is given: this variant has no backward pass; final has");
 }
 
 // ---- the bytes of the steps ----------------------------------------------------------------------------------------
 
 // K is read once for each part of O's columns, V once altogether, Q by every block.
 TEST(LargeHeadsBytes, AreThoseOfPartsAndBlocks) {
+  if (const auto lacking = what_device_lacks_for("cluster")) GTEST_SKIP() << lacking->reason;
   const Shape shape = {{.seq_q = 128, .seq_k = 256, .head_dim = 1024, .dtype = DType::kBFloat16}, false};
   const std::int64_t q = 128 * 1024 * 2, k = 256 * 1024 * 2;
   struct Expected {
@@ -209,7 +240,8 @@ TEST(LargeHeadsBytes, AreThoseOfPartsAndBlocks) {
   for (const auto& [variant, parts, blocks, rows] : {Expected{"slices_of_d", 4, 1, 64},
                                                      {"spilled", 1, 1, 64},
                                                      {"o_shared", 2, 1, 64},
-                                                     {"cluster", 1, 2, 64}}) {
+                                                     {"cluster", 1, 2, 64},
+                                                     {"overlapped", 1, 2, 64}}) {
     const VariantResult result = run_on(variant, shape);
     ASSERT_EQ(result.complaint(), "") << variant;
     if (!result.counted) GTEST_SKIP() << "bytes are counted on the simulator";

@@ -7,10 +7,12 @@
     widths  192 / 128 and 576 / 512 beside equal widths, between which their speed is interpolated
     backward    [2,4,8192,512] in bf16, full and causal
 
+`final` is timed in fp32 and backward, the other variants in the rest: there `final` runs the kernel of `cluster`. --variants
+names others.
+
 In each round, every kernel runs once, in another order. Before that, the results are compared with float64 on two heads. Prints
 TFLOP/s, 2 * batch * heads * seq^2 * (head_dim + head_dim_v) operations, half of that if causal, 2.5 times that for a backward
-pass, from the median; and how
-much faster chapter 12 is than each of the others. One run takes about two minutes.
+pass, from the median; and how much faster chapter 12 is than each of the others. One run takes about two minutes.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target ch03_one_pass_attention_library ch09_hopper_library
 ch12_large_heads_library
@@ -161,10 +163,18 @@ def peer_of(case: Case, backend, tensors: list[torch.Tensor]):
     return lambda _: torch.autograd.grad(o, leaves, do, retain_graph=True)
 
 
+def variants_for(case: Case, variants: list[str]) -> list[str]:
+    """Those to time, each kernel once: `final` has its own in fp32 and backward, and otherwise that of `cluster`."""
+    only_final = case.dtype == "fp32" or case.backward
+    return [name for name in variants if (name == "final") == only_final]
+
+
 def contenders(case: Case, tensors: list[torch.Tensor], variants: list[str] | None):
     """Name, a function that launches and returns O or the gradients, and LSE if it has one."""
     stream = torch.cuda.current_stream()
-    wanted = [(OURS, name) for name in variants or ChapterLibrary(OURS).variants()]
+    if variants is None:
+        variants = variants_for(case, ChapterLibrary(OURS).variants())
+    wanted = [(OURS, name) for name in variants]
     if case.head_dim == case.head_dim_v and not case.backward:
         wanted.append(STANDARD)
         if case.head_dim <= 256 and case.dtype != "fp32":
