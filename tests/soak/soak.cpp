@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,6 +32,7 @@
 #include "attention/inputs.hpp"
 #include "attention/masked_attention.hpp"
 #include "attention/two_way_attention.hpp"
+#include "device/dropout.cuh"
 #include "harness/backend.hpp"
 #include "harness/files.hpp"
 #include "harness/runner.hpp"
@@ -272,10 +274,31 @@ double norm(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
+/// What a query makes of a key, in the shapes of chapters without masks, and with them.
+bool sees(const AttentionShape& s, std::int64_t, std::int64_t query, std::int64_t key) {
+  return key < s.visible_keys(query);
+}
+bool sees(const fa::MaskedShape& s, std::int64_t head, std::int64_t query, std::int64_t key) {
+  return s.sees(head, query, key);
+}
+double score(const AttentionShape&, double product, std::int64_t, std::int64_t, std::int64_t) {
+  return product;
+}
+double score(const fa::MaskedShape& s, double product, std::int64_t head, std::int64_t query,
+             std::int64_t key) {
+  return s.score(product, head, query, key);
+}
+/// What dropout multiplies P with.
+double weight(const AttentionShape&, std::int64_t, std::int64_t, std::int64_t) { return 1; }
+double weight(const fa::MaskedShape& s, std::int64_t head, std::int64_t query, std::int64_t key) {
+  if (s.dropout == 0) return 1;
+  return s.keeps(head, query, key) ? double(fa::Dropout::of(s.dropout, s.dropout_seed).scale) : 0;
+}
+
 /// Norms of dQ and dK without cancellation: |dP| + |D| instead of dP - D, with everything else positive too. Rounding
 /// errors are a fraction of these norms, however small the gradients themselves are.
-std::map<std::string, double> norms_without_cancellation(const AttentionShape& s,
-                                                         const fa::TensorMap& inputs) {
+template <class Shape>
+std::map<std::string, double> norms_without_cancellation(const Shape& s, const fa::TensorMap& inputs) {
   const auto rounded = [&](const char* name) { return fa::rounded_to(s.dtype, inputs.at(name).data); };
   const std::vector<float> q = rounded("q"), k = rounded("k"), v = rounded("v"), d_o = rounded("do");
   std::vector<double> dq(q.size()), dk(k.size());
@@ -284,28 +307,34 @@ std::map<std::string, double> norms_without_cancellation(const AttentionShape& s
     return std::inner_product(a, a + n, b, 0.0);
   };
   for (std::int64_t row = 0; row < s.batch * s.heads * s.seq_q; ++row) {
-    const std::int64_t head = row / s.seq_q, keys = s.visible_keys(row % s.seq_q);
+    const std::int64_t head = row / s.seq_q, query = row % s.seq_q;
     const std::int64_t kv_head = head / s.heads * s.kv_heads + head % s.heads / (s.heads / s.kv_heads);
-    const auto number = [&](std::size_t key) { return std::size_t(kv_head * s.seq_k) + key; };
-    const float* query = &q[std::size_t(row) * d];
+    const auto number = [&](std::int64_t key) { return std::size_t(kv_head * s.seq_k + key); };
+    const float* q_row = &q[std::size_t(row) * d];
     const float* gradient = &d_o[std::size_t(row) * d_v];
-    std::vector<double> p(std::size_t(std::max<std::int64_t>(keys, 0)));
-    for (std::size_t key = 0; key < p.size(); ++key)
-      p[key] = s.logit_scale() * dot(query, &k[number(key) * d], d);
-    const double most = p.empty() ? 0 : *std::max_element(p.begin(), p.end());
-    double sum = 0, row_dot = 0;
-    for (double& x : p) sum += x = std::exp(x - most);
-    std::vector<double> dp(p.size());
-    for (std::size_t key = 0; key < p.size(); ++key) {
-      dp[key] = std::abs(dot(gradient, &v[number(key) * d_v], d_v));
-      row_dot += (p[key] /= sum) * dp[key];
+    struct Pair {
+      std::int64_t key;
+      double p, dp;  ///< of dP, the absolute value
+    };
+    std::vector<Pair> pairs;
+    double most = -std::numeric_limits<double>::infinity();
+    for (std::int64_t key = 0; key < s.seq_k; ++key) {
+      if (!sees(s, head, query, key)) continue;
+      const double product = s.logit_scale() * dot(q_row, &k[number(key) * d], d);
+      const double dp = std::abs(dot(gradient, &v[number(key) * d_v], d_v)) * weight(s, head, query, key);
+      pairs.push_back({key, score(s, product, head, query, key), dp});
+      most = std::max(most, pairs.back().p);
     }
-    for (std::size_t key = 0; key < p.size(); ++key) {
-      const double ds = s.logit_scale() * p[key] * (dp[key] + row_dot);
-      const std::size_t at = number(key) * d;
+    double sum = 0, row_dot = 0;
+    for (Pair& pair : pairs) sum += pair.p = std::exp(pair.p - most);
+    for (Pair& pair : pairs) row_dot += (pair.p /= sum) * pair.dp;
+    for (const Pair& pair : pairs) {
+      const double ds =
+          s.logit_scale() * pair.p * (pair.dp + row_dot);  // the derivative of a score is at most 1
+      const std::size_t at = number(pair.key) * d;
       for (std::size_t col = 0; col < d; ++col) {
         dq[std::size_t(row) * d + col] += ds * std::abs(k[at + col]);
-        dk[at + col] += ds * std::abs(query[col]);
+        dk[at + col] += ds * std::abs(q_row[col]);
       }
     }
   }
@@ -318,7 +347,7 @@ template <fa::Problem P>
 std::string complaint_of(const fa::VariantResult& result, const typename P::Shape& shape,
                          const fa::TensorMap& inputs, const fa::Reference& reference, int& cancelled) {
   bool is_backward = std::is_same_v<P, fa::AttentionBackward>;
-  if constexpr (std::is_same_v<P, fa::TwoWayAttention>) is_backward = shape.backward;
+  if constexpr (requires { shape.backward; }) is_backward = shape.backward;
   const bool only_wrong = result.verdict() == fa::Verdict::kWrong && result.defects.empty();
   if (!only_wrong || !is_backward) return result.complaint();
   const std::map<std::string, double> norms = norms_without_cancellation(shape, inputs);
