@@ -33,6 +33,15 @@ function(fa_add_hopper name)
   target_sources(${name}_kernels INTERFACE $<TARGET_OBJECTS:${name}_hopper>)
 endfunction()
 
+# fa_only_warnings_if_sanitized(<target> <source>...): sanitizers are for host code. Kernels are compiled for what the compiler
+# says about them, in a tenth of the time, and do not run.
+function(fa_only_warnings_if_sanitized target)
+  if(FA_SANITIZE)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -O0)
+    set_property(TARGET ${target} PROPERTY CXX_COMPILER_LAUNCHER)  # it relies on inlining
+  endif()
+endfunction()
+
 # fa_add_program(<name> <chapter.cu> [SOURCES <source>...] [FOLDERS <folder>...] [SHARED <array>...]
 #                [ARCHITECTURE <minimum>] [HOPPER <source>...] [MAIN <target>] [LIBRARIES <target>...] [EXCLUDE_FROM_ALL]
 #                [DEBUG]):
@@ -58,10 +67,7 @@ function(fa_add_program name chapter_cu)
   endif()
   fa_kernels(${name}_kernels ${chapter_cu} ${arg_SOURCES} SHARED ${arg_SHARED})
   fa_use_precompiled(${name}_kernels fa_chapter_headers)
-  if(FA_SANITIZE)  # for host code: kernels are compiled for what the compiler says about them, in a tenth of the time
-    set_property(SOURCE ${chapter_cu} ${arg_SOURCES} APPEND PROPERTY COMPILE_OPTIONS -O0)
-    set_property(TARGET ${name}_kernels PROPERTY CXX_COMPILER_LAUNCHER)  # it relies on inlining
-  endif()
+  fa_only_warnings_if_sanitized(${name}_kernels ${chapter_cu} ${arg_SOURCES})
   if(arg_ARCHITECTURE)
     fa_require_architecture(${name}_kernels ${arg_ARCHITECTURE})
   endif()

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "arguments.cuh"
 #include "attention/dispatch.cuh"
 #include "baselines/standard_attention.hpp"
 #include "device/launch.cuh"
@@ -32,23 +33,6 @@ using Args = AttentionBackward::Args;
 using Step = Variant<AttentionBackward>;  // each variant below names it: g++ 12 rejects bare braces
 
 constexpr std::int64_t kFloat = sizeof(float);
-
-template <class T>
-Backward<T> backward_of(const Args& a) {
-  Backward<T> b;
-  static_cast<Attention<T>&>(b) = a.as<T>();
-  b.d_o = a.buffer<T>("do");
-  b.delta = a.buffer<float>("delta");
-  b.dq = a.buffer<T>("dq");
-  b.dk = a.buffer<T>("dk");
-  b.dv = a.buffer<T>("dv");
-  b.d_o_strides = a.strides.at("do");
-  b.dq_strides = a.strides.at("dq");
-  b.dk_strides = a.strides.at("dk");
-  b.dv_strides = a.strides.at("dv");
-  b.dq_sum = nullptr;
-  return b;
-}
 
 unsigned blocks_for(std::size_t count, std::size_t of_block) {
   return unsigned((count + of_block - 1) / of_block);

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "arguments.cuh"
 #include "choices.cuh"
 #include "deterministic.cuh"
 #include "device/launch.cuh"
@@ -33,23 +34,6 @@ constexpr int kCapability = 90;
 constexpr std::int64_t kFloat = sizeof(float), kInt = sizeof(int);
 
 std::int64_t tiles(std::int64_t length, std::int64_t rows) { return (length + rows - 1) / rows; }
-
-template <class T>
-Backward<T> backward_of(const Args& a, int rows_of_tile) {
-  Backward<T> b;
-  static_cast<Attention<T>&>(b) = a.as<T>();
-  b.d_o = a.buffer<T>("do");
-  b.padded_queries = int(tiles(a.seq_q, rows_of_tile)) * rows_of_tile;
-  b.log2_sum = a.buffer<float>("log2_sum");
-  b.delta = a.buffer<float>("delta");
-  b.dq_sum = nullptr;
-  b.dq = a.buffer<T>("dq");
-  b.do_strides = a.strides.at("do");
-  b.dq_strides = a.strides.at("dq");
-  b.dk_strides = a.strides.at("dk");
-  b.dv_strides = a.strides.at("dv");
-  return b;
-}
 
 template <class T, int kCols>
 void launch_prepare(const Backward<T>& b, cudaStream_t stream) {

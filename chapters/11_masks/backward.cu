@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "08_backward/arguments.cuh"
 #include "08_backward/fp32.cuh"
 #include "attention/dispatch.cuh"
 #include "backward_bytes.hpp"
@@ -116,17 +117,7 @@ auto with_tiles_for(const Shape& shape, F f) {
 
 template <class T>
 Backward<T> gradients_of(const Args& a) {
-  Backward<T> b;
-  static_cast<Attention<T>&>(b) = a.as<T>();
-  b.d_o = a.buffer<T>("do");
-  b.delta = a.buffer<float>("delta");
-  b.dq = a.buffer<T>("dq");
-  b.dk = a.buffer<T>("dk");
-  b.dv = a.buffer<T>("dv");
-  b.d_o_strides = a.strides.at("do");
-  b.dq_strides = a.strides.at("dq");
-  b.dk_strides = a.strides.at("dk");
-  b.dv_strides = a.strides.at("dv");
+  Backward<T> b = ch08::backward_of<T>(a);
   b.dq_sum = a.buffer<float>("dq_sum");
   return b;
 }

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "10_hopper_backward/arguments.cuh"
 #include "10_hopper_backward/prepare.cuh"
 #include "10_hopper_backward/sizes.cuh"
 #include "10_hopper_backward/tensor_maps.cuh"
@@ -44,19 +45,8 @@ int tiles_of(std::int64_t length, int rows) { return int((length - 1) / rows + 1
 
 template <class Tile>
 Backward<typename Tile::T> gradients_of(const Args& a) {
-  using T = typename Tile::T;
-  Backward<T> b;
-  static_cast<Attention<T>&>(b) = a.as<T>();
-  b.d_o = a.buffer<T>("do");
-  b.padded_queries = tiles_of(a.seq_q, Tile::Br) * Tile::Br;
-  b.log2_sum = a.buffer<float>("log2_sum");
-  b.delta = a.buffer<float>("delta");
+  Backward<typename Tile::T> b = ch10::backward_of<typename Tile::T>(a, Tile::Br);
   b.dq_sum = a.buffer<float>("dq_sum");
-  b.dq = a.buffer<T>("dq");
-  b.do_strides = a.strides.at("do");
-  b.dq_strides = a.strides.at("dq");
-  b.dk_strides = a.strides.at("dk");
-  b.dv_strides = a.strides.at("dv");
   return b;
 }
 

@@ -10,6 +10,7 @@
 #include "09_hopper/sizes.cuh"
 #include "09_hopper/tensor_maps.cuh"
 #include "09_hopper/traffic.cuh"
+#include "10_hopper_backward/arguments.cuh"
 #include "10_hopper_backward/choices.cuh"
 #include "10_hopper_backward/kernel.cuh"
 #include "10_hopper_backward/prepare.cuh"
@@ -90,18 +91,8 @@ auto gradients_kernel() {
 void backward(const Args& a, cudaStream_t stream) {
   ch10::with_tile<Backward, Sizes>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
     using T = typename Tile::T;
-    ch10::Backward<T> b;
-    static_cast<Attention<T>&>(b) = a.as<T>();
-    b.d_o = a.buffer<T>("do");
-    b.padded_queries = int(tiles(a.seq_q, Tile::Br)) * Tile::Br;
-    b.log2_sum = a.buffer<float>("log2_sum");
-    b.delta = a.buffer<float>("delta");
+    ch10::Backward<T> b = ch10::backward_of<T>(a, Tile::Br);
     b.dq_sum = a.buffer<float>("dq_sum");
-    b.dq = a.buffer<T>("dq");
-    b.do_strides = a.strides.at("do");
-    b.dq_strides = a.strides.at("dq");
-    b.dk_strides = a.strides.at("dk");
-    b.dv_strides = a.strides.at("dv");
     ch10::require_alignment("dq", b.dq);
 
     using P = ch10::Prepare<T, Tile::kCols>;

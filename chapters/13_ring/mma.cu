@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "07_multi_stage/kernel.cuh"
+#include "08_backward/arguments.cuh"
 #include "08_backward/fp32.cuh"
 #include "08_backward/tensor_cores.cuh"
 #include "attend.hpp"
@@ -79,17 +80,7 @@ unsigned blocks_for(std::size_t count, std::size_t of_block) {
 void backward(const Args& a, cudaStream_t stream) {
   with_backward_tiles(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
     using T = typename Tile::T;
-    ch08::Backward<T> b;
-    static_cast<Attention<T>&>(b) = a.as<T>();
-    b.d_o = a.buffer<T>("do");
-    b.delta = a.buffer<float>("delta");
-    b.dq = a.buffer<T>("dq");
-    b.dk = a.buffer<T>("dk");
-    b.dv = a.buffer<T>("dv");
-    b.d_o_strides = a.strides.at("do");
-    b.dq_strides = a.strides.at("dq");
-    b.dk_strides = a.strides.at("dk");
-    b.dv_strides = a.strides.at("dv");
+    ch08::Backward<T> b = ch08::backward_of<T>(a);
     b.dq_sum = a.buffer<float>("dq_sum");
 
     using Rows = ch08::DeltaRows<T, Tile::kHeadDim>;

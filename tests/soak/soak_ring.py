@@ -84,7 +84,7 @@ def failure(program: Path, words: list[str]) -> str | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("program", type=Path)
-    parser.add_argument("--problems", type=int, default=12, metavar="N")
+    parser.add_argument("--problems", type=int, default=8, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--longest", type=int, default=100, metavar="L")
     parser.add_argument("--ranks", type=int, default=4, metavar="P", help="at most")

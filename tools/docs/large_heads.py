@@ -162,7 +162,7 @@ def exchange() -> str:
             of_block = panel // tiles.sharers
             left = x + panel * (side + gap)
             own = of_block == block
-            svg.box(left, 42, side, 44, WARPS[panel], 0.75 if own else 0.15)
+            svg.box(left, 42, side, 44, WARPS[panel], 1 if own else 0.15)
             svg.text(
                 left + side / 2,
                 68,
@@ -180,7 +180,7 @@ def exchange() -> str:
             left = x + number * wide
             panel = key // PANEL
             own = panel // tiles.sharers == block
-            svg.box(left, 136, wide, 22, WARPS[panel], 0.75 if own else 0.15)
+            svg.box(left, 136, wide, 22, WARPS[panel], 1 if own else 0.15)
         half = tiles.keys // 2
         first, second = (0, half) if block == 0 else (half, 0)
         svg.text(

@@ -659,8 +659,12 @@ def masks(data: dict, group: str, which: str) -> str:
 
 def large(data: dict, group: str) -> str:
     """TFLOP/s of chapter 12 and of other kernels, and how many times as long each of the others takes as the fastest of chapter
-    12; from tools/bench/large.py."""
-    timings = [row for row in data["timings"] if row["group"] == group]
+    12; from tools/bench/large.py. The table of widths is too wide for paper with `unfused`, and leaves it out."""
+    timings = [
+        row
+        for row in data["timings"]
+        if row["group"] == group and (group, row["kernel"]) != ("widths", "unfused")
+    ]
     if not timings:
         raise NoSuchMeasurement(f"it has no {group}")
     kernels = sorted(
