@@ -1,5 +1,5 @@
 /// @file
-/// The backward pass with no transfer that kernels do not hide: the ring of the forward pass, backwards.
+/// The backward pass whose transfers all have products beside them: the ring of the forward pass, backwards.
 ///
 /// It begins with the keys that the forward pass ended with, which are still here, and ends with the rank's own. The sums of dK
 /// and dV go the way back that their keys came, and arrive at home while the rank computes with its own keys.

@@ -99,7 +99,7 @@ struct Method {
   Links (*forward_links)(const Rank&);
   Links (*backward_links)(const Rank&);
   Traffic (*traffic)(const Rank&, bool backward);  ///< with the memory of the GPU
-  bool priority = false;                           ///< transfers before kernels, and on few channels
+  bool priority = false;                           ///< transfers before kernels, and on --channels of NCCL
   bool trades_heads = false;
 };
 
