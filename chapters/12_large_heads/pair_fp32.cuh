@@ -393,8 +393,8 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
         for (int n = 0; n < Tile::kChunk / 8; ++n) {
           const int col = first_col + chunk * Tile::kChunk + 8 * n;
           if (col < a.head_dim_v)
-            *reinterpret_cast<float2*>(o[query] + col) = {rO[chunk][4 * n + 2 * row] * inv_l,
-                                                          rO[chunk][4 * n + 2 * row + 1] * inv_l};
+            *reinterpret_cast<float2*>(o[query] + col) =
+                make_float2(rO[chunk][4 * n + 2 * row] * inv_l, rO[chunk][4 * n + 2 * row + 1] * inv_l);
         }
       }
     }

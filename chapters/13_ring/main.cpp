@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "gpus.hpp"
-#include "harness/chapter.hpp"
-#include "harness/program.hpp"
 #include "ranks.hpp"
+#include "run.hpp"
 
 namespace {
 
@@ -33,20 +32,6 @@ std::optional<Complaint> find_different_arguments(Ranks& ranks, const std::strin
   return std::nullopt;
 }
 
-/// The arguments without those that name files to write: one rank writes them.
-std::vector<const char*> without_files(int argc, char** argv) {
-  std::vector<const char*> kept;
-  for (int i = 0; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == "--json" || word == "--out") {
-      ++i;
-    } else if (!word.starts_with("--json=") && !word.starts_with("--out=")) {
-      kept.push_back(argv[i]);
-    }
-  }
-  return kept;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -60,9 +45,5 @@ int main(int argc, char** argv) {
   if (const auto complaint = find_different_arguments(ranks, joined(argc, argv))) end_together(*complaint);
   if (const auto complaint = ranks.agree(fa::ch13::take_gpu(ranks))) end_together(*complaint);
 
-  std::ostream nowhere(nullptr);
-  const std::vector<const char*> others = without_files(argc, argv);
-  ranks.finish(
-      speaks ? fa::run_program(fa::describe_chapter(), argc, argv, std::cout, std::cerr)
-             : fa::run_program(fa::describe_chapter(), int(others.size()), others.data(), nowhere, nowhere));
+  ranks.finish(fa::ch13::run_rank(argc, argv, std::cout, std::cerr));
 }

@@ -10,9 +10,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -143,6 +145,12 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
 /// Streams, an event, and communicators. They live as long as the process: another rank's error must not wait for them.
 class Device {
  public:
+  /// The same one for all runs of a process with as many channels.
+  static const Device& with(int channels) {
+    static std::map<int, Device> all;
+    return all.try_emplace(channels, channels).first->second;
+  }
+
   explicit Device(int channels) {
     int least = 0, greatest = 0;
     FA_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -275,7 +283,7 @@ class RingRun final : public ChapterRun {
         reference_ = options_.backward() ? AttentionBackward::reference(given_.shape, inputs_)
                                          : AttentionForward::reference(given_.shape, inputs_);
       }
-      device_.emplace(options_.channels());
+      device_ = &Device::with(options_.channels());
     });
   }
 
@@ -641,7 +649,7 @@ class RingRun final : public ChapterRun {
   std::optional<LazyInputs> lazy_;
   TensorMap inputs_;
   Reference reference_;
-  std::optional<Device> device_;
+  const Device* device_ = nullptr;
   double ideal_ms_ = 0;
 };
 
@@ -660,7 +668,28 @@ class RingProgram final : public ChapterProgram {
   std::string name_ = "13_ring", title_ = "Several GPUs: queries stay, keys go round";
 };
 
+/// The arguments without those that name files to write: one rank writes them.
+std::vector<const char*> without_files(int argc, const char* const* argv) {
+  std::vector<const char*> kept;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--json" || word == "--out") {
+      ++i;
+    } else if (!word.starts_with("--json=") && !word.starts_with("--out=")) {
+      kept.push_back(argv[i]);
+    }
+  }
+  return kept;
+}
+
 }  // namespace
+
+int run_rank(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  if (Ranks::instance().rank() == 0) return run_program(ring_chapter(), argc, argv, out, err);
+  std::ostream nowhere(nullptr);
+  const std::vector<const char*> kept = without_files(argc, argv);
+  return run_program(ring_chapter(), int(kept.size()), kept.data(), nowhere, nowhere);
+}
 
 AnyChapter ring_chapter() { return AnyChapter(std::make_shared<RingProgram>()); }
 

@@ -2,11 +2,17 @@
 /// A run of the chapter: every rank takes its part of the problem, and rank 0 has the results of all.
 #pragma once
 
+#include <iosfwd>
+
 #include "harness/chapter.hpp"
 
 namespace fa::ch13 {
 
 /// The chapter as the harness sees it.
 AnyChapter ring_chapter();
+
+/// This rank's part of a run, whose command line all ranks have. Rank 0 alone writes files and prints.
+/// @return  the exit status, of rank 0 that of the run
+int run_rank(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
 
 }  // namespace fa::ch13

@@ -1,4 +1,4 @@
-"""Random problems for chapter 13, each with a random number of ranks, one after another.
+"""Random problems for chapter 13, each with a random number of ranks. PROGRAM is soak_ch13_ring.
 
     soak_ring.py PROGRAM [--problems N] [--seed S] [--longest L] [--ranks P]
 
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shlex
 import subprocess
 import sys
@@ -22,16 +23,14 @@ from pathlib import Path
 
 from tools.learn import ranks
 
-MOST_FAILURES = 5  # give up after this many
-SECONDS = 120  # for a problem, after which its ranks wait for each other
+SECONDS = 120  # for a problem; one that takes longer is a deadlock
 
 
-def problem(draw: random.Random, longest: int, most_ranks: int) -> list[str]:
-    """A command line. Half of all sequences are short: ranks with one token, or none."""
-    count = draw.randint(1, most_ranks)
+def problem(draw: random.Random, longest: int, count: int) -> list[str]:
+    """A command line for so many ranks. Half of all sequences are short: ranks with one token, or none."""
     kv_heads = draw.choice((1, 2, count))
     most = longest if draw.random() < 0.5 else 4 * count
-    words = ["-n", str(count), "--variant", "all"]
+    words = ["--variant", "all"]
     words += ["--batch", str(draw.choice((1, 1, 1, 2)))]
     words += ["--heads", str(kv_heads * draw.choice((1, 1, 2, 3)))]
     words += ["--kv-heads", str(kv_heads)]
@@ -48,37 +47,61 @@ def problem(draw: random.Random, longest: int, most_ranks: int) -> list[str]:
     ]
 
 
-def failure(program: Path, words: list[str]) -> str | None:
-    """What is wrong with a run; None if nothing is."""
+def difference(result: dict) -> str | None:
+    """Where a run has moved other bytes than the formulas say; None if nowhere."""
+    for variant in result["variants"]:
+        traffic = variant["traffic"]
+        if "counted" in traffic and (
+            traffic["counted"]["tensors"] != traffic["predicted"]["tensors"]
+        ):
+            return f"{variant['name']}: bytes differ from the formula"
+        for step in (step for steps in variant.get("links", []) for step in steps):
+            if (
+                step.get("counted_bytes", step["predicted_bytes"])
+                != (step["predicted_bytes"])
+            ):
+                return f"{variant['name']}: bytes of a link differ from the formula"
+    return None
+
+
+def failures(program: Path, count: int, problems: list[list[str]]) -> dict[int, str]:
+    """What is wrong with which of the problems, which `count` ranks solve one after another."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "run.json"
-        command = ranks.command(program, [*words, "--json", str(file)])
+        results = [Path(folder) / f"{n}.json" for n in range(len(problems))]
+        lines = [
+            shlex.join([*words, "--json", str(result)])
+            for words, result in zip(problems, results, strict=True)
+        ]
+        file = Path(folder) / "problems"
+        file.write_text("\n".join(lines) + "\n")
         try:
             done = subprocess.run(
-                command,
+                [*ranks.mpirun(count), str(program), str(file)],
                 check=False,
                 capture_output=True,
                 text=True,
-                timeout=SECONDS,
+                timeout=SECONDS * len(problems),
                 env={**os.environ, "GPUSIM_THREADS": "1"},
             )
-        except subprocess.TimeoutExpired:
-            return f"did not end within {SECONDS} s"
-        if done.returncode != 0:
-            return f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
-        for variant in json.loads(file.read_text())["variants"]:
-            traffic = variant["traffic"]
-            if "counted" in traffic and (
-                traffic["counted"]["tensors"] != traffic["predicted"]["tensors"]
+        except subprocess.TimeoutExpired as stopped:
+            begun = len(results) - len([r for r in results if not r.exists()])
+            return {begun: f"did not end: {stopped}"}
+        found: dict[int, str] = {}
+        printed = re.split(r"^(\d+) (\d+)$", done.stdout, flags=re.MULTILINE)
+        for number, status, text in zip(
+            printed[1::3], printed[2::3], printed[3::3], strict=True
+        ):
+            if status != "0":
+                found[int(number) - 1] = f"exit status {status}\n{text}"
+        ended = len(printed) // 3
+        if done.returncode != 0 or ended < len(problems):
+            found[ended] = f"exit status {done.returncode}\n{done.stderr}"
+        for n, result in enumerate(results[:ended]):
+            if n not in found and (
+                why := difference(json.loads(result.read_text()))
             ):
-                return f"{variant['name']}: bytes differ from the formula"
-            for step in (step for steps in variant.get("links", []) for step in steps):
-                if (
-                    step.get("counted_bytes", step["predicted_bytes"])
-                    != (step["predicted_bytes"])
-                ):
-                    return f"{variant['name']}: bytes of a link differ from the formula"
-    return None
+                found[n] = why
+        return found
 
 
 def main() -> int:
@@ -89,17 +112,19 @@ def main() -> int:
     parser.add_argument("--longest", type=int, default=100, metavar="L")
     parser.add_argument("--ranks", type=int, default=4, metavar="P", help="at most")
     options = parser.parse_args()
-    draw, begin, failures = random.Random(options.seed), time.monotonic(), 0
-    for done in range(1, options.problems + 1):
-        words = problem(draw, options.longest, options.ranks)
-        if why := failure(options.program, words):
-            failures += 1
-            print(f"{shlex.join(ranks.command(options.program, words))}\n   {why}")
-        if failures == MOST_FAILURES:
-            break
+    draw, begin, failed = random.Random(options.seed), time.monotonic(), 0
+    by_ranks: dict[int, list[list[str]]] = {}
+    for _ in range(options.problems):
+        count = draw.randint(1, options.ranks)
+        words = problem(draw, options.longest, count)
+        by_ranks.setdefault(count, []).append(words)
+    for count, problems in sorted(by_ranks.items()):
+        for number, why in failures(options.program, count, problems).items():
+            failed += 1
+            print(f"-n {count} {shlex.join(problems[number])}\n   {why}")
     seconds = time.monotonic() - begin
-    print(f"13_ring: {done} problems, {failures} failed, {seconds:.0f} s")
-    return int(failures > 0)
+    print(f"13_ring: {options.problems} problems, {failed} failed, {seconds:.0f} s")
+    return int(failed > 0)
 
 
 if __name__ == "__main__":

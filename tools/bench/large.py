@@ -1,9 +1,10 @@
 """Chapter 12 on a GPU, beside PyTorch's kernels and standard attention on cuBLAS (chapter 03), on the same tensors.
 
-    python3 -m tools.bench.large [--groups fp32,bf16,widths,backward] [--rounds R] [--variants V,V] [--json FILE]
+    python3 -m tools.bench.large [--groups fp32,bf16,lengths,widths,backward] [--rounds R] [--variants V,V] [--json FILE]
 
-    fp32    [32,8,256,d] and [32,8,1024,d], d = 256 and 1024
+    fp32    batch 32, 8 heads, 256 and 1024 queries and keys, d = 256 and 1024
     bf16    [2,4,8192,512] and [1,4,8192,1024], full and causal
+    lengths [*,4,N,d] in bf16, d = 512 and 1024, N from 128 to 4096: batch * N = 16384
     widths  192 / 128 and 576 / 512 beside equal widths, between which their speed is interpolated
     backward    [2,4,8192,512] in bf16, full and causal
 
@@ -11,7 +12,7 @@
 names others.
 
 In each round, every kernel runs once, in another order. Before that, the results are compared with float64 on two heads. Prints
-TFLOP/s, 2 * batch * heads * seq^2 * (head_dim + head_dim_v) operations, half of that if causal, 2.5 times that for a backward
+TFLOP/s, 2 * batch * heads * seq_q * seq_k * (head_dim + head_dim_v) operations, half of that if causal, 2.5 times that for a backward
 pass, from the median; and how much faster chapter 12 is than each of the others. One run takes about two minutes.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target ch03_one_pass_attention_library ch09_hopper_library
@@ -50,7 +51,8 @@ class Case:
     dtype: str
     batch: int
     heads: int
-    seq: int
+    seq_q: int
+    seq_k: int
     head_dim: int
     head_dim_v: int
     causal: bool = False
@@ -62,35 +64,54 @@ class Case:
             widths += f"/{self.head_dim_v}"
         which = "causal" if self.causal else "full"
         which += " backward" * self.backward
-        return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{widths}] {which}"
+        lengths = f"{self.seq_q}"
+        if self.seq_k != self.seq_q:
+            lengths += f"/{self.seq_k}"
+        return f"{self.dtype} [{self.batch},{self.heads},{lengths},{widths}] {which}"
 
     @property
     def flops(self) -> float:
-        pairs = self.batch * self.heads * self.seq**2 / (1 + self.causal)
+        pairs = self.batch * self.heads * self.seq_q * self.seq_k / (1 + self.causal)
         of_pass = 2.5 if self.backward else 1.0
         return 2.0 * pairs * (self.head_dim + self.head_dim_v) * of_pass
 
 
+def square(dtype: str, batch: int, heads: int, seq: int, *widths: int, **mask) -> Case:
+    """As many keys as queries. @param widths  of Q and K, and of V if that is another"""
+    return Case(dtype, batch, heads, seq, seq, widths[0], widths[-1], **mask)
+
+
+MASKS = ({}, {"causal": True})
 GROUPS = {
-    "fp32": [Case("fp32", 32, 8, n, d, d) for d in (256, 1024) for n in (256, 1024)],
+    "fp32": [
+        Case("fp32", 32, 8, n, m, d, d)
+        for d in (256, 1024)
+        for n in (256, 1024)
+        for m in (256, 1024)
+    ],
     "bf16": [
-        Case("bf16", *size, d, d, causal)
-        for *size, d in ((2, 4, 8192, 512), (1, 4, 8192, 1024))
-        for causal in (False, True)
+        square("bf16", *size, **mask)
+        for size in ((2, 4, 8192, 512), (1, 4, 8192, 1024))
+        for mask in MASKS
+    ],
+    "lengths": [
+        square("bf16", 16384 // n, 4, n, d)
+        for d in (512, 1024)
+        for n in (128, 256, 512, 1024, 2048, 4096)
     ],
     "widths": [
-        Case("bf16", 2, heads, 8192, *widths)
+        square("bf16", 2, heads, 8192, *widths)
         for heads, *widths in (
-            (8, 128, 128),
+            (8, 128),
             (8, 192, 128),
-            (8, 192, 192),
-            (4, 512, 512),
+            (8, 192),
+            (4, 512),
             (4, 576, 512),
-            (4, 576, 576),
+            (4, 576),
         )
     ],
     "backward": [
-        Case("bf16", 2, 4, 8192, 512, 512, causal, True) for causal in (False, True)
+        square("bf16", 2, 4, 8192, 512, backward=True, **mask) for mask in MASKS
     ],
 }
 
@@ -100,12 +121,12 @@ def exact(case: Case, q, k, v, do=None) -> tuple[torch.Tensor, ...]:
     k, v = k.double(), v.double()
     scale = case.head_dim**-0.5
     o, lse, dq, dk, dv = [], [], [], torch.zeros_like(k), torch.zeros_like(v)
-    for first in range(0, case.seq, 2048):
+    for first in range(0, case.seq_q, 2048):
         rows = slice(first, first + 2048)
         s = q[rows].double() @ k.T * scale
         if case.causal:
             query = torch.arange(first, first + s.shape[0], device=s.device)
-            key = torch.arange(case.seq, device=s.device)
+            key = torch.arange(case.seq_k, device=s.device)
             s.masked_fill_(key > query[:, None], -torch.inf)
         lse.append(torch.logsumexp(s, -1))
         p = torch.softmax(s, -1)
@@ -205,13 +226,14 @@ def contenders(case: Case, tensors: list[torch.Tensor], variants: list[str] | No
 
 def run(case: Case, rounds: int, variants: list[str] | None) -> list[dict]:
     """The rows of a case."""
-    sizes = [case.head_dim, case.head_dim, case.head_dim_v]
-    sizes += [case.head_dim_v] * case.backward
+    sizes = [(case.seq_q, case.head_dim), (case.seq_k, case.head_dim)]
+    sizes += [(case.seq_k, case.head_dim_v)]
+    sizes += [(case.seq_q, case.head_dim_v)] * case.backward
     tensors = [
         torch.randn(
-            case.batch, case.heads, case.seq, d, dtype=DTYPES[case.dtype], device="cuda"
+            case.batch, case.heads, *size, dtype=DTYPES[case.dtype], device="cuda"
         )
-        for d in sizes
+        for size in sizes
     ]
     check = Check(case, tensors)
     entries = list(contenders(case, tensors, variants))

@@ -70,7 +70,7 @@ KIND and ARGUMENTS are one of
         head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
     results: FILE masks blocks|masks|packed|dropout forward|backward
         chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
-    results: FILE large fp32|bf16|widths|backward
+    results: FILE large fp32|bf16|lengths|widths|backward
         chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
     results: FILE ring times|sweep
         chapter 13 on several GPUs beside PyTorch's context_parallel, from tools/bench/ring.py

@@ -43,6 +43,7 @@ CHAPTERS = {
                 "causal": True,
                 "dtype": "bf16",
             },
+            {"heads": 1, "seq_q": 256, "seq_k": 256, "head_dim": 1024, "dtype": "fp32"},
         ],
     ),
 }
