@@ -14,6 +14,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/intrusive_ptr.h>
 #include <dlfcn.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/function.h>
@@ -35,7 +36,9 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 
 #include "library.hpp"
 
@@ -365,10 +368,20 @@ class AttentionBackward : public torch::autograd::Node {
   std::string backward_;
 };
 
+/// A node of autograd's graph. Newer versions of PyTorch own nodes by another kind of pointer.
+template <class Node, class... Args>
+auto new_node(Args&&... args) {
+  using Owner = decltype(torch::autograd::Edge::function);
+  if constexpr (std::is_same_v<Owner, std::shared_ptr<torch::autograd::Node>>) {
+    return std::make_shared<Node>(std::forward<Args>(args)...);
+  } else {
+    return c10::make_intrusive<Node>(std::forward<Args>(args)...);
+  }
+}
+
 void set_gradient(const Pair& results, const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                   double scale, std::string_view backward) {
-  const std::shared_ptr<AttentionBackward> node(new AttentionBackward(q, k, v, causal, scale, backward),
-                                                torch::autograd::deleteNode);
+  const auto node = new_node<AttentionBackward>(q, k, v, causal, scale, backward);
   node->set_results(std::get<0>(results), std::get<1>(results));
 }
 
