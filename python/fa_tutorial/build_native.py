@@ -31,7 +31,7 @@ def build() -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     includes = [*cpp_extension.include_paths(), str(Path(cuda) / "include")]
     includes += [
-        sysconfig.get_path("include"),
+        sysconfig.get_path("include", "posix_prefix"),
         str(builds.checkout() / "common" / "harness"),
     ]
     partial = target.with_suffix(".partial")
