@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import torch
@@ -29,13 +30,16 @@ def build() -> Path:
     target = native.library()
     target.parent.mkdir(parents=True, exist_ok=True)
     includes = [*cpp_extension.include_paths(), str(Path(cuda) / "include")]
-    includes.append(str(builds.checkout() / "common" / "harness"))
+    includes += [
+        sysconfig.get_path("include", "posix_prefix"),
+        str(builds.checkout() / "common" / "harness"),
+    ]
     partial = target.with_suffix(".partial")
     command = [compiler, "-std=c++20", "-O2", "-shared", "-fPIC", str(SOURCE)]
     command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
     command += [word for path in includes for word in ("-isystem", path)]
     command += ["-o", str(partial), f"-L{libraries}", "-lc10", "-lc10_cuda"]
-    command += ["-ltorch_cpu", "-ltorch_cuda", "-ltorch", "-ldl"]
+    command += ["-ltorch_cpu", "-ltorch_cuda", "-ltorch", "-ltorch_python", "-ldl"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         lines = done.stderr.splitlines()

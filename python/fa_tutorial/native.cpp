@@ -1,20 +1,32 @@
 // The operators once more, in C++, so that a call costs the host little more than the launch. They run a kernel that the
 // operators in Python (operators.py) have run before, with the same choice, element type, head dimension and device; any
-// other call goes to those. So all refusals, and the choice of a kernel, are in Python. native.py builds and loads this file.
+// other call goes to those. So all refusals, and the choice of a kernel, are in Python. Eager calls come through at_once(),
+// which also does without the dispatcher. build_native.py compiles this file, and native.py loads it.
 
 #include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/cuda/EmptyTensor.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/record_function.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/intrusive_ptr.h>
 #include <dlfcn.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -24,7 +36,9 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 
 #include "library.hpp"
 
@@ -43,15 +57,36 @@ c10::TypedOperatorHandle<Signature> operator_named(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-/// A contiguous tensor on the device of another one. at::empty() would be dispatched first, which takes the host longer.
-Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const Tensor& like) {
-  return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
+// --- memory of the current device -------------------------------------------------------------------
+
+constexpr c10::DispatchKeySet kCuda(c10::DispatchKey::CUDA);
+
+c10::Allocator* allocator() { return c10::cuda::CUDACachingAllocator::get(); }
+
+/// A tensor that is laid out like another one. at::empty_like() is dispatched first, which takes the host longer.
+Tensor new_like(const Tensor& x) {
+  if (!x.is_non_overlapping_and_dense()) return at::empty_like(x);
+  return Tensor(
+      at::detail::empty_strided_generic(x.sizes(), x.strides(), allocator(), kCuda, x.scalar_type()));
+}
+
+/// A number in fp32 for each row of Q.
+Tensor empty_lse(const Tensor& q) {
+  const auto rows = q.sizes().slice(0, 3);
+  return Tensor(at::detail::empty_generic(rows, allocator(), kCuda, at::kFloat, std::nullopt));
 }
 
 // --- kernels ----------------------------------------------------------------------------------------
 
-struct Hash {
-  std::size_t operator()(const std::string& bytes) const { return std::hash<std::string>()(bytes); }
+/// Compares and hashes problems.
+struct ByBytes {
+  static std::string_view bytes(const FaAttention& given) {
+    return {reinterpret_cast<const char*>(&given), sizeof(given)};
+  }
+  std::size_t operator()(const FaAttention& given) const {
+    return std::hash<std::string_view>()(bytes(given));
+  }
+  bool operator()(const FaAttention& a, const FaAttention& b) const { return bytes(a) == bytes(b); }
 };
 
 /// A variant of a chapter's library. It remembers what it has bound to which tensors: a training uses the same addresses
@@ -74,24 +109,29 @@ class Kernel {
 
   ~Kernel() { forget(); }
 
-  /// Enqueues the kernel on the current stream. False if it refuses.
-  bool run(FaAttention given, const Tensor& like) {
+  /// Enqueues the kernel on the current stream of the current device. False if it refuses. An LSE without an address is
+  /// written to memory that is freed at once.
+  bool run(FaAttention given, c10::DeviceIndex device) {
     const std::scoped_lock lock(mutex_);
-    Tensor workspace;
     const std::int64_t bytes = workspace_bytes(given);
-    if (bytes > 0) {
-      workspace = empty({bytes}, at::kByte, like);
-      given.workspace = workspace.data_ptr();
-    }
-    void* const bound = bytes < 0 ? nullptr : bound_to(given);
+    if (bytes < 0) return false;
+    const std::int64_t of_lse = given.lse ? 0 : aligned(4 * given.batch * given.heads * given.seq_q);
+    c10::DataPtr memory;
+    if (of_lse + bytes > 0) memory = allocator()->allocate(of_lse + bytes);
+    if (of_lse > 0) given.lse = memory.get();
+    if (bytes > 0) given.workspace = static_cast<std::byte*>(memory.get()) + of_lse;
+    void* const bound = bound_to(given);
     if (!bound) return false;
-    const auto stream = c10::cuda::getCurrentCUDAStream(like.get_device()).stream();
+    const auto stream = c10::cuda::getCurrentCUDAStream(device).stream();
     TORCH_CHECK(launch_(bound, stream), variant_, ": ", error_());
     return true;
   }
 
  private:
   static constexpr std::size_t kMost = 4096;  // entries of each memory
+
+  /// The workspace begins at a multiple of 256 bytes, as all that the allocator returns.
+  static std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
   std::int64_t workspace_bytes(const FaAttention& given) {
     const std::array<std::int64_t, 6> sizes = {given.batch, given.heads, given.kv_heads,
@@ -104,16 +144,15 @@ class Kernel {
   }
 
   void* bound_to(const FaAttention& given) {
-    const std::string key(reinterpret_cast<const char*>(&given), sizeof(given));
-    if (const auto found = bound_.find(key); found != bound_.end()) return found->second;
+    if (const auto found = bound_.find(given); found != bound_.end()) return found->second;
     void* const bound = bind_(variant_.c_str(), &given);
     if (!bound) return bound;
     if (bound_.size() >= kMost) forget();
-    return bound_[key] = bound;
+    return bound_[given] = bound;
   }
 
   void forget() {
-    for (const auto& [key, bound] : bound_) release_(bound);
+    for (const auto& [given, bound] : bound_) release_(bound);
     bound_.clear();
   }
 
@@ -125,7 +164,7 @@ class Kernel {
   decltype(&fa_error) error_ = nullptr;
   std::mutex mutex_;
   std::map<std::array<std::int64_t, 6>, std::int64_t> bytes_;
-  std::unordered_map<std::string, void*, Hash> bound_;
+  std::unordered_map<FaAttention, void*, ByBytes, ByBytes> bound_;
 };
 
 /// What a kernel has been chosen for: a pass, the name that use() was given, an element type, a head dimension, a device,
@@ -187,16 +226,6 @@ bool is_dense(const Tensor& q, const Tensor& k, const Tensor& v) {
   return q.is_contiguous() && k.is_contiguous() && v.is_contiguous();
 }
 
-/// Whether its strides are those of a new tensor. Those of an axis of length 1 may be others, although it is contiguous.
-bool has_default_strides(const Tensor& x) {
-  std::int64_t expected = 1;
-  for (std::int64_t axis = 3; axis >= 0; --axis) {
-    if (x.stride(axis) != expected) return false;
-    expected *= x.size(axis);
-  }
-  return true;
-}
-
 FaStrides strides_of(const Tensor& x) { return {x.stride(0), x.stride(1), x.stride(2)}; }
 
 /// The inputs of both passes.
@@ -237,21 +266,30 @@ Triple backward_in_python(const Tensor& d_o, const Tensor& q, const Tensor& k, c
   return slow.call(d_o, q, k, v, o, lse, causal, scale, backward);
 }
 
-Pair attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
-               std::string_view forward, std::string_view backward) {
+/// O, and LSE if it is wanted. Both are undefined where the operator in Python has to run.
+Pair forward_pass(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
+                  std::string_view forward, bool wants_lse) {
   std::shared_ptr<Kernel> kernel;
   if (is_problem(q, k, v, scale)) kernel = kernel_for(choice(false, forward, q, is_dense(q, k, v)));
-  const auto in_python = [&] { return attention_in_python(q, k, v, causal, scale, forward, backward); };
-  if (!kernel) return in_python();
+  if (!kernel) return {};
   const c10::cuda::CUDAGuard device(q.device());
-  Tensor o = has_default_strides(q) ? empty(q.sizes(), q.scalar_type(), q) : at::empty_like(q);
-  Tensor lse = empty(q.sizes().slice(0, 3), at::kFloat, q);
+  Tensor o = new_like(q), lse;
   FaAttention given = problem_of(q, k, v, causal, scale);
   given.o = o.data_ptr();
-  given.lse = lse.data_ptr();
   given.o_strides = strides_of(o);
-  if (!kernel->run(given, q)) return in_python();
+  if (wants_lse) {
+    lse = empty_lse(q);
+    given.lse = lse.data_ptr();
+  }
+  if (!kernel->run(given, q.get_device())) return {};
   return {std::move(o), std::move(lse)};
+}
+
+Pair attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
+               std::string_view forward, std::string_view backward) {
+  Pair results = forward_pass(q, k, v, causal, scale, forward, true);
+  if (std::get<0>(results).defined()) return results;
+  return attention_in_python(q, k, v, causal, scale, forward, backward);
 }
 
 Triple attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -268,8 +306,8 @@ Triple attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, c
   if (!kernel) return in_python();
   const c10::cuda::CUDAGuard device(q.device());
   Tensor of_o = d_o;  // PyTorch makes gradients with any strides, and these are copied if they must be
-  if (!is_readable(d_o, q) || d_o.strides() != o.strides()) of_o = at::empty_like(o).copy_(d_o);
-  Tensor dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
+  if (!is_readable(d_o, q) || d_o.strides() != o.strides()) of_o = new_like(o).copy_(d_o);
+  Tensor dq = new_like(q), dk = new_like(k), dv = new_like(v);
   FaAttention given = problem_of(q, k, v, causal, scale);
   given.o = o.data_ptr();
   given.lse = lse.data_ptr();
@@ -282,40 +320,70 @@ Triple attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, c
   given.dq_strides = strides_of(dq);
   given.dk_strides = strides_of(dk);
   given.dv_strides = strides_of(dv);
-  if (!kernel->run(given, q)) return in_python();
+  if (!kernel->run(given, q.get_device())) return in_python();
   return {std::move(dq), std::move(dk), std::move(dv)};
 }
 
 // --- autograd ---------------------------------------------------------------------------------------
 
-class Attention : public torch::autograd::Function<Attention> {
+/// A call in autograd's graph.
+class AttentionBackward : public torch::autograd::Node {
  public:
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx, const Tensor& q,
-                                                const Tensor& k, const Tensor& v, bool causal, double scale,
-                                                std::string forward, std::string backward) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto native = operator_named<Forward>("fa_tutorial::attention_native");
-    auto [o, lse] = native.call(q, k, v, causal, scale, forward, backward);
-    ctx->save_for_backward({q, k, v, o, lse});
-    ctx->saved_data["options"] = std::make_tuple(causal, scale, std::move(backward));
-    ctx->mark_non_differentiable({lse});
-    ctx->set_materialize_grads(false);
-    return {o, lse};
+  AttentionBackward(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
+                    std::string_view backward)
+      : Node(torch::autograd::collect_next_edges(q, k, v)),
+        saved_{{{q, false}, {k, false}, {v, false}}},
+        causal_(causal),
+        scale_(scale),
+        backward_(backward) {}
+
+  /// Makes O a result of the call.
+  void set_results(const Tensor& o, const Tensor& lse) {
+    torch::autograd::set_history(o, getptr());
+    saved_[3] = {o, true};
+    saved_[4] = {lse, false};
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
-                                                 torch::autograd::variable_list gradients) {
-    const Tensor none;
-    if (!gradients[0].defined()) return {none, none, none, none, none, none, none};
-    const auto saved = ctx->get_saved_variables();
-    const auto [causal, scale, backward] =
-        ctx->saved_data["options"].to<std::tuple<bool, double, std::string>>();
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const std::scoped_lock lock(mutex_);
+    if (!gradients[0].defined()) return torch::autograd::variable_list(3);
+    const auto saved = [&](int which) { return saved_[which].unpack(getptr()); };
     static const auto native = operator_named<Backward>("fa_tutorial::attention_backward_native");
-    auto [dq, dk, dv] =
-        native.call(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], causal, scale, backward);
-    return {dq, dk, dv, none, none, none, none};
+    auto [dq, dk, dv] = native.call(gradients[0], saved(0), saved(1), saved(2), saved(3), saved(4), causal_,
+                                    scale_, backward_);
+    return {std::move(dq), std::move(dk), std::move(dv)};
   }
+
+  void release_variables() override {
+    const std::scoped_lock lock(mutex_);
+    for (auto& tensor : saved_) tensor.reset_data();
+  }
+
+  std::string name() const override { return "AttentionBackward"; }
+
+ private:
+  std::array<torch::autograd::SavedVariable, 5> saved_;  // Q, K, V, O, LSE
+  bool causal_;
+  double scale_;
+  std::string backward_;
 };
+
+/// A node of autograd's graph. Newer versions of PyTorch own nodes by another kind of pointer.
+template <class Node, class... Args>
+auto new_node(Args&&... args) {
+  using Owner = decltype(torch::autograd::Edge::function);
+  if constexpr (std::is_same_v<Owner, std::shared_ptr<torch::autograd::Node>>) {
+    return std::make_shared<Node>(std::forward<Args>(args)...);
+  } else {
+    return c10::make_intrusive<Node>(std::forward<Args>(args)...);
+  }
+}
+
+void set_gradient(const Pair& results, const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                  double scale, std::string_view backward) {
+  const auto node = new_node<AttentionBackward>(q, k, v, causal, scale, backward);
+  node->set_results(std::get<0>(results), std::get<1>(results));
+}
 
 bool needs_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> tensors) {
   if (!at::GradMode::is_enabled()) return false;
@@ -325,19 +393,25 @@ bool needs_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> 
   return false;
 }
 
+/// Whether a backward pass has run for such tensors. Python says where there is none.
+bool has_backward(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view backward) {
+  return q.dim() == 4 && q.layout() == at::kStrided && k.layout() == at::kStrided &&
+         v.layout() == at::kStrided && !q.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+         kernel_for(choice(true, backward, q, is_dense(q, k, v)));
+}
+
 Pair attention_autograd(c10::DispatchKeySet keys, const Tensor& q, const Tensor& k, const Tensor& v,
                         bool causal, double scale, std::string_view forward, std::string_view backward) {
-  if (!needs_gradient({q, k, v})) {
-    static const auto native = operator_named<Forward>("fa_tutorial::attention_native");
+  const bool gradient = needs_gradient({q, k, v});
+  if (gradient && !has_backward(q, k, v, backward))
+    return attention_in_python(q, k, v, causal, scale, forward, backward);
+  static const auto native = operator_named<Forward>("fa_tutorial::attention_native");
+  Pair results = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below;
     return native.redispatch(keys & c10::after_autograd_keyset, q, k, v, causal, scale, forward, backward);
-  }
-  // Python also says where there is no backward pass.
-  const bool known = q.dim() == 4 && q.layout() == at::kStrided && k.layout() == at::kStrided &&
-                     v.layout() == at::kStrided && !q.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
-                     kernel_for(choice(true, backward, q, is_dense(q, k, v)));
-  if (!known) return attention_in_python(q, k, v, causal, scale, forward, backward);
-  const auto results = Attention::apply(q, k, v, causal, scale, std::string(forward), std::string(backward));
-  return {results[0], results[1]};
+  }();
+  if (gradient) set_gradient(results, q, k, v, causal, scale, backward);
+  return results;
 }
 
 Triple backward_autograd(c10::DispatchKeySet keys, const Tensor& d_o, const Tensor& q, const Tensor& k,
@@ -349,7 +423,80 @@ Triple backward_autograd(c10::DispatchKeySet keys, const Tensor& d_o, const Tens
   return native.redispatch(keys & c10::after_autograd_keyset, d_o, q, k, v, o, lse, causal, scale, backward);
 }
 
+// --- eager calls ------------------------------------------------------------------------------------
+
+/// Whether the dispatcher would do no more than attention_at_once(): no mode, transformation, trace or profiler is to see
+/// the call, and autocast has nothing to convert.
+bool is_plain(const Tensor& q, const Tensor& k, const Tensor& v) {
+  using c10::DispatchKey;
+  constexpr c10::DispatchKeySet plain({DispatchKey::CUDA, DispatchKey::AutogradCUDA,
+                                       DispatchKey::AutocastCUDA, DispatchKey::ADInplaceOrView,
+                                       DispatchKey::BackendSelect});
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  const auto keys = (q.key_set() | k.key_set() | v.key_set() | local.included_) - local.excluded_;
+  if (!plain.isSupersetOf(keys) || at::impl::torch_function_mode_enabled()) return false;
+  if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) return false;
+  return !keys.has(DispatchKey::AutocastCUDA) ||
+         q.scalar_type() == at::autocast::get_autocast_dtype(at::kCUDA);
+}
+
+/// O; undefined where Python has to look at the call.
+Tensor attention_at_once(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                         std::optional<double> scale, bool shares_heads, std::string_view forward,
+                         std::string_view backward) {
+  if (!is_plain(q, k, v) || q.dim() != 4 || k.dim() != 4) return {};
+  if (!shares_heads && q.size(1) != k.size(1)) return {};
+  const double factor = scale.value_or(1 / std::sqrt(double(q.size(3))));
+  const bool gradient = needs_gradient({q, k, v});
+  if (gradient && !has_backward(q, k, v, backward)) return {};
+  Pair results = forward_pass(q, k, v, causal, factor, forward, gradient);
+  Tensor& o = std::get<0>(results);
+  if (gradient && o.defined()) set_gradient(results, q, k, v, causal, factor, backward);
+  return std::move(o);
+}
+
+std::string_view text_of(PyObject* object) {
+  Py_ssize_t length = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(object, &length);
+  if (!text) throw python_error();
+  return {text, std::size_t(length)};
+}
+
+/// at_once(query, key, value, is_causal, scale, enable_gqa, forward, backward) returns O, or None where Python has to look
+/// at the call.
+PyObject* at_once(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  TORCH_CHECK_TYPE(count == 8, "at_once() takes 8 arguments");
+  for (int which : {0, 1, 2}) {
+    if (!THPVariable_CheckExact(given[which])) Py_RETURN_NONE;
+  }
+  PyObject* const scale = given[4];
+  if (!PyBool_Check(given[3]) || !PyBool_Check(given[5])) Py_RETURN_NONE;
+  if (scale != Py_None && !PyFloat_Check(scale)) Py_RETURN_NONE;
+  const auto factor = scale == Py_None ? std::nullopt : std::optional(PyFloat_AS_DOUBLE(scale));
+  const auto tensor = [&](int which) -> Tensor { return THPVariable_Unpack(given[which]); };
+  const Tensor q = tensor(0), k = tensor(1), v = tensor(2);
+  const std::string_view forward = text_of(given[6]), backward = text_of(given[7]);
+  Tensor o;
+  {
+    const pybind11::gil_scoped_release others_run;
+    o = attention_at_once(q, k, v, given[3] == Py_True, factor, given[5] == Py_True, forward, backward);
+  }
+  if (!o.defined()) Py_RETURN_NONE;
+  return THPVariable_Wrap(std::move(o));
+  END_HANDLE_TH_ERRORS
+}
+
 }  // namespace
+
+PyMODINIT_FUNC PyInit_fa_operators() {
+  static PyMethodDef methods[] = {
+      {"at_once", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(at_once)), METH_FASTCALL,
+       nullptr},
+      {}};
+  static PyModuleDef module = {PyModuleDef_HEAD_INIT, "fa_operators", nullptr, -1, methods};
+  return PyModule_Create(&module);
+}
 
 TORCH_LIBRARY_FRAGMENT(fa_tutorial, m) {
   m.def(

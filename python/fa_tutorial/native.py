@@ -6,7 +6,10 @@ Without them, the operators in Python run.
 from __future__ import annotations
 
 import functools
+import sys
+from importlib import machinery, util
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -14,18 +17,24 @@ from . import builds, chapter_library
 
 
 def library() -> Path:
-    """The file for this version of PyTorch and this interface of the chapters' libraries."""
-    name = f"fa_operators-torch{torch.__version__}-{chapter_library.INTERFACE}.so"
+    """The file for this Python, this version of PyTorch and this interface of the chapters' libraries."""
+    python, interface = sys.implementation.cache_tag, chapter_library.INTERFACE
+    name = f"fa_operators-{python}-torch{torch.__version__}-{interface}.so"
     return builds.build_folder() / "cuda" / "lib" / name
 
 
 @functools.cache
-def is_loaded() -> bool:
+def module() -> ModuleType | None:
     """Loads the operators if they are built and there is a GPU."""
     if not torch.cuda.is_available() or not library().exists():
-        return False
-    torch.ops.load_library(str(library()))
-    return True
+        return None
+    loader = machinery.ExtensionFileLoader("fa_operators", str(library()))
+    spec = util.spec_from_loader(loader.name, loader)
+    return util.module_from_spec(spec)
+
+
+def is_loaded() -> bool:
+    return module() is not None
 
 
 def remember(

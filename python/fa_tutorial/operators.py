@@ -2,7 +2,8 @@
 
 On the CPU they run the chapters' programs in the simulator: exact, about 0.1 s per call for small tensors. On a GPU they
 launch the kernels of the chapters' shared libraries on PyTorch's current stream. Once a kernel has run, the operators in
-C++ (native.py) run it, if they are built: attention_native and attention_backward_native, which cost the host less.
+C++ (native.py) run it, if they are built: attention_native and attention_backward_native, which cost the host less. An
+eager call costs it least: at_once() computes O where nothing but a kernel has to run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 from . import chapter_library, checks, native, selection, simulator
 
@@ -184,12 +186,14 @@ attention_backward.register_autograd(_no_second_gradient)
 # --- in C++ -------------------------------------------------------------------------------------------
 
 _call = attention
+_at_once = None
 if native.is_loaded():
     torch.library.register_fake("fa_tutorial::attention_native", _fake_attention)
     torch.library.register_fake(
         "fa_tutorial::attention_backward_native", _fake_backward
     )
     _call = torch.ops.fa_tutorial.attention_native.default
+    _at_once = native.module().at_once
 
 # --- what people call ---------------------------------------------------------------------------------
 
@@ -235,6 +239,26 @@ def scaled_dot_product_attention(
         float32, which has no gradient
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
+    chosen = selection.chosen
+    if (
+        not is_dynamo_compiling()
+        and _at_once is not None
+        and attn_mask is None
+        and dropout_p == 0.0
+        and not return_lse
+    ):
+        o = _at_once(
+            query,
+            key,
+            value,
+            is_causal,
+            scale,
+            enable_gqa,
+            chosen.forward,
+            chosen.backward,
+        )
+        if o is not None:
+            return o
     if not (
         isinstance(query, torch.Tensor)
         and isinstance(key, torch.Tensor)
@@ -275,7 +299,7 @@ def scaled_dot_product_attention(
         value,
         bool(is_causal),
         float(scale),
-        selection.chosen.forward,
-        selection.chosen.backward,
+        chosen.forward,
+        chosen.backward,
     )
     return (o, lse) if return_lse else o

@@ -9,7 +9,8 @@ import torch
 
 from . import builds, chapter_library, simulator
 
-SOFTMAX = ("01", "02")  # chapters without attention
+# Chapters whose kernels are no operators: what they are about.
+OTHERS = {"01": "softmax", "02": "softmax", "11": "masks", "12": "large heads"}
 BACKWARD = ("08", "10")  # chapters about the backward pass
 # The last kernels, fastest and with the same bits in every run; by element size in bytes.
 DEFAULTS = {
@@ -79,7 +80,7 @@ def variants() -> list[str]:
     names = []
     for chapter in builds.chapters():
         built = builds.program(chapter).exists() or builds.library(chapter).exists()
-        if built and chapter[:2] not in SOFTMAX:
+        if built and chapter[:2] not in OTHERS:
             names += [f"{chapter[:2]}/{variant}" for variant in variants_of(chapter)]
     if not names:
         raise FileNotFoundError(
@@ -96,9 +97,9 @@ def _validated(name: str) -> tuple[str, str]:
         )
     chapter, variant = split(name)
     number = chapter[:2]
-    if number in SOFTMAX:
+    if number in OTHERS:
         raise ValueError(
-            f"{name}: chapter {number} is about softmax, attention begins with 03"
+            f"{name}: chapter {number} is about {OTHERS[number]}, the operators run the kernels of 03 to 10"
         )
     known = variants_of(chapter)
     if variant not in known:

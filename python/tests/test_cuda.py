@@ -19,6 +19,7 @@ import fa_tutorial
 import torch
 from fa_tutorial import chapter_library, native, operators, selection
 from fa_tutorial import scaled_dot_product_attention as attention
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import random_calls, reference, test_operators, test_training, triton_cases
 
@@ -55,6 +56,43 @@ class AutogradOnGpu(test_operators.Autograd):
             torch.library.opcheck(operators._call, (q, k, v, *rest))
             backward = torch.ops.fa_tutorial.attention_backward_native.default
             torch.library.opcheck(backward, (do, q, k, v, o, lse, True, 0.2, ""))
+
+    @unittest.skipUnless(native.is_loaded(), HOW_TO_BUILD)
+    def test_who_sees_a_call(self):
+        """at_once() leaves a call alone that someone else has to see."""
+        q, k, v, do = self.tensors(torch.bfloat16, head_dim=64)
+        exact = reference.attention(q, k, v, do, False, 64**-0.5)
+
+        def computes(*tensors: torch.Tensor) -> bool:
+            o = operators._at_once(*tensors, False, None, False, "", "")
+            if o is not None:
+                self.assertEqual(reference.complaint(exact, "o", o), "")
+                self.assertEqual(o.stride(), q.stride())
+            return o is not None
+
+        native.forget()
+        self.assertFalse(computes(q, k, v))
+        torch.autograd.grad(attention(q, k, v), (q, k, v), do)
+        self.assertTrue(computes(q, k, v))
+        o = attention(q, k, v)
+        self.assertEqual(o.grad_fn.name(), "AttentionBackward")
+        gradients = torch.autograd.grad(o, (q, k, v), do)
+        for name, found in zip(("dq", "dk", "dv"), gradients, strict=True):
+            self.assertEqual(reference.complaint(exact, name, found), "")
+        with torch.no_grad():
+            self.assertTrue(computes(q, k, v))
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            self.assertTrue(computes(q, k, v))
+        for someone in (
+            torch.autocast("cuda", dtype=torch.float16),
+            torch.overrides.BaseTorchFunctionMode(),
+            TorchDispatchMode(),
+            torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]),
+        ):
+            with someone:
+                self.assertFalse(computes(q, k, v), someone)
+        self.assertFalse(computes(q, k, v.cpu()))
+        self.assertFalse(computes(q, k, v[:, :, 1:]))
 
     def test_compiled_by_inductor(self):
         self.compiled_agrees("inductor")
@@ -290,8 +328,9 @@ class Costs(unittest.TestCase):
             fa_tutorial.use(variant)
             found = overhead_us(variant)
             print(f"{variant}: {found}", file=sys.stderr)
-            extra = found["operator"] - found["launch"]
-            self.assertLess(extra, MOST_OVERHEAD_US, (variant, found))
+            for call in ("operator", "operator, with a gradient"):
+                extra = found[call] - found["launch"]
+                self.assertLess(extra, MOST_OVERHEAD_US, (variant, call, found))
 
 
 def host_us(call, calls: int = 200, rounds: int = 25) -> float:
@@ -308,8 +347,8 @@ def host_us(call, calls: int = 200, rounds: int = 25) -> float:
 
 
 def overhead_us(variant: str) -> dict[str, float]:
-    """The host's time for a launch, for a call of the operator, and for PyTorch's own attention. The kernels are so short
-    that the host never waits for the GPU."""
+    """The host's time for a launch, for a call of the operator, for one that autograd records, and for PyTorch's own
+    attention. The kernels are so short that the host never waits for the GPU."""
     q, k, v = (
         torch.randn(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16) for _ in "qkv"
     )
@@ -320,9 +359,12 @@ def overhead_us(variant: str) -> dict[str, float]:
     bound = chapter_library.load(chapter).bind(name, given)
     stream = torch.cuda.current_stream().cuda_stream
     functional = torch.nn.functional.scaled_dot_product_attention
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    attention(*leaves).sum().backward()  # from now on, the backward pass is known
     return {
         "launch": host_us(lambda: bound.launch(stream)),
         "operator": host_us(lambda: attention(q, k, v)),
+        "operator, with a gradient": host_us(lambda: attention(*leaves)),
         "PyTorch's attention": host_us(lambda: functional(q, k, v)),
     }
 
