@@ -149,7 +149,6 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
 
   const Attention<float>& a;
   SplitMemory<Tile>& s;
-  const int panels;
   const int first_key;  ///< of this warpgroup in a tile
   const std::uint64_t q, k, v,
       p;  ///< descriptors: of slot 0 as Q, and of this warpgroup's part of it as K and V; of P of block 0
@@ -167,7 +166,6 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
       : Base(memory, sizes, of_block, consumer),
         a(attention),
         s(memory),
-        panels(sizes.panels),
         first_key(of_block * Tile::kKeys + 64 * consumer),
         q(descriptor_in_cluster(slot_0, 16)),
         k(descriptor_in_cluster(slot_0 + 64 * 64 * consumer, 16)),
@@ -180,10 +178,13 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     }
   }
 
-  /// Issues the products of 64 columns, and leaves the slots of the columns before them. @tparam kAdd  to rSum
+  /// Issues the products of 64 columns: with the high halves of K, and then with the low ones. As soon as the first are issued,
+  /// those of the columns before are waited for; as soon as the others are, the first ones: few slots are held.
+  /// @tparam kAdd  to rSum
+  /// @param[in,out] held  the slots of products that may be in flight
   template <bool kAdd>
-  __device__ __forceinline__ void issue_panel(int (&held)[3]) {
-    const int q_slot = this->next_slot(), high_slot = this->next_slot(), low_slot = this->next_slot();
+  __device__ __forceinline__ void multiply_panel(int (&held)[2]) {
+    const int q_slot = this->next_slot(), high_slot = this->next_slot();
     ptx::wgmma_fence();
     const std::uint64_t rows = moved(q, q_slot * kSlotBytes), high = moved(k, high_slot * kSlotBytes);
     ptx::wgmma<T, kAdd, false, false>(rSum, rows, high);
@@ -193,16 +194,20 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
 #pragma unroll
     for (int step = 0; step < 4; ++step)
       ptx::wgmma<T, true, false, false>(rSum, moved(rows, kPanelBytes + step * 32), moved(high, step * 32));
-    const std::uint64_t low = moved(k, low_slot * kSlotBytes);
-#pragma unroll
-    for (int step = 0; step < 4; ++step)
-      ptx::wgmma<T, true, false, false>(rSum, moved(rows, step * 32), moved(low, step * 32));
     ptx::wgmma_commit();
     if constexpr (kAdd) {
       ptx::wgmma_wait<1>();
       leave_all(held);
     }
-    held[0] = q_slot, held[1] = high_slot, held[2] = low_slot;
+    const int low_slot = this->next_slot();
+    const std::uint64_t low = moved(k, low_slot * kSlotBytes);
+#pragma unroll
+    for (int step = 0; step < 4; ++step)
+      ptx::wgmma<T, true, false, false>(rSum, moved(rows, step * 32), moved(low, step * 32));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<1>();
+    this->leave(high_slot);
+    held[0] = q_slot, held[1] = low_slot;
   }
   template <int kCount>
   __device__ __forceinline__ void leave_all(const int (&held)[kCount]) {
@@ -210,15 +215,17 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     for (const int slot : held) this->leave(slot);
   }
 
+  __device__ __forceinline__ int panels() const { return (a.head_dim + 63) / 64; }
+
   /// S = Q K^T for this warpgroup's keys.
   __device__ __forceinline__ void multiply_qk() {
 #pragma unroll
     for (float& x : rS) x = 0.0f;
-    for (int first = 0; first < panels; first += Tile::kPanelsOfSum) {
-      int held[3];
-      issue_panel<false>(held);
-      for (int panel = first + 1; panel < min(first + Tile::kPanelsOfSum, panels); ++panel)
-        issue_panel<true>(held);
+    for (int first = 0; first < panels(); first += Tile::kPanelsOfSum) {
+      int held[2];
+      multiply_panel<false>(held);
+      for (int panel = first + 1; panel < min(first + Tile::kPanelsOfSum, panels()); ++panel)
+        multiply_panel<true>(held);
       ptx::wgmma_wait<0>(rSum);
       leave_all(held);
 #pragma unroll
@@ -329,45 +336,50 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
 #pragma unroll
     for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
       float rPart[Tile::kChunk / 2];
-      int held[2];
-      issue_values<false>(rPart, held, 0);
+      int held;
+      multiply_values<false>(rPart, held, 0);
 #pragma unroll 1
       for (int slice = 1; slice < Tile::Bc / Tile::kStep; ++slice) {
         constexpr int kSlicesOfSharer = 64 / Tile::kStep;
         if (chunk == 0 && slice * Tile::kStep >= Tile::kKeys && slice % kSlicesOfSharer == 0)
           ptx::mbarrier_wait_cluster(&s.p_full[slice / kSlicesOfSharer % Tile::kSharers], parity);
-        issue_values<true>(rPart, held, slice);
+        multiply_values<true>(rPart, held, slice);
       }
       ptx::wgmma_wait<0>(rPart);
-      leave_all(held);
+      this->leave(held);
 #pragma unroll
       for (int i = 0; i < Tile::kChunk / 2; ++i) rO[chunk][i] += rPart[i];
     }
     this->leave_p();
   }
-  /// Issues the products of 32 keys, in the order of the producer, and leaves the slots of the keys before them.
+  /// The same for 32 keys of V, in the order of the producer.
   template <bool kAdd>
-  __device__ __forceinline__ void issue_values(float (&rPart)[Tile::kChunk / 2], int (&held)[2], int slice) {
+  __device__ __forceinline__ void multiply_values(float (&rPart)[Tile::kChunk / 2], int& held, int slice) {
     // P of 64 keys is a panel for each half; 32 keys are 64 bytes of its rows.
     const int sharer = (rank * Tile::kSharers + slice * Tile::kStep / 64) % (2 * Tile::kSharers);
     const std::uint64_t p_high =
         moved(p, sharer * 2 * kPanelBytes + slice * Tile::kStep % 64 * int(sizeof(T)));
     const std::uint64_t p_low = moved(p_high, kPanelBytes);
-    const int high_slot = this->next_slot(), low_slot = this->next_slot();
-    const std::uint64_t high = moved(v, high_slot * kSlotBytes), low = moved(v, low_slot * kSlotBytes);
+    const int high_slot = this->next_slot();
+    const std::uint64_t high = moved(v, high_slot * kSlotBytes);
     ptx::wgmma_fence();
     ptx::wgmma<T, kAdd, false, true>(rPart, p_high, high);
     ptx::wgmma<T, true, false, true>(rPart, moved(p_high, 32), moved(high, 16 * 128));
     ptx::wgmma<T, true, false, true>(rPart, p_low, high);
     ptx::wgmma<T, true, false, true>(rPart, moved(p_low, 32), moved(high, 16 * 128));
-    ptx::wgmma<T, true, false, true>(rPart, p_high, low);
-    ptx::wgmma<T, true, false, true>(rPart, moved(p_high, 32), moved(low, 16 * 128));
     ptx::wgmma_commit();
     if constexpr (kAdd) {
       ptx::wgmma_wait<1>();
-      leave_all(held);
+      this->leave(held);
     }
-    held[0] = high_slot, held[1] = low_slot;
+    const int low_slot = this->next_slot();
+    const std::uint64_t low = moved(v, low_slot * kSlotBytes);
+    ptx::wgmma<T, true, false, true>(rPart, p_high, low);
+    ptx::wgmma<T, true, false, true>(rPart, moved(p_high, 32), moved(low, 16 * 128));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<1>();
+    this->leave(high_slot);
+    held = low_slot;
   }
 
   /// Divides O by its rows' sums and stores it, with LSE. Four lanes store 32 bytes, a sector.

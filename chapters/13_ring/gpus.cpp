@@ -11,6 +11,11 @@
 #include <vector>
 
 namespace fa::ch13 {
+namespace {
+
+bool asks_nvlink = true;
+
+}  // namespace
 
 std::optional<Complaint> take_gpu(Ranks& ranks) {
   std::string found;
@@ -37,7 +42,10 @@ std::optional<Complaint> take_gpu(Ranks& ranks) {
   return complaint;
 }
 
+void ignore_nvlink() { asks_nvlink = false; }
+
 std::optional<std::int64_t> nvlink_sent_bytes() {
+  if (!asks_nvlink) return std::nullopt;
   int device = 0;
   char bus[32] = {};
   if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetPCIBusId(bus, sizeof bus, device) != cudaSuccess)
