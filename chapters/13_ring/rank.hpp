@@ -32,7 +32,7 @@ class Scratch {
       buffer = std::make_unique<DeviceBuffer>(name, bytes);
       buffer->poison();
       FA_CUDA_CHECK(
-          cudaDeviceSynchronize());  // the rank's streams do not wait for the one that has poisoned it
+          cudaStreamSynchronize(nullptr));  // which has poisoned it; the rank's streams do not wait for it
     }
     return buffer->get();
   }

@@ -135,6 +135,9 @@ std::optional<std::string> why_no_device();
 
 // For library routines that the simulator computes on the host instead of in a kernel.
 
+/// A routine begins, in a stream: what is accounted from now on belongs to it. @param stream  a cudaStream_t
+void begin_routine(const void* stream, const std::string& routine);
+
 /// Counts and checks one read of each byte of a range, under the name of its allocation: bytes, sectors, and one
 /// request for each 512 bytes, the most that the 32 lanes of a warp can request at once.
 ///

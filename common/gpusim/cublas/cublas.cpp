@@ -8,7 +8,9 @@
 
 #include "gpusim/gpusim.hpp"
 
-struct cublasContext {};
+struct cublasContext {
+  cudaStream_t stream = nullptr;
+};
 
 namespace {
 
@@ -69,6 +71,7 @@ cublasStatus_t gemm(const char* routine, cublasHandle_t handle, cublasOperation_
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
 
+  gpusim::begin_routine(handle->stream, routine);
   const auto read = [&](const T* first, std::size_t bytes) {
     return gpusim::account_read(first, bytes, routine);
   };
@@ -119,8 +122,10 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t) {
-  return handle == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {

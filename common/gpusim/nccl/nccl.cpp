@@ -59,6 +59,7 @@ struct Call {
   void* to;          ///< null: only sends
   std::size_t bytes;
   ncclComm_t comm;
+  cudaStream_t stream;
 };
 
 int group_depth = 0;
@@ -117,6 +118,7 @@ ncclResult_t transfer(const std::vector<Call>& calls, ncclComm_t comm) {
     usleep(20);
   }
   for (const Call& call : calls) {
+    gpusim::begin_routine(call.stream, call.name);
     if (call.to != nullptr) gpusim::account_write(call.to, call.bytes, call.name);
     if (call.peer == comm->rank) continue;
     const auto bytes = std::int64_t(call.bytes);
@@ -134,6 +136,7 @@ ncclResult_t run(const std::vector<Call>& calls) {
       return failed(ncclInvalidUsage, "the simulator runs groups of one communicator only");
     if (call.bytes > INT_MAX)
       return failed(ncclInvalidArgument, "the simulator transfers at most 2 GB at once");
+    gpusim::begin_routine(call.stream, call.name);
     // A transfer out of an allocation is a defect, as it is for a kernel.
     if (call.from != nullptr && !gpusim::account_read(call.from, call.bytes, call.name))
       return failed(ncclInvalidArgument,
@@ -290,21 +293,21 @@ ncclResult_t ncclGroupEnd() {
 }
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t) {
-  return add({"ncclSend", Verb::kSend, peer, from, nullptr, count * size_of(type), comm});
+                      cudaStream_t stream) {
+  return add({"ncclSend", Verb::kSend, peer, from, nullptr, count * size_of(type), comm, stream});
 }
 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t) {
-  return add({"ncclRecv", Verb::kReceive, peer, nullptr, to, count * size_of(type), comm});
+                      cudaStream_t stream) {
+  return add({"ncclRecv", Verb::kReceive, peer, nullptr, to, count * size_of(type), comm, stream});
 }
 
 ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t) {
+                           ncclComm_t comm, cudaStream_t stream) {
   const std::size_t bytes = count * size_of(type);
   if (ncclGroupStart() != ncclSuccess) return ncclInternalError;
   for (int peer = 0; peer < comm->count; ++peer)
     add({"ncclAllGather", Verb::kGather, peer, from, static_cast<char*>(to) + std::size_t(peer) * bytes,
-         bytes, comm});
+         bytes, comm, stream});
   return ncclGroupEnd();
 }

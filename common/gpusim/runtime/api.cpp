@@ -15,8 +15,11 @@
 #include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/cluster_order.hpp"
 #include "gpusim/runtime/emulated.hpp"
+#include "gpusim/runtime/streams.hpp"
 
 using gpusim::Arena;
+using gpusim::Streams;
+using gpusim::Use;
 
 struct CUstream_st {};
 struct CUevent_st {
@@ -65,6 +68,41 @@ cudaError_t cluster_of(const cudaLaunchConfig_t& config, gpusim::device::Index& 
 }
 
 bool is_device(const void* p) { return Arena::instance().contains(reinterpret_cast<std::uintptr_t>(p)); }
+
+/// The operation that has begun uses these bytes, if they are the device's.
+void use(const void* p, std::size_t bytes, Use use) {
+  if (is_device(p))
+    Streams::instance().use(reinterpret_cast<std::uintptr_t>(p) - Arena::instance().base(), bytes, use);
+}
+
+cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
+                 const char* routine) {
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  if (kind != cudaMemcpyDefault && bytes != 0 &&
+      (is_device(to) != to_device || is_device(from) != from_device)) {
+    return result(cudaErrorInvalidValue);
+  }
+  if (!valid_device_range(to, bytes) || !valid_device_range(from, bytes))
+    return result(cudaErrorInvalidValue);
+  if (bytes == 0) return cudaSuccess;
+  Streams::instance().begin(stream, routine);
+  use(from, bytes, Use::kRead);
+  use(to, bytes, Use::kWrite);
+  std::memcpy(to, from, bytes);
+  if (is_device(to)) Arena::instance().mark(reinterpret_cast<std::uintptr_t>(to), bytes, true);
+  return cudaSuccess;
+}
+
+cudaError_t fill(void* to, int value, std::size_t bytes, cudaStream_t stream, const char* routine) {
+  if (bytes == 0) return cudaSuccess;
+  if (!is_device(to) || !valid_device_range(to, bytes)) return result(cudaErrorInvalidValue);
+  Streams::instance().begin(stream, routine);
+  use(to, bytes, Use::kWrite);
+  std::memset(to, value, bytes);
+  Arena::instance().mark(reinterpret_cast<std::uintptr_t>(to), bytes, true);
+  return cudaSuccess;
+}
 
 }  // namespace
 
@@ -171,7 +209,10 @@ cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
   }
   return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() {
+  Streams::instance().synchronize_all();
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceReset() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
@@ -183,6 +224,7 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 
 cudaError_t cudaFree(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
+  Streams::instance().synchronize_all();
   return result(Arena::instance().release(pointer) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
@@ -202,55 +244,45 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  if (kind != cudaMemcpyDefault && bytes != 0 &&
-      (is_device(to) != to_device || is_device(from) != from_device)) {
-    return result(cudaErrorInvalidValue);
-  }
-  if (!valid_device_range(to, bytes) || !valid_device_range(from, bytes))
-    return result(cudaErrorInvalidValue);
-  if (bytes == 0) return cudaSuccess;
-  std::memcpy(to, from, bytes);
-  if (is_device(to)) Arena::instance().mark(reinterpret_cast<std::uintptr_t>(to), bytes, true);
-  return cudaSuccess;
+  const cudaError_t error = copy(to, from, bytes, kind, nullptr, __func__);
+  Streams::instance().synchronize(nullptr);
+  return error;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+                            cudaStream_t stream) {
+  return copy(to, from, bytes, kind, stream, __func__);
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
-                              std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t) {
+                              std::size_t width, std::size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
   if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidValue);
   for (std::size_t row = 0; row < height; ++row) {
-    const cudaError_t error = cudaMemcpy(static_cast<std::byte*>(to) + row * to_pitch,
-                                         static_cast<const std::byte*>(from) + row * from_pitch, width, kind);
+    const cudaError_t error =
+        copy(static_cast<std::byte*>(to) + row * to_pitch,
+             static_cast<const std::byte*>(from) + row * from_pitch, width, kind, stream, __func__);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }
 
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  if (bytes == 0) return cudaSuccess;
-  if (!is_device(to) || !valid_device_range(to, bytes)) return result(cudaErrorInvalidValue);
-  std::memset(to, value, bytes);
-  Arena::instance().mark(reinterpret_cast<std::uintptr_t>(to), bytes, true);
-  return cudaSuccess;
+  return fill(to, value, bytes, nullptr, __func__);
 }
 
-cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  return cudaMemset(to, value, bytes);
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  return fill(to, value, bytes, stream, __func__);
 }
 
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, 0); }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
   *stream = new CUstream_st;
+  Streams::instance().create(*stream, (flags & cudaStreamNonBlocking) == 0);
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) { return cudaStreamCreate(stream); }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
-  return cudaStreamCreate(stream);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
@@ -258,12 +290,19 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  Streams::instance().destroy(stream);
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned int) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  Streams::instance().synchronize(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  Streams::instance().wait(stream, event);
+  return cudaSuccess;
+}
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = new CUevent_st;
@@ -271,15 +310,20 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) { return cudaEventCreate(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  Streams::instance().forget_event(event);
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  Streams::instance().record(event, stream);
   event->time = std::chrono::steady_clock::now();
   event->recorded = true;
   return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  Streams::instance().synchronize_event(event);
+  return cudaSuccess;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (!start->recorded || !end->recorded) return result(cudaErrorInvalidResourceHandle);
   *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
@@ -329,6 +373,7 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
     return result(cudaErrorInvalidValue);
   Index cluster{0, 0, 0};
   if (const cudaError_t error = cluster_of(config, cluster); error != cudaSuccess) return result(error);
+  Streams::instance().begin(config.stream);
   const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
                                         {block.x, block.y, block.z},
                                         config.dynamicSmemBytes,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpusim/runtime/defects.hpp"
+#include "gpusim/runtime/streams.hpp"
 
 namespace gpusim {
 namespace {
@@ -104,6 +105,7 @@ bool Arena::release(void* pointer) {
   data_.clear(begin - base_, length);
   init_.clear((begin - base_) / 4, length / 4);
   grid_races_.forget(begin - base_, length);
+  Streams::instance().forget(begin - base_, length);
   used_ -= a.end - begin;
   a.live = false;
   give_range(begin, length + (std::size_t(1) << kPageBits));

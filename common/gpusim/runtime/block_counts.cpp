@@ -9,6 +9,7 @@
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/session.hpp"
+#include "gpusim/runtime/streams.hpp"
 #include "gpusim/runtime/trace.hpp"
 
 namespace gpusim {
@@ -169,6 +170,8 @@ void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane,
   GridRaces& races = arena_.grid_races();
   const std::size_t known = tally.suspects.size();
   races.record(offset, bytes, use, user, tally.suspects);
+  if (Streams& streams = Streams::instance(); streams.are_several())
+    streams.use(offset, bytes, use, actor.site);
   if (!debugging_ || tally.suspects.size() == known) return;
   const std::uint32_t first = number_ - std::uint32_t(cluster_ != nullptr ? cluster_->index() : linear_);
   for (const GridRace& race : races.conflicts(tally.suspects.back())) {

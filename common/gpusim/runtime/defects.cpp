@@ -55,8 +55,19 @@ std::string what_is_missing(const FindingKey& key, const Example& e, const LineO
          (landed ? "the wait for the copy and the other access" : "the two");
 }
 
+std::string describe_race_of_streams(const FindingKey& key, const Example& e, const LineOf& line_of) {
+  const auto side = [&](AccessKind kind, std::uintptr_t pc, const std::string& routine) {
+    return std::string(verb(kind)) + " access by " +
+           (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
+  };
+  return "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and " +
+         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
+         ": they are in two streams, and neither waits for an event of the other";
+}
+
 std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of,
                           const std::string& reason) {
+  if (e.of_streams) return describe_race_of_streams(key, e, line_of);
   std::ostringstream out;
   // Print the access first that a reader would name first: the write, or the earlier of two.
   const bool rival_first = key.rival_access != AccessKind::kRead;

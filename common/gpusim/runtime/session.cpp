@@ -12,6 +12,7 @@
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
+#include "gpusim/runtime/streams.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -170,6 +171,11 @@ void Session::settle_grid_races(const device::Launch& launch, std::uint32_t firs
   suspects_.clear();
 }
 
+void Session::add(const FindingKey& key, Example example) {
+  const std::lock_guard lock(mutex_);
+  if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
+}
+
 bool Session::account(AccessKind kind, std::uintptr_t address, std::size_t bytes,
                       const std::string& routine) {
   constexpr std::uintptr_t kSectorBytes = 32, kRequestBytes = 512;
@@ -272,14 +278,28 @@ void mark_uninitialized(const void* pointer, std::size_t bytes) {
   Arena::instance().mark(reinterpret_cast<std::uintptr_t>(pointer), bytes, false);
 }
 
-bool account_read(const void* pointer, std::size_t bytes, const std::string& routine) {
+void begin_routine(const void* stream, const std::string& routine) {
+  Streams::instance().begin(stream, routine);
+}
+
+namespace {
+
+bool account(AccessKind kind, const void* pointer, std::size_t bytes, const std::string& routine) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  return Session::instance().account(AccessKind::kRead, address, bytes, routine);
+  if (!Session::instance().account(kind, address, bytes, routine)) return false;
+  Streams::instance().use(address - Arena::instance().base(), bytes,
+                          kind == AccessKind::kRead ? Use::kRead : Use::kWrite);
+  return true;
+}
+
+}  // namespace
+
+bool account_read(const void* pointer, std::size_t bytes, const std::string& routine) {
+  return account(AccessKind::kRead, pointer, bytes, routine);
 }
 
 bool account_write(const void* pointer, std::size_t bytes, const std::string& routine) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  return Session::instance().account(AccessKind::kWrite, address, bytes, routine);
+  return account(AccessKind::kWrite, pointer, bytes, routine);
 }
 
 }  // namespace gpusim

@@ -33,6 +33,8 @@ class Session {
   void absorb(Tally& tally);
   /// After the last block of a launch: finds the races between them. @param first_block  the number of the first
   void settle_grid_races(const device::Launch& launch, std::uint32_t first_block);
+  /// One finding, of any thread.
+  void add(const FindingKey& key, Example example);
   /// An access by the host on behalf of a kernel. @return false if it is outside an allocation
   bool account(AccessKind kind, std::uintptr_t address, std::size_t bytes, const std::string& routine);
   Report take();

@@ -1,0 +1,133 @@
+#include "gpusim/runtime/streams.hpp"
+
+#include <algorithm>
+
+#include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/session.hpp"
+#include "gpusim/runtime/sites.hpp"
+
+namespace gpusim {
+namespace {
+
+constexpr std::uint64_t kAtomicBit = 1 << 16;
+
+void join(std::vector<std::uint32_t>& to, const std::vector<std::uint32_t>& from) {
+  to.resize(std::max(to.size(), from.size()));
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] = std::max(to[i], from[i]);
+}
+
+}  // namespace
+
+Streams& Streams::instance() {
+  static auto* streams = new Streams;  // never destroyed, like the session
+  return *streams;
+}
+
+Streams::Streams() : numbers_{{nullptr, 0}}, streams_(1), operations_(1) {}
+
+void Streams::create(const void* stream, bool blocking) {
+  numbers_[stream] = streams_.size();
+  streams_.push_back({.times = {}, .blocking = blocking});
+  constexpr std::size_t kDefaultAndOne = 2;
+  if (several_ || numbers_.size() <= kDefaultAndOne) return;
+  const std::size_t words = Arena::instance().size() / 4;
+  if (!writers_) writers_ = Reserved<LastUse>(words);
+  if (!readers_) readers_ = Reserved<LastUse>(words);
+  several_ = writers_ && readers_;
+}
+
+void Streams::destroy(const void* stream) { numbers_.erase(stream); }
+
+void Streams::record(const void* event, const void* stream) {
+  Times& times = events_[event];
+  times = host_;
+  join(times, of(stream).times);
+}
+
+void Streams::wait(const void* stream, const void* event) {
+  if (const auto found = events_.find(event); found != events_.end()) join(of(stream).times, found->second);
+}
+
+void Streams::synchronize(const void* stream) { join(host_, of(stream).times); }
+
+void Streams::synchronize_event(const void* event) {
+  if (const auto found = events_.find(event); found != events_.end()) join(host_, found->second);
+}
+
+void Streams::synchronize_all() {
+  for (const Stream& stream : streams_) join(host_, stream.times);
+}
+
+void Streams::begin(const void* stream, const std::string& routine) {
+  const std::size_t number = numbers_.at(stream);
+  Times& times = streams_[number].times;
+  join(times, host_);
+  if (number == 0) {
+    for (const Stream& other : streams_) {
+      if (other.blocking) join(times, other.times);
+    }
+  } else if (streams_[number].blocking) {
+    join(times, streams_[0].times);
+  }
+  times.resize(std::max(times.size(), number + 1));
+  operations_.push_back({std::uint32_t(number), ++times[number], routine});
+  now_ = times;
+}
+
+/// Whether an earlier use is over before the latest operation begins. Its own uses count as over.
+bool Streams::is_over(std::uint64_t last) const {
+  const Operation& operation = operations_[last >> 32];
+  return operation.stream < now_.size() && operation.time <= now_[operation.stream];
+}
+
+void Streams::use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16_t site) {
+  if (!several_) return;
+  const bool reads = use == Use::kRead, atomic = use == Use::kAtomic;
+  const std::uint64_t mine = std::uint64_t(operations_.size() - 1) << 32 | (atomic ? kAtomicBit : 0) | site;
+  for (std::uintptr_t word = (offset + 3) / 4; word < (offset + bytes) / 4; ++word) {
+    const std::uint64_t writer = writers_[word].load(std::memory_order_relaxed);
+    const bool both_atomic = atomic && (writer & kAtomicBit) != 0;
+    if (writer != 0 && !both_atomic && !is_over(writer)) {
+      report(4 * word, (writer & kAtomicBit) != 0 ? Use::kAtomic : Use::kWrite, writer, use, mine);
+    }
+    if (reads) {
+      readers_[word].store(mine, std::memory_order_relaxed);
+      continue;
+    }
+    const std::uint64_t reader = readers_[word].load(std::memory_order_relaxed);
+    if (reader != 0 && !is_over(reader)) report(4 * word, Use::kRead, reader, use, mine);
+    writers_[word].store(mine, std::memory_order_relaxed);
+  }
+}
+
+void Streams::report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use other_use,
+                     std::uint64_t other) const {
+  const Arena& arena = Arena::instance();
+  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  const auto pc = [](std::uint64_t user) {
+    const auto site = std::uint16_t(user);
+    return site == 0 ? 0 : pc_of_site(site);
+  };
+  const std::uintptr_t address = arena.base() + offset;
+  Session::instance().add({.kind = DefectKind::kRace,
+                           .pc = pc(other),
+                           .rival_pc = pc(one),
+                           .access = kKinds[int(other_use)],
+                           .rival_access = kKinds[int(one_use)],
+                           .space = Space::kGlobal,
+                           .bytes = 4},
+                          {.block = offset / 4,  // the lowest word is shown
+                           .address = address,
+                           .place = arena.place_of(address),
+                           .of_streams = true,
+                           .routine = operations_[other >> 32].routine,
+                           .rival_routine = operations_[one >> 32].routine});
+}
+
+void Streams::forget(std::uintptr_t offset, std::size_t bytes) {
+  if (!several_) return;
+  writers_.clear(offset / 4, bytes / 4);
+  readers_.clear(offset / 4, bytes / 4);
+}
+
+}  // namespace gpusim

@@ -1,0 +1,78 @@
+/// @file
+/// What orders the operations of several streams. Those of one stream follow each other; an event that a stream waits for, a
+/// synchronisation by the host, and the default stream make others wait.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gpusim/runtime/grid_races.hpp"
+#include "gpusim/runtime/reserved.hpp"
+
+namespace gpusim {
+
+/// Remembers which operation has used each word last. One host thread calls it, and use() the threads that run a kernel.
+class Streams {
+ public:
+  static Streams& instance();
+
+  /// @param blocking  it waits for the default stream, and the default stream for it
+  void create(const void* stream, bool blocking);
+  void destroy(const void* stream);
+
+  void record(const void* event, const void* stream);
+  void wait(const void* stream, const void* event);
+  void forget_event(const void* event) { events_.erase(event); }
+
+  /// The host waits for what has been enqueued.
+  void synchronize(const void* stream);
+  void synchronize_event(const void* event);
+  void synchronize_all();
+
+  /// An operation begins. @param routine  what reports call it; empty: a kernel, whose accesses have lines
+  void begin(const void* stream, const std::string& routine = "");
+
+  /// Whether there is more than one stream: otherwise nothing can go wrong, and nobody needs to call use().
+  bool are_several() const { return several_; }
+
+  /// The operation that has begun last uses bytes. Only whole words count: others may belong to two operations.
+  /// @param offset  in the arena    @param site  of an access of a kernel
+  void use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16_t site = 0);
+
+  /// Memory is released.
+  void forget(std::uintptr_t offset, std::size_t bytes);
+
+ private:
+  /// A vector clock: how many operations of each stream are over.
+  using Times = std::vector<std::uint32_t>;
+  struct Stream {
+    Times times;
+    bool blocking = true;
+  };
+  struct Operation {
+    std::uint32_t stream, time;
+    std::string routine;
+  };
+  /// The user of a word: operation (32 bits), whether it was atomic, site. 0: nobody.
+  using LastUse = std::atomic<std::uint64_t>;
+
+  Streams();
+  Stream& of(const void* stream) { return streams_[numbers_.at(stream)]; }
+  bool is_over(std::uint64_t last) const;
+  void report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use other_use,
+              std::uint64_t other) const;
+
+  bool several_ = false;
+  std::map<const void*, std::size_t> numbers_;  ///< of the streams that exist; nullptr is the default stream
+  std::vector<Stream> streams_;
+  std::map<const void*, Times> events_;
+  Times host_, now_;  ///< what is over for the host, and for the latest operation
+  std::vector<Operation> operations_;
+  Reserved<LastUse> writers_, readers_;  ///< by word
+};
+
+}  // namespace gpusim
