@@ -47,7 +47,7 @@ void BlockRunner::read_matrix_row(const void* row, const void* pc) {
 }
 
 std::uint32_t BlockRunner::shared_address(const void* pointer) {
-  constexpr std::uintptr_t kPeriod = 1024;
+  constexpr std::uintptr_t kSwizzlePeriod = 1024;
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   const StaticVariable* variable = nullptr;  // that holds it, or the last one before it
   for (const StaticVariable& v : variables_) {
@@ -57,12 +57,12 @@ std::uint32_t BlockRunner::shared_address(const void* pointer) {
   const OutsideKernel outside;
   const std::uintptr_t begin = shared_base_ + variable->offset;
   const std::uint32_t of_block = std::uint32_t(rank_) << 24;  // as on a GPU: the address is the cluster's
-  std::uintptr_t end = kPeriod;  // as on a GPU, the first bytes are not the kernel's
+  std::uintptr_t end = kSwizzlePeriod;  // as on a GPU, the first bytes are not the kernel's
   for (const auto& [window, start, bytes] : window_) {
     if (start == begin) return of_block + std::uint32_t(window + (address - begin));
     end = window + bytes;
   }
-  const std::uintptr_t window = end + (begin - end) % kPeriod;
+  const std::uintptr_t window = end + (begin - end) % kSwizzlePeriod;
   window_.push_back({std::uint32_t(window), begin, variable->bytes});
   return of_block + std::uint32_t(window + (address - begin));
 }
