@@ -88,8 +88,8 @@ __device__ __forceinline__ Kept<Tile> draw_during_qk(ch07::Scores<Tile>& rS,
     for (int step = 0; step < kSteps; ++step) {
       ch07::multiply_qk_step<Tile>(rS, rQ, sK, key / 32 * kSteps + step);
       draw.rounds(step * kPhiloxRounds / kSteps, (step + 1) * kPhiloxRounds / kSteps, dropout.seed);
-      __syncwarp();  // keeps the loads of the next step here: otherwise, all rounds would come after the last product
     }
+    __syncwarp();  // without it, the compiler moves all rounds to the end of the products
     kept.words[key / 32] = draw.kept(dropout);
   }
   return kept;

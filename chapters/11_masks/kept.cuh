@@ -11,23 +11,19 @@
 
 namespace fa::ch11 {
 
-/// Dropout::keeps() for the 32 elements that two answers of Philox decide. Bit Dropout::place() is for an element of the first
+/// What dropout says of the 32 elements that two answers of Philox decide: bit Dropout::place() is for an element of the first
 /// answer, 16 bits further up for one of the second.
-///
-/// Compares all 32 numbers at once, from their lowest bit: where two bits are equal, those below have decided; otherwise, the
-/// number with a 0 is smaller.
 __device__ __forceinline__ std::uint32_t kept_by(const Dropout& dropout, const uint4& first,
                                                  const uint4& second) {
   const std::uint32_t low[] = {first.x, first.y, first.z, first.w},
                       high[] = {second.x, second.y, second.z, second.w};
-  std::uint32_t kept = ~0u;  // equal numbers
+  std::uint32_t bits[Dropout::kBits];
 #pragma unroll
-  for (int bit = 0; bit < Dropout::kBits; ++bit) {
-    const std::uint32_t ones = ptx::prmt(low[bit / 2], high[bit / 2], bit % 2 == 0 ? 0x5410 : 0x7632),
-                        most = dropout.most[bit];
-    kept = (~ones & most) | (~ones & kept) | (most & kept);  // the majority of three: one instruction
+  for (int word = 0; word < 4; ++word) {
+    bits[2 * word] = ptx::prmt(low[word], high[word], 0x5410);      // their lower halves
+    bits[2 * word + 1] = ptx::prmt(low[word], high[word], 0x7632);  // their upper halves
   }
-  return kept;
+  return dropout.keeps(bits);
 }
 
 /// A mask for two neighbouring 16-bit elements: for each of them ones if it is kept, otherwise zeros.

@@ -59,6 +59,19 @@ struct Dropout {
       number |= (words[bit / 2] >> (bit % 2 * 16 + place(row, col)) & 1) << bit;
     return number < kept;
   }
+
+  /// The same for 32 elements at once: a bit for each of them.
+  ///
+  /// Compares their numbers from the lowest bit on: where two bits are equal, those below have decided; otherwise, the number with
+  /// a 0 is smaller.
+  ///
+  /// @param bits  of the numbers: bit 0 of all of them in the first word, bit 1 in the second, ..
+  __host__ __device__ __forceinline__ std::uint32_t keeps(const std::uint32_t (&bits)[kBits]) const {
+    std::uint32_t smaller = ~0u;           // or equal
+    for (int bit = 0; bit < kBits; ++bit)  // the majority of three: one instruction
+      smaller = (~bits[bit] & most[bit]) | (~bits[bit] & smaller) | (most[bit] & smaller);
+    return smaller;
+  }
 };
 
 }  // namespace fa
