@@ -167,7 +167,9 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
                  Tile::kSharedBytes, stream, b, masks_of(a), arguments...);
         });
       });
-      launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
+      Backward<T> sums_of = b;
+      sums_of.scale *= a.dropout.scale;
+      launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, sums_of);
     });
   });
 }

@@ -94,22 +94,34 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     };
   };
 #pragma unroll 1
-  while (!walk.done()) {
+  while (walk.partial) {
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
-    const bool partial = walk.partial;
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    if (partial) {
-      add_partial_tile(rdV, rdK, block, tile, masks, head, changed(tile, head));
-    } else {
-      add_full_tile(rdV, rdK, block, tile, changed(tile, head));
+    add_partial_tile(rdV, rdK, block, tile, masks, head, changed(tile, head));
+    __syncthreads();  // dS and P of all warps are stored
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
+    partner.add_its_queries(rdV, rdK, tile);
+    stage = 1 - stage;
+  }
+#pragma unroll 1
+  while (!walk.done()) {
+    cp_async_wait<0>();
+    __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
+    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
+    const int head = head_of(walk, masks);
+    walk.next();
+    if (!walk.done()) {
+      s.load_queries(1 - stage, a, walk);
+      cp_async_commit();
     }
+    add_full_tile(rdV, rdK, block, tile, changed(tile, head));
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);

@@ -153,8 +153,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 // --- compressed -------------------------------------------------------------------------------------------------
 
-/// Visits the listed query tiles: the partial ones of all heads, then the full ones. There is one loop for both: with two, the
-/// compiler prepares addresses for each, and there are not enough registers for them.
+/// Visits the listed query tiles: the partial ones of all heads in a loop that asks, then the full ones in a loop without masks.
+/// There, a step is straight code: where branches meet, the compiler prepares no product before those above have ended.
 ///
 ///   HBM     and reads its lists
 template <class Tile>
@@ -175,22 +175,34 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   KeyGradient<Tile> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
-  while (!walk.done()) {
+  while (walk.partial) {
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
-    const bool partial = walk.partial;
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    if (partial) {
-      add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
-    } else {
-      add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
+    add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
+    __syncthreads();  // dS and P of all warps are stored
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
+    partner.add_its_queries(rdV, rdK, tile);
+    stage = 1 - stage;
+  }
+#pragma unroll 1
+  while (!walk.done()) {
+    cp_async_wait<0>();
+    __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
+    const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
+    const int head = head_of(walk, masks);
+    walk.next();
+    if (!walk.done()) {
+      s.load_queries(1 - stage, a, walk);
+      cp_async_commit();
     }
+    add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
     __syncthreads();  // dS and P of all warps are stored
     add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <climits>
 #include <cstdint>
 
 #include "08_backward/tensor_cores.cuh"
@@ -50,10 +51,10 @@ __device__ __forceinline__ void load_keys(const KeyTileMemory<Tile>& s, const Ba
 
 // --- elements ---------------------------------------------------------------------------------------------------
 
-/// A bit for each element that a lane holds of Scores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i].
+/// A bit for each element that a lane holds of Scores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i]. Even queries come first.
 using Bits = std::uint32_t;
 inline constexpr Bits kAllBits = ~Bits(0);
-__device__ constexpr int bit_of(int mi, int ni, int i) { return 8 * ni + 4 * mi + i; }
+__device__ constexpr int bit_of(int mi, int ni, int i) { return 16 * (i % 2) + 4 * ni + 2 * mi + i / 2; }
 
 /// Which elements exist: those whose query sees their key. Rows are keys, columns are queries. Asks for each element.
 /// @param first_query, first_key  of the fragments
@@ -81,31 +82,42 @@ __device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_
   return bits;
 }
 
-/// Copies the elements that have a bit. The others become 0.
+/// Elements without a bit become 0.
 template <class Tile>
-__device__ __forceinline__ void keep(Scores<Tile>& kept, const Scores<Tile>& of, Bits bits) {
+__device__ __forceinline__ void keep(Scores<Tile>& r, Bits bits) {
 #pragma unroll
   for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
 #pragma unroll
     for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        kept[mi][ni][i] = (bits >> bit_of(mi, ni, i) & 1) != 0 ? of[mi][ni][i] : 0.0f;
+      for (int i = 0; i < 4; ++i) {
+        if ((bits >> bit_of(mi, ni, i) & 1) == 0) r[mi][ni][i] = 0.0f;
+      }
     }
   }
 }
 
-/// ch08::p_and_ds() of the elements that exist. P of the others is 0, even if LSE = -inf.
+/// ch08::probabilities() of the elements that exist. P of the others is 0, even if LSE = -inf. For chapter 08 the keys never end:
+/// the compiler sees that it has none to hide, and no branch separates the exponentials from the products.
+/// @param sLse  LSE of the first query
+template <class Tile>
+__device__ __forceinline__ void existing_probabilities(Scores<Tile>& rS, const float* sLse,
+                                                       const Backward<typename Tile::T>& a, Bits exist) {
+  Backward<typename Tile::T> endless = a;
+  endless.seq_k = INT_MAX;
+  probabilities<Tile>(rS, sLse, endless, 0, 0);
+  keep<Tile>(rS, exist);
+}
+
+/// ch08::p_and_ds() of the elements that exist.
 template <class Tile>
 __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
                                          int query, Bits exist) {
   constexpr int d = Tile::kHeadDim;
-  const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
   Scores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
-  probabilities<Tile>(rP, tile.lse + query, block.a, first_query, first_key);
-  keep<Tile>(rP, rP, exist);
+  existing_probabilities<Tile>(rP, tile.lse + query, block.a, exist);
   to_operand<Tile>(p, rP);
   mma_nt<Tile>(rdS, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   block.partner.pass_p(query, p);

@@ -96,11 +96,7 @@ auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
     using Small = ch07::MultiStageTiles<T, d, SmallBlocks<d>, kDense>;
     if (size_of_blocks == 64) return f(std::type_identity<Small>());
   }
-  if constexpr (std::is_same_v<Kernel, WithDropout>) {
-    return f(std::type_identity<ch07::MultiStageTiles<T, d, DropoutChoices<d>, kDense>>());
-  } else {
-    return f(std::type_identity<ch07::MultiStageTiles<T, d, ch07::FinalChoices<d>, kDense>>());
-  }
+  return f(std::type_identity<ch07::MultiStageTiles<T, d, ch07::FinalChoices<d>, kDense>>());
 }
 
 /// Enqueues the kernel that lists the key tiles of each query tile.

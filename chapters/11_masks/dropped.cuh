@@ -12,93 +12,87 @@
 #include "device/fragments.cuh"
 #include "device/ptx.cuh"
 #include "device/tensor_core.cuh"
+#include "kept.cuh"
 
 namespace fa::ch11 {
 
-/// A mask for a pair of 16-bit elements: for each of them ones if it is kept, otherwise zeros.
-/// @param left, right  what Dropout::keeps() says of the column of each     @param row  0 to 3: the byte
-__device__ __forceinline__ std::uint32_t kept_pair(std::uint32_t left, std::uint32_t right, int row) {
-  return ptx::prmt(left, right, 0xcc88 + 0x1111 * row);  // the sign of byte `row`, of each, twice
-}
+/// The random numbers for a warp's rows and 32 keys, while they are drawn. A lane holds 32 elements of P, which two calls of Philox
+/// decide: one for its even columns, one for its odd ones.
+struct Draw {
+  uint4 even, odd;
 
-/// The random numbers for a warp's share of a slice. For 32 rows and 32 keys, a lane holds 32 elements of P, which two calls of
-/// Philox decide: one for its even columns, one for its odd ones.
-template <class Tile>
-struct Draws {
-  static_assert(Tile::kWarpRows == 32 && Tile::kSlice % 32 == 0);
-  static constexpr int kParts = Tile::kSlice / 32;
-  uint4 words[kParts][2];  ///< of even and of odd columns
-
-  /// @param head  counts through all batches     @param first_query, first_key  of the warp and of the slice
-  __device__ __forceinline__ Draws(int head, int first_query, int first_key) {
-    const int row = first_query + threadIdx.x % 32 / 4, col = first_key + threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-#pragma unroll
-      for (int odd = 0; odd < 2; ++odd) words[part][odd] = Dropout::counter(head, row, col + 32 * part + odd);
-    }
+  /// @param counter  of the lane's first element in the slice     @param block  of 32 keys, in the slice
+  __device__ __forceinline__ Draw(const uint4& counter, int block) : even(counter) {
+    even.y += block;
+    odd = even;
+    ++odd.z;
   }
-  /// Rounds first to end - 1 of all calls.
+  /// Rounds first to end - 1.
   __device__ __forceinline__ void rounds(int first, int end, uint2 seed) {
 #pragma unroll
-    for (int round = first; round < end; ++round) {
-#pragma unroll
-      for (auto& of_part : words) {
-#pragma unroll
-        for (uint4& x : of_part) x = philox_round(x, seed, round);
-      }
-    }
+    for (int round = first; round < end; ++round)
+      even = philox_round(even, seed, round), odd = philox_round(odd, seed, round);
   }
-  /// Keeps what has been computed so far from being moved to where it is used, after the scores.
-  __device__ __forceinline__ void stay() {
-#pragma unroll
-    for (auto& of_part : words) {
-#pragma unroll
-      for (uint4& x : of_part) {
-        for (std::uint32_t* word : {&x.x, &x.y, &x.z, &x.w}) *word = ptx::unknown(int(*word));
-      }
-    }
+  /// What they keep, after the last round.
+  __device__ __forceinline__ std::uint32_t kept(const Dropout& dropout) const {
+    return kept_by(dropout, even, odd);
   }
 };
 
-/// Which elements of P are kept: a word for each 8 columns, a byte for each 8 rows.
+/// Which elements of P are kept: a word for every 32 keys, a bit for each of the lane's elements. Even columns come first.
 template <class Tile>
 struct Kept {
-  std::uint32_t even[Draws<Tile>::kParts][4], odd[Draws<Tile>::kParts][4];
+  static_assert(Tile::kWarpRows == 32 && Tile::kSlice % 32 == 0);
+  std::uint32_t words[Tile::kSlice / 32];
 
-  __device__ __forceinline__ Kept(const Dropout& dropout, const Draws<Tile>& drawn) {
-#pragma unroll
-    for (int part = 0; part < Draws<Tile>::kParts; ++part) {
-      dropout.keeps(even[part], drawn.words[part][0]);
-      dropout.keeps(odd[part], drawn.words[part][1]);
-    }
+  /// A mask for two neighbouring elements: row `row` of the lane's rows, columns 8 * ni to 8 * ni + 7 of the slice.
+  __device__ __forceinline__ std::uint32_t mask(int row, int ni) const {
+    return kept_pair(words[ni / 4], Dropout::place(8 * row, 8 * ni));
   }
 };
 
-/// Draws for a share.
+/// What Philox is given for the lane's first element of a slice. The column is even, so the next one differs in its last bit.
+/// @param head  counts through all batches     @param first_query, first_key  of the warp and of the slice
+__device__ __forceinline__ uint4 first_counter(int head, int first_query, int first_key) {
+  return Dropout::counter(head, first_query + threadIdx.x % 32 / 4, first_key + threadIdx.x % 4 * 2);
+}
+
+/// Draws for a slice.
 template <class Tile>
 __device__ __forceinline__ Kept<Tile> draw(const Dropout& dropout, int head, int first_query, int first_key) {
-  Draws<Tile> draws(head, first_query, first_key);
-  draws.rounds(0, kPhiloxRounds, dropout.seed);
-  return {dropout, draws};
+  const uint4 counter = first_counter(head, first_query, first_key);
+  Kept<Tile> kept;
+#pragma unroll
+  for (int key = 0; key < Tile::kSlice; key += 32) {
+    Draw draw(counter, key / 32);
+    draw.rounds(0, kPhiloxRounds, dropout.seed);
+    kept.words[key / 32] = draw.kept(dropout);
+  }
+  return kept;
 }
 
 /// multiply_qk() and draw(). The numbers do not depend on the scores: a few rounds of Philox follow the products of each step,
-/// and the warp can compute them while its last products are still under way.
+/// and the warp can compute them while its products are under way.
 template <class Tile>
 __device__ __forceinline__ Kept<Tile> draw_during_qk(ch07::Scores<Tile>& rS,
                                                      const ch07::QueryFragments<Tile>& rQ,
                                                      const typename Tile::T* sK, const Dropout& dropout,
                                                      int head, int first_query, int first_key) {
-  constexpr int kSteps = Tile::kHeadDim / 16;
-  Draws<Tile> draws(head, first_query, first_key);
+  constexpr int kSteps = Tile::kHeadDim / 16 / (Tile::kSlice / 32);  // for 32 keys
+  const uint4 counter = first_counter(head, first_query, first_key);
+  Kept<Tile> kept;
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    ch07::multiply_qk_step<Tile>(rS, rQ, sK, step);
-    draws.rounds(step * kPhiloxRounds / kSteps, (step + 1) * kPhiloxRounds / kSteps, dropout.seed);
-    draws.stay();
+  for (int key = 0; key < Tile::kSlice; key += 32) {
+    Draw draw(counter, key / 32);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      ch07::multiply_qk_step<Tile>(rS, rQ, sK, key / 32 * kSteps + step);
+      draw.rounds(step * kPhiloxRounds / kSteps, (step + 1) * kPhiloxRounds / kSteps, dropout.seed);
+    }
+    __syncwarp();  // without it, the compiler moves all rounds to the end of the products
+    kept.words[key / 32] = draw.kept(dropout);
   }
-  return {dropout, draws};
+  return kept;
 }
 
 /// multiply_pv() of chapter 07 with dropout: l sums all of P, and O what is kept.
@@ -111,7 +105,6 @@ __device__ __forceinline__ void multiply_dropped_pv(ch07::Accumulators<Tile>& ac
   const int at = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
   for (int step = 0; step < Tile::kSlice / 16; ++step) {
-    const auto &even = kept.even[step / 2], &odd = kept.odd[step / 2];
     std::uint32_t p[Tile::kRowTiles][4];  // two fragments C are one fragment A
 #pragma unroll
     for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
@@ -121,9 +114,9 @@ __device__ __forceinline__ void multiply_dropped_pv(ch07::Accumulators<Tile>& ac
         const float* pair = ch07::row_pair(rS, row, ni);
         const float left = ptx::exp2_approx(pair[0] * factor - acc.m[row]);
         const float right = ptx::exp2_approx(pair[1] * factor - acc.m[row]);
-        // EXERCISE 8: Add both to l, and pack those that dropout keeps. kept_pair() turns what even and odd say into a mask.
+        // EXERCISE 8: Add both to l, and pack those that dropout keeps.
         acc.l[row] += left + right;
-        p[mi][i] = pack<T>(left, right) & kept_pair(even[ni % 4], odd[ni % 4], row);
+        p[mi][i] = pack<T>(left, right) & kept.mask(row, ni);
         // END 8
       }
     }

@@ -14,7 +14,7 @@
 ///           warp asks them; writes O and LSE
 ///
 /// masks.cuh has the masks, lists.cuh the lists of tiles, walk.cuh which tiles a block visits, hide.cuh what hides scores,
-/// dropped.cuh dropout, scores.cuh functions of scores. What a warp does with a slice of keys otherwise is in chapter 07.
+/// kept.cuh and dropped.cuh dropout, scores.cuh functions of scores. What a warp does with a slice of keys otherwise is in chapter 07.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -290,12 +290,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 }
 
 // --- dropout: elements of P left out at random ----------------------------------------------------------------------
-
-/// Scores of 32 keys at a time: the random numbers take the registers of the others.
-template <int d>
-struct DropoutChoices : FinalChoices<d> {
-  static constexpr int kSlice = 32;
-};
 
 /// `compressed` with dropout.
 template <class Tile>

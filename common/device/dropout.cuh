@@ -18,60 +18,59 @@ namespace fa {
 /// One call of Philox decides 16 elements, with 8 bits for each: rows r, r + 8, r + 16 and r + 24 and columns c, c + 8, c + 16 and
 /// c + 24 of a 32 x 32 tile, r < 8 and c < 8. A lane that has 32 x 32 scores of a warp as fragments C holds all elements of
 /// two calls, whether rows are queries or keys.
+///
+/// An answer is eight half-words: first bit 0 of all 16 elements, then bit 1, .. . So one instruction compares a bit of the numbers of
+/// 32 elements, which two answers decide.
 struct Dropout {
-  static constexpr int kOf = 256;
+  static constexpr int kBits = 8, kOf = 1 << kBits;
 
   std::uint32_t kept;  ///< of 256 elements, on average; 256: all
   uint2 seed;
-  float
-      scale;  ///< of those that are kept: 256 / kept, so that the expectation of O is what it is without dropout
-  std::uint32_t add, either;  ///< what `kept` means to keeps()
+  float scale;  ///< of what is kept: 256 / kept, so that the expectation of O is what it is without dropout
+  float minus_share;  ///< -1 / scale
+  std::uint32_t
+      most[kBits];  ///< each bit of kept - 1, 32 times: the largest number of an element that is kept
 
   /// @param probability  of dropping an element, at least 0 and below 1; rounded to a multiple of 1 / 256
   static Dropout of(double probability, std::uint64_t seed) {
     const auto kept = std::uint32_t(std::max(1l, std::lround((1 - probability) * kOf)));
-    return {.kept = kept,
-            .seed = {std::uint32_t(seed), std::uint32_t(seed >> 32)},
-            .scale = float(double(kOf) / kept),
-            .add = (kept <= 128 ? 128 - kept : 256 - kept) * 0x01010101,
-            .either = kept <= 128 ? 0xffffffff : 0};
+    Dropout dropout = {.kept = kept,
+                       .seed = {std::uint32_t(seed), std::uint32_t(seed >> 32)},
+                       .scale = float(double(kOf) / kept),
+                       .minus_share = -float(kept) / kOf};
+    for (int bit = 0; bit < kBits; ++bit) dropout.most[bit] = 0 - ((kept - 1) >> bit & 1);
+    return dropout;
   }
 
-  /// The random bits of 16 elements. A word is for a column, c, c + 8, .., from x to w; a byte of it for a row, r, r + 8, ..,
-  /// from the lowest.
-  /// @param head  counts through all batches    @param row, col  any of the 16 elements
-  __host__ __device__ __forceinline__ uint4 bits(int head, int row, int col) const {
-    return philox(counter(head, row, col), seed);
-  }
-  /// What the call is given that decides them.
+  /// What Philox is given for the call that decides an element. @param head  counts through all batches
   __host__ __device__ __forceinline__ static uint4 counter(int head, int row, int col) {
-    return {std::uint32_t(row / 32), std::uint32_t(col / 32), std::uint32_t(row % 8 * 8 + col % 8),
-            std::uint32_t(head)};
+    const std::uint32_t r = row, c = col;
+    return {r / 32, c / 32, r % 8 * 8 + c % 8, std::uint32_t(head)};
   }
+  /// The bit of an element in each half-word of the answer.
+  __host__ __device__ static constexpr int place(int row, int col) { return row / 8 % 4 * 4 + col / 8 % 4; }
 
   /// Whether an element is kept.
   __host__ __device__ bool keeps(int head, int row, int col) const {
-    const uint4 all = bits(head, row, col);
-    const std::uint32_t words[] = {all.x, all.y, all.z, all.w};
-    return (words[col % 32 / 8] >> row % 32 / 8 * 8 & 0xff) < kept;
+    const uint4 answer = philox(counter(head, row, col), seed);
+    const std::uint32_t words[] = {answer.x, answer.y, answer.z, answer.w};
+    std::uint32_t number = 0;
+    for (int bit = 0; bit < kBits; ++bit)
+      number |= (words[bit / 2] >> (bit % 2 * 16 + place(row, col)) & 1) << bit;
+    return number < kept;
   }
 
-  /// The same for the four bytes of a word at once: the top bit of each byte says whether its element is kept.
+  /// The same for 32 elements at once: a bit for each of them.
   ///
-  /// For 7 bits, x >= t exactly if x + (128 - t) has the top bit, and no byte carries into the next one. The eighth bit decides
-  /// alone unless it is the same in x and in `kept`: the majority of three bits.
-  __host__ __device__ __forceinline__ std::uint32_t keeps(std::uint32_t word) const {
-    const std::uint32_t reaches = (word & 0x7f7f7f7f) + add;
-    return ~((reaches & word) | (reaches & either) | (word & either));
-  }
-
-  /// keeps() of the words of a call. @param row, col  any of its 16 elements
-  __device__ __forceinline__ void keeps(std::uint32_t (&words)[4], int head, int row, int col) const {
-    keeps(words, bits(head, row, col));
-  }
-  /// The same from what the call has returned.
-  __device__ __forceinline__ void keeps(std::uint32_t (&words)[4], const uint4& all) const {
-    words[0] = keeps(all.x), words[1] = keeps(all.y), words[2] = keeps(all.z), words[3] = keeps(all.w);
+  /// Compares their numbers from the lowest bit on: where two bits are equal, those below have decided; otherwise, the number with
+  /// a 0 is smaller.
+  ///
+  /// @param bits  of the numbers: bit 0 of all of them in the first word, bit 1 in the second, ..
+  __host__ __device__ __forceinline__ std::uint32_t keeps(const std::uint32_t (&bits)[kBits]) const {
+    std::uint32_t smaller = ~0u;           // or equal
+    for (int bit = 0; bit < kBits; ++bit)  // the majority of three: one instruction
+      smaller = (~bits[bit] & most[bit]) | (~bits[bit] & smaller) | (most[bit] & smaller);
+    return smaller;
   }
 };
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -856,46 +857,47 @@ TEST(Dropout, OneCallDecidesSixteenElements) {
   const Dropout dropout = Dropout::of(0.3, 7);
   for (int lane = 0; lane < 32; ++lane) {
     const int row = 96 + lane / 4, col = 32 + lane % 4 * 2;
-    const uint4 bits = dropout.bits(3, row, col);
-    const std::uint32_t words[] = {bits.x, bits.y, bits.z, bits.w};
-    for (int n = 0; n < 4; ++n) {
-      for (int byte = 0; byte < 4; ++byte) {
-        EXPECT_EQ(dropout.keeps(3, row + 8 * byte, col + 8 * n),
-                  (words[n] >> 8 * byte & 0xff) < dropout.kept);
-        EXPECT_EQ(dropout.keeps(3, row + 8 * byte, col + 8 * n),
-                  (dropout.keeps(words[n]) >> (8 * byte + 7) & 1) != 0);
+    const uint4 answer = philox(Dropout::counter(3, row, col), dropout.seed);
+    const std::uint32_t words[] = {answer.x, answer.y, answer.z, answer.w};
+    std::uint32_t bits[Dropout::kBits];
+    for (int bit = 0; bit < Dropout::kBits; ++bit) bits[bit] = words[bit / 2] >> bit % 2 * 16;
+    for (int below = 0; below < 4; ++below) {
+      for (int right = 0; right < 4; ++right) {
+        EXPECT_EQ(dropout.keeps(3, row + 8 * below, col + 8 * right),
+                  (dropout.keeps(bits) >> Dropout::place(8 * below, 8 * right) & 1) != 0);
       }
     }
   }
 }
 
-TEST(Dropout, ComparesFourBytesAtOnce) {
+TEST(Dropout, Compares32NumbersAtOnce) {
   for (int kept = 1; kept <= 256; ++kept) {
     const Dropout dropout = Dropout::of(1 - kept / 256.0, 1);
     ASSERT_EQ(dropout.kept, std::uint32_t(kept));
-    for (std::uint32_t byte = 0; byte < 256; ++byte) {
-      const std::uint32_t word = byte | (255 - byte) << 8 | byte << 16 | (byte ^ 0x80) << 24;
-      const std::uint32_t top_bits = dropout.keeps(word) & 0x80808080;
-      for (int at = 0; at < 32; at += 8)
-        ASSERT_EQ((top_bits >> at & 0x80) != 0, (word >> at & 0xff) < dropout.kept) << kept << " " << word;
+    for (std::uint32_t first = 0; first < 256; first += 32) {
+      std::uint32_t bits[Dropout::kBits] = {};
+      for (std::uint32_t place = 0; place < 32; ++place) {
+        for (int bit = 0; bit < Dropout::kBits; ++bit) bits[bit] |= ((first + place) >> bit & 1) << place;
+      }
+      for (std::uint32_t place = 0; place < 32; ++place)
+        ASSERT_EQ((dropout.keeps(bits) >> place & 1) != 0, first + place < dropout.kept)
+            << kept << " " << first + place;
     }
   }
 }
 
 TEST(Dropout, NoTwoElementsShareTheirBits) {
   const Dropout dropout = Dropout::of(0.5, 7);
-  std::vector<std::uint64_t> calls;
+  std::set<std::pair<std::uint64_t, int>> places;  // an answer, and a place in it
   for (int head = 0; head < 2; ++head) {
     for (int row = 0; row < 64; ++row) {
       for (int col = 0; col < 64; ++col) {
-        const uint4 bits = dropout.bits(head, row, col);
-        calls.push_back(std::uint64_t(bits.x) << 32 | bits.y);
+        const uint4 answer = philox(Dropout::counter(head, row, col), dropout.seed);
+        places.emplace(std::uint64_t(answer.x) << 32 | answer.y, Dropout::place(row, col));
       }
     }
   }
-  std::sort(calls.begin(), calls.end());
-  const auto different = std::unique(calls.begin(), calls.end()) - calls.begin();
-  EXPECT_EQ(different, 2 * 64 * 64 / 16);
+  EXPECT_EQ(places.size(), 2 * 64 * 64);
 }
 
 TEST(Dropout, EndsOfTheRange) {

@@ -65,9 +65,9 @@ class Kinds(unittest.TestCase):
 
 
 class Dropout(unittest.TestCase):
-    def test_each_byte_of_a_call_decides_one_element(self):
-        decided = [place for row in drawn.decisions() for place in map(tuple, row)]
-        everything = {(call, byte) for call in range(64) for byte in range(16)}
+    def test_each_place_of_a_call_is_that_of_one_element(self):
+        decided = [element for row in drawn.decisions() for element in map(tuple, row)]
+        everything = {(call, place) for call in range(64) for place in range(16)}
         self.assertEqual(len(decided), 1024)
         self.assertEqual(set(decided), everything)
 
@@ -77,15 +77,15 @@ class Dropout(unittest.TestCase):
                 held = drawn.held_by_lane(lane, transposed)
                 calls = drawn.calls_of_lane(lane, transposed)
                 self.assertEqual(len(calls), 2)
-                bytes_held = {tuple(drawn.decisions()[q][k]) for q, k in held}
-                everything = {(call, byte) for call in calls for byte in range(16)}
-                self.assertEqual(bytes_held, everything)
+                places_held = {tuple(drawn.decisions()[q][k]) for q, k in held}
+                everything = {(call, place) for call in calls for place in range(16)}
+                self.assertEqual(places_held, everything)
 
-    def test_a_word_is_for_a_column_and_a_byte_for_a_row(self):
+    def test_places_go_along_rows(self):
         for query in range(32):
             for key in range(32):
-                byte = key // 8 * 4 + query // 8
-                self.assertEqual(drawn.decisions()[query][key][1], byte)
+                place = query // 8 * 4 + key // 8
+                self.assertEqual(drawn.decisions()[query][key][1], place)
 
 
 if __name__ == "__main__":

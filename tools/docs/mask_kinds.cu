@@ -73,23 +73,28 @@ void print_masks(const char* name, const Masks& masks, const char* before = ",\n
   std::fputs("}", stdout);
 }
 
-/// The bytes of the words of a call, from the lowest one of x to the highest one of w.
-using Bytes = std::array<std::uint32_t, 16>;
-Bytes bytes_of(const uint4& call) {
-  Bytes bytes;
-  const std::uint32_t words[] = {call.x, call.y, call.z, call.w};
-  for (int i = 0; i < 16; ++i) bytes[std::size_t(i)] = words[i / 4] >> i % 4 * 8 & 0xff;
-  return bytes;
+/// The numbers of the 16 elements that a call of Philox decides, by their places.
+using Numbers = std::array<std::uint32_t, 16>;
+Numbers numbers_of(const fa::Dropout& dropout, int query, int key) {
+  const uint4 answer = fa::philox(fa::Dropout::counter(0, query, key), dropout.seed);
+  const std::uint32_t words[] = {answer.x, answer.y, answer.z, answer.w};
+  Numbers numbers = {};
+  for (int place = 0; place < 16; ++place) {
+    for (int bit = 0; bit < 8; ++bit)
+      numbers[std::size_t(place)] |= (words[bit / 2] >> (bit % 2 * 16 + place) & 1) << bit;
+  }
+  return numbers;
 }
 
-/// Which byte decides on an element: the only one that agrees with keeps() for every seed.
-int byte_of(int query, int key) {
+/// Which place an element has: the only one whose number agrees with keeps() for every seed.
+int place_of(int query, int key) {
   unsigned agree = 0xffff;
   for (std::uint64_t seed = 0; seed < 64; ++seed) {
     const fa::Dropout dropout = fa::Dropout::of(0.5, seed);
-    const Bytes bytes = bytes_of(dropout.bits(0, query, key));
-    for (int i = 0; i < 16; ++i) {
-      if ((bytes[std::size_t(i)] < dropout.kept) != dropout.keeps(0, query, key)) agree &= ~(1u << i);
+    const Numbers numbers = numbers_of(dropout, query, key);
+    for (int place = 0; place < 16; ++place) {
+      if ((numbers[std::size_t(place)] < dropout.kept) != dropout.keeps(0, query, key))
+        agree &= ~(1u << place);
     }
   }
   return std::has_single_bit(agree) ? std::countr_zero(agree) : -1;
@@ -97,12 +102,12 @@ int byte_of(int query, int key) {
 
 void print_dropout() {
   const fa::Dropout dropout = fa::Dropout::of(0.5, 1);
-  std::map<Bytes, int> calls;  // numbered as they appear
+  std::map<Numbers, int> calls;  // numbered as they appear
   std::fputs("{\"dropout\": ", stdout);
   print_list(32, [&](int query) {
     print_list(32, [&](int key) {
-      const int call = calls.emplace(bytes_of(dropout.bits(0, query, key)), int(calls.size())).first->second;
-      std::printf("[%d, %d]", call, byte_of(query, key));
+      const int call = calls.emplace(numbers_of(dropout, query, key), int(calls.size())).first->second;
+      std::printf("[%d, %d]", call, place_of(query, key));
     });
   });
 }

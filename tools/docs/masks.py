@@ -162,7 +162,7 @@ def held_by_lane(lane: int, transposed: bool) -> list[tuple[int, int]]:
 
 
 def decisions() -> list[list[list[int]]]:
-    """By query and key of a 32 x 32 tile: the call of Philox, and which byte of its words, 0 to 15."""
+    """By query and key of a 32 x 32 tile: the call of Philox, and its place in the answer, 0 to 15."""
     return printed(PROGRAM)["dropout"]
 
 
@@ -187,14 +187,14 @@ def philox_calls() -> str:
         svg.text(x, 28, axes, 11)
         _numbers(svg, x, top, 16, 16)
         mine = held_by_lane(MINE, transposed)
-        bytes_here = sorted({byte for row in decided[:16] for _, byte in row[:16]})
+        places_here = sorted({place for row in decided[:16] for _, place in row[:16]})
         for query in range(16):
             for key in range(16):
-                call, byte = decided[query][key]
-                place = (key, query) if transposed else (query, key)
-                colour = WARPS[bytes_here.index(byte)]
+                call, place = decided[query][key]
+                cell = (key, query) if transposed else (query, key)
+                colour = WARPS[places_here.index(place)]
                 held = (query, key) in mine
-                _cells(svg, x, top, place, str(call), colour, held)
+                _cells(svg, x, top, cell, str(call), colour, held)
     y = top + 16 * HIGH + 22
     forward, backward = (
         " and ".join(map(str, calls_of_lane(MINE, transposed)))
@@ -202,7 +202,7 @@ def philox_calls() -> str:
     )
     lines = (
         "A quarter of a 32 x 32 tile; the other quarters repeat the numbers. A number is the call of Philox that",
-        "decides the element, a colour one of the call's bytes.",
+        "decides the element, a colour its place in the call's answer.",
         f"Dark: what lane {MINE} holds. It needs calls {forward} in the forward pass, {backward} in the backward pass,",
         "and in each the 32 x 32 tile has 16 elements of the lane for either call.",
     )
