@@ -102,7 +102,13 @@ class Bytes(unittest.TestCase):
 class Table(unittest.TestCase):
     def test_a_case_is_a_row_and_a_kernel_a_column(self):
         case = {"batch": 1, "heads": 4, "seq_q": 8192, "seq_k": 8192}
-        case |= {"head_dim": 576, "head_dim_v": 512, "causal": True, "right": True, "group": "widths"}
+        case |= {
+            "head_dim": 576,
+            "head_dim_v": 512,
+            "causal": True,
+            "right": True,
+            "group": "widths",
+        }
         rows = [
             {"kernel": "cuDNN", "median_ms": 3.0, "tflops": 200.0},
             {"kernel": "12 final", "median_ms": 2.0, "tflops": 300.0},

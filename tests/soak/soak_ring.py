@@ -97,9 +97,7 @@ def failures(program: Path, count: int, problems: list[list[str]]) -> dict[int, 
         if done.returncode != 0 or ended < len(problems):
             found[ended] = f"exit status {done.returncode}\n{done.stderr}"
         for n, result in enumerate(results[:ended]):
-            if n not in found and (
-                why := difference(json.loads(result.read_text()))
-            ):
+            if n not in found and (why := difference(json.loads(result.read_text()))):
                 found[n] = why
         return found
 

@@ -693,7 +693,9 @@ def large(data: dict, group: str) -> str:
             cells.append(f"{row['tflops']:.0f}" + ratio * (row not in ours))
         length = f"{n}" if n == m else f"{n}/{m}"
         width = f"{d}" if d == d_v else f"{d}/{d_v}"
-        rows.append([f"[{batch},{heads},{length},{width}]" + " causal" * causal, *cells])
+        rows.append(
+            [f"[{batch},{heads},{length},{width}]" + " causal" * causal, *cells]
+        )
     names = [re.sub(r"^(\d\d) (\w+)$", r"\1 `\2`", name) for name in kernels]
     device = data.get("device") or data["machine"]["name"]
     header = ["TFLOP/s (time / that of chapter 12)", *names]
