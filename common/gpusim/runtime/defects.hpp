@@ -90,7 +90,7 @@ struct Example {
   std::vector<Piece> reason;   ///< races: what is missing between the two, if it is not empty
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
-  bool of_streams = false;                   ///< races: between operations of two streams
+  bool of_streams = false;                       ///< races: between operations of two streams
   std::string routine = {}, rival_routine = {};  ///< of the host, instead of a kernel
   // Races with an asynchronous copy; return addresses, or 0.
   bool waited =
