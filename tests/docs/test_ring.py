@@ -3,11 +3,14 @@
 python3 -m tests.docs.test_ring BUILD_DIR: its bin/ring_schedule prints it.
 """
 
+import json
 import sys
 import unittest
 from pathlib import Path
 
 from tools.docs import fragment_maps, measured, ring
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 
 
 class Work(unittest.TestCase):
@@ -46,6 +49,9 @@ class Tables(unittest.TestCase):
             return {"name": name, "ideal_ms": ideal, "time_ms": {"median": ms}}
 
         variants = [variant("ring", 2 * ideal), variant("zigzag", 1.25 * ideal)]
+        for each in variants:
+            each["links"] = [[{"predicted_bytes": 2_000_000}] * 2] * 2
+            each["measured_link_bytes"] = [4_000_000, 4_010_000]
         return {
             "options": options.split(),
             "result": {"device": "GPU", "variants": variants},
@@ -60,6 +66,11 @@ class Tables(unittest.TestCase):
         self.assertIn("| `zigzag` | 3.75 (0.80) | 10.00 (0.80) |", text)
         self.assertIn("| PyTorch, ring, flash | 12.00 (0.25) | 40.00 (0.20) |", text)
         self.assertIn("| causal, forward | full, both passes |", text)
+
+    def test_links(self):
+        runs = [self.run_of("--causal", 3.0)]
+        text = measured.ring_links({"gpus": 2, "runs": runs})
+        self.assertIn("| `zigzag` | 8.00 / 8.01 |", text)
 
     def test_sweep(self):
         run = self.run_of("--causal", 3.0)
@@ -78,6 +89,23 @@ class Tables(unittest.TestCase):
         variant = {"ideal_ms": 3.0, "time_ms": {"median": 4.0}}
         data["runs"].append({"options": words, "variant": variant})
         self.assertIn("| 4 | 0 | 4.00 (0.75) |", measured.ring_sweep(data))
+
+
+class Links(unittest.TestCase):
+    def test_nvlink_has_carried_what_the_formula_says(self):
+        """To 0.5 %: packets are not always full, and NCCL exchanges a few bytes of its own."""
+        data = json.loads((RESULTS / "ring_h100.json").read_text())
+        compared = 0
+        for run in data["runs"]:
+            for variant in run.get("result", {}).get("variants", []):
+                for steps, seen in zip(
+                    variant["links"], variant["measured_link_bytes"], strict=True
+                ):
+                    predicted = sum(step["predicted_bytes"] for step in steps)
+                    self.assertGreaterEqual(seen, predicted, variant["name"])
+                    self.assertLess(seen, 1.005 * predicted, variant["name"])
+                    compared += 1
+        self.assertGreaterEqual(compared, 30)
 
 
 if __name__ == "__main__":

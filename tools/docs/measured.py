@@ -732,6 +732,29 @@ def ring_times(data: dict) -> str:
     return on_device({**data, "device": f"{data['gpus']} x {device}"}, header, rows)
 
 
+def ring_links(data: dict) -> str:
+    """Bytes that the ranks of chapter 13 send to others, all together: by the formula, and as the counters of NVLink say."""
+    runs = [run for run in data["runs"] if "result" in run]
+    cells: dict[str, list[str]] = {}
+    for run in runs:
+        for variant in run["result"]["variants"]:
+            predicted = sum(
+                step["predicted_bytes"] for steps in variant["links"] for step in steps
+            )
+            seen = sum(variant["measured_link_bytes"])
+            cells.setdefault(f"`{variant['name']}`", []).append(
+                f"{predicted / 1e6:.2f} / {seen / 1e6:.2f}"
+            )
+    header = ["variant; MB, formula / NVLink"]
+    header += [_ring_problem(data, run["options"]) for run in runs]
+    device = f"{data['gpus']} x {runs[0]['result']['device']}"
+    return on_device(
+        {**data, "device": device},
+        header,
+        [[name, *columns] for name, columns in cells.items()],
+    )
+
+
 def ring_sweep(data: dict) -> str:
     """Channels of NCCL, and multiprocessors that attention leaves to them, in chapter 13's `overlapped`."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
