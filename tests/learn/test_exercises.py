@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import tempfile
+import threading
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -973,6 +974,33 @@ class QuickTrial(unittest.TestCase):
             self.assertEqual(compiled(new, None), both)
             self.assertEqual(compiled({"b.cuh": "int b = 1;  // mine\n"}, "v"), both)
             self.assertEqual(compiled({"a.cuh": "int a;\n"}, None), ["chapter.cu"])
+
+    def test_trials_at_the_same_time_do_not_write_the_same_file(self):
+        both_are_there, written = threading.Barrier(2), []
+
+        def around(_text: str, _compiled: Path, to: Path) -> None:
+            both_are_there.wait(10)
+            written.append(to)
+
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(trials.Workbench, "_call"),
+            mock.patch.object(trials.kernels, "around", around),
+        ):
+            bench = self.bench(Path(name))
+
+            def build(text: str) -> None:
+                with tempfile.TemporaryDirectory() as folder:
+                    bench.program({"a.cuh": text}, Path(folder), [], "v")
+
+            threads = [
+                threading.Thread(target=build, args=[f"// {n}\nint a;\n"]) for n in "12"
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(len(set(written)), 2)
 
     def test_a_program_runs_once_on_each_input(self):
         lines, ran = [], []

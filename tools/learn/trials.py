@@ -558,7 +558,8 @@ class Workbench:
                 pass  # said of the whole source, it is easier to understand
         self._run_compiler(source, folder, path, to, options)
         if not self._debug and (around or key not in self._around):
-            kept = Path(self._kept.name) / f"{key}.o"
+            # Two trials may get here at the same time: each has a file of its own.
+            kept = Path(self._kept.name) / f"{folder.name}-{source.path.stem}.o"
             self._around[key] = None if around else kernels.around(text, to, kept)
         return [to]
 
