@@ -37,7 +37,8 @@ struct Dropout {
     Dropout dropout = {.kept = kept,
                        .seed = {std::uint32_t(seed), std::uint32_t(seed >> 32)},
                        .scale = float(double(kOf) / kept),
-                       .minus_share = -float(kept) / kOf};
+                       .minus_share = -float(kept) / kOf,
+                       .most = {}};
     for (int bit = 0; bit < kBits; ++bit) dropout.most[bit] = 0 - ((kept - 1) >> bit & 1);
     return dropout;
   }
