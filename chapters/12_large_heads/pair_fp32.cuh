@@ -201,6 +201,7 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     }
     const int low_slot = this->next_slot();
     const std::uint64_t low = moved(k, low_slot * kSlotBytes);
+    ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < 4; ++step)
       ptx::wgmma<T, true, false, false>(rSum, moved(rows, step * 32), moved(low, step * 32));
@@ -374,6 +375,7 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     }
     const int low_slot = this->next_slot();
     const std::uint64_t low = moved(v, low_slot * kSlotBytes);
+    ptx::wgmma_fence();
     ptx::wgmma<T, true, false, true>(rPart, p_high, low);
     ptx::wgmma<T, true, false, true>(rPart, moved(p_high, 32), moved(low, 16 * 128));
     ptx::wgmma_commit();
