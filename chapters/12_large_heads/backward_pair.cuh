@@ -381,7 +381,7 @@ struct BackwardConsumer {
   /// This warp does not need what the other block has sent any more.
   __device__ __forceinline__ void leave_received() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_cluster(ptx::mapa(&s.own_free[index], 1 - rank));
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_cluster_relaxed(ptx::mapa(&s.own_free[index], 1 - rank));
   }
 
   /// Stores P^T or dS^T of this warpgroup's queries, rounded to 16 bits, and sends a copy to the other block.
@@ -513,7 +513,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     }
     ptx::fence_mbarrier_init();
   }
-  ptx::barrier_cluster_arrive();
+  ptx::barrier_cluster_arrive_relaxed();  // the fence has published the barriers
   ptx::barrier_cluster_wait();
   const int warpgroup = warpgroup_index(), rank = ptx::cluster_ctarank();
   const int tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc, pair = blockIdx.x / 2;
@@ -523,6 +523,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync())
       produce_backward<Tile>(a, maps, s, resident, slots, sizes, kv_head, first_key, rank);
     __syncwarp();
+    ptx::barrier_cluster_arrive();
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     BackwardConsumer<Tile> w(a, s, resident, slots, sizes, rank, warpgroup - 1);
@@ -548,10 +549,10 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         w.leave_own();
       }
     }
+    ptx::barrier_cluster_arrive();
     w.store(maps, resident, kv_head, first_key);
   }
   // Nobody ends while the other block may still write here.
-  ptx::barrier_cluster_arrive();
   ptx::barrier_cluster_wait();
 }
 

@@ -384,34 +384,43 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     held = low_slot;
   }
 
-  /// Divides O by its rows' sums and stores it, with LSE. Four lanes store 32 bytes, a sector.
+  /// Divides O by its rows' sums and stores it, with LSE. Two lanes store 32 bytes, a sector.
   __device__ __forceinline__ void store(const PairWork& work) {
     const int lane = threadIdx.x % 32;
     float sum[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) sum[row] = warp_reduce<4>(l[row], Sum());
     this->reduce_over_sharers(sum, Sum());
-    const int first_col = rank * Tile::kBlockCols + index * Tile::kCols + lane % 4 * 2;
+    ptx::barrier_cluster_arrive();
+    const int first_col = rank * Tile::kBlockCols + index * Tile::kCols + lane % 4 * 2 + lane % 2 * 6;
     const HeadRows<float> o = a.o_rows(work.head);
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = work.first_query + warp_row + 8 * row + lane / 4;
-      if (query >= a.seq_q) continue;
       const float inv_l = inverse_or_zero(sum[row]) / (1 << kLargestExponent);
-      if (this->number() == 0 && lane % 4 == 0)
+      if (this->number() == 0 && lane % 4 == 0 && query < a.seq_q)
         a.lse[size_t(work.head) * a.seq_q + query] =
             sum[row] == 0.0f ? -INFINITY : (m[row] + __log2f(sum[row])) * kLn2;
 #pragma unroll
       for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
 #pragma unroll
-        for (int n = 0; n < Tile::kChunk / 8; ++n) {
+        for (int n = 0; n < Tile::kChunk / 8; n += 2) {
+          const float* const left = &rO[chunk][4 * n + 2 * row];
+          const float4 four = four_columns(left, left + 4, inv_l);
           const int col = first_col + chunk * Tile::kChunk + 8 * n;
-          if (col < a.head_dim_v)
-            *reinterpret_cast<float2*>(o[query] + col) =
-                make_float2(rO[chunk][4 * n + 2 * row] * inv_l, rO[chunk][4 * n + 2 * row + 1] * inv_l);
+          if (query < a.seq_q && col < a.head_dim_v) *reinterpret_cast<float4*>(o[query] + col) = four;
         }
       }
     }
+  }
+  /// A lane has two columns of each group of eight. Of two groups, neighbours exchange one: an even lane has four columns of the
+  /// left one then, an odd lane those of the right one.
+  static __device__ __forceinline__ float4 four_columns(const float* left, const float* right, float factor) {
+    const bool odd = threadIdx.x % 2 == 1;
+    const float x = __shfl_xor_sync(kAllLanes, odd ? left[0] : right[0], 1);
+    const float y = __shfl_xor_sync(kAllLanes, odd ? left[1] : right[1], 1);
+    return odd ? make_float4(x * factor, y * factor, right[0] * factor, right[1] * factor)
+               : make_float4(left[0] * factor, left[1] * factor, x * factor, y * factor);
   }
 };
 
@@ -441,6 +450,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync())
       produce_split<Tile>(a, maps, exponents, s, slots, sizes, work, rank);
     __syncwarp();
+    ptx::barrier_cluster_arrive();
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     SplitConsumer<Tile> w(a, s, slots, sizes, rank, warpgroup - 1);
@@ -461,7 +471,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     w.store(work);
   }
   // Nobody ends while the other block may still write here.
-  ptx::barrier_cluster_arrive();
   ptx::barrier_cluster_wait();
 }
 

@@ -138,7 +138,7 @@ struct Sharer {
       for (int block = 0; block < Tile::kBlocks; ++block) {
 #pragma unroll
         for (int sharer = 0; sharer < Tile::kSharers; ++sharer)
-          ptx::mbarrier_arrive_cluster(ptx::mapa(&fixed.p_free[first_of_sharers + sharer], block));
+          ptx::mbarrier_arrive_cluster_relaxed(ptx::mapa(&fixed.p_free[first_of_sharers + sharer], block));
       }
     }
     parity ^= 1;
@@ -161,7 +161,7 @@ __device__ __forceinline__ void init_barriers(Memory& s, int slots) {
     }
     ptx::fence_mbarrier_init();
   }
-  ptx::barrier_cluster_arrive();
+  ptx::barrier_cluster_arrive_relaxed();  // the fence has published the barriers
   ptx::barrier_cluster_wait();
 }
 

@@ -92,6 +92,18 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(std::uint64_t* barrier) 
 #endif
 }
 
+/// The same for a thread that has only read: what it has written may become visible later. The other one first waits until
+/// all of this thread's writes have reached the L2.
+__device__ __forceinline__ void mbarrier_arrive_cluster_relaxed(std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(
+                   std::uint32_t(__cvta_generic_to_shared(barrier)))
+               : "memory");
+#else
+  __trap();
+#endif
+}
+
 /// mbarrier_wait() for an mbarrier of this block at which threads of other blocks arrive, or to which they send bytes.
 __device__ __forceinline__ void mbarrier_wait_cluster(std::uint64_t* barrier, int parity) {
 #if __CUDA_ARCH__ >= 900

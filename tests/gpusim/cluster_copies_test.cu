@@ -295,6 +295,7 @@ struct Swap {
   static constexpr bool kWaitFull = true;      ///< in the second block
   static constexpr bool kArriveEarly = false;  ///< before the tile is read
   static constexpr bool kArrive = true;
+  static constexpr bool kRelaxed = false;
   static constexpr bool kSyncWarp = true;
   static constexpr bool kEndTogether = true;
   static constexpr int kBytes = kTile * 4;
@@ -329,11 +330,14 @@ __global__ void swap_tiles(const float* in, float* out) {
     }
     if (Plan::kWaitFull || ptx::cluster_ctarank() == 0)
       ptx::mbarrier_wait_cluster(&full[0], round % 2);  // swap: wait full
-    if (Plan::kArriveEarly && lane == 0) ptx::mbarrier_arrive_cluster(ptx::mapa(&empty[0], other));
+    std::uint64_t* const there = ptx::mapa(&empty[0], other);
+    if (Plan::kArriveEarly && lane == 0)
+      Plan::kRelaxed ? ptx::mbarrier_arrive_cluster_relaxed(there) : ptx::mbarrier_arrive_cluster(there);
     out[i] = 2.0f * sReceived[threadIdx.x];  // swap: read
     if (Plan::kSyncWarp) __syncwarp();
-    if (Plan::kArrive && lane == 0)
-      ptx::mbarrier_arrive_cluster(ptx::mapa(&empty[0], other));  // swap: arrive
+    const bool arrives = Plan::kArrive && lane == 0;
+    if (arrives && Plan::kRelaxed) ptx::mbarrier_arrive_cluster_relaxed(there);
+    if (arrives && !Plan::kRelaxed) ptx::mbarrier_arrive_cluster(there);  // swap: arrive
   }
   if (Plan::kEndTogether) cluster_sync();
 }
@@ -363,6 +367,25 @@ TEST(ClusterCopies, BlocksExchangeTiles) {
   EXPECT_EQ(report.ops.mbarrier_waits, 4 * kRounds * 4);
   EXPECT_EQ(report.ops.bulk_loads, 0) << "nothing comes from global memory";
   EXPECT_EQ(report.ops.bulk_load_bytes, 0);
+}
+
+struct SwapRelaxed : Swap {
+  static constexpr bool kRelaxed = true;
+};
+struct SwapRelaxedEarly : SwapRelaxed {
+  static constexpr bool kArriveEarly = true;
+  static constexpr bool kArrive = false;
+};
+struct SwapRelaxedWithoutSyncWarp : SwapRelaxed {
+  static constexpr bool kSyncWarp = false;
+};
+TEST(ClusterCopies, ARelaxedArrivalSaysWhatTheThreadHasRead) {
+  run_swap<SwapRelaxed>(true);
+  const std::string words = "the sender has not learned that the read is over";
+  EXPECT_TRUE(tells(run_swap<SwapRelaxedEarly>(), DefectKind::kRace,
+                    {line_of("swap: send"), line_of("swap: read")}, words));
+  EXPECT_TRUE(tells(run_swap<SwapRelaxedWithoutSyncWarp>(), DefectKind::kRace,
+                    {line_of("swap: send"), line_of("swap: read")}, words));
 }
 
 struct SwapToSelf : Swap {
@@ -536,20 +559,27 @@ TEST(ClusterCopies, ABlockMustNotEndBeforeItsCopiesHaveReadItsMemory) {
 
 // ---- ordinary accesses, ordered by mbarriers ------------------------------------------------------------------------
 
-/// Block 0 writes to block 1's memory and says so. @param said  whether it arrives after the write, or before
-__global__ void write_and_tell(float* out, int said) {
+enum class Said { kBefore, kAfter, kRelaxed, kRelaxedByOneThread };
+
+/// Block 0 writes to block 1's memory and says so.
+__global__ void write_and_tell(float* out, Said said) {
   __shared__ float sTile[kTile];
   __shared__ std::uint64_t full[1];
   if (threadIdx.x == 0) {
-    ptx::mbarrier_init(&full[0], kTile);
+    ptx::mbarrier_init(&full[0], said == Said::kRelaxedByOneThread ? 1 : kTile);
     ptx::fence_mbarrier_init();
   }
   cluster_sync();
   if (ptx::cluster_ctarank() == 0) {
     std::uint64_t* const there = ptx::mapa(&full[0], 1);
-    if (said == 0) ptx::mbarrier_arrive_cluster(there);
+    if (said == Said::kBefore) ptx::mbarrier_arrive_cluster(there);
     ptx::mapa(sTile, 1)[threadIdx.x] = 3.0f;  // tell: write
-    if (said != 0) ptx::mbarrier_arrive_cluster(there);
+    if (said == Said::kAfter) ptx::mbarrier_arrive_cluster(there);
+    if (said == Said::kRelaxed) ptx::mbarrier_arrive_cluster_relaxed(there);
+    if (said == Said::kRelaxedByOneThread) {
+      __syncthreads();
+      if (threadIdx.x == 0) ptx::mbarrier_arrive_cluster_relaxed(there);
+    }
   } else {
     ptx::mbarrier_wait_cluster(&full[0], 0);
     out[threadIdx.x] = sTile[kTile - 1 - threadIdx.x];  // tell: read
@@ -558,12 +588,44 @@ __global__ void write_and_tell(float* out, int said) {
 
 TEST(ClusterCopies, AnArrivalReleasesOrdinaryStores) {
   const Buffer<float> out("out", kTile);
-  EXPECT_TRUE(is_clean(run_clusters(2, {2, kTile}, write_and_tell, out.get(), 1)));
+  EXPECT_TRUE(is_clean(run_clusters(2, {2, kTile}, write_and_tell, out.get(), Said::kAfter)));
   EXPECT_EQ(out.host(), std::vector<float>(kTile, 3.0f));
-  const gpusim::Report report = run_clusters(2, {2, kTile}, write_and_tell, out.get(), 0);
-  EXPECT_TRUE(tells(report, DefectKind::kRace, {line_of("tell: write"), line_of("tell: read")},
+  for (const Said said : {Said::kBefore, Said::kRelaxed, Said::kRelaxedByOneThread}) {
+    const gpusim::Report report = run_clusters(2, {2, kTile}, write_and_tell, out.get(), said);
+    EXPECT_TRUE(tells(report, DefectKind::kRace, {line_of("tell: write"), line_of("tell: read")},
+                      "no barrier of the cluster between the two"));
+    EXPECT_TRUE(tells(report, DefectKind::kOutOfBounds, {line_of("tell: write")}, "which may have ended"));
+  }
+}
+
+/// Block 0 reads block 1's memory, says so, and block 1 writes there. @param early  it says so before it reads
+__global__ void read_and_tell(float* out, bool early) {
+  __shared__ float sTile[kTile];
+  __shared__ std::uint64_t read[1];
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&read[0], kTile);
+    ptx::fence_mbarrier_init();
+  }
+  sTile[threadIdx.x] = 3.0f;
+  cluster_sync();
+  if (ptx::cluster_ctarank() == 0) {
+    std::uint64_t* const there = ptx::mapa(&read[0], 1);
+    if (early) ptx::mbarrier_arrive_cluster_relaxed(there);
+    out[threadIdx.x] = ptx::mapa(sTile, 1)[threadIdx.x];  // tell: read there
+    if (!early) ptx::mbarrier_arrive_cluster_relaxed(there);
+  } else {
+    ptx::mbarrier_wait_cluster(&read[0], 0);
+    sTile[kTile - 1 - threadIdx.x] = 4.0f;  // tell: overwrite
+  }
+}
+
+TEST(ClusterCopies, ARelaxedArrivalOrdersReadsBeforeOrdinaryStores) {
+  const Buffer<float> out("out", kTile);
+  EXPECT_TRUE(is_clean(run_clusters(2, {2, kTile}, read_and_tell, out.get(), false)));
+  EXPECT_EQ(out.host(), std::vector<float>(kTile, 3.0f));
+  EXPECT_TRUE(tells(run_clusters(2, {2, kTile}, read_and_tell, out.get(), true), DefectKind::kRace,
+                    {line_of("tell: overwrite"), line_of("tell: read there")},
                     "no barrier of the cluster between the two"));
-  EXPECT_TRUE(tells(report, DefectKind::kOutOfBounds, {line_of("tell: write")}, "which may have ended"));
 }
 
 __global__ void wait_at_other(int arrive) {

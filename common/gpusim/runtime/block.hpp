@@ -156,7 +156,7 @@ class BlockRunner {
   void cluster_wait(const void* pc);
   void* map_shared_rank(const void* shared, int rank, const void* pc);
   /// At an mbarrier of any block of the cluster.
-  void arrive_in_cluster(const void* barrier, const void* pc);
+  void arrive_in_cluster(const void* barrier, bool relaxed, const void* pc);
   /// A copy that is_in_cluster().
   void start_copy_in_cluster(BulkCopy&& copy, const void* pc);
 
@@ -362,7 +362,7 @@ class BlockRunner {
   void count_operation(Operation::Kind kind, std::int64_t lanes);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
-  void release(int thread, Clock& clock);
+  void release(int thread, Clock& clock, bool relaxed = false);
   void acquire(int thread, const Clock& clock);
   std::uint32_t known(int thread, int other) const;
   bool is_fenced(int reader, int writer, std::uint32_t tick) const;

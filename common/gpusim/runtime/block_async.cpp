@@ -192,13 +192,15 @@ void BlockRunner::passed_block_barrier() {
 }
 
 /// The clock learns what the thread knows and has done. The next tick of its warp has to begin then.
-void BlockRunner::release(int thread, Clock& clock) {
-  clocks_.release(thread, clock);
+/// @param relaxed  only what the thread has read
+void BlockRunner::release(int thread, Clock& clock, bool relaxed) {
+  relaxed ? clocks_.release_reads(thread, clock) : clocks_.release(thread, clock);
+  const std::size_t own = clocks_.first() + (relaxed ? clocks_.first_read() : 0);
   const int warp = thread / kWarpSize, first = warp * kWarpSize;
   const WarpClock& in_warp = warps_[warp].clock;
   for (int i = first; i < std::min(first + kWarpSize, thread_count_); ++i) {
     const std::uint32_t known = i == thread ? in_warp.tick + 1 : in_warp.known_by(thread - first, i - first);
-    std::uint32_t& component = clock[clocks_.first() + std::size_t(i)];
+    std::uint32_t& component = clock[own + std::size_t(i)];
     component = std::max(component, known);
   }
 }

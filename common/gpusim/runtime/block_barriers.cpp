@@ -204,7 +204,7 @@ bool BlockRunner::arrive(Mbarrier& b, const Operation& operation, BlockRunner& b
   }
   if (operation.value != 0) b.expect_pc = pc;
   b.bytes += operation.value;
-  by.release(thread, b.gathered);
+  by.release(thread, b.gathered, operation.relaxed);
   if (--b.missing == 0 && b.bytes == 0 && b.in_flight.empty()) {
     next_phase(b);
     if (b.expected == 1) by.learn(thread, {b.sequence, b.phase - 1});

@@ -21,11 +21,11 @@ namespace gpusim {
 
 // --- inside a fiber
 
-void BlockRunner::arrive_in_cluster(const void* barrier, const void* pc) {
+void BlockRunner::arrive_in_cluster(const void* barrier, bool relaxed, const void* pc) {
   require_cluster("mbarrier.arrive.shared::cluster", pc);
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
   check_in_cluster(address, 8, AccessKind::kAtomic, pc);
-  post({.kind = Operation::Kind::kArriveInCluster, .barrier = address}, pc);
+  post({.kind = Operation::Kind::kArriveInCluster, .barrier = address, .relaxed = relaxed}, pc);
 }
 
 void BlockRunner::start_copy_in_cluster(BulkCopy&& operands, const void* pc) {
@@ -128,7 +128,8 @@ bool BlockRunner::process_in_cluster(Operation& operation, int thread, const voi
                                    .arrived = threads_[thread].cluster.arrived,
                                    .tick = warps_[thread / kWarpSize].clock.tick,
                                    .thread = std::uint16_t(rank_ * kMaxThreads + thread),
-                                   .kind = AccessKind::kAtomic}});
+                                   .kind = AccessKind::kAtomic},
+                           .is_arrival = true});
   }
   return owner.arrive(*barrier, operation, *this, thread, pc);
 }

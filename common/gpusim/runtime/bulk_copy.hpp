@@ -157,6 +157,7 @@ struct Operation {
   Kind kind;
   std::uintptr_t barrier = 0;  ///< address or number
   int value = 0;               ///< arrivals, bytes, groups or threads
+  bool relaxed = false;        ///< an arrival that releases only what the thread has read
   std::vector<std::shared_ptr<BulkCopy>> copies = {};
 };
 

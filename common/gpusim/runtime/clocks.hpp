@@ -14,7 +14,8 @@ namespace gpusim {
 /// Whoever has this clock knows what component c did before its time clock[c]. The first components are the threads of the
 /// block, whose time is the tick of their WarpClock; then come the sequences of asynchronous operations
 /// (async_shared.hpp), whose time counts completed operations. The blocks of a cluster number components alike: the threads
-/// of all blocks, by rank, then the sequences of all of them.
+/// of all blocks, by rank; the same threads again, for what they have read; then the sequences of all of them. Of reads alone
+/// one learns through relaxed arrivals.
 using Clock = std::vector<std::uint32_t>;
 
 class ThreadClocks {
@@ -28,8 +29,9 @@ class ThreadClocks {
     threads_ = std::size_t(threads);
     all_threads_ = threads_ * std::size_t(blocks);
     first_ = first_of(rank);
+    first_read_ = blocks > 1 ? all_threads_ : 0;
     sequences_ = 0;
-    stride_ = (all_threads_ + kSpare) / kUnit * kUnit;
+    stride_ = (first_sequence() + kSpare) / kUnit * kUnit;
     known_.assign(threads_ * stride_, 0);
   }
 
@@ -43,11 +45,13 @@ class ThreadClocks {
   /// The component of thread 0 of this block, and of a block of its cluster.
   std::size_t first() const { return first_; }
   std::size_t first_of(int rank) const { return threads_ * std::size_t(rank); }
+  /// How far the component of a thread's reads is from that of all it does.
+  std::size_t first_read() const { return first_read_; }
   /// That of the first sequence.
-  std::size_t first_sequence() const { return all_threads_; }
+  std::size_t first_sequence() const { return first_read_ + all_threads_; }
   /// The component of a sequence, or of a thread of the block whose thread 0 has component `first`.
   std::size_t component(std::uint16_t actor, std::size_t first) const {
-    return actor < kFirstSequence ? first + actor : all_threads_ + (actor - kFirstSequence);
+    return actor < kFirstSequence ? first + actor : first_sequence() + (actor - kFirstSequence);
   }
 
   /// Whether `thread` knows what an actor did at a time. Of another thread of its warp: through barriers, or its WarpClock.
@@ -57,6 +61,10 @@ class ThreadClocks {
   /// The same of a thread of another block of the cluster.
   bool knows(int thread, std::uint16_t actor, std::uint32_t time, std::size_t first) const {
     return row(thread)[component(actor, first)] > time;
+  }
+  /// Whether `thread` knows what another thread read at a time.
+  bool knows_read(int thread, std::uint16_t reader, std::uint32_t time, std::size_t first) const {
+    return std::max(row(thread)[first + reader], row(thread)[first_read_ + first + reader]) > time;
   }
   /// The thread learns what the actor has done before that time.
   void learn(int thread, std::uint16_t actor, std::uint32_t time) {
@@ -71,6 +79,13 @@ class ThreadClocks {
     join(clock.data(), row(thread), stride_);
   }
 
+  /// The clock learns only of reads and of completed operations.
+  void release_reads(int thread, Clock& clock) const {
+    clock.resize(stride_);
+    join(&clock[first_read_], row(thread), all_threads_);
+    join(&clock[first_read_], row(thread) + first_read_, stride_ - first_read_);
+  }
+
   static void join(std::uint32_t* into, const std::uint32_t* from, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) into[i] = std::max(into[i], from[i]);
   }
@@ -79,7 +94,7 @@ class ThreadClocks {
   static constexpr std::size_t kUnit = 16;
   static constexpr std::size_t kSpare = 64 + kUnit - 1;  ///< room for sequences, until there are more
 
-  std::size_t threads_ = 0, all_threads_ = 0, first_ = 0, sequences_ = 0, stride_ = 0;
+  std::size_t threads_ = 0, all_threads_ = 0, first_ = 0, first_read_ = 0, sequences_ = 0, stride_ = 0;
   std::vector<std::uint32_t> known_;  ///< a row for each thread
 };
 

@@ -121,7 +121,9 @@ bool Cluster::ordered(const ClusterUse& earlier, const BlockRunner& block, int t
   if (released(earlier, std::max(block.threads_[thread].cluster.waited, block.known_phases_))) return true;
   if (earlier.tick == 0 || !block.has_clocks_) return false;
   const auto in_block = std::uint16_t(earlier.thread % kMaxThreads);
-  return block.clocks_.knows(thread, in_block, earlier.tick, block.clocks_.first_of(earlier.rank()));
+  const std::size_t first = block.clocks_.first_of(earlier.rank());
+  return earlier.reads() ? block.clocks_.knows_read(thread, in_block, earlier.tick, first)
+                         : block.clocks_.knows(thread, in_block, earlier.tick, first);
 }
 
 void Cluster::start_clocks(bool late) {
@@ -295,13 +297,15 @@ void Cluster::find_ended() {
 bool Cluster::has_waited_for(const BlockRunner& owner, const RemoteUse& use) {
   if (!owner.has_clocks_ || use.use.tick == 0) return false;
   const ThreadClocks& clocks = owner.clocks_;
-  for (int i = 0; i < owner.thread_count_; ++i) {
-    if (use.completion ? clocks.knows(i, use.completion->sequence, use.completion->number)
-                       : clocks.knows(i, std::uint16_t(use.use.thread % kMaxThreads), use.use.tick,
-                                      clocks.first_of(use.use.rank()))) {
-      return true;
-    }
-  }
+  const auto thread = std::uint16_t(use.use.thread % kMaxThreads);
+  const std::size_t first = clocks.first_of(use.use.rank());
+  const auto is_known_by = [&](int i) {
+    if (use.completion) return clocks.knows(i, use.completion->sequence, use.completion->number);
+    return use.is_arrival || use.use.reads() ? clocks.knows_read(i, thread, use.use.tick, first)
+                                             : clocks.knows(i, thread, use.use.tick, first);
+  };
+  for (int i = 0; i < owner.thread_count_; ++i)
+    if (is_known_by(i)) return true;
   return false;
 }
 

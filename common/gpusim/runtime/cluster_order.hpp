@@ -111,6 +111,7 @@ struct RemoteUse {
   std::size_t size = 0;
   ClusterUse use;
   std::optional<Completion> completion = std::nullopt;  ///< of a copy
+  bool is_arrival = false;                              ///< at an mbarrier: over when its phase is complete
 };
 
 /// A copy out of this block's memory, which must be over before the block ends.

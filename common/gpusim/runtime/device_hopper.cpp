@@ -74,8 +74,8 @@ void mbarrier_wait_cluster(std::uint64_t* barrier, int parity) {
   current_runner->mbarrier_wait(barrier, parity, true, GPUSIM_CALLER);
 }
 
-void mbarrier_arrive_cluster(std::uint64_t* barrier) {
-  current_runner->arrive_in_cluster(barrier, GPUSIM_CALLER);
+void mbarrier_arrive_cluster(std::uint64_t* barrier, bool relaxed) {
+  current_runner->arrive_in_cluster(barrier, relaxed, GPUSIM_CALLER);
 }
 void store_async(void* to, const void* value, std::size_t bytes, std::uint64_t* barrier) {
   BulkCopy copy{.kind = BulkCopy::Kind::kValue};

@@ -25,7 +25,7 @@ bool mbarrier_test_wait(std::uint64_t* barrier, int parity);
 void mbarrier_wait_cluster(std::uint64_t* barrier, int parity);
 
 // Of any block of the cluster:
-void mbarrier_arrive_cluster(std::uint64_t* barrier);
+void mbarrier_arrive_cluster(std::uint64_t* barrier, bool relaxed);
 void store_async(void* to, const void* value, std::size_t bytes, std::uint64_t* barrier);
 void bulk_copy_cluster(void* to, const void* from, int bytes, std::uint64_t* barrier);
 

@@ -85,6 +85,10 @@ struct Actor {
     if (clocks == nullptr) return false;
     return is_remote ? clocks->knows(thread, other, then, first) : clocks->knows(thread, other, then);
   }
+  /// The same of what it read.
+  bool knows_read(int thread, std::uint16_t other, std::uint32_t then) const {
+    return clocks != nullptr && clocks->knows_read(thread, other, then, is_remote ? first : clocks->first());
+  }
   bool is_in_warp(int other) const { return warp == other && !is_remote; }
   bool is_thread(int thread, int other) const { return thread == other && !is_remote; }
 };
@@ -428,7 +432,7 @@ class RaceShadow {
     const auto tell = [&](int warp, const Reads& reads) {
       for (std::uint32_t rest = reads.lanes; rest != 0; rest &= rest - 1) {
         const auto reader = std::uint16_t(warp * kWarpSize + std::countr_zero(rest));
-        if (a.is_thread(thread, reader) || a.knows(thread, reader, reads.tick)) continue;
+        if (a.is_thread(thread, reader) || a.knows_read(thread, reader, reads.tick)) continue;
         if (a.is_in_warp(warp) && a.clock->ordered(reader % kWarpSize, reads.tick, lane)) continue;
         return on_race(lane, Rival{reader, reads.site, AccessKind::kRead});
       }

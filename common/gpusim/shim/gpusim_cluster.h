@@ -30,7 +30,12 @@ GPUSIM_INLINE T* mapa(T* s, int rank) {
 
 /// mbarrier.arrive.release.cluster.shared::cluster
 GPUSIM_INLINE void mbarrier_arrive_cluster(std::uint64_t* barrier) {
-  device::mbarrier_arrive_cluster(barrier);
+  device::mbarrier_arrive_cluster(barrier, false);
+}
+
+/// mbarrier.arrive.relaxed.cluster.shared::cluster
+GPUSIM_INLINE void mbarrier_arrive_cluster_relaxed(std::uint64_t* barrier) {
+  device::mbarrier_arrive_cluster(barrier, true);
 }
 
 /// mbarrier.try_wait.parity.acquire.cluster, until it succeeds
