@@ -77,9 +77,9 @@ __device__ __forceinline__ void dropped_p_and_ds(Operand<Tile>& p, Operand<Tile>
   Scores<Tile> rP, rdA;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   existing_probabilities<Tile>(rP, tile.lse + query, block.a, exist);
+  mma_nt<Tile>(rdA, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   const Bits kept =
       draw<Tile>(dropout, head, tile.first_query + query, block.keys.first_key + block.keys.warp_key);
-  mma_nt<Tile>(rdA, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   dropped_operands<Tile>(p, ds, rP, rdA, kept, tile.delta + query, dropout);
   block.partner.pass_p(query, p);
 }
