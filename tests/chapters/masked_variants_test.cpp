@@ -120,9 +120,9 @@ TEST_P(MaskedVariant, IsRightOnPaddedBatches) {
 TEST_P(MaskedVariant, IsRightOnPatternsOfBlocks) {
   Random random(40);
   for (const std::int64_t size : {64, 128}) {
-    for (const std::int64_t heads : {1, 4}) {
+    for (const std::int64_t heads : {1, 2}) {
       for (const double fraction : {0.0, 0.1, 0.5, 1.0}) {
-        Shape shape{{.heads = 4, .kv_heads = 2, .seq_q = 384, .seq_k = 256, .head_dim = 64}};
+        Shape shape{{.heads = 2, .kv_heads = 1, .seq_q = 384, .seq_k = 256, .head_dim = 64}};
         shape.block_mask = random_blocks(shape, heads, size, fraction, random);
         expect_right(shape);
       }
@@ -139,11 +139,11 @@ TEST_P(MaskedVariant, IsRightForEveryTypeAndWidth) {
     for (const std::int64_t head_dim : {64, 128}) {
       for (const std::int64_t size : {64, 128}) {
         Shape shape{
-            {.heads = 2, .kv_heads = 2, .seq_q = 256, .seq_k = 384, .head_dim = head_dim, .dtype = dtype}};
+            {.heads = 2, .kv_heads = 2, .seq_q = 256, .seq_k = 256, .head_dim = head_dim, .dtype = dtype}};
         shape.block_mask = random_blocks(shape, 1, size, 0.5, random);
         expect_right(shape);
         shape.causal = true;
-        shape.seq_k = 380;
+        shape.seq_k = 252;
         shape.window = 200;
         expect_right(shape);
       }
@@ -157,8 +157,8 @@ TEST_P(MaskedVariant, IsRightForEveryMultipleOfEightAndEveryLayout) {
   Random random(42);
   int runs = 0;
   for (std::int64_t head_dim = 8; head_dim <= 128; head_dim += 8) {
-    Shape shape{{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 64, .seq_k = 192, .head_dim = head_dim}};
-    shape.block_mask = random_blocks(shape, 4, 64, 0.6, random);
+    Shape shape{{.batch = 2, .heads = 2, .kv_heads = 1, .seq_q = 64, .seq_k = 192, .head_dim = head_dim}};
+    shape.block_mask = random_blocks(shape, 2, 64, 0.6, random);
     shape.set_layout(kLayouts[runs++ % 3]);
     shape.dtype = runs % 2 == 0 ? DType::kFloat16 : DType::kBFloat16;
     expect_right(shape, Init::kNormal, 8);
@@ -170,7 +170,7 @@ TEST_P(MaskedVariant, IsRightForEveryMultipleOfEightAndEveryLayout) {
 
 TEST_P(MaskedVariant, IsRightUnderRandomMasks) {
   Random random(43);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 24; ++i) {
     const std::int64_t kv_heads = 1 + up_to(random, 1);
     Shape shape{{.batch = 1 + up_to(random, 1),
                  .heads = kv_heads * (1 + up_to(random, 1)),
@@ -189,8 +189,8 @@ TEST_P(MaskedVariant, IsRightUnderRandomMasks) {
 // Many lists of tiles: more key tiles than a warp has lanes.
 TEST_P(MaskedVariant, IsRightOnManyTiles) {
   Random random(44);
-  Shape shape{{.heads = 2, .kv_heads = 2, .seq_q = 128, .seq_k = 64 * 70, .head_dim = 128}};
-  shape.block_mask = random_blocks(shape, 2, 64, 0.2, random);
+  Shape shape{{.seq_q = 128, .seq_k = 64 * 70, .head_dim = 128}};
+  shape.block_mask = random_blocks(shape, 1, 64, 0.2, random);
   expect_right(shape);
   shape.causal = true;
   shape.window = 1500;
@@ -220,8 +220,8 @@ TEST_P(MaskedVariant, IsRightWithFunctionsOfScores) {
     for (const double softcap : {0.0, 0.5, 5.0, 50.0}) {
       for (const std::int64_t head_dim : {64, 128}) {
         Shape shape{{.batch = head_dim == 64 ? 2 : 1,
-                     .heads = 4,
-                     .kv_heads = 2,
+                     .heads = 2,
+                     .kv_heads = 1,
                      .seq_q = 150,
                      .seq_k = 150,
                      .head_dim = head_dim}};
