@@ -549,7 +549,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         w.leave_own();
       }
     }
-    ptx::barrier_cluster_arrive();
+    ptx::barrier_cluster_arrive();  // this block sends nothing more
     w.store(maps, resident, kv_head, first_key);
   }
   // Nobody ends while the other block may still write here.

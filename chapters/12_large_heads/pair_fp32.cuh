@@ -391,7 +391,7 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
 #pragma unroll
     for (int row = 0; row < 2; ++row) sum[row] = warp_reduce<4>(l[row], Sum());
     this->reduce_over_sharers(sum, Sum());
-    ptx::barrier_cluster_arrive();
+    ptx::barrier_cluster_arrive();  // this block sends nothing more
     const int first_col = rank * Tile::kBlockCols + index * Tile::kCols + lane % 4 * 2 + lane % 2 * 6;
     const HeadRows<float> o = a.o_rows(work.head);
 #pragma unroll
