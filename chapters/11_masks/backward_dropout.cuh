@@ -33,8 +33,8 @@ __device__ __forceinline__ Bits draw(const Dropout& dropout, int head, int first
   static_assert(Tile::kWarpRows == 32 && 32 % Tile::kScoreCols == 0);
   static_assert(Dropout::place(8, 16) == bit_of(1, 1, 0));
   const int query = first_query + threadIdx.x % 4 * 2, key = first_key + threadIdx.x % 32 / 4;
-  const uint4 even = philox(Dropout::counter(head, query, key), dropout.seed),
-              odd = philox(Dropout::counter(head, query + 1, key), dropout.seed);
+  const uint4 even = philox(Dropout::counter(head, query, key), dropout.keys),
+              odd = philox(Dropout::counter(head, query + 1, key), dropout.keys);
   const Bits bits = kept_by(dropout, even, odd);
   return bits >> Dropout::place(first_query, 0);  // fragments of 16 queries may be the lower half of 32
 }

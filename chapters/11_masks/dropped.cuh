@@ -16,29 +16,6 @@
 
 namespace fa::ch11 {
 
-/// The random numbers for a warp's rows and 32 keys, while they are drawn. A lane holds 32 elements of P, which two calls of Philox
-/// decide: one for its even columns, one for its odd ones.
-struct Draw {
-  uint4 even, odd;
-
-  /// @param counter  of the lane's first element in the slice     @param block  of 32 keys, in the slice
-  __device__ __forceinline__ Draw(const uint4& counter, int block) : even(counter) {
-    even.y += block;
-    odd = even;
-    ++odd.z;
-  }
-  /// Rounds first to end - 1.
-  __device__ __forceinline__ void rounds(int first, int end, uint2 seed) {
-#pragma unroll
-    for (int round = first; round < end; ++round)
-      even = philox_round(even, seed, round), odd = philox_round(odd, seed, round);
-  }
-  /// What they keep, after the last round.
-  __device__ __forceinline__ std::uint32_t kept(const Dropout& dropout) const {
-    return kept_by(dropout, even, odd);
-  }
-};
-
 /// Which elements of P are kept: a word for every 32 keys, a bit for each of the lane's elements. Even columns come first.
 template <class Tile>
 struct Kept {
@@ -51,46 +28,24 @@ struct Kept {
   }
 };
 
-/// What Philox is given for the lane's first element of a slice. The column is even, so the next one differs in its last bit.
+/// Draws for a slice. Of each 32 keys, a lane holds 32 elements of P, which two calls of Philox decide: one for its even columns,
+/// one for its odd ones.
 /// @param head  counts through all batches     @param first_query, first_key  of the warp and of the slice
-__device__ __forceinline__ uint4 first_counter(int head, int first_query, int first_key) {
-  return Dropout::counter(head, first_query + threadIdx.x % 32 / 4, first_key + threadIdx.x % 4 * 2);
-}
-
-/// Draws for a slice.
 template <class Tile>
 __device__ __forceinline__ Kept<Tile> draw(const Dropout& dropout, int head, int first_query, int first_key) {
-  const uint4 counter = first_counter(head, first_query, first_key);
+  const uint4 first =
+      Dropout::counter(head, first_query + threadIdx.x % 32 / 4, first_key + threadIdx.x % 4 * 2);
   Kept<Tile> kept;
 #pragma unroll
   for (int key = 0; key < Tile::kSlice; key += 32) {
-    Draw draw(counter, key / 32);
-    draw.rounds(0, kPhiloxRounds, dropout.seed);
-    kept.words[key / 32] = draw.kept(dropout);
-  }
-  return kept;
-}
-
-/// multiply_qk() and draw(). The numbers do not depend on the scores: a few rounds of Philox follow the products of each step,
-/// and the warp can compute them while its products are under way.
-template <class Tile>
-__device__ __forceinline__ Kept<Tile> draw_during_qk(ch07::Scores<Tile>& rS,
-                                                     const ch07::QueryFragments<Tile>& rQ,
-                                                     const typename Tile::T* sK, const Dropout& dropout,
-                                                     int head, int first_query, int first_key) {
-  constexpr int kSteps = Tile::kHeadDim / 16 / (Tile::kSlice / 32);  // for 32 keys
-  const uint4 counter = first_counter(head, first_query, first_key);
-  Kept<Tile> kept;
+    uint4 even = first, odd = first;
+    even.y += Dropout::kStepOfTile * (key / 32);
+    odd.y = even.y + Dropout::kStepOfColumn;
+    // Two rounds at a time, of which neither waits for the other.
 #pragma unroll
-  for (int key = 0; key < Tile::kSlice; key += 32) {
-    Draw draw(counter, key / 32);
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      ch07::multiply_qk_step<Tile>(rS, rQ, sK, key / 32 * kSteps + step);
-      draw.rounds(step * kPhiloxRounds / kSteps, (step + 1) * kPhiloxRounds / kSteps, dropout.seed);
-    }
-    __syncwarp();  // without it, the compiler moves all rounds to the end of the products
-    kept.words[key / 32] = draw.kept(dropout);
+    for (const uint2& of_round : dropout.keys.of_round)
+      even = philox_round(even, of_round), odd = philox_round(odd, of_round);
+    kept.words[key / 32] = kept_by(dropout, even, odd);
   }
   return kept;
 }

@@ -298,7 +298,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
   const MaskedBlock<Tile> block(a, masks);
-  const int first_query = block.first_query + block.warp_row;  // of the warp
+  // Of the warp: the same in all lanes, and the compiler knows that.
+  const int first_query = __shfl_sync(kAllLanes, block.first_query + block.warp_row, 0);
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Tile::Br * d;
@@ -338,8 +339,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int at = stages.used + key * d;
       Scores<Tile> rS = {};
-      const Kept<Tile> kept =
-          draw_during_qk<Tile>(rS, rQ, sK + at, dropout, block.head, first_query, tile * Bc + key);
+      multiply_qk<Tile>(rS, rQ, sK + at);
+      const Kept<Tile> kept = draw<Tile>(dropout, block.head, first_query, tile * Bc + key);
       rescale<Tile>(acc, rS, block.factor);
       multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, kept);
     }

@@ -23,9 +23,10 @@ namespace fa {
 /// 32 elements, which two answers decide.
 struct Dropout {
   static constexpr int kBits = 8, kOf = 1 << kBits;
+  static constexpr std::uint32_t kStepOfTile = 2, kStepOfColumn = 1;  ///< see counter()
 
   std::uint32_t kept;  ///< of 256 elements, on average; 256: all
-  uint2 seed;
+  PhiloxKeys<> keys;
   float scale;  ///< of what is kept: 256 / kept, so that the expectation of O is what it is without dropout
   float minus_share;  ///< -1 / scale
   std::uint32_t
@@ -35,7 +36,7 @@ struct Dropout {
   static Dropout of(double probability, std::uint64_t seed) {
     const auto kept = std::uint32_t(std::max(1l, std::lround((1 - probability) * kOf)));
     Dropout dropout = {.kept = kept,
-                       .seed = {std::uint32_t(seed), std::uint32_t(seed >> 32)},
+                       .keys = PhiloxKeys(uint2{std::uint32_t(seed), std::uint32_t(seed >> 32)}),
                        .scale = float(double(kOf) / kept),
                        .minus_share = -float(kept) / kOf,
                        .most = {}};
@@ -43,17 +44,19 @@ struct Dropout {
     return dropout;
   }
 
-  /// What Philox is given for the call that decides an element. @param head  counts through all batches
+  /// What Philox is given for the call that decides an element. 32 columns further to the right, the second word is larger by
+  /// kStepOfTile; one column further, if that is an odd one, by kStepOfColumn; the others are the same.
+  /// @param head  counts through all batches
   __host__ __device__ __forceinline__ static uint4 counter(int head, int row, int col) {
     const std::uint32_t r = row, c = col;
-    return {r / 32, c / 32, r % 8 * 8 + c % 8, std::uint32_t(head)};
+    return {r / 32, c / 32 * kStepOfTile + c % 2 * kStepOfColumn, r % 8 * 4 + c % 8 / 2, std::uint32_t(head)};
   }
   /// The bit of an element in each half-word of the answer.
   __host__ __device__ static constexpr int place(int row, int col) { return row / 8 % 4 * 4 + col / 8 % 4; }
 
   /// Whether an element is kept.
   __host__ __device__ bool keeps(int head, int row, int col) const {
-    const uint4 answer = philox(counter(head, row, col), seed);
+    const uint4 answer = philox(counter(head, row, col), keys);
     const std::uint32_t words[] = {answer.x, answer.y, answer.z, answer.w};
     std::uint32_t number = 0;
     for (int bit = 0; bit < kBits; ++bit)

@@ -832,7 +832,7 @@ TEST(MaskedOthers, ScoresInOtherOrders) {
 
 template <int kRounds>
 void expect_words(uint4 counter, uint2 key, uint4 expected) {
-  const uint4 got = philox<kRounds>(counter, key);
+  const uint4 got = philox(counter, PhiloxKeys<kRounds>(key));
   EXPECT_EQ(got.x, expected.x);
   EXPECT_EQ(got.y, expected.y);
   EXPECT_EQ(got.z, expected.z);
@@ -857,7 +857,7 @@ TEST(Dropout, OneCallDecidesSixteenElements) {
   const Dropout dropout = Dropout::of(0.3, 7);
   for (int lane = 0; lane < 32; ++lane) {
     const int row = 96 + lane / 4, col = 32 + lane % 4 * 2;
-    const uint4 answer = philox(Dropout::counter(3, row, col), dropout.seed);
+    const uint4 answer = philox(Dropout::counter(3, row, col), dropout.keys);
     const std::uint32_t words[] = {answer.x, answer.y, answer.z, answer.w};
     std::uint32_t bits[Dropout::kBits];
     for (int bit = 0; bit < Dropout::kBits; ++bit) bits[bit] = words[bit / 2] >> bit % 2 * 16;
@@ -892,7 +892,7 @@ TEST(Dropout, NoTwoElementsShareTheirBits) {
   for (int head = 0; head < 2; ++head) {
     for (int row = 0; row < 64; ++row) {
       for (int col = 0; col < 64; ++col) {
-        const uint4 answer = philox(Dropout::counter(head, row, col), dropout.seed);
+        const uint4 answer = philox(Dropout::counter(head, row, col), dropout.keys);
         places.emplace(std::uint64_t(answer.x) << 32 | answer.y, Dropout::place(row, col));
       }
     }

@@ -52,7 +52,8 @@ MaskedShape shape_of(const MaskedAttention::Args& args) {
                   .blocks = downloaded(args.block_mask, std::int64_t(args.heads_of_blocks) * rows * cols)});
   }
   shape.dropout = 1 - args.dropout.kept / double(Dropout::kOf);
-  shape.dropout_seed = args.dropout.seed.x | std::uint64_t(args.dropout.seed.y) << 32;
+  const uint2 seed = args.dropout.keys.of_round[0];
+  shape.dropout_seed = seed.x | std::uint64_t(seed.y) << 32;
   if (args.softcap < std::numeric_limits<float>::infinity()) shape.softcap = args.softcap;
   shape.alibi = args.alibi;
   return shape;

@@ -76,7 +76,7 @@ void print_masks(const char* name, const Masks& masks, const char* before = ",\n
 /// The numbers of the 16 elements that a call of Philox decides, by their places.
 using Numbers = std::array<std::uint32_t, 16>;
 Numbers numbers_of(const fa::Dropout& dropout, int query, int key) {
-  const uint4 answer = fa::philox(fa::Dropout::counter(0, query, key), dropout.seed);
+  const uint4 answer = fa::philox(fa::Dropout::counter(0, query, key), dropout.keys);
   const std::uint32_t words[] = {answer.x, answer.y, answer.z, answer.w};
   Numbers numbers = {};
   for (int place = 0; place < 16; ++place) {
