@@ -1,6 +1,6 @@
 """Head dimensions between the compiled ones, and tensors as models have them: chapters 07 and 08 beside FlashAttention-2.
 
-    python3 -m tools.bench.layouts --json docs/results/layouts_h200.json
+    python3 -m tools.bench.layouts --json docs/results/layouts_h100.json
 
 For each head dimension: the time of the forward pass (07/final) and of the backward pass (08/mma_pipelined) on
 [batch, heads, seq, head_dim] and on [batch, seq, heads, head_dim], and that of PyTorch's flash backend on the latter. All are
