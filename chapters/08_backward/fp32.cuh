@@ -69,10 +69,9 @@ __global__ void __launch_bounds__(DeltaRows<T, kHeadDim>::kThreads) compute_delt
   if (exists && lane == 0) a.delta[row] = sum;
 }
 
-/// Writes zeros, 16 bytes per thread, from the end on: what the next kernel adds to first is then in the L2 cache.
-/// @param count  number of float4s
+/// Writes zeros, 16 bytes per thread. @param count  number of float4s
 __global__ void __launch_bounds__(256) fill_with_zeros(float* x, size_t count) {
-  const size_t n = size_t(gridDim.x - 1 - blockIdx.x) * blockDim.x + threadIdx.x;
+  const size_t n = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (n < count) store_float4(x + 4 * n, {0.0f, 0.0f, 0.0f, 0.0f});
 }
 

@@ -50,13 +50,17 @@ class Tables(unittest.TestCase):
 
     def test_longest_context(self):
         found = {
-            "unfused": {"fits": 20480, "fails": 24576},
+            "unfused": {"fits": 0, "fails": 4096},
+            "07 + 08": {"fits": 20480, "fails": 24576},
             "09 + 10": {"fits": 1 << 20, "fails": None},
         }
         data = {"device": "GPU", "memory_gib": 138.4, "stride": 4096, "longest": found}
         told, *_, row = end_to_end.longest_context(data).splitlines()
         self.assertIn("fit into 138 GiB, in multiples of 4,096:", told)
-        self.assertEqual(row, "| longest context | 20,480 | at least 1,048,576 |")
+        self.assertEqual(
+            row,
+            "| longest context | less than 4,096 | 20,480 | at least 1,048,576 |",
+        )
 
     def test_losses(self):
         ours, sdpa = end_to_end.losses(RUNS).splitlines()[-2:]

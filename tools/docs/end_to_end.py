@@ -74,13 +74,17 @@ def step_memory(data: dict) -> str:
     return on_device(data, ["context, peak in GiB", *names], lines)
 
 
+def _length(fits: int, fails: int | None) -> str:
+    """What a search has found: tools/bench/longest.py."""
+    if fails is None:
+        return f"at least {fits:,}"
+    return f"{fits:,}" if fits else f"less than {fails:,}"
+
+
 def longest_context(data: dict) -> str:
     """The longest context whose step fits, with one sentence that says into what."""
     longest = data["longest"]
-    cells = [
-        f"{found['fits']:,}" if found["fails"] else f"at least {found['fits']:,}"
-        for found in longest.values()
-    ]
+    cells = [_length(**found) for found in longest.values()]
     told = (
         f"With one sequence in a step, the longest contexts that fit into {data['memory_gib']:.0f} GiB, "
         f"in multiples of {data['stride']:,}:"
