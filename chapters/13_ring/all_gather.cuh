@@ -36,7 +36,7 @@ inline Part gathered_part(const Rank& r) {
 inline void all_gather_forward(const Rank& r) {
   const KeysValues all = gather_keys(r);
   if (r.tokens() == 0) return;
-  attend(r, shape_of(r, gathered_part(r)), r.tensors.q, all, r.tensors.o, r.tensors.lse, 0);
+  attend(r, shape_of(r, gathered_part(r)), r.tensors.q, all, r.tensors.o, r.tensors.lse);
 }
 
 /// Each rank has a part of dK and dV of all keys: they go to the ranks that have the keys, which add them up.

@@ -130,7 +130,7 @@ inline void all_to_all_forward(const Rank& r) {
   void* const q = to_heads(r, {t.q, shape.heads}, "q");
   const KeysValues kv = {to_heads(r, {t.k, shape.kv_heads}, "k"), to_heads(r, {t.v, shape.kv_heads}, "v")};
   r.end_step();
-  attend(r, traded_shape(r), q, kv, traded_o(r), traded_lse(r), 0);
+  attend(r, traded_shape(r), q, kv, traded_o(r), traded_lse(r));
   to_tokens(r, traded_o(r), {t.o, shape.heads}, "o");
   lse_to_tokens(r, traded_lse(r));
   r.end_step();

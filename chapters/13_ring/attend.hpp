@@ -23,8 +23,8 @@ struct Engine {
 
   std::string chapters;  ///< "09, 10"
 
-  /// Enqueues O and LSE. @param free_multiprocessors  that the kernel should leave to others, if it can
-  void (*forward)(const Args&, int free_multiprocessors, cudaStream_t);
+  /// Enqueues O and LSE.
+  void (*forward)(const Args&, cudaStream_t);
   /// Enqueues dQ, dK and dV, given LSE and O of *all* keys: the gradients are sums over the keys, or queries, of the call.
   void (*backward)(const Args&, cudaStream_t);
 

@@ -60,12 +60,12 @@ inline Engine::Args bind(const Rank& r, const AttentionShape& shape, std::map<st
   return AttentionForward::bind(shape, buffers);
 }
 
-/// Enqueues O and LSE of a call. @param free_multiprocessors  that it leaves to transfers
+/// Enqueues O and LSE of a call.
 inline void attend(const Rank& r, const AttentionShape& shape, void* q, const KeysValues& kv, void* o,
-                   float* lse, int free_multiprocessors) {
+                   float* lse) {
   r.engine->forward(bind(r, shape, {{"q", q}, {"k", kv.k}, {"v", kv.v}, {"o", o}, {"lse", lse}},
                          r.engine->forward_workspace(shape)),
-                    free_multiprocessors, r.compute);
+                    r.compute);
 }
 
 /// Enqueues the gradients of a call.
@@ -133,14 +133,14 @@ inline unsigned blocks_for(std::int64_t count, std::int64_t of_block) {
 /// Adds the part of O that a call has left in `o_part` and `lse_part` to the piece.
 inline void merge_into(const Rank& r, PieceOfO& piece, const Range& queries, void* o_part,
                        const float* lse_part) {
-  constexpr int kRows = 8;
+  constexpr int kWarps = 8, kRows = 4;
   const std::int64_t tokens = piece.queries.length(), row = r.query_row(),
                      heads = r.shape.batch * r.shape.heads;
   const std::int64_t offset = piece.queries.begin - queries.begin;
   with_element(r, [&]<class T>(T type) {
     piece.sum.add(type, [&]<class Earlier, class To>(Earlier* earlier, To* to) {
-      launch(merge_partials<kRows, Earlier, T, To>, blocks_for(tokens * heads, kRows), 32 * kRows, 0,
-             r.compute,
+      launch(merge_partials<kWarps, kRows, Earlier, T, To>, blocks_for(tokens * heads, kWarps * kRows),
+             32 * kWarps, 0, r.compute,
              Merge<Earlier, T, To>{.o_earlier = earlier,
                                    .o_part = static_cast<const T*>(o_part) + offset * row,
                                    .o = to,
@@ -150,7 +150,8 @@ inline void merge_into(const Rank& r, PieceOfO& piece, const Range& queries, voi
                                    .lse_part_stride = queries.length(),
                                    .tokens = int(tokens),
                                    .heads = int(heads),
-                                   .head_dim = int(r.shape.head_dim)});
+                                   .head_dim = int(r.shape.head_dim),
+                                   .by_heads = Divisor(int(heads))});
     });
   });
 }
@@ -159,8 +160,9 @@ inline void merge_into(const Rank& r, PieceOfO& piece, const Range& queries, voi
 template <class Earlier, class T, class To>
 void add_elements(const Rank& r, const Earlier* earlier, const T* part, To* to, std::int64_t elements) {
   if (elements == 0) return;
-  launch(add_gradients<Earlier, T, To>, blocks_for(elements / 4, 256), 256, 0, r.compute, earlier, part, to,
-         elements / 4);
+  constexpr int kCount = 4;
+  launch(add_gradients<kCount, Earlier, T, To>, blocks_for(elements / 4, 256 * kCount), 256, 0, r.compute,
+         earlier, part, to, elements / 4);
 }
 
 /// dQ of one piece of the rank's queries.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "calls.cuh"
+#include "head_start.cuh"
 #include "rank.hpp"
 #include "ring.cuh"
 #include "schedule.cuh"
@@ -40,6 +41,7 @@ inline void homeward_backward(const Rank& r) {
         std::ranges::copy(exchange_keys(r, step, step - 1), std::back_inserter(exchanges));
       r.follow(r.copies, r.compute);
       rotate(back, exchanges);
+      let_transfer_begin(r);
       r.end_step();
     }
 

@@ -45,12 +45,12 @@ struct Forward {
   using Tile = ch09::HopperTiles<T, d, ch09::FinalChoices<d>>;
 };
 
-void forward(const Args& a, int free_multiprocessors, cudaStream_t stream) {
+void forward(const Args& a, cudaStream_t stream) {
   ch10::with_tile<Forward, Sizes>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
     const auto attention = a.as<typename Tile::T>();
     int* counter = a.buffer<int>("queue");
     FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof *counter, stream));
-    const int blocks = std::min(multiprocessors() - free_multiprocessors, ch09::query_tiles<Tile>(attention));
+    const int blocks = std::min(multiprocessors(), ch09::query_tiles<Tile>(attention));
     launch(ch09::gapless_attention<Tile>, unsigned(blocks), Tile::kThreads, sizeof(ch09::SharedTiles<Tile>),
            stream, attention, ch09::tensor_maps<Tile>(attention, Tile::Br), counter, nullptr);
   });

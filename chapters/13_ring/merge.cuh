@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "device/convert.cuh"
+#include "device/divisor.cuh"
 #include "device/tile.cuh"
 
 namespace fa::ch13 {
@@ -37,6 +38,11 @@ __device__ __forceinline__ void store4(T* to, float4 x) {
   }
 }
 
+/// a x + b y
+__device__ __forceinline__ float4 weighted_sum(float a, float4 x, float b, float4 y) {
+  return {a * x.x + b * y.x, a * x.y + b * y.y, a * x.z + b * y.z, a * x.w + b * y.w};
+}
+
 /// Two results of attention for the same queries, over two sets of keys.
 template <class Earlier, class T, class To>
 struct Merge {
@@ -47,6 +53,7 @@ struct Merge {
   const float* lse_part;     ///< [heads, lse_part_stride]
   std::int64_t lse_stride, lse_part_stride;
   int tokens, heads, head_dim;  ///< heads of all batches
+  Divisor by_heads;
 };
 
 /// The weights of two partial results in their sum, and its LSE.
@@ -64,40 +71,65 @@ __device__ __forceinline__ Weights merge_weights(float lse_earlier, float lse_pa
 
 /// O = sum over both sets of keys, as if one kernel had seen them together: chapter 02's merge, for rows of O.
 ///
-///   grid    ceil(tokens * heads / kRows)      one warp per row
-///   block   32 * kRows
+///   grid    ceil(tokens * heads / (kWarps * kRows))      a warp has kRows rows, and all of their loads are under way together
+///   block   32 * kWarps
 ///   HBM     tokens * heads rows: reads both O and both LSE, writes O and LSE
-template <int kRows, class Earlier, class T, class To>
-__global__ void __launch_bounds__(32 * kRows) merge_partials(Merge<Earlier, T, To> a) {
-  const std::int64_t row = std::int64_t(blockIdx.x) * kRows + threadIdx.x / 32;
-  if (row >= std::int64_t(a.tokens) * a.heads) return;
-  const std::int64_t token = row / a.heads, head = row % a.heads;
-  float* lse = a.lse + head * a.lse_stride + token;
-  const Weights w = merge_weights(*lse, a.lse_part[head * a.lse_part_stride + token]);
+template <int kWarps, int kRows, class Earlier, class T, class To>
+__global__ void __launch_bounds__(32 * kWarps) merge_partials(Merge<Earlier, T, To> a) {
   const int lane = threadIdx.x % 32;
-  for (int col = 4 * lane; col < a.head_dim; col += 4 * 32) {
-    const std::int64_t at = row * a.head_dim + col;
-    const float4 earlier = load4(a.o_earlier + at), part = load4(a.o_part + at);
-    store4(a.o + at, {w.earlier * earlier.x + w.part * part.x, w.earlier * earlier.y + w.part * part.y,
-                      w.earlier * earlier.z + w.part * part.z, w.earlier * earlier.w + w.part * part.w});
+  const int first = int(blockIdx.x * kWarps + threadIdx.x / 32) * kRows;
+  const int rows = min(kRows, a.tokens * a.heads - first);
+  if (rows <= 0) return;
+  Weights mine = {};  // lane i has those of row i
+  if (lane < rows) {
+    const int token = (first + lane) / a.by_heads, head = (first + lane) % a.by_heads;
+    float* const lse = a.lse + head * a.lse_stride + token;
+    mine = merge_weights(*lse, a.lse_part[head * a.lse_part_stride + token]);
+    *lse = mine.lse;
   }
-  __syncwarp();  // all lanes have read the old LSE
-  if (lane == 0) *lse = w.lse;
+  float earlier_weight[kRows], part_weight[kRows];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    earlier_weight[i] = __shfl_sync(0xffffffff, mine.earlier, i);
+    part_weight[i] = __shfl_sync(0xffffffff, mine.part, i);
+  }
+
+  for (int col = 4 * lane; col < a.head_dim; col += 4 * 32) {
+    float4 earlier[kRows], part[kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const std::int64_t at = std::int64_t(first + i) * a.head_dim + col;
+      if (i < rows) earlier[i] = load4(a.o_earlier + at), part[i] = load4(a.o_part + at);
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const std::int64_t at = std::int64_t(first + i) * a.head_dim + col;
+      if (i < rows) store4(a.o + at, weighted_sum(earlier_weight[i], earlier[i], part_weight[i], part[i]));
+    }
+  }
 }
 
 /// sum = earlier + part: gradients need no weights, because P of every part was computed from the LSE of all keys.
 ///
-///   grid    ceil(count / 256)      block   256
+///   grid    ceil(count / (256 * kCount))      block   256
 ///   HBM     reads both, writes the sum
 ///
-/// @param count  of float4s
-template <class Earlier, class T, class To>
+/// @tparam kCount  float4s of a thread, all of whose loads are under way together    @param count  of float4s
+template <int kCount, class Earlier, class T, class To>
 __global__ void __launch_bounds__(256)
     add_gradients(const Earlier* earlier, const T* part, To* sum, std::int64_t count) {
-  const std::int64_t n = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (n >= count) return;
-  const float4 x = load4(earlier + 4 * n), y = load4(part + 4 * n);
-  store4(sum + 4 * n, {x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w});
+  const std::int64_t first = std::int64_t(blockIdx.x) * 256 * kCount + threadIdx.x;
+  float4 x[kCount], y[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const std::int64_t n = first + 256 * i;
+    if (n < count) x[i] = load4(earlier + 4 * n), y[i] = load4(part + 4 * n);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const std::int64_t n = first + 256 * i;
+    if (n < count) store4(sum + 4 * n, weighted_sum(1, x[i], 1, y[i]));
+  }
 }
 
 }  // namespace fa::ch13

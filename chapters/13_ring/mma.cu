@@ -40,7 +40,7 @@ auto with_forward_tiles(F f) {
   }
 }
 
-void forward(const Args& a, int /*free_multiprocessors*/, cudaStream_t stream) {
+void forward(const Args& a, cudaStream_t stream) {
   with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     with_forward_tiles<T, d>([&]<class Tile>(std::type_identity<Tile>) {
       launch(ch07::masked_first_attention<Tile>, unsigned(tiles(a.seq_q, Tile::Br) * a.batch * a.heads),

@@ -16,7 +16,9 @@
 #include "attend.hpp"
 #include "attention/attention.hpp"
 #include "device/launch.cuh"
+#include "harness/backend.hpp"
 #include "harness/device_buffer.hpp"
+#include "nccl.hpp"
 #include "schedule.cuh"
 
 namespace fa::ch13 {
@@ -24,26 +26,52 @@ namespace fa::ch13 {
 /// Buffers by name, allocated when they are first asked for.
 class Scratch {
  public:
+  /// @param comm  if not null, its ranks reach the buffers directly: NCCL copies from one GPU's memory to another's, without a
+  ///     buffer of its own in between, and needs half as long for it
+  explicit Scratch(ncclComm_t comm = nullptr) : comm_(comm) {}
+
   /// @param name  for reports; @param number  tells buffers of the same name apart
   void* get(const std::string& name, std::size_t bytes, int number = 0) {
     auto& buffer = buffers_[{name, number}];
-    if (!buffer || buffer->bytes() < bytes) {
-      buffer.reset();
-      buffer = std::make_unique<DeviceBuffer>(name, bytes);
-      buffer->poison();
+    if (!buffer.memory || buffer.bytes < bytes) {
+      FA_CUDA_CHECK(cudaDeviceSynchronize());  // kernels may still use a smaller one
+      buffer = {};
+      buffer = {comm_ && bytes > 0 ? registered(name, bytes) : plain(name, bytes), bytes};
       FA_CUDA_CHECK(
           cudaStreamSynchronize(nullptr));  // which has poisoned it; the rank's streams do not wait for it
     }
-    return buffer->get();
+    return buffer.memory.get();
   }
   std::size_t bytes() const {
     std::size_t sum = 0;
-    for (const auto& [name, buffer] : buffers_) sum += buffer->bytes();
+    for (const auto& [name, buffer] : buffers_) sum += buffer.bytes;
     return sum;
   }
 
  private:
-  std::map<std::pair<std::string, int>, std::unique_ptr<DeviceBuffer>> buffers_;
+  using Memory = std::shared_ptr<void>;
+  struct Buffer {
+    Memory memory;
+    std::size_t bytes = 0;
+  };
+
+  static Memory plain(const std::string& name, std::size_t bytes) {
+    const auto buffer = std::make_shared<DeviceBuffer>(name, bytes);
+    buffer->poison();
+    return Memory(buffer, buffer->get());
+  }
+  Memory registered(const std::string& name, std::size_t bytes) const {
+    void *address = nullptr, *handle = nullptr;
+    FA_NCCL_CHECK(ncclMemAlloc(&address, bytes));
+    const Memory memory(address, [](void* of) { ncclMemFree(of); });
+    backend::name_allocation(address, name);
+    poison(address, bytes);
+    FA_NCCL_CHECK(ncclCommRegister(comm_, address, bytes, &handle));
+    return Memory(address, [memory, handle, comm = comm_](void*) { ncclCommDeregister(comm, handle); });
+  }
+
+  ncclComm_t comm_;
+  std::map<std::pair<std::string, int>, Buffer> buffers_;
 };
 
 /// The rank's tokens of each tensor: [tokens, batch, heads, head_dim], and LSE [batch, heads, tokens].
@@ -65,7 +93,7 @@ struct Rank {
   ncclComm_t comm;
   cudaStream_t compute, copies;  ///< kernels; transfers between GPUs
   cudaEvent_t event;
-  int free_multiprocessors;  ///< that attention leaves to transfers while some are in flight
+  int head_start_us;  ///< of a transfer, in microseconds; 0: whoever comes first
   Tensors tensors;
   Scratch* scratch;
   std::function<void()> end_step;  ///< called after the transfers of a step have been enqueued

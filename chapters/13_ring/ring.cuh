@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "calls.cuh"
+#include "head_start.cuh"
 #include "nccl.hpp"
 #include "rank.hpp"
 #include "schedule.cuh"
@@ -69,13 +70,14 @@ inline void ring_forward(const Rank& r) {
     if (!is_last) {
       r.follow(r.copies, r.compute);  // the buffers that are filled now are no longer in use
       rotate(r, exchange_keys(r, step, step + 1));
+      let_transfer_begin(r);
       r.end_step();
     }
     if (const auto part = part_of(r.split, r.rank, source(r.ranks(), r.rank, step), r.shape.causal)) {
       void* const q = at_token(r, r.tensors.q, part->queries.begin, r.query_row());
       const bool is_first = step == 0;
       attend(r, shape_of(r, *part), q, keys_of(r, step), is_first ? r.tensors.o : o_part,
-             is_first ? r.tensors.lse : lse_part, is_last ? 0 : r.free_multiprocessors);
+             is_first ? r.tensors.lse : lse_part);
       for (PieceOfO& piece : pieces) {
         if (piece.queries.begin < part->queries.begin) continue;
         is_first ? piece.sum.skip_first() : merge_into(r, piece, part->queries, o_part, lse_part);

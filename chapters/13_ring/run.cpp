@@ -93,7 +93,7 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
   /// Rows of each head and rank to check; 0: all.
   int sample() const { return sample_.value_or(0); }
   int channels() const { return channels_.value_or(kDefaultChannels); }
-  int free_multiprocessors() const { return free_.value_or(0); }
+  int head_start_us() const { return head_start_.value_or(kDefaultHeadStart); }
 
  protected:
   void add_more(CLI::App& app, const std::string& group) override {
@@ -105,8 +105,10 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
     add_whole_number(app, "--channels", channels_,
                      fmt::format("NCCL channels of overlapped, 1 to 32 (default {})", kDefaultChannels))
         ->group(group);
-    add_whole_number(app, "--free", free_,
-                     "multiprocessors that overlapped leaves to transfers, 0 to 64 (default 0)")
+    add_whole_number(app, "--head-start", head_start_,
+                     fmt::format("microseconds by which overlapped holds up attention so that a\ntransfer "
+                                 "begins first, 0 to 1000 (default {})",
+                                 kDefaultHeadStart))
         ->group(group);
   }
   AttentionShape completed(const AttentionShape& shape) const override {
@@ -122,7 +124,7 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
     if (sample_) require_range("--sample", *sample_, 1, 64);
     if (sample_ && backward_) throw UsageError("--sample checks O: leave out --backward, or --sample");
     require_range("--channels", channels(), 1, 32);
-    require_range("--free", free_multiprocessors(), 0, 64);
+    require_range("--head-start", head_start_us(), 0, 1000);
     return shape;
   }
   void describe_more(InputSource& source) const override {
@@ -135,9 +137,9 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
   }
 
  private:
-  static constexpr int kDefaultChannels = 16;
+  static constexpr int kDefaultChannels = 32, kDefaultHeadStart = 20;
   bool backward_ = false;
-  std::optional<int> sample_, channels_, free_;
+  std::optional<int> sample_, channels_, head_start_;
 };
 
 // --- a rank's device ------------------------------------------------------------------------------------------------
@@ -162,13 +164,16 @@ class Device {
     narrow_ = communicator(channels);
   }
 
-  void prepare(Rank& rank, const Method& method, int free_multiprocessors) const {
+  void prepare(Rank& rank, const Method& method, int head_start_us) const {
     rank.compute = compute_;
     rank.copies = method.priority ? first_ : copies_;
     rank.comm = method.priority ? narrow_ : plain_;
     rank.event = event_;
-    rank.free_multiprocessors = method.priority ? free_multiprocessors : 0;
+    rank.head_start_us = method.priority ? head_start_us : 0;
   }
+
+  /// The communicator whose ranks reach the method's buffers directly; null: NCCL copies what it transfers once more.
+  ncclComm_t reaches_memory(const Method& method) const { return method.priority ? narrow_ : nullptr; }
 
   cudaStream_t compute() const { return compute_; }
 
@@ -377,7 +382,7 @@ class RingRun final : public ChapterRun {
     rank.rank = ranks.rank();
     rank.scratch = &scratch;
     rank.end_step = [] {};
-    device_->prepare(rank, method, options_.free_multiprocessors());
+    device_->prepare(rank, method, options_.head_start_us());
     std::map<std::string, void*> addresses;
     for (const auto& specs :
          {AttentionBackward::inputs(given_.shape), AttentionForward::outputs(given_.shape),
@@ -412,7 +417,8 @@ class RingRun final : public ChapterRun {
 
   VariantResult run_method(const Method& method, int bench_repeats) {
     Ranks& ranks = Ranks::instance();
-    Scratch memory, scratch;
+    const ncclComm_t comm = device_->reaches_memory(method);
+    Scratch memory(comm), scratch(comm);
     Rank rank = rank_for(method, memory, scratch);
     std::vector<std::int64_t> sent;
     rank.end_step = [&] {
@@ -564,29 +570,38 @@ class RingRun final : public ChapterRun {
     return all;
   }
 
-  /// The time of the slowest rank, repeat by repeat.
-  Timing time(int repeats, const std::function<void()>& launch) const {
-    Ranks& ranks = Ranks::instance();
-    cudaEvent_t before = nullptr, after = nullptr;
-    FA_CUDA_CHECK(cudaEventCreate(&before));
-    FA_CUDA_CHECK(cudaEventCreate(&after));
-    std::vector<double> times;
-    constexpr int kWarmUp = 3;
-    for (int repeat = -kWarmUp; repeat < repeats; ++repeat) {
-      ranks.barrier();
-      FA_CUDA_CHECK(cudaEventRecord(before, device_->compute()));
-      launch();
-      FA_CUDA_CHECK(cudaEventRecord(after, device_->compute()));
-      device_->wait();
-      float ms = 0;
-      FA_CUDA_CHECK(cudaEventElapsedTime(&ms, before, after));
-      double slowest = 0;
-      for (const std::string& of_rank : ranks.all(std::to_string(ms)))
-        slowest = std::max(slowest, std::stod(of_rank));
-      if (repeat >= 0) times.push_back(slowest);
+  /// The times of the slowest rank, repeat by repeat. The host is ahead of the GPUs, as in a training.
+  std::vector<double> times_of(int repeats, const std::function<void()>& launch) const {
+    std::vector<cudaEvent_t> marks(std::size_t(repeats + 1));
+    for (cudaEvent_t& mark : marks) FA_CUDA_CHECK(cudaEventCreate(&mark));
+    Ranks::instance().barrier();
+    for (const cudaEvent_t mark : marks) {
+      if (mark != marks.front()) launch();
+      FA_CUDA_CHECK(cudaEventRecord(mark, device_->compute()));
     }
-    FA_CUDA_CHECK(cudaEventDestroy(before));
-    FA_CUDA_CHECK(cudaEventDestroy(after));
+    device_->wait();
+    std::vector<double> times;
+    for (std::size_t i = 0; i + 1 < marks.size(); ++i) {
+      float ms = 0;
+      FA_CUDA_CHECK(cudaEventElapsedTime(&ms, marks[i], marks[i + 1]));
+      times.push_back(ms);
+    }
+    for (const cudaEvent_t mark : marks) FA_CUDA_CHECK(cudaEventDestroy(mark));
+    const std::vector<double> all = of_all_ranks(times);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      double& slowest = times[i % times.size()];
+      slowest = std::max(slowest, all[i]);
+    }
+    return times;
+  }
+
+  /// Their median, once the clocks have settled: a GPU that has been idle begins too fast, takes more power than it may, and is
+  /// then too slow for some tenths of a second.
+  Timing time(int repeats, const std::function<void()>& launch) const {
+    constexpr double kSettledAfterMs = 500;
+    const int warm_up = std::clamp(int(kSettledAfterMs / times_of(3, launch).back()), 3, 1000);
+    std::vector<double> times = times_of(warm_up + repeats, launch);
+    times.erase(times.begin(), times.begin() + warm_up);
     std::sort(times.begin(), times.end());
     const std::size_t half = times.size() / 2;
     return {.median_ms = times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2,
@@ -597,7 +612,10 @@ class RingRun final : public ChapterRun {
 
   BenchResult bench(const Method& method, const Rank& rank, int repeats) {
     const int count = Ranks::instance().count();
-    if (ideal_ms_ == 0) ideal_ms_ = time_of_one(rank, repeats) / count;
+    if (ideal_ms_ == 0) {
+      ideal_ms_ = time_of_one(rank, given_.shape.seq_q, repeats) / count;
+      own_ms_ = time_of_one(rank, rank.split.most_tokens(), repeats);
+    }
     const Timing timing = time(repeats, [&] { enqueue(method, rank); });
     std::size_t bytes = 0;
     for (const auto& specs : {inputs(), outputs()}) {
@@ -607,26 +625,38 @@ class RingRun final : public ChapterRun {
     if (options_.backward()) flops += AttentionBackward::flops(given_.shape);
     BenchResult result = evaluate(timing, bytes / std::size_t(count), flops / count, 1);
     result.share_of_copy = 0;
-    result.ideal_ms = ideal_ms_;
+    result.parts = {.ideal_ms = ideal_ms_, .own_ms = own_ms_, .rest_ms = time_of_rest(method, rank, repeats)};
     return result;
   }
 
-  /// The whole problem on one GPU, on all of them at the same time. The other ranks' tokens are copies of this one's: kernels are
-  /// faster on numbers that are all the same, because those take less power.
-  double time_of_one(const Rank& mine, int repeats) const {
+  /// Transfers and sums, without the calls of attention: what these have to hide.
+  double time_of_rest(const Method& method, const Rank& mine, int repeats) const {
+    Engine idle = *engine_;
+    idle.forward = [](const Engine::Args&, cudaStream_t) {};
+    idle.backward = [](const Engine::Args&, cudaStream_t) {};
+    Rank rank = mine;
+    rank.engine = &idle;
+    return time(repeats, [&] { enqueue(method, rank); }).median_ms;
+  }
+
+  /// Attention over `tokens` tokens on one GPU, on all of them at the same time. The other ranks' tokens are copies of this
+  /// one's: kernels are faster on numbers that are all the same, because those take less power.
+  double time_of_one(const Rank& mine, std::int64_t tokens, int repeats) const {
     Scratch memory, scratch;
-    const Split alone = {.ranks = 1, .tokens = given_.shape.seq_q};
-    Rank rank{.engine = engine_, .shape = given_.shape, .split = alone, .rank = 0};
+    const Split alone = {.ranks = 1, .tokens = tokens};
+    AttentionShape shape = given_.shape;
+    shape.seq_q = shape.seq_k = tokens;
+    Rank rank{.engine = engine_, .shape = shape, .split = alone, .rank = 0};
     device_->prepare(rank, methods()[1], 0);
     rank.copies = rank.compute;
     rank.scratch = &scratch;
     rank.end_step = [] {};
-    const auto buffer = [&](const char* name, const void* tokens = nullptr) {
-      const std::size_t bytes = given_.shape.tensor(name).bytes();
-      const std::size_t have = bytes / std::size_t(alone.tokens) * std::size_t(mine.tokens());
+    const auto buffer = [&](const char* name, const void* from = nullptr) {
+      const std::size_t bytes = shape.tensor(name).bytes();
+      const std::size_t have = bytes / std::size_t(tokens) * std::size_t(mine.tokens());
       auto* const address = static_cast<std::byte*>(memory.get(name, bytes));
-      for (std::size_t at = 0; tokens && have > 0 && at < bytes; at += have)
-        FA_CUDA_CHECK(cudaMemcpy(address + at, tokens, std::min(have, bytes - at), cudaMemcpyDeviceToDevice));
+      for (std::size_t at = 0; from && have > 0 && at < bytes; at += have)
+        FA_CUDA_CHECK(cudaMemcpy(address + at, from, std::min(have, bytes - at), cudaMemcpyDeviceToDevice));
       return address;
     };
     const Tensors& of = mine.tensors;
@@ -650,7 +680,7 @@ class RingRun final : public ChapterRun {
   TensorMap inputs_;
   Reference reference_;
   const Device* device_ = nullptr;
-  double ideal_ms_ = 0;
+  double ideal_ms_ = 0, own_ms_ = 0;
 };
 
 class RingProgram final : public ChapterProgram {

@@ -14,6 +14,7 @@ void parallel_for(std::int64_t count, std::int64_t grain,
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t ranges = (count - 1) / grain + 1;
+  if (ranges == 1) return body(0, count);
 
   std::atomic<std::int64_t> next_range = 0;
   std::exception_ptr first_error;

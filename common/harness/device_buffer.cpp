@@ -40,10 +40,7 @@ void DeviceBuffer::download(void* to) const {
   FA_CUDA_CHECK(cudaMemcpy(to, get(), bytes_, cudaMemcpyDeviceToHost));
 }
 
-void DeviceBuffer::poison() {
-  FA_CUDA_CHECK(cudaMemset(get(), 0xFF, bytes_));
-  backend::mark_uninitialized(get(), bytes_);
-}
+void DeviceBuffer::poison() { fa::poison(get(), bytes_); }
 
 bool DeviceBuffer::guards_intact() const {
   std::vector<unsigned char> bytes(2 * guard_);
@@ -51,6 +48,11 @@ bool DeviceBuffer::guards_intact() const {
   FA_CUDA_CHECK(cudaMemcpy(bytes.data() + guard_, static_cast<std::byte*>(get()) + bytes_, guard_,
                            cudaMemcpyDeviceToHost));
   return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == kGuardByte; });
+}
+
+void poison(void* address, std::size_t bytes) {
+  FA_CUDA_CHECK(cudaMemset(address, 0xFF, bytes));
+  backend::mark_uninitialized(address, bytes);
 }
 
 std::size_t free_device_bytes() {

@@ -40,6 +40,9 @@ class DeviceBuffer {
   std::size_t bytes_ = 0, guard_ = 0;
 };
 
+/// Fills device memory with 0xFF bytes, as DeviceBuffer::poison() does.
+void poison(void* address, std::size_t bytes);
+
 /// The number of bytes that can still be allocated.
 std::size_t free_device_bytes();
 

@@ -152,8 +152,8 @@ const std::vector<Column>& columns() {
        }},
       {"of", "ideal",
        [](const VariantResult& r) {
-         return r.bench && r.bench->ideal_ms
-                    ? Cell(fmt::format("{:.3f}", *r.bench->ideal_ms / r.bench->time.median_ms))
+         return r.bench && r.bench->parts
+                    ? Cell(fmt::format("{:.3f}", r.bench->parts->ideal_ms / r.bench->time.median_ms))
                     : std::nullopt;
        }},
       {"", "verdict", [](const VariantResult& r) { return Cell(name_of(r.verdict())); }, true},
@@ -410,7 +410,11 @@ Json to_json(const VariantResult& result) {
         {"median", time.median_ms}, {"min", time.min_ms}, {"max", time.max_ms}, {"repeats", time.repeats}};
     json["gb_per_s"] = result.bench->gb_per_s;
     json["share_of_copy"] = result.bench->share_of_copy;
-    if (result.bench->ideal_ms) json["ideal_ms"] = *result.bench->ideal_ms;
+    if (const auto& parts = result.bench->parts) {
+      json["ideal_ms"] = parts->ideal_ms;
+      json["own_ms"] = parts->own_ms;
+      json["rest_ms"] = parts->rest_ms;
+    }
     if (result.bench->tflops) json["tflops"] = *result.bench->tflops;
   }
   return json;

@@ -68,14 +68,20 @@ struct Timing {
   int repeats = 0;
 };
 
+/// What several devices need for parts of a problem that they share: the slowest of them.
+struct PartsOfTime {
+  double ideal_ms = 0;  ///< the whole problem on one device, divided by their number
+  double own_ms = 0;    ///< a device's own share of the queries with its own share of the keys
+  double rest_ms = 0;   ///< everything but the kernels of attention
+};
+
 /// Timing and the speeds that follow from it.
 struct BenchResult {
   Timing time;
   double gb_per_s = 0;       ///< 10^9 bytes a second: every input read once and every output written once
   double share_of_copy = 0;  ///< of the bandwidth of a copy in the same run
-  std::optional<double> tflops = std::nullopt;  ///< if the problem counts operations
-  /// Of several devices: the time of one device alone, divided by their number.
-  std::optional<double> ideal_ms = std::nullopt;
+  std::optional<double> tflops = std::nullopt;      ///< if the problem counts operations
+  std::optional<PartsOfTime> parts = std::nullopt;  ///< if several devices share the problem
 };
 
 /// The bytes that a rank has sent to others in one step.

@@ -67,6 +67,44 @@ const std::map<std::string, std::function<ncclResult_t()>>& cases() {
          std::swap(out, fresh);
          return both([] { send(next()), receive(previous()); });
        }},
+      {"registered",
+       [] {
+         void *memory = nullptr, *handle = nullptr;
+         if (ncclMemAlloc(&memory, kCount * sizeof(float)) != ncclSuccess) return ncclSystemError;
+         if (ncclCommRegister(comm, memory, kCount * sizeof(float), &handle) != ncclSuccess)
+           return ncclSystemError;
+         cudaMemcpy(memory, out, kCount * sizeof(float), cudaMemcpyDeviceToDevice);
+         const ncclResult_t sent = both([&] {
+           ncclSend(memory, kCount, ncclFloat32, next(), comm, nullptr);
+           receive(previous());
+         });
+         return in_turn(in_turn(sent, [&] { return ncclCommDeregister(comm, handle); }),
+                        [&] { return ncclMemFree(memory); });
+       }},
+      {"registered_twice",
+       [] {
+         void* handle = nullptr;
+         return in_turn(ncclCommRegister(comm, out, kCount * sizeof(float), &handle),
+                        [&] { return ncclCommRegister(comm, out + 1, sizeof(float), &handle); });
+       }},
+      {"registered_nothing",
+       [] {
+         void* handle = nullptr;
+         return ncclCommRegister(comm, out, 0, &handle);
+       }},
+      {"freed_too_early",
+       [] {
+         void *memory = nullptr, *handle = nullptr;
+         ncclMemAlloc(&memory, 4);
+         ncclCommRegister(comm, memory, 4, &handle);
+         return ncclMemFree(memory);
+       }},
+      {"deregistered_twice",
+       [] {
+         void* handle = nullptr;
+         ncclCommRegister(comm, out, 4, &handle);
+         return in_turn(ncclCommDeregister(comm, handle), [&] { return ncclCommDeregister(comm, handle); });
+       }},
       {"outside", [] { return both([] { send(next(), 1000), receive(previous(), 1000); }); }},
   };
   return kCases;

@@ -95,6 +95,20 @@ class Nccl(unittest.TestCase):
             )
             self.assertIn('"fresh"', line)
 
+    def test_registered_memory(self):
+        for rank, line in enumerate(run(2, "registered")):
+            self.assertIn(f"received {(rank - 1) % 2} ..", line)
+
+    def test_memory_that_is_registered_wrongly(self):
+        for case, reason in {
+            "registered_twice": "some of this memory is registered already",
+            "registered_nothing": "needs a communicator, and memory",
+            "freed_too_early": "the memory is still registered: ncclCommDeregister() first",
+            "deregistered_twice": "no handle of ncclCommRegister(), or not any more",
+        }.items():
+            for line in run(2, case):
+                self.assertIn(reason, line)
+
     def test_outside(self):
         for line in run(2, "outside"):
             self.assertIn("ncclSend: the data to send is not in device memory", line)

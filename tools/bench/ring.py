@@ -1,11 +1,12 @@
 """Times chapter 13 on the GPUs of this host, and PyTorch's context_parallel in the same run.
 
-    python3 -m tools.bench.ring [--gpus P] [--tokens N] [--repeat R] [--no-check] [--no-peers] [--sweep] [--million]
+    python3 -m tools.bench.ring [--gpus P] [--tokens N ..] [--repeat R] [--no-check] [--no-peers] [--sweep] [--million]
                                 [--json FILE]
 
 `of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. --tokens: of each
-GPU. --sweep: channels and free multiprocessors of `overlapped`. --million: the forward pass of a million tokens, with sampled
-rows checked. FILE is written anew after each run, so that a bench that is stopped keeps what it has measured.
+GPU; of all numbers but the first, only the steps of the chapter are timed. --sweep: channels and head start of
+`overlapped`. --million: the forward pass of a million tokens, with sampled rows checked. FILE is written anew after each run,
+so that a bench that is stopped keeps what it has measured.
 
 Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
 Exit status: 1 a result is wrong or a run fails, 3 nothing built or too few GPUs.
@@ -14,6 +15,7 @@ Exit status: 1 a result is wrong or a run fails, 3 nothing built or too few GPUs
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -119,7 +121,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--gpus", type=int, default=2)
-    parser.add_argument("--tokens", type=int, default=16384, help="of each GPU")
+    parser.add_argument(
+        "--tokens", type=int, nargs="+", default=[16384], help="of each GPU"
+    )
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--sweep", action="store_true")
@@ -134,23 +138,24 @@ def main() -> int:
         )
         return 3
 
-    kept: dict = {"gpus": args.gpus, "tokens": args.tokens, "runs": []}
+    main_tokens = args.tokens[0]
+    kept: dict = {"gpus": args.gpus, "tokens": main_tokens, "runs": []}
     fine = True
     if not args.no_check:
         print("results")
         fine = check(args.gpus)
     bench = ["--no-check", "--bench", "--repeat", str(args.repeat)]
-    for causal in (True, False):
-        timed_peers = (
-            {} if args.no_peers else peers(args.gpus, args.tokens, causal, args.repeat)
-        )
+    for tokens, causal in itertools.product(args.tokens, (True, False)):
+        timed_peers = {}
+        if tokens == main_tokens and not args.no_peers:
+            timed_peers = peers(args.gpus, tokens, causal, args.repeat)
         for backward in (False, True):
-            options = problem(args.gpus, args.tokens, causal, backward)
+            options = problem(args.gpus, tokens, causal, backward)
             result = run(args.gpus, [*options, "--variant", "all", *bench])
             kept["runs"].append({"options": options, "result": result})
             passes = "forward + backward" if backward else "forward"
             print(
-                f"\n{'causal' if causal else 'full'}, {passes}, {args.gpus} x {args.tokens} tokens, {result['device']}"
+                f"\n{'causal' if causal else 'full'}, {passes}, {args.gpus} x {tokens} tokens, {result['device']}"
             )
             print(f"  {'':<34} {'ms':>9} {'of ideal':>9} {'TFLOP/s':>9}")
             ideal = result["variants"][0]["ideal_ms"]
@@ -166,27 +171,37 @@ def main() -> int:
             kept["runs"][-1]["peers"] = timed_peers
             write(args.json, kept)
     if args.sweep:
-        print("\noverlapped, causal: channels, free multiprocessors")
-        for backward in (False, True):
-            for channels in (4, 8, 16, 32):
-                for free in (0, channels) if not backward else (0,):
-                    options = problem(args.gpus, args.tokens, True, backward)
-                    options += f"--variant overlapped --channels {channels} --free {free}".split()
-                    variant = run(args.gpus, options + bench)["variants"][0]
-                    name = f"{channels}, {free}" + (
-                        ", forward + backward" if backward else ", forward"
-                    )
-                    row(name, variant["time_ms"]["median"], variant["ideal_ms"])
-                    kept["runs"].append({"options": options, "variant": variant})
-                    write(args.json, kept)
+        print("\noverlapped, causal, forward: channels, head start in us")
+        for channels, head_start in ((32, 0), (32, 20), (16, 20), (8, 20)):
+            options = problem(args.gpus, main_tokens, True, backward=False)
+            options += f"--variant overlapped --channels {channels} --head-start {head_start}".split()
+            variant = run(args.gpus, options + bench)["variants"][0]
+            row(
+                f"{channels}, {head_start}",
+                variant["time_ms"]["median"],
+                variant["ideal_ms"],
+            )
+            kept["runs"].append({"options": options, "variant": variant})
+            write(args.json, kept)
     if args.million:
         options = (
             f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
         )
-        result = run(args.gpus, [*options, "--variant", "overlapped", "--sample", "8"])
-        kept["million"] = result
-        print("\na million tokens:", json.dumps(result["variants"][0]["check"]))
-        fine = fine and result["variants"][0]["check"]["passed"]
+        options += [
+            "--variant",
+            "overlapped",
+            "--sample",
+            "8",
+            "--bench",
+            "--repeat",
+            "3",
+        ]
+        result = run(args.gpus, options)
+        kept["million"] = {"options": options, "result": result}
+        variant = result["variants"][0]
+        print("\na million tokens:", json.dumps(variant["check"]))
+        row("overlapped", variant["time_ms"]["median"], variant["ideal_ms"])
+        fine = fine and variant["check"]["passed"]
     write(args.json, kept)
     return 0 if fine else 1
 

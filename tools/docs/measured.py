@@ -756,28 +756,60 @@ def ring_links(data: dict) -> str:
 
 
 def ring_sweep(data: dict) -> str:
-    """Channels of NCCL, and multiprocessors that attention leaves to them, in chapter 13's `overlapped`."""
+    """Channels of NCCL, and the head start of its transfers, in chapter 13's `overlapped`."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for run in data["runs"]:
         if "variant" not in run:
             continue
         words, variant = run["options"], run["variant"]
-        channels, free = (
-            words[words.index(name) + 1] for name in ("--channels", "--free")
+        channels, head_start = (
+            words[words.index(name) + 1] for name in ("--channels", "--head-start")
         )
         ms = variant["time_ms"]["median"]
         cell = f"{ms:.2f} ({variant['ideal_ms'] / ms:.2f})"
-        rows.setdefault((channels, free), {})[_ring_problem(data, words)] = cell
+        rows.setdefault((channels, head_start), {})[_ring_problem(data, words)] = cell
     if not rows:
         raise NoSuchMeasurement("has no sweep")
     problems = list(dict.fromkeys(name for row in rows.values() for name in row))
     device = next(r["result"]["device"] for r in data["runs"] if "result" in r)
     return on_device(
         {**data, "device": f"{data['gpus']} x {device}"},
-        ["channels", "free multiprocessors", *problems],
+        ["channels", "head start, us", *problems],
         [
             [*key, *(row.get(name, "-") for name in problems)]
             for key, row in rows.items()
+        ],
+    )
+
+
+def ring_million(data: dict) -> str:
+    """A sequence that chapter 13's `overlapped` spreads over several GPUs, with sampled rows checked."""
+    result = data["million"]["result"]
+    variant, problem = result["variants"][0], result["problem"]
+    share = sum(tensor["bytes"] for tensor in result["tensors"].values())
+    memory = share / problem["ranks"] + variant["workspace_bytes"]
+    ms, error = variant["time_ms"]["median"], variant["check"]["tensors"]["o"]
+    return on_device(
+        {**data, "device": f"{data['gpus']} x {result['device']}"},
+        [
+            "tokens",
+            "heads",
+            "ms",
+            "of ideal",
+            "TFLOP/s of each",
+            "GB of each",
+            "error of O",
+        ],
+        [
+            [
+                f"{problem['seq_q']:,}",
+                str(problem["heads"]),
+                f"{ms:.0f}",
+                f"{variant['ideal_ms'] / ms:.2f}",
+                f"{variant['tflops']:.0f}",
+                f"{memory / 1e9:.1f}",
+                f"{error['rel_l2']:.1e}",
+            ]
         ],
     )
 

@@ -2,9 +2,12 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -61,6 +64,23 @@ struct Call {
   ncclComm_t comm;
   cudaStream_t stream;
 };
+
+/// Memory that ncclCommRegister() has been given, by handle.
+struct Registered {
+  ncclComm_t comm;
+  const std::byte* begin;
+  std::size_t bytes;
+};
+std::map<void*, std::unique_ptr<Registered>> registered;
+
+/// Whether some of the memory is registered. @param comm  null: with any communicator
+bool is_registered(ncclComm_t comm, const void* address, std::size_t bytes) {
+  const auto* const begin = static_cast<const std::byte*>(address);
+  return std::any_of(registered.begin(), registered.end(), [&](const auto& entry) {
+    const Registered& other = *entry.second;
+    return (!comm || other.comm == comm) && begin < other.begin + other.bytes && other.begin < begin + bytes;
+  });
+}
 
 int group_depth = 0;
 std::vector<Call> group;
@@ -279,6 +299,38 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->board->fail("rank " + std::to_string(comm->rank) + " has aborted the communicator");
   comm->board->leave();
   return ncclSuccess;  // the board stays: the others look at it
+}
+
+ncclResult_t ncclMemAlloc(void** address, std::size_t bytes) {
+  if (cudaMalloc(address, bytes) == cudaSuccess) return ncclSuccess;
+  return failed(ncclUnhandledCudaError,
+                "ncclMemAlloc(): not enough device memory for " + std::to_string(bytes) + " bytes");
+}
+
+ncclResult_t ncclMemFree(void* address) {
+  if (is_registered(nullptr, address, 1))
+    return failed(ncclInvalidUsage,
+                  "ncclMemFree(): the memory is still registered: ncclCommDeregister() first");
+  return cudaFree(address) == cudaSuccess
+             ? ncclSuccess
+             : failed(ncclInvalidArgument, "ncclMemFree(): not from ncclMemAlloc()");
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* address, std::size_t bytes, void** handle) {
+  if (comm == nullptr || address == nullptr || bytes == 0)
+    return failed(ncclInvalidArgument, "ncclCommRegister(): needs a communicator, and memory");
+  if (is_registered(comm, address, bytes))
+    return failed(ncclInvalidUsage, "ncclCommRegister(): some of this memory is registered already");
+  auto entry = std::make_unique<Registered>(Registered{comm, static_cast<std::byte*>(address), bytes});
+  *handle = entry.get();
+  registered[*handle] = std::move(entry);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(ncclComm_t, void* handle) {
+  if (registered.erase(handle) == 1) return ncclSuccess;
+  return failed(ncclInvalidArgument,
+                "ncclCommDeregister(): no handle of ncclCommRegister(), or not any more");
 }
 
 ncclResult_t ncclGroupStart() {

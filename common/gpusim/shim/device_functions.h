@@ -35,6 +35,7 @@ GPUSIM_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
 }
 GPUSIM_INLINE void __threadfence() {}
 GPUSIM_INLINE void __threadfence_block() {}
+GPUSIM_INLINE void __nanosleep(unsigned) {}
 
 GPUSIM_INLINE unsigned __activemask() { return gpusim::device::active_lanes(); }
 GPUSIM_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {

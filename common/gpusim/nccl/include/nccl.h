@@ -79,6 +79,15 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 
+/// Device memory, as from cudaMalloc().
+ncclResult_t ncclMemAlloc(void** address, std::size_t bytes);
+/// ncclInvalidUsage if some of the memory is still registered.
+ncclResult_t ncclMemFree(void* address);
+/// Lets NCCL copy from this memory and to it without a buffer in between. The simulator has no such buffers: what it checks is
+/// that memory is registered once and no longer than it exists.
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* address, std::size_t bytes, void** handle);
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle);
+
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
