@@ -287,7 +287,8 @@ class RunTest(LearnTest):
         self.assert_one_line(
             done,
             2,
-            "unrecognized arguments come before NN: --rows (see ./learn run --help)",
+            "--rows is no option of this command; those of a chapter's program come after NN "
+            "(see ./learn run --help)",
         )
 
     def test_a_gpu_takes_the_time(self):

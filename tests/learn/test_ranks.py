@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from tools.learn import ranks, setup
+from tools.learn import checking, ranks, setup
 from tools.learn.console import LearnError
 
 
@@ -95,6 +95,33 @@ class LeftOut(unittest.TestCase):
     def test_nothing_else(self):
         with self.assertRaisesRegex(LearnError, "^nothing is left to build"):
             self.build("ch13_ring")
+
+
+class LeftOutExercise(unittest.TestCase):
+    """`./learn check` for such a chapter."""
+
+    def test_says_why_instead_of_what_ninja_says(self):
+        ninja = mock.Mock(output=["ninja: error: unknown target 'ch13_ring_exercise'"])
+        cmake = mock.Mock(output=[f"-- {LeftOut.LINE}"])
+        with (
+            mock.patch(
+                "tools.learn.phases.execute", side_effect=[(1, ninja), (0, cmake)]
+            ),
+            self.assertRaisesRegex(LearnError, f"^{LeftOut.LINE}$") as raised,
+        ):
+            checking.make(mock.Mock(), Path("build/sim"), "ch13_ring_exercise")
+        self.assertEqual(raised.exception.status, 3)
+
+    def test_other_errors_stay_what_they_are(self):
+        ninja = mock.Mock(output=["ninja: error: unknown target 'ch01_exercise'"])
+        cmake = mock.Mock(output=[f"-- {LeftOut.LINE}"])
+        with mock.patch(
+            "tools.learn.phases.execute", side_effect=[(1, ninja), (0, cmake)]
+        ):
+            status, output = checking.make(
+                mock.Mock(), Path("build/sim"), "ch01_exercise"
+            )
+        self.assertEqual((status, output), (1, ninja.output))
 
 
 class TooFewGpus(unittest.TestCase):

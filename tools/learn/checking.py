@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from . import diagnosis, machine, maps, phases, project, regions, trials
+from . import diagnosis, machine, maps, phases, project, regions, setup, trials
 from .console import Console, LearnError
 from .exercises import Exercise
 
@@ -151,7 +151,10 @@ def compiler_warnings(output: Iterable[str], own: set[Position]) -> list[str]:
 
 
 def make(console: Console, build: Path, target: str) -> tuple[int, list[str]]:
-    """Builds a target. Returns Ninja's exit status, and what it and the compiler print."""
+    """Builds a target. Returns Ninja's exit status, and what it and the compiler print.
+
+    LearnError if its chapter cannot be built here.
+    """
     if not (build / "bin" / target).exists():
         console.say(f"-- build: {target} and what it needs; later builds are short")
 
@@ -164,6 +167,10 @@ def make(console: Console, build: Path, target: str) -> tuple[int, list[str]]:
     status, phase = phases.execute(
         console, "build", command, reader, env=env, quiet=True
     )
+    if status != 0 and any(f"unknown target '{target}'" in x for x in phase.output):
+        left_out = setup.configure(console, build.name)
+        if reason := setup.why_left_out(left_out, target):
+            raise LearnError(reason, 3)
     return status, phase.output
 
 

@@ -90,10 +90,12 @@ def parse(words: list[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(words)
     add_own = getattr(COMMANDS.get(words[0]) if words else None, "add_own", None)
     if unknown:
-        where = " come before NN" if add_own else ""
         if words[0] in COMMANDS:
             parser.prog += f" {words[0]}"
-        parser.error(f"unrecognized arguments{where}: {' '.join(unknown)}")
+        what = f"unrecognized arguments: {' '.join(unknown)}"
+        if add_own:
+            what = f"{unknown[0]} is no option of this command; those of a chapter's program come after NN"
+        parser.error(what)
     if args.map_json and args.main is not overview.main:
         raise LearnError("--json goes after the command, if that command takes it", 2)
     if add_own:

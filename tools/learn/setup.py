@@ -118,6 +118,14 @@ def configure(console: Console, preset: str) -> dict[str, str]:
     return {said[2]: said[1] for said in map(LEFT_OUT.match, phase.output) if said}
 
 
+def why_left_out(left_out: dict[str, str], target: str) -> str | None:
+    """Why a target's chapter cannot be built, or None if it can. @param left_out  from configure()"""
+    return next(
+        (line for folder, line in left_out.items() if target.startswith(f"ch{folder}")),
+        None,
+    )
+
+
 def build(console: Console, preset: str, targets: list[str]) -> list[str]:
     """Configures, and builds the targets, or everything if none is named.
 
@@ -126,10 +134,7 @@ def build(console: Console, preset: str, targets: list[str]) -> list[str]:
     """
     left_out = configure(console, preset)
     lines = {
-        target: line
-        for target in targets
-        for folder, line in left_out.items()
-        if target.startswith(f"ch{folder}")
+        target: line for target in targets if (line := why_left_out(left_out, target))
     }
     for line in lines.values() if targets else left_out.values():
         console.say(line)
