@@ -34,7 +34,7 @@ class Scratch {
   void* get(const std::string& name, std::size_t bytes, int number = 0) {
     auto& buffer = buffers_[{name, number}];
     if (!buffer.memory || buffer.bytes < bytes) {
-      FA_CUDA_CHECK(cudaDeviceSynchronize());  // kernels may still use a smaller one
+      if (buffer.memory) FA_CUDA_CHECK(cudaDeviceSynchronize());  // kernels may still use the smaller one
       buffer = {};
       buffer = {comm_ && bytes > 0 ? registered(name, bytes) : plain(name, bytes), bytes};
       FA_CUDA_CHECK(
