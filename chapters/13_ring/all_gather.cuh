@@ -83,7 +83,7 @@ inline void all_gather_backward(const Rank& r) {
     FA_CUDA_CHECK(cudaMemcpyAsync(result, at_token(r, of_all, r.split.piece(r.rank).begin, r.key_row()),
                                   std::size_t(elements) * r.element_bytes(), cudaMemcpyDeviceToDevice,
                                   r.compute));
-    Sum sum(r, result, of + "_sum", r.tokens(), r.key_row(), count);
+    Sum sum(r, result, of + "_sum", elements, count, 0);
     sum.skip_first();
     const auto* const in =
         static_cast<const std::byte*>(r.scratch->get(of + "_in", std::size_t(r.ranks()) * bytes));

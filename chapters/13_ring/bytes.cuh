@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attention/traffic.hpp"
@@ -82,11 +83,14 @@ class RingBytes : public Bytes {
     for (const Range& piece : r_.split.local_pieces_of(r_.rank)) {
       if (piece.length() == 0) continue;
       const int parts = parts_of(r_.split, r_.rank, piece, r_.shape.causal);
-      sum(piece.length() * r_.query_row(), parts, "o", "o_sum", "o_part");
-      const std::int64_t lse = (parts - 1) * piece.length() * heads() * kFloat;
-      reads("lse", lse);
-      reads("lse_part", lse);
-      writes("lse", lse);
+      int done = 1, waiting = 0;
+      for (int step = 1; step < r_.ranks(); ++step) {
+        const auto part = part_of(r_, step);
+        waiting += part && part->queries.begin <= piece.begin;
+        if (waiting == 0 || !merges_after(r_, step)) continue;
+        merge(piece.length(), waiting, done == 1, done + waiting == parts);
+        done += std::exchange(waiting, 0);
+      }
     }
   }
 
@@ -134,6 +138,17 @@ class RingBytes : public Bytes {
       reads(gradient, own * size_);
       writes(gradient, own * size_);
     }
+  }
+
+  /// @param begins  what the rows have had before is a kernel's result    @param ends  the sum is the result
+  void merge(std::int64_t rows, int parts, bool begins, bool ends) {
+    const std::int64_t elements = rows * r_.query_row(), lse = rows * heads() * kFloat;
+    begins ? reads("o", elements * size_) : reads("o_sum", elements * kFloat);
+    reads("o_part", parts * elements * size_);
+    ends ? writes("o", elements * size_) : writes("o_sum", elements * kFloat);
+    reads("lse", lse);
+    reads("lse_part", parts * lse);
+    writes("lse", lse);
   }
 
   void dq_sums() {

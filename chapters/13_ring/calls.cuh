@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -56,7 +57,7 @@ inline AttentionShape shape_of(const Rank& r, const Part& part) {
 /// The tensors of a call, with the workspace of its kernels.
 inline Engine::Args bind(const Rank& r, const AttentionShape& shape, std::map<std::string, void*> buffers,
                          const std::vector<TensorSpec>& workspace) {
-  for (const TensorSpec& spec : workspace) buffers[spec.name] = r.scratch->get(spec.name, spec.bytes());
+  for (const TensorSpec& spec : workspace) buffers[spec.name] = r.scratch->get(spec.name, spec.bytes(), r.turn);
   return AttentionForward::bind(shape, buffers);
 }
 
@@ -90,70 +91,90 @@ inline void differentiate(const Rank& r, const AttentionShape& shape, void* q, c
 
 // --- sums of parts -----------------------------------------------------------------------------------------------
 
-/// Rows of which several parts are added up. The first part goes where the result will be, as 16-bit numbers; the sums
-/// of the second and later ones are fp32; the last one turns them into the result.
+/// Rows of which several parts are added up. The first part goes where the result will be, as 16-bit numbers; sums that are not
+/// yet complete are fp32; the last part turns them into the result.
 class Sum {
  public:
-  Sum(const Rank& r, void* result, const std::string& sums_name, std::int64_t tokens, std::int64_t row,
-      int parts, int number = 0)
-      : result_(result), parts_(parts) {
-    if (parts > 2) sums_ = r.scratch->get(sums_name, sizeof(float) * std::size_t(tokens * row), number);
-  }
+  /// @param number  tells sums of the same name apart
+  Sum(const Rank& r, void* result, const std::string& sums_name, std::int64_t elements, int parts, int number)
+      : result_(result), parts_(parts), new_sums_([=, scratch = r.scratch] {
+          return scratch->get(sums_name, sizeof(float) * std::size_t(elements), number);
+        }) {}
 
   bool is_first() const { return done_ == 0; }
   void skip_first() { ++done_; }
 
-  /// Calls f(earlier, to) with the addresses of the sum before and after the next part, each as T* or float*.
+  /// Calls f(earlier, to) with the addresses of the sum before and after the next parts, each as T* or float*.
   template <class T, class F>
-  void add(T, F f) {
+  void add(T, F f, int parts = 1) {
+    const bool begins = done_ == 1, ends = (done_ += parts) == parts_;
     T* const result = static_cast<T*>(result_);
-    float* const sums = static_cast<float*>(sums_);
-    const bool second = done_ == 1, last = ++done_ == parts_;
-    if (second && last) return f(result, result);
-    if (second) return f(result, sums);
-    if (last) return f(sums, result);
-    f(sums, sums);
+    if (begins && ends) return f(result, result);
+    if (!sums_) sums_ = static_cast<float*>(new_sums_());
+    if (begins) return f(result, sums_);
+    if (ends) return f(sums_, result);
+    f(sums_, sums_);
   }
 
  private:
-  void *result_, *sums_ = nullptr;
+  void* result_;
+  float* sums_ = nullptr;
   int parts_, done_ = 0;
+  std::function<void*()> new_sums_;
+};
+
+/// O and LSE of a call that are not yet part of a sum.
+struct PartOfO {
+  Range queries;
+  void* o;
+  float* lse;
 };
 
 /// O of one piece of the rank's queries, as the parts of its keys arrive.
 struct PieceOfO {
   Range queries;
   Sum sum;
+  std::vector<PartOfO> parts = {};  ///< to be merged
 };
 
 inline unsigned blocks_for(std::int64_t count, std::int64_t of_block) {
   return unsigned((count + of_block - 1) / of_block);
 }
 
-/// Adds the part of O that a call has left in `o_part` and `lse_part` to the piece.
-inline void merge_into(const Rank& r, PieceOfO& piece, const Range& queries, void* o_part,
-                       const float* lse_part) {
-  constexpr int kWarps = 8, kRows = 4;
+/// How many parts are merged at once, at most.
+constexpr int kMostParts = 3;
+
+/// Merges the parts of a piece with what it has had before.
+template <int kParts = 1>
+void merge_into(const Rank& r, PieceOfO& piece) {
+  if constexpr (kParts < kMostParts) {
+    if (piece.parts.size() > kParts) return merge_into<kParts + 1>(r, piece);
+  }
+  constexpr int kWarps = 8;
   const std::int64_t tokens = piece.queries.length(), row = r.query_row(),
                      heads = r.shape.batch * r.shape.heads;
-  const std::int64_t offset = piece.queries.begin - queries.begin;
   with_element(r, [&]<class T>(T type) {
-    piece.sum.add(type, [&]<class Earlier, class To>(Earlier* earlier, To* to) {
-      launch(merge_partials<kWarps, kRows, Earlier, T, To>, blocks_for(tokens * heads, kWarps * kRows),
-             32 * kWarps, 0, r.compute,
-             Merge<Earlier, T, To>{.o_earlier = earlier,
-                                   .o_part = static_cast<const T*>(o_part) + offset * row,
-                                   .o = to,
-                                   .lse = r.tensors.lse + piece.queries.begin,
-                                   .lse_part = lse_part + offset,
-                                   .lse_stride = r.tokens(),
-                                   .lse_part_stride = queries.length(),
-                                   .tokens = int(tokens),
-                                   .heads = int(heads),
-                                   .head_dim = int(r.shape.head_dim),
-                                   .by_heads = Divisor(int(heads))});
-    });
+    const auto enqueue = [&]<class Earlier, class To>(Earlier* earlier, To* to) {
+      Merge<kParts, Earlier, T, To> merge = {.o_earlier = earlier,
+                                             .o = to,
+                                             .lse = r.tensors.lse + piece.queries.begin,
+                                             .lse_stride = r.tokens(),
+                                             .tokens = int(tokens),
+                                             .heads = int(heads),
+                                             .head_dim = int(r.shape.head_dim),
+                                             .by_heads = Divisor(int(heads))};
+      for (int p = 0; p < kParts; ++p) {
+        const PartOfO& part = piece.parts[std::size_t(p)];
+        const std::int64_t offset = piece.queries.begin - part.queries.begin;
+        merge.parts[p] = {static_cast<const T*>(part.o) + offset * row, part.lse + offset,
+                          part.queries.length()};
+      }
+      launch(merge_partials<kWarps, kParts, Earlier, T, To>, blocks_for(tokens * heads, kWarps), 32 * kWarps,
+             0, r.compute, merge);
+    };
+    piece.sum.add(type, enqueue, kParts);
   });
+  piece.parts.clear();
 }
 
 /// to = earlier + part. @param elements  of each
@@ -199,7 +220,7 @@ std::vector<Piece> pieces_of(const Rank& r, void* result, const std::string& sum
     if (queries.length() == 0) continue;
     const int parts = parts_of(r.split, r.rank, queries, r.shape.causal);
     pieces.push_back({queries, Sum(r, at_token(r, result, queries.begin, r.query_row()), sums_name,
-                                   queries.length(), r.query_row(), parts, int(pieces.size()))});
+                                   queries.length() * r.query_row(), parts, int(pieces.size()))});
   }
   return pieces;
 }

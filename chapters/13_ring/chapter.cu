@@ -4,6 +4,7 @@
 #include "all_to_all.cuh"
 #include "bytes.cuh"
 #include "homeward.cuh"
+#include "overlapped.cuh"
 #include "pieces.cuh"
 #include "rank.hpp"
 #include "ring.cuh"
@@ -32,6 +33,9 @@ Method zigzag(const char* name, const char* summary) {
 Method overlapped(const char* name, const char* summary) {
   Method method = zigzag(name, summary);
   method.priority = true;
+  method.key_buffers = 3;
+  method.part_buffers = kMostParts + 1;
+  method.forward = overlapped_forward;
   method.backward = homeward_backward;
   method.backward_links = homeward_links;
   method.traffic = traffic_of<HomewardBytes>;

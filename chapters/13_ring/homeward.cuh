@@ -10,70 +10,102 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "calls.cuh"
-#include "head_start.cuh"
 #include "rank.hpp"
 #include "ring.cuh"
 #include "schedule.cuh"
 
 namespace fa::ch13 {
 
-/// Whether the keys of `step` have to go back to the previous rank: those of the last two steps of the forward pass are still
-/// where they are needed, and each rank has its own.
-inline bool keys_go_back(const Rank& r, int step) { return step >= 2 && step + 1 < r.ranks(); }
+/// Whether the keys of `step` have to go back to the previous rank: those of the last steps of the forward pass are still in the
+/// buffers where they are needed, and each rank has its own.
+inline bool keys_go_back(const Rank& r, int step) { return step >= 2 && step + r.key_buffers <= r.ranks(); }
 
-/// dQ, dK and dV of the rank's tokens, given O and LSE, right after ring_forward().
+/// dQ of a part's queries: where the result will be if it is the first one of all its pieces.
+class PartOfDq {
+ public:
+  PartOfDq(const Rank& r, const Part& part, std::vector<PieceOfDq>& pieces) : r_(r), queries_(part.queries) {
+    for (PieceOfDq& piece : pieces) {
+      if (piece.queries.begin >= queries_.begin) pieces_.push_back(&piece);
+    }
+    is_new_ = std::ranges::all_of(pieces_, [](const PieceOfDq* piece) { return piece->sum.is_first(); });
+    const std::size_t bytes = std::size_t(r.tokens() * r.query_row()) * r.element_bytes();
+    address_ = is_new_ ? at_token(r, r.tensors.dq, queries_.begin, r.query_row())
+                       : r.scratch->get("dq_part", bytes, r.turn);
+  }
+
+  void* address() const { return address_; }
+
+  /// Enqueues its sum with what the pieces have had before.
+  void add() const {
+    for (PieceOfDq* piece : pieces_) {
+      if (!piece->sum.is_first()) {
+        add_into(r_, *piece, queries_, address_);
+        continue;
+      }
+      if (!is_new_) copy_first(r_, *piece, queries_, address_);
+      piece->sum.skip_first();
+    }
+  }
+
+ private:
+  const Rank& r_;
+  Range queries_;
+  std::vector<PieceOfDq*> pieces_;
+  bool is_new_;
+  void* address_;
+};
+
+/// The sums of dK and dV on their way home, in the stream of the transfers.
+inline TravellingSums sums_home(Rank r) {
+  r.direction = -1;
+  r.compute = r.copies;
+  return TravellingSums(r);
+}
+
+/// dQ, dK and dV of the rank's tokens, given O and LSE, right after overlapped_forward(). Part `number` is that of the keys of
+/// step P - number.
 inline void homeward_backward(const Rank& r) {
   auto pieces = pieces_of<PieceOfDq>(r, r.tensors.dq, "dq_sums");
-  void* const dq_part =
-      r.scratch->get("dq_part", std::size_t(r.tokens() * r.query_row()) * r.element_bytes());
   Rank back = r;
   back.direction = -1;
-  const TravellingSums sums(back);
-
   for (int number = 1; number <= r.ranks(); ++number) {
-    const int step = r.ranks() - number;  // of the forward pass
-    if (number > 1) {
-      std::vector<Exchange> exchanges = sums.exchange(number - 1);
-      if (keys_go_back(r, step))
-        std::ranges::copy(exchange_keys(r, step, step - 1), std::back_inserter(exchanges));
-      r.follow(r.copies, r.compute);
-      rotate(back, exchanges);
-      let_transfer_begin(r);
-      r.end_step();
-    }
-
-    const int from = source(r.ranks(), r.rank, step);
+    const int step = r.ranks() - number, from = source(r.ranks(), r.rank, step);
+    const Rank mine = r.begin_turn(number - 1);
+    const TravellingSums sums = sums_home(mine);
+    const auto part = part_of(r, step);
     Gradients to = step == 0 ? Gradients{nullptr, r.tensors.dk, r.tensors.dv} : sums.part(number);
-    const auto part = part_of(r.split, r.rank, from, r.shape.causal);
-    clear_unseen(r, to, part ? part->keys.end : 0, r.split.tokens_of(from));
+    clear_unseen(mine, to, part ? part->keys.end : 0, r.split.tokens_of(from));
+    std::optional<PartOfDq> dq;
     if (part) {
+      dq.emplace(mine, *part, pieces);
+      to.dq = dq->address();
       const auto of_part = [&](void* tensor) {
         return at_token(r, tensor, part->queries.begin, r.query_row());
       };
-      const auto belongs = [&](const PieceOfDq& piece) { return piece.queries.begin >= part->queries.begin; };
-      const bool all_new = std::ranges::all_of(
-          pieces, [&](const PieceOfDq& piece) { return !belongs(piece) || piece.sum.is_first(); });
-      to.dq = all_new ? of_part(r.tensors.dq) : dq_part;
-      differentiate(r, shape_of(r, *part), of_part(r.tensors.q), keys_of(r, step), of_part(r.tensors.o),
-                    of_part(r.tensors.d_o), lse_of(r, part->queries), to);
-      for (PieceOfDq& piece : pieces) {
-        if (!belongs(piece)) continue;
-        if (!piece.sum.is_first()) {
-          add_into(r, piece, part->queries, dq_part);
-          continue;
-        }
-        if (!all_new) copy_first(r, piece, part->queries, dq_part);
-        piece.sum.skip_first();
-      }
+      differentiate(mine, shape_of(r, *part), of_part(r.tensors.q), keys_of(r, step), of_part(r.tensors.o),
+                    of_part(r.tensors.d_o), lse_of(mine, part->queries), to);
     }
-    if (number > 1)
-      r.follow(r.compute, r.copies);  // the sums to which this part belongs are here, and the next keys
+    if (step > 0) r.follow(r.in_turn(number).compute, r.copies);  // the next part's keys have come long ago
+    r.follow(r.copies, mine.compute);
     if (number > 1 && step > 0) sums.add(number);
+    if (step > 0) {
+      std::vector<Exchange> exchanges = sums.exchange(number);
+      if (keys_go_back(r, step - 1))
+        std::ranges::copy(exchange_keys(r, step - 1, step - 2), std::back_inserter(exchanges));
+      rotate(back, exchanges);
+      r.end_step();
+    } else if (number > 1) {
+      sums.add_home();
+    }
+    if (number > 1) r.follow(mine.compute, r.in_turn(number - 2).compute);  // earlier sums of dQ are complete
+    if (dq) dq->add();
   }
-  if (r.ranks() > 1) sums.add_home();
+  r.follow(r.compute, r.copies);
+  r.follow(r.compute, r.in_turn(r.ranks() - 1).compute);
 }
 
 /// Bytes that the rank sends while it computes with each part but the first.

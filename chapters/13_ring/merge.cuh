@@ -43,16 +43,23 @@ __device__ __forceinline__ float4 weighted_sum(float a, float4 x, float b, float
   return {a * x.x + b * y.x, a * x.y + b * y.y, a * x.z + b * y.z, a * x.w + b * y.w};
 }
 
-/// Two results of attention for the same queries, over two sets of keys.
-template <class Earlier, class T, class To>
+/// O and LSE of some queries, over some of their keys.
+template <class T>
+struct PartialResult {
+  const T* o;        ///< [tokens, heads, head_dim]
+  const float* lse;  ///< [heads, lse_stride]
+  std::int64_t lse_stride;
+};
+
+/// Results of attention for the same queries, over different keys.
+template <int kParts, class Earlier, class T, class To>
 struct Merge {
   const Earlier* o_earlier;  ///< [tokens, heads, head_dim]: fp32, or as a kernel has stored it
-  const T* o_part;           ///< [tokens, heads, head_dim]
-  To* o;                     ///< [tokens, heads, head_dim]: their sum; may be o_earlier
-  float* lse;                ///< [heads, lse_stride]: of the earlier result; becomes that of the sum
-  const float* lse_part;     ///< [heads, lse_part_stride]
-  std::int64_t lse_stride, lse_part_stride;
-  int tokens, heads, head_dim;  ///< heads of all batches
+  PartialResult<T> parts[kParts];
+  To* o;       ///< [tokens, heads, head_dim]: the sum of all of them; may be o_earlier
+  float* lse;  ///< [heads, lse_stride]: of the earlier result; becomes that of the sum
+  std::int64_t lse_stride;
+  int tokens, heads, head_dim;  ///< heads of all batches; head_dim: at most 128
   Divisor by_heads;
 };
 
@@ -64,49 +71,39 @@ __device__ __forceinline__ Weights merge_weights(float lse_earlier, float lse_pa
   // EXERCISE 1: exp(lse) is the sum of exp(score) over the keys of a result. Find both weights, and the LSE of all keys.
   const float m = fmaxf(lse_earlier, lse_part);
   if (m == -INFINITY) return {1.0f, 0.0f, m};  // neither has seen a key: (-inf) - (-inf) would be NaN
-  const float earlier = expf(lse_earlier - m), part = expf(lse_part - m), sum = earlier + part;
-  return {earlier / sum, part / sum, m + logf(sum)};
+  const float earlier = __expf(lse_earlier - m), part = __expf(lse_part - m), sum = earlier + part;
+  return {__fdividef(earlier, sum), __fdividef(part, sum), m + __logf(sum)};
   // END 1
 }
 
-/// O = sum over both sets of keys, as if one kernel had seen them together: chapter 02's merge, for rows of O.
+/// O = sum over all sets of keys, as if one kernel had seen them together: chapter 02's merge, for rows of O.
 ///
-///   grid    ceil(tokens * heads / (kWarps * kRows))      a warp has kRows rows, and all of their loads are under way together
+///   grid    ceil(tokens * heads / kWarps)      a warp has a row, and each of its lanes computes the weights
 ///   block   32 * kWarps
-///   HBM     tokens * heads rows: reads both O and both LSE, writes O and LSE
-template <int kWarps, int kRows, class Earlier, class T, class To>
-__global__ void __launch_bounds__(32 * kWarps) merge_partials(Merge<Earlier, T, To> a) {
-  const int lane = threadIdx.x % 32;
-  const int first = int(blockIdx.x * kWarps + threadIdx.x / 32) * kRows;
-  const int rows = min(kRows, a.tokens * a.heads - first);
-  if (rows <= 0) return;
-  Weights mine = {};  // lane i has those of row i
-  if (lane < rows) {
-    const int token = (first + lane) / a.by_heads, head = (first + lane) % a.by_heads;
-    float* const lse = a.lse + head * a.lse_stride + token;
-    mine = merge_weights(*lse, a.lse_part[head * a.lse_part_stride + token]);
-    *lse = mine.lse;
-  }
-  float earlier_weight[kRows], part_weight[kRows];
+///   HBM     tokens * heads rows: reads O and LSE of all, writes those of their sum
+template <int kWarps, int kParts, class Earlier, class T, class To>
+__global__ void __launch_bounds__(32 * kWarps) merge_partials(Merge<kParts, Earlier, T, To> a) {
+  const int row = int(blockIdx.x * kWarps + threadIdx.x / 32), lane = threadIdx.x % 32, col = 4 * lane;
+  if (row >= a.tokens * a.heads) return;
+  const int token = row / a.by_heads, head = row % a.by_heads;
+  const std::int64_t at = std::int64_t(row) * a.head_dim + col;
+  float4 sum = {}, part[kParts] = {};
+  if (col < a.head_dim) {
+    sum = load4(a.o_earlier + at);
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    earlier_weight[i] = __shfl_sync(0xffffffff, mine.earlier, i);
-    part_weight[i] = __shfl_sync(0xffffffff, mine.part, i);
+    for (int p = 0; p < kParts; ++p) part[p] = load4(a.parts[p].o + at);
   }
-
-  for (int col = 4 * lane; col < a.head_dim; col += 4 * 32) {
-    float4 earlier[kRows], part[kRows];
+  float* const lse = a.lse + head * a.lse_stride + token;
+  float lse_sum = *lse;
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const std::int64_t at = std::int64_t(first + i) * a.head_dim + col;
-      if (i < rows) earlier[i] = load4(a.o_earlier + at), part[i] = load4(a.o_part + at);
-    }
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const std::int64_t at = std::int64_t(first + i) * a.head_dim + col;
-      if (i < rows) store4(a.o + at, weighted_sum(earlier_weight[i], earlier[i], part_weight[i], part[i]));
-    }
+  for (int p = 0; p < kParts; ++p) {
+    const Weights w = merge_weights(lse_sum, a.parts[p].lse[head * a.parts[p].lse_stride + token]);
+    sum = weighted_sum(w.earlier, sum, w.part, part[p]);
+    lse_sum = w.lse;
   }
+  if (col < a.head_dim) store4(a.o + at, sum);
+  __syncwarp();  // all lanes have read LSE
+  if (lane == 0) *lse = lse_sum;
 }
 
 /// sum = earlier + part: gradients need no weights, because P of every part was computed from the LSE of all keys.

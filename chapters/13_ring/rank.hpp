@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -92,22 +93,42 @@ struct Rank {
   int rank;
   ncclComm_t comm;
   cudaStream_t compute, copies;  ///< kernels; transfers between GPUs
+  std::vector<cudaStream_t> turns;  ///< kernels of one step after the other, of falling priority
   cudaEvent_t event;
   int head_start_us;  ///< of a transfer, in microseconds; 0: whoever comes first
   Tensors tensors;
   Scratch* scratch;
   std::function<void()> end_step;  ///< called after the transfers of a step have been enqueued
   int direction = 1;               ///< of the ring; -1: the other one
+  int key_buffers = 2;             ///< K and V of how many other ranks it has room for
+  int part_buffers = 1;            ///< O of how many steps; all of them but one are merged at once, or one if there is one
+  int turn = 0;                    ///< which of the buffers that two steps need at the same time
 
   int ranks() const { return split.ranks; }
   int next() const { return (rank + direction + ranks()) % ranks(); }
   int previous() const { return (rank - direction + ranks()) % ranks(); }
+  int parts_at_once() const { return std::max(1, part_buffers - 1); }
   std::int64_t tokens() const { return split.tokens_of(rank); }
   std::size_t element_bytes() const { return size_of(shape.dtype); }
 
   /// Elements of a token.
   std::int64_t query_row() const { return shape.batch * shape.heads * shape.head_dim; }
   std::int64_t key_row() const { return shape.batch * shape.kv_heads * shape.head_dim; }
+
+  /// The same rank with the stream and the buffers of a step, which need not wait for the step before.
+  Rank in_turn(int number) const {
+    Rank mine = *this;
+    mine.compute = turns[std::size_t(number) % turns.size()];
+    mine.turn = number % 2;
+    return mine;
+  }
+  /// In whose buffers the step before the last has finished. After the stream of the lowest priority, all wait.
+  Rank begin_turn(int number) const {
+    const int last = number - (std::size_t(number) % turns.size() == 0 ? 1 : 2);
+    const Rank mine = in_turn(number);
+    follow(mine.compute, last < 0 ? compute : in_turn(last).compute);
+    return mine;
+  }
 
   /// Whatever is enqueued on `later` from now on waits for all that is enqueued on `earlier` now.
   void follow(cudaStream_t later, cudaStream_t earlier) const {
@@ -128,6 +149,7 @@ struct Method {
   Links (*backward_links)(const Rank&);
   Traffic (*traffic)(const Rank&, bool backward);  ///< with the memory of the GPU
   bool priority = false;                           ///< transfers before kernels, and on --channels of NCCL
+  int key_buffers = 2, part_buffers = 1;           ///< those of Rank
   bool trades_heads = false;
 };
 

@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "calls.cuh"
-#include "head_start.cuh"
 #include "nccl.hpp"
 #include "rank.hpp"
 #include "schedule.cuh"
@@ -41,11 +41,12 @@ inline void rotate(const Rank& r, const std::vector<Exchange>& exchanges) {
   // END 3
 }
 
-/// K and V that the rank has in a step: its own ones, then those in two buffers by turns.
+/// K and V that the rank has in a step: its own ones, then those in a few buffers by turns.
 inline KeysValues keys_of(const Rank& r, int step) {
   if (step == 0) return {r.tensors.k, r.tensors.v};
   const std::size_t most = std::size_t(r.split.most_tokens() * r.key_row()) * r.element_bytes();
-  return {r.scratch->get("k_in", most, step % 2), r.scratch->get("v_in", most, step % 2)};
+  const int number = step % r.key_buffers;
+  return {r.scratch->get("k_in", most, number), r.scratch->get("v_in", most, number)};
 }
 
 /// Passes on K and V of a step, while those of another step arrive.
@@ -58,31 +59,57 @@ inline std::vector<Exchange> exchange_keys(const Rank& r, int step, int other) {
   return {{current.k, bytes(step), next.k, bytes(other)}, {current.v, bytes(step), next.v, bytes(other)}};
 }
 
+/// What the rank's queries see of the keys of a step.
+inline std::optional<Part> part_of(const Rank& r, int step) {
+  return part_of(r.split, r.rank, source(r.ranks(), r.rank, step), r.shape.causal);
+}
+
+/// Where a step's part of O and LSE is: that of the first step where the result will be.
+inline PartOfO part_of_o(const Rank& r, int step, const Range& queries) {
+  if (step == 0) return {queries, r.tensors.o, r.tensors.lse};
+  const auto rows = std::size_t(r.tokens() * r.shape.batch * r.shape.heads);
+  const int number = step % r.part_buffers;
+  void* const o = r.scratch->get("o_part", rows * std::size_t(r.shape.head_dim) * r.element_bytes(), number);
+  return {queries, o, static_cast<float*>(r.scratch->get("lse_part", rows * sizeof(float), number))};
+}
+
+/// Enqueues attention to the keys of a step.
+inline void attend(const Rank& r, int step) {
+  if (const auto part = part_of(r, step)) {
+    const PartOfO to = part_of_o(r, step, part->queries);
+    attend(r, shape_of(r, *part), at_token(r, r.tensors.q, part->queries.begin, r.query_row()),
+           keys_of(r, step), to.o, to.lse);
+  }
+}
+
+/// Whether the parts that have not yet been merged are merged after this step.
+inline bool merges_after(const Rank& r, int step) {
+  return step % r.parts_at_once() == 0 || step + 1 == r.ranks();
+}
+
+/// The step's part of O belongs to some of the pieces. Enqueues the sums that are due.
+inline void merge(const Rank& r, int step, std::vector<PieceOfO>& pieces) {
+  const auto part = part_of(r, step);
+  for (PieceOfO& piece : pieces) {
+    if (part && part->queries.begin <= piece.queries.begin) {
+      step == 0 ? piece.sum.skip_first() : piece.parts.push_back(part_of_o(r, step, part->queries));
+    }
+    if (merges_after(r, step) && !piece.parts.empty()) merge_into(r, piece);
+  }
+}
+
 /// O and LSE of the rank's queries.
 inline void ring_forward(const Rank& r) {
   auto pieces = pieces_of<PieceOfO>(r, r.tensors.o, "o_sum");
-  void* const o_part = r.scratch->get("o_part", std::size_t(r.tokens() * r.query_row()) * r.element_bytes());
-  float* const lse_part = static_cast<float*>(
-      r.scratch->get("lse_part", sizeof(float) * std::size_t(r.tokens() * r.shape.batch * r.shape.heads)));
-
   for (int step = 0; step < r.ranks(); ++step) {
     const bool is_last = step + 1 == r.ranks();
     if (!is_last) {
       r.follow(r.copies, r.compute);  // the buffers that are filled now are no longer in use
       rotate(r, exchange_keys(r, step, step + 1));
-      let_transfer_begin(r);
       r.end_step();
     }
-    if (const auto part = part_of(r.split, r.rank, source(r.ranks(), r.rank, step), r.shape.causal)) {
-      void* const q = at_token(r, r.tensors.q, part->queries.begin, r.query_row());
-      const bool is_first = step == 0;
-      attend(r, shape_of(r, *part), q, keys_of(r, step), is_first ? r.tensors.o : o_part,
-             is_first ? r.tensors.lse : lse_part);
-      for (PieceOfO& piece : pieces) {
-        if (piece.queries.begin < part->queries.begin) continue;
-        is_first ? piece.sum.skip_first() : merge_into(r, piece, part->queries, o_part, lse_part);
-      }
-    }
+    attend(r, step);
+    merge(r, step, pieces);
     if (!is_last) r.follow(r.compute, r.copies);
   }
 }
@@ -92,7 +119,7 @@ inline float* lse_of(const Rank& r, const Range& queries) {
   if (queries.length() == r.tokens()) return r.tensors.lse;
   const std::size_t heads = std::size_t(r.shape.batch * r.shape.heads);
   const std::size_t row = sizeof(float) * std::size_t(queries.length());
-  float* const lse = static_cast<float*>(r.scratch->get("lse_late", heads * row));
+  float* const lse = static_cast<float*>(r.scratch->get("lse_late", heads * row, r.turn));
   FA_CUDA_CHECK(cudaMemcpy2DAsync(lse, row, r.tensors.lse + queries.begin,
                                   sizeof(float) * std::size_t(r.tokens()), row, heads,
                                   cudaMemcpyDeviceToDevice, r.compute));
@@ -109,7 +136,8 @@ class TravellingSums {
   /// Where the kernel puts part `number`, from 1 on: the first one begins the sum.
   Gradients part(int number) const {
     const char* const name = number == 1 ? "_out" : "_part";
-    return {nullptr, buffer("dk", name), buffer("dv", name)};
+    const int turn = number == 1 ? 0 : r_.turn;
+    return {nullptr, buffer("dk", name, turn), buffer("dv", name, turn)};
   }
 
   /// Passes on the sums that contain part `number`, while those of the next part's keys arrive.
@@ -127,7 +155,7 @@ class TravellingSums {
   void add(int number) const {
     with_element(r_, [&]<class T>(T) {
       for (const char* name : {"dk", "dv"}) {
-        const auto* const part = static_cast<const T*>(buffer(name, "_part"));
+        const auto* const part = static_cast<const T*>(buffer(name, "_part", r_.turn));
         auto* const out = static_cast<float*>(buffer(name, "_out"));
         if (number == 2) {
           add_elements(r_, static_cast<const T*>(buffer(name, "_in")), part, out, elements(number));
@@ -158,10 +186,11 @@ class TravellingSums {
     const int step = r_.direction > 0 ? number % r_.ranks() : r_.ranks() - number;
     return r_.split.tokens_of(source(r_.ranks(), r_.rank, step)) * r_.key_row();
   }
-  void* buffer(const std::string& tensor, const char* what) const {
-    return r_.scratch->get(tensor + what, sizeof(float) * std::size_t(r_.split.most_tokens() * r_.key_row()));
+  void* buffer(const std::string& tensor, const char* what, int number = 0) const {
+    const std::size_t bytes = sizeof(float) * std::size_t(r_.split.most_tokens() * r_.key_row());
+    return r_.scratch->get(tensor + what, bytes, number);
   }
-  const Rank& r_;
+  Rank r_;
 };
 
 /// dK and dV of keys that the rank does not see are 0. @param seen  the first ones

@@ -137,7 +137,7 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
   }
 
  private:
-  static constexpr int kDefaultChannels = 32, kDefaultHeadStart = 20;
+  static constexpr int kDefaultChannels = 16, kDefaultHeadStart = 20;
   bool backward_ = false;
   std::optional<int> sample_, channels_, head_start_;
 };
@@ -157,6 +157,8 @@ class Device {
     int least = 0, greatest = 0;
     FA_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     FA_CUDA_CHECK(cudaStreamCreateWithPriority(&compute_, cudaStreamNonBlocking, least));
+    for (int priority = greatest + 1; priority <= least; ++priority)
+      FA_CUDA_CHECK(cudaStreamCreateWithPriority(&turns_.emplace_back(), cudaStreamNonBlocking, priority));
     FA_CUDA_CHECK(cudaStreamCreateWithPriority(&copies_, cudaStreamNonBlocking, least));
     FA_CUDA_CHECK(cudaStreamCreateWithPriority(&first_, cudaStreamNonBlocking, greatest));
     FA_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
@@ -166,10 +168,13 @@ class Device {
 
   void prepare(Rank& rank, const Method& method, int head_start_us) const {
     rank.compute = compute_;
+    rank.turns = turns_;
     rank.copies = method.priority ? first_ : copies_;
     rank.comm = method.priority ? narrow_ : plain_;
     rank.event = event_;
     rank.head_start_us = method.priority ? head_start_us : 0;
+    rank.key_buffers = method.key_buffers;
+    rank.part_buffers = method.part_buffers;
   }
 
   /// The communicator whose ranks reach the method's buffers directly; null: NCCL copies what it transfers once more.
@@ -210,6 +215,7 @@ class Device {
   }
 
   cudaStream_t compute_ = nullptr, copies_ = nullptr, first_ = nullptr;
+  std::vector<cudaStream_t> turns_;
   cudaEvent_t event_ = nullptr;
   ncclComm_t plain_ = nullptr, narrow_ = nullptr;
 };

@@ -172,7 +172,7 @@ def main() -> int:
             write(args.json, kept)
     if args.sweep:
         print("\noverlapped, causal, forward: channels, head start in us")
-        for channels, head_start in ((32, 0), (32, 20), (16, 20), (8, 20)):
+        for channels, head_start in ((16, 0), (16, 20), (32, 20), (8, 20)):
             options = problem(args.gpus, main_tokens, True, backward=False)
             options += f"--variant overlapped --channels {channels} --head-start {head_start}".split()
             variant = run(args.gpus, options + bench)["variants"][0]
