@@ -91,8 +91,9 @@ inline void all_gather_backward(const Rank& r) {
       if (other == r.rank || !contributes(other, r.rank)) continue;
       with_element(r, [&]<class T>(T type) {
         const T* const part_of_other = reinterpret_cast<const T*>(in + std::size_t(other) * bytes);
-        sum.add(type,
-                [&](auto* earlier, auto* to) { add_elements(r, earlier, part_of_other, to, elements); });
+        sum.add(type, [&](auto* earlier, auto* to) {
+          add_elements(r, earlier, std::vector{part_of_other}, to, elements);
+        });
       });
     }
   }

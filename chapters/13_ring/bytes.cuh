@@ -83,13 +83,10 @@ class RingBytes : public Bytes {
     for (const Range& piece : r_.split.local_pieces_of(r_.rank)) {
       if (piece.length() == 0) continue;
       const int parts = parts_of(r_.split, r_.rank, piece, r_.shape.causal);
-      int done = 1, waiting = 0;
+      Waiting waiting = {.in_all = parts, .done = 1};
       for (int step = 1; step < r_.ranks(); ++step) {
-        const auto part = part_of(r_, step);
-        waiting += part && part->queries.begin <= piece.begin;
-        if (waiting == 0 || !merges_after(r_, step)) continue;
-        merge(piece.length(), waiting, done == 1, done + waiting == parts);
-        done += std::exchange(waiting, 0);
+        if (sees(step, piece)) ++waiting.parts;
+        if (merges_after(r_, step)) merge(piece.length(), waiting);
       }
     }
   }
@@ -97,42 +94,41 @@ class RingBytes : public Bytes {
   void backward() {
     for (int step = 0; step < r_.ranks(); ++step) {
       pass_on_keys(step);
-      differentiate(step, step, step == 0);
-      sums(step, step, source(r_.ranks(), r_.rank, step + 1));
+      differentiate(step, step == 0, step == 0 ? "" : step == 1 ? "_out" : "_part");
+      sums(step);
     }
     dq_sums();
   }
 
  protected:
-  /// The kernels of a step. @param number  of the part of dK and dV, from 1 on     @param direct  dQ goes where the result will be
-  void differentiate(int step, int number, bool direct) {
-    const auto part = part_of(r_.split, r_.rank, source(r_.ranks(), r_.rank, step), r_.shape.causal);
+  /// The kernels of a step. @param direct  dQ goes where the result will be    @param suffix  of where dK and dV go
+  void differentiate(int step, bool direct, const std::string& suffix) {
+    const auto part = part_of(r_, step);
     if (!part) return;
-    const std::string of_sums = step == 0 ? "" : number == 1 ? "_out" : "_part";
     const bool late = part->queries.begin > 0;
     call(r_.engine->backward_traffic(shape_of(r_, *part)), {{"k", of_step("k", step)},
                                                             {"v", of_step("v", step)},
                                                             {"lse", late ? "lse_late" : "lse"},
                                                             {"dq", direct ? "dq" : "dq_part"},
-                                                            {"dk", "dk" + of_sums},
-                                                            {"dv", "dv" + of_sums}});
+                                                            {"dk", "dk" + suffix},
+                                                            {"dv", "dv" + suffix}});
   }
 
-  /// What becomes of part `number` of dK and dV, of the keys of a step other than 0. @param next  whose sums arrive then
-  void sums(int step, int number, int next) {
+  /// What becomes of dK and dV of the keys of a step: they are added to the sums that have arrived, and these are passed on, while
+  /// others arrive.
+  void sums(int step) {
     if (step == 0) return;
     for (const std::string gradient : {"dk", "dv"}) {
       const std::int64_t elements = tokens(source(r_.ranks(), r_.rank, step)) * r_.key_row();
-      if (number >= 2) {
-        reads(gradient + "_in", elements * (number == 2 ? size_ : kFloat));
+      if (step >= 2) {
+        reads(gradient + "_in", elements * (step == 2 ? size_ : kFloat));
         reads(gradient + "_part", elements * size_);
         writes(gradient + "_out", elements * kFloat);
       }
-      const std::int64_t size =
-          number == 1 ? size_ : kFloat;  // then the sums are passed on, and others arrive
+      const std::int64_t size = step == 1 ? size_ : kFloat;
       reads(gradient + "_out", elements * size);
-      writes(gradient + "_in", tokens(next) * r_.key_row() * size);
-      if (number + 1 < r_.ranks()) continue;
+      writes(gradient + "_in", tokens(source(r_.ranks(), r_.rank, step + 1)) * r_.key_row() * size);
+      if (step + 1 < r_.ranks()) continue;
       const std::int64_t own = tokens(r_.rank) * r_.key_row();
       reads(gradient + "_in", own * size);
       reads(gradient, own * size_);
@@ -140,15 +136,31 @@ class RingBytes : public Bytes {
     }
   }
 
-  /// @param begins  what the rows have had before is a kernel's result    @param ends  the sum is the result
-  void merge(std::int64_t rows, int parts, bool begins, bool ends) {
-    const std::int64_t elements = rows * r_.query_row(), lse = rows * heads() * kFloat;
-    begins ? reads("o", elements * size_) : reads("o_sum", elements * kFloat);
-    reads("o_part", parts * elements * size_);
-    ends ? writes("o", elements * size_) : writes("o_sum", elements * kFloat);
-    reads("lse", lse);
-    reads("lse_part", parts * lse);
-    writes("lse", lse);
+  /// Parts of a sum that have not yet been added.
+  struct Waiting {
+    int in_all, done, parts = 0;
+  };
+  /// Adds them to what there is: the first part, or the sum of several.
+  void add(std::int64_t elements, Waiting& waiting, const std::string& result, const std::string& sums,
+           const std::string& part) {
+    if (waiting.parts == 0) return;
+    waiting.done == 1 ? reads(result, elements * size_) : reads(sums, elements * kFloat);
+    reads(part, waiting.parts * elements * size_);
+    waiting.done += std::exchange(waiting.parts, 0);
+    waiting.done == waiting.in_all ? writes(result, elements * size_) : writes(sums, elements * kFloat);
+  }
+  void merge(std::int64_t rows, Waiting& waiting) {
+    const std::int64_t lse = rows * heads() * kFloat;
+    reads("lse", waiting.parts > 0 ? lse : 0);
+    reads("lse_part", waiting.parts * lse);
+    writes("lse", waiting.parts > 0 ? lse : 0);
+    add(rows * r_.query_row(), waiting, "o", "o_sum", "o_part");
+  }
+
+  /// Whether queries see keys of a step.
+  bool sees(int step, const Range& queries) const {
+    const auto part = part_of(r_, step);
+    return part && part->queries.begin <= queries.begin;
   }
 
   void dq_sums() {
@@ -181,29 +193,49 @@ class HomewardBytes : public RingBytes {
   using RingBytes::RingBytes;
 
   void backward() {
-    std::vector<Range> begun;  // pieces of the queries of which a part has been added up
-    for (int number = 1; number <= r_.ranks(); ++number) {
-      const int step = r_.ranks() - number;
-      if (number > 1 && keys_go_back(r_, step)) exchange_keys(step, step - 1);
-      differentiate(step, number, all_new(step, begun));
-      sums(step, number, source(r_.ranks(), r_.rank, step - 1));
+    const std::int64_t own = tokens(r_.rank) * r_.key_row();
+    std::map<std::int64_t, Waiting> pieces;  // by their first query
+    int arrived = 0;
+    bool has_sums = false;
+    for (int number = 0; number < r_.ranks(); ++number) {
+      const int step = r_.ranks() - 1 - number;
+      differentiate(step, all_new(step, pieces), step == 0 ? "" : "_part");
+      for (const Range& piece : r_.split.local_pieces_of(r_.rank)) {
+        if (piece.length() == 0) continue;
+        Waiting& waiting = pieces[piece.begin];
+        waiting.in_all = parts_of(r_.split, r_.rank, piece, r_.shape.causal);
+        if (sees(step, piece)) waiting.done == 0 ? ++waiting.done : ++waiting.parts;
+        if (merges_after(r_, number))
+          add(piece.length() * r_.query_row(), waiting, "dq", "dq_sums", "dq_part");
+      }
+      if (step == 0) break;
+      if (arrived == kMostParts) has_sums = add_arrived(own, std::exchange(arrived, 0), has_sums, false);
+      for (const std::string gradient : {"dk", "dv"}) {
+        reads(gradient + "_part", tokens(source(r_.ranks(), r_.rank, step)) * r_.key_row() * size_);
+        writes(gradient + "_in", own * size_);
+      }
+      ++arrived;
+      if (keys_go_back(r_, step - 1)) exchange_keys(step - 1, step - 2);
     }
-    dq_sums();
+    if (arrived > 0) add_arrived(own, arrived, has_sums, true);
   }
 
  private:
   /// Whether a step computes the first part of all its queries.
-  bool all_new(int step, std::vector<Range>& begun) const {
-    const auto part = part_of(r_.split, r_.rank, source(r_.ranks(), r_.rank, step), r_.shape.causal);
-    if (!part) return false;
-    bool all = true;
-    for (const Range& piece : r_.split.local_pieces_of(r_.rank)) {
-      if (piece.length() == 0 || piece.begin < part->queries.begin) continue;
-      const bool is_new = std::ranges::find(begun, piece) == begun.end();
-      all = all && is_new;
-      if (is_new) begun.push_back(piece);
+  bool all_new(int step, std::map<std::int64_t, Waiting>& pieces) const {
+    return std::ranges::all_of(r_.split.local_pieces_of(r_.rank), [&](const Range& piece) {
+      return piece.length() == 0 || !sees(step, piece) || pieces[piece.begin].done == 0;
+    });
+  }
+  /// @param last  with the rank's own part    @return that there are sums
+  bool add_arrived(std::int64_t elements, int arrived, bool has_sums, bool last) {
+    for (const std::string gradient : {"dk", "dv"}) {
+      reads(gradient + "_sum", has_sums ? elements * kFloat : 0);
+      reads(gradient + "_in", arrived * elements * size_);
+      reads(gradient, last ? elements * size_ : 0);
+      last ? writes(gradient, elements * size_) : writes(gradient + "_sum", elements * kFloat);
     }
-    return all;
+    return true;
   }
 };
 

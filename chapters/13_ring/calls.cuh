@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -57,7 +58,8 @@ inline AttentionShape shape_of(const Rank& r, const Part& part) {
 /// The tensors of a call, with the workspace of its kernels.
 inline Engine::Args bind(const Rank& r, const AttentionShape& shape, std::map<std::string, void*> buffers,
                          const std::vector<TensorSpec>& workspace) {
-  for (const TensorSpec& spec : workspace) buffers[spec.name] = r.scratch->get(spec.name, spec.bytes(), r.turn);
+  for (const TensorSpec& spec : workspace)
+    buffers[spec.name] = r.scratch->get(spec.name, spec.bytes(), r.turn);
   return AttentionForward::bind(shape, buffers);
 }
 
@@ -177,38 +179,58 @@ void merge_into(const Rank& r, PieceOfO& piece) {
   piece.parts.clear();
 }
 
-/// to = earlier + part. @param elements  of each
-template <class Earlier, class T, class To>
-void add_elements(const Rank& r, const Earlier* earlier, const T* part, To* to, std::int64_t elements) {
+/// to = earlier + all parts: one to four. @param elements  of each
+template <int kParts = 1, class Earlier, class T, class To>
+void add_elements(const Rank& r, const Earlier* earlier, const std::vector<const T*>& parts, To* to,
+                  std::int64_t elements) {
+  if constexpr (kParts <= kMostParts) {
+    if (parts.size() > kParts) return add_elements<kParts + 1>(r, earlier, parts, to, elements);
+  }
   if (elements == 0) return;
-  constexpr int kCount = 4;
-  launch(add_gradients<kCount, Earlier, T, To>, blocks_for(elements / 4, 256 * kCount), 256, 0, r.compute,
-         earlier, part, to, elements / 4);
+  constexpr int kCount = kParts == 1 ? 4 : 2;
+  Parts<kParts, T> of_kernel;
+  std::copy_n(parts.begin(), kParts, of_kernel.part);
+  launch(add_gradients<kCount, kParts, Earlier, T, To>, blocks_for(elements / 4, 256 * kCount), 256, 0,
+         r.compute, earlier, of_kernel, to, elements / 4);
 }
+
+/// dQ of a call that is not yet part of a sum.
+struct PartOfDq {
+  Range queries;
+  void* dq;
+};
 
 /// dQ of one piece of the rank's queries.
 struct PieceOfDq {
   Range queries;
   Sum sum;
+  std::vector<PartOfDq> parts = {};  ///< to be added
+  bool is_new() const { return sum.is_first(); }
 };
 
-/// Adds the part of dQ that a call has left in `dq_part` to the piece.
-inline void add_into(const Rank& r, PieceOfDq& piece, const Range& queries, void* dq_part) {
+/// Adds the parts of a piece to what it has had before.
+inline void add_into(const Rank& r, PieceOfDq& piece) {
   const std::int64_t row = r.query_row();
   with_element(r, [&]<class T>(T type) {
-    const T* const part = static_cast<const T*>(dq_part) + (piece.queries.begin - queries.begin) * row;
-    piece.sum.add(type, [&](auto* earlier, auto* to) {
-      add_elements(r, earlier, part, to, piece.queries.length() * row);
-    });
+    std::vector<const T*> parts;
+    for (const PartOfDq& part : piece.parts)
+      parts.push_back(static_cast<const T*>(part.dq) + (piece.queries.begin - part.queries.begin) * row);
+    piece.sum.add(
+        type,
+        [&](auto* earlier, auto* to) { add_elements(r, earlier, parts, to, piece.queries.length() * row); },
+        int(parts.size()));
   });
+  piece.parts.clear();
 }
 
-/// Puts the first part where the result will be, if it shares a call with parts that are not the first ones of their pieces.
-inline void copy_first(const Rank& r, const PieceOfDq& piece, const Range& queries, void* dq_part) {
+/// Puts the first part where the result will be, if it is not there: it has shared a call with parts that are not the first ones
+/// of their pieces.
+inline void copy_first(const Rank& r, const PieceOfDq& piece, const PartOfDq& part) {
   const std::int64_t row = r.query_row();
-  FA_CUDA_CHECK(cudaMemcpyAsync(at_token(r, r.tensors.dq, piece.queries.begin, row),
-                                at_token(r, dq_part, piece.queries.begin - queries.begin, row),
-                                std::size_t(piece.queries.length() * row) * r.element_bytes(),
+  void* const to = at_token(r, r.tensors.dq, piece.queries.begin, row);
+  const void* const from = at_token(r, part.dq, piece.queries.begin - part.queries.begin, row);
+  if (from == to) return;
+  FA_CUDA_CHECK(cudaMemcpyAsync(to, from, std::size_t(piece.queries.length() * row) * r.element_bytes(),
                                 cudaMemcpyDeviceToDevice, r.compute));
 }
 

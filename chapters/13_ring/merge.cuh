@@ -106,26 +106,38 @@ __global__ void __launch_bounds__(32 * kWarps) merge_partials(Merge<kParts, Earl
   if (lane == 0) *lse = lse_sum;
 }
 
-/// sum = earlier + part: gradients need no weights, because P of every part was computed from the LSE of all keys.
+/// Gradients from different calls, in as many elements each.
+template <int kParts, class T>
+struct Parts {
+  const T* part[kParts];
+};
+
+/// sum = earlier + all parts: gradients need no weights, because P of every part was computed from the LSE of all keys.
 ///
 ///   grid    ceil(count / (256 * kCount))      block   256
-///   HBM     reads both, writes the sum
+///   HBM     reads all, writes the sum
 ///
 /// @tparam kCount  float4s of a thread, all of whose loads are under way together    @param count  of float4s
-template <int kCount, class Earlier, class T, class To>
+template <int kCount, int kParts, class Earlier, class T, class To>
 __global__ void __launch_bounds__(256)
-    add_gradients(const Earlier* earlier, const T* part, To* sum, std::int64_t count) {
+    add_gradients(const Earlier* earlier, Parts<kParts, T> parts, To* sum, std::int64_t count) {
   const std::int64_t first = std::int64_t(blockIdx.x) * 256 * kCount + threadIdx.x;
-  float4 x[kCount], y[kCount];
+  float4 x[kCount], y[kParts][kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const std::int64_t n = first + 256 * i;
-    if (n < count) x[i] = load4(earlier + 4 * n), y[i] = load4(part + 4 * n);
+    if (n >= count) continue;
+    x[i] = load4(earlier + 4 * n);
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) y[p][i] = load4(parts.part[p] + 4 * n);
   }
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const std::int64_t n = first + 256 * i;
-    if (n < count) store4(sum + 4 * n, weighted_sum(1, x[i], 1, y[i]));
+    if (n >= count) continue;
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) x[i] = weighted_sum(1, x[i], 1, y[p][i]);
+    store4(sum + 4 * n, x[i]);
   }
 }
 

@@ -19,7 +19,7 @@ inline void overlapped_forward(const Rank& r) {
     const Rank mine = r.begin_turn(step);
     if (step > 0) r.follow(mine.compute, r.copies);  // the keys of this step are here
     if (step + 1 < r.ranks()) {
-      r.follow(r.copies, mine.compute);  // the buffers that are filled now were in use two steps ago, at the latest
+      r.follow(r.copies, mine.compute);  // what is filled now was in use two steps ago
       rotate(r, exchange_keys(r, step, step + 1));
       if (step == 0) let_transfer_begin(mine);
       r.end_step();

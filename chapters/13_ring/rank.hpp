@@ -92,21 +92,22 @@ struct Rank {
   Split split;
   int rank;
   ncclComm_t comm;
-  cudaStream_t compute, copies;  ///< kernels; transfers between GPUs
+  cudaStream_t compute, copies;     ///< kernels; transfers between GPUs
   std::vector<cudaStream_t> turns;  ///< kernels of one step after the other, of falling priority
   cudaEvent_t event;
   int head_start_us;  ///< of a transfer, in microseconds; 0: whoever comes first
   Tensors tensors;
   Scratch* scratch;
   std::function<void()> end_step;  ///< called after the transfers of a step have been enqueued
-  int direction = 1;               ///< of the ring; -1: the other one
+  int distance = 1;                ///< of the rank to which it sends
   int key_buffers = 2;             ///< K and V of how many other ranks it has room for
-  int part_buffers = 1;            ///< O of how many steps; all of them but one are merged at once, or one if there is one
-  int turn = 0;                    ///< which of the buffers that two steps need at the same time
+  int part_buffers =
+      1;         ///< O of how many steps; all of them but one are merged at once, or one if there is one
+  int turn = 0;  ///< which of the buffers that two steps need at the same time
 
   int ranks() const { return split.ranks; }
-  int next() const { return (rank + direction + ranks()) % ranks(); }
-  int previous() const { return (rank - direction + ranks()) % ranks(); }
+  int next() const { return (rank + distance + ranks()) % ranks(); }
+  int previous() const { return (rank - distance + ranks()) % ranks(); }
   int parts_at_once() const { return std::max(1, part_buffers - 1); }
   std::int64_t tokens() const { return split.tokens_of(rank); }
   std::size_t element_bytes() const { return size_of(shape.dtype); }

@@ -136,8 +136,7 @@ class TravellingSums {
   /// Where the kernel puts part `number`, from 1 on: the first one begins the sum.
   Gradients part(int number) const {
     const char* const name = number == 1 ? "_out" : "_part";
-    const int turn = number == 1 ? 0 : r_.turn;
-    return {nullptr, buffer("dk", name, turn), buffer("dv", name, turn)};
+    return {nullptr, buffer("dk", name), buffer("dv", name)};
   }
 
   /// Passes on the sums that contain part `number`, while those of the next part's keys arrive.
@@ -155,7 +154,7 @@ class TravellingSums {
   void add(int number) const {
     with_element(r_, [&]<class T>(T) {
       for (const char* name : {"dk", "dv"}) {
-        const auto* const part = static_cast<const T*>(buffer(name, "_part", r_.turn));
+        const std::vector part = {static_cast<const T*>(buffer(name, "_part"))};
         auto* const out = static_cast<float*>(buffer(name, "_out"));
         if (number == 2) {
           add_elements(r_, static_cast<const T*>(buffer(name, "_in")), part, out, elements(number));
@@ -171,10 +170,11 @@ class TravellingSums {
     with_element(r_, [&]<class T>(T) {
       for (const auto& [name, tensor] : {std::pair("dk", r_.tensors.dk), std::pair("dv", r_.tensors.dv)}) {
         auto* const own = static_cast<T*>(tensor);
+        const std::vector<const T*> part = {own};
         if (r_.ranks() == 2) {
-          add_elements(r_, static_cast<const T*>(buffer(name, "_in")), own, own, elements(r_.ranks()));
+          add_elements(r_, static_cast<const T*>(buffer(name, "_in")), part, own, elements(r_.ranks()));
         } else {
-          add_elements(r_, static_cast<const float*>(buffer(name, "_in")), own, own, elements(r_.ranks()));
+          add_elements(r_, static_cast<const float*>(buffer(name, "_in")), part, own, elements(r_.ranks()));
         }
       }
     });
@@ -183,14 +183,12 @@ class TravellingSums {
  private:
   /// Of the keys of a part; in the end, they are the rank's own.
   std::int64_t elements(int number) const {
-    const int step = r_.direction > 0 ? number % r_.ranks() : r_.ranks() - number;
-    return r_.split.tokens_of(source(r_.ranks(), r_.rank, step)) * r_.key_row();
+    return r_.split.tokens_of(source(r_.ranks(), r_.rank, number % r_.ranks())) * r_.key_row();
   }
-  void* buffer(const std::string& tensor, const char* what, int number = 0) const {
-    const std::size_t bytes = sizeof(float) * std::size_t(r_.split.most_tokens() * r_.key_row());
-    return r_.scratch->get(tensor + what, bytes, number);
+  void* buffer(const std::string& tensor, const char* what) const {
+    return r_.scratch->get(tensor + what, sizeof(float) * std::size_t(r_.split.most_tokens() * r_.key_row()));
   }
-  Rank r_;
+  const Rank& r_;
 };
 
 /// dK and dV of keys that the rank does not see are 0. @param seen  the first ones
@@ -233,7 +231,12 @@ inline void ring_backward(const Rank& r) {
                     of_part(r.tensors.d_o), lse_of(r, part->queries), to);
       for (PieceOfDq& piece : pieces) {
         if (piece.queries.begin < part->queries.begin) continue;
-        step == 0 ? piece.sum.skip_first() : add_into(r, piece, part->queries, dq_part);
+        if (step == 0) {
+          piece.sum.skip_first();
+        } else {
+          piece.parts.push_back({part->queries, dq_part});
+          add_into(r, piece);
+        }
       }
     }
     r.follow(r.compute, r.copies);  // the next keys are here, and the sums to which this step's part belongs

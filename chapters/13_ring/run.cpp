@@ -137,7 +137,7 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
   }
 
  private:
-  static constexpr int kDefaultChannels = 16, kDefaultHeadStart = 20;
+  static constexpr int kDefaultChannels = 32, kDefaultHeadStart = 20;
   bool backward_ = false;
   std::optional<int> sample_, channels_, head_start_;
 };
@@ -164,6 +164,7 @@ class Device {
     FA_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     plain_ = communicator(0);
     narrow_ = communicator(channels);
+    meeting_.poison();
   }
 
   void prepare(Rank& rank, const Method& method, int head_start_us) const {
@@ -181,6 +182,13 @@ class Device {
   ncclComm_t reaches_memory(const Method& method) const { return method.priority ? narrow_ : nullptr; }
 
   cudaStream_t compute() const { return compute_; }
+
+  /// What is enqueued from now on begins when all ranks have come here.
+  void meet() const {
+    auto* const all = static_cast<std::byte*>(meeting_.get());
+    const std::byte* const mine = all + std::size_t(Ranks::instance().rank()) * kMeetingBytes;
+    FA_NCCL_CHECK(ncclAllGather(mine, all, kMeetingBytes, ncclUint8, plain_, compute_));
+  }
 
   /// Waits for the stream, and ends all ranks if a transfer fails or nothing moves.
   void wait() const {
@@ -218,6 +226,8 @@ class Device {
   std::vector<cudaStream_t> turns_;
   cudaEvent_t event_ = nullptr;
   ncclComm_t plain_ = nullptr, narrow_ = nullptr;
+  static constexpr std::size_t kMeetingBytes = 16;  // of each rank
+  DeviceBuffer meeting_{"meeting", kMeetingBytes* std::size_t(Ranks::instance().count())};
 };
 
 // --- slices ---------------------------------------------------------------------------------------------------------
@@ -576,62 +586,89 @@ class RingRun final : public ChapterRun {
     return all;
   }
 
-  /// The times of the slowest rank, repeat by repeat. The host is ahead of the GPUs, as in a training.
-  std::vector<double> times_of(int repeats, const std::function<void()>& launch) const {
-    std::vector<cudaEvent_t> marks(std::size_t(repeats + 1));
-    for (cudaEvent_t& mark : marks) FA_CUDA_CHECK(cudaEventCreate(&mark));
-    Ranks::instance().barrier();
-    for (const cudaEvent_t mark : marks) {
-      if (mark != marks.front()) launch();
-      FA_CUDA_CHECK(cudaEventRecord(mark, device_->compute()));
+  /// Something to time. @param count  how often it is enqueued in each turn
+  struct Work {
+    std::function<void()> launch;
+    int count = 1;
+  };
+
+  /// For each work, how long it takes the slowest rank once, turn by turn. All ranks begin each work together, and none waits for
+  /// its host.
+  std::vector<std::vector<double>> times_of(int turns, const std::vector<Work>& works) const {
+    struct Marks {
+      cudaEvent_t begin, end;
+    };
+    std::vector<Marks> marks(std::size_t(turns) * works.size());
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      for (cudaEvent_t* mark : {&marks[i].begin, &marks[i].end}) FA_CUDA_CHECK(cudaEventCreate(mark));
+      device_->meet();
+      FA_CUDA_CHECK(cudaEventRecord(marks[i].begin, device_->compute()));
+      const Work& work = works[i % works.size()];
+      for (int n = 0; n < work.count; ++n) work.launch();
+      FA_CUDA_CHECK(cudaEventRecord(marks[i].end, device_->compute()));
     }
     device_->wait();
-    std::vector<double> times;
-    for (std::size_t i = 0; i + 1 < marks.size(); ++i) {
+    std::vector<double> mine;
+    for (std::size_t i = 0; i < marks.size(); ++i) {
       float ms = 0;
-      FA_CUDA_CHECK(cudaEventElapsedTime(&ms, marks[i], marks[i + 1]));
-      times.push_back(ms);
+      FA_CUDA_CHECK(cudaEventElapsedTime(&ms, marks[i].begin, marks[i].end));
+      mine.push_back(ms / float(works[i % works.size()].count));
+      for (cudaEvent_t mark : {marks[i].begin, marks[i].end}) FA_CUDA_CHECK(cudaEventDestroy(mark));
     }
-    for (const cudaEvent_t mark : marks) FA_CUDA_CHECK(cudaEventDestroy(mark));
-    const std::vector<double> all = of_all_ranks(times);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      double& slowest = times[i % times.size()];
-      slowest = std::max(slowest, all[i]);
+    const std::vector<double> all = of_all_ranks(mine);
+    std::vector<std::vector<double>> times(works.size());
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      double slowest = 0;
+      for (std::size_t rank = 0; rank < all.size() / mine.size(); ++rank)
+        slowest = std::max(slowest, all[rank * mine.size() + i]);
+      times[i % works.size()].push_back(slowest);
     }
     return times;
   }
 
-  /// Their median, once the clocks have settled: a GPU that has been idle begins too fast, takes more power than it may, and is
-  /// then too slow for some tenths of a second.
-  Timing time(int repeats, const std::function<void()>& launch) const {
-    constexpr double kSettledAfterMs = 500;
-    const int warm_up = std::clamp(int(kSettledAfterMs / times_of(3, launch).back()), 3, 1000);
-    std::vector<double> times = times_of(warm_up + repeats, launch);
-    times.erase(times.begin(), times.begin() + warm_up);
-    std::sort(times.begin(), times.end());
-    const std::size_t half = times.size() / 2;
-    return {.median_ms = times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2,
-            .min_ms = times.front(),
-            .max_ms = times.back(),
-            .repeats = int(times.size())};
+  /// Their medians, once the clocks have settled: a GPU that has been idle begins too fast, takes more power than it may, and is
+  /// then too slow for about a second. Works that are to be compared take turns, since a GPU's clock falls while it gets warm.
+  std::vector<Timing> time(int turns, const std::vector<Work>& works, double settled_after_ms = 1500) const {
+    double turn_ms = 0;
+    const auto first = times_of(2, works);
+    for (std::size_t i = 0; i < works.size(); ++i) turn_ms += first[i].back() * works[i].count;
+    const int warm_up = std::clamp(int(settled_after_ms / turn_ms), 0, 1000);
+    std::vector<Timing> timings;
+    for (std::vector<double> times : times_of(warm_up + turns, works)) {
+      times.erase(times.begin(), times.begin() + warm_up);
+      std::sort(times.begin(), times.end());
+      const std::size_t half = times.size() / 2;
+      timings.push_back(
+          {.median_ms = times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2,
+           .min_ms = times.front(),
+           .max_ms = times.back(),
+           .repeats = turns});
+    }
+    return timings;
   }
 
   BenchResult bench(const Method& method, const Rank& rank, int repeats) {
     const int count = Ranks::instance().count();
-    if (ideal_ms_ == 0) {
-      ideal_ms_ = time_of_one(rank, given_.shape.seq_q, repeats) / count;
-      own_ms_ = time_of_one(rank, rank.split.most_tokens(), repeats);
+    if (!whole_) {
+      whole_ = std::make_unique<Alone>();
+      prepare(*whole_, rank, given_.shape.seq_q);
+      share_ = std::make_unique<Alone>();
+      prepare(*share_, rank, rank.split.most_tokens());
     }
-    const Timing timing = time(repeats, [&] { enqueue(method, rank); });
+    const std::vector<Timing> timings = time(repeats, {{[&] { enqueue(methods()[1], whole_->rank); }},
+                                                       {[&] { enqueue(methods()[1], share_->rank); }, count},
+                                                       {[&] { enqueue(method, rank); }, count}});
     std::size_t bytes = 0;
     for (const auto& specs : {inputs(), outputs()}) {
       for (const TensorSpec& spec : specs) bytes += spec.bytes();
     }
     double flops = AttentionForward::flops(given_.shape);
     if (options_.backward()) flops += AttentionBackward::flops(given_.shape);
-    BenchResult result = evaluate(timing, bytes / std::size_t(count), flops / count, 1);
+    BenchResult result = evaluate(timings[2], bytes / std::size_t(count), flops / count, 1);
     result.share_of_copy = 0;
-    result.parts = {.ideal_ms = ideal_ms_, .own_ms = own_ms_, .rest_ms = time_of_rest(method, rank, repeats)};
+    result.parts = {.ideal_ms = timings[0].median_ms / count,
+                    .own_ms = timings[1].median_ms,
+                    .rest_ms = time_of_rest(method, rank, repeats)};
     return result;
   }
 
@@ -642,25 +679,31 @@ class RingRun final : public ChapterRun {
     idle.backward = [](const Engine::Args&, cudaStream_t) {};
     Rank rank = mine;
     rank.engine = &idle;
-    return time(repeats, [&] { enqueue(method, rank); }).median_ms;
+    constexpr double kWarmUpMs = 50;  // it takes little power
+    return time(repeats, {{[&] { enqueue(method, rank); }}}, kWarmUpMs).front().median_ms;
   }
 
-  /// Attention over `tokens` tokens on one GPU, on all of them at the same time. The other ranks' tokens are copies of this
-  /// one's: kernels are faster on numbers that are all the same, because those take less power.
-  double time_of_one(const Rank& mine, std::int64_t tokens, int repeats) const {
+  /// Attention on one GPU, on all of them at the same time.
+  struct Alone {
     Scratch memory, scratch;
-    const Split alone = {.ranks = 1, .tokens = tokens};
+    Rank rank;
+  };
+
+  /// @param tokens  of `alone`: those of other ranks are copies of this one's, because kernels are faster on numbers that are all the
+  ///     same, which take less power
+  void prepare(Alone& alone, const Rank& mine, std::int64_t tokens) const {
     AttentionShape shape = given_.shape;
     shape.seq_q = shape.seq_k = tokens;
-    Rank rank{.engine = engine_, .shape = shape, .split = alone, .rank = 0};
+    Rank& rank = alone.rank;
+    rank = {.engine = engine_, .shape = shape, .split = {.ranks = 1, .tokens = tokens}, .rank = 0};
     device_->prepare(rank, methods()[1], 0);
     rank.copies = rank.compute;
-    rank.scratch = &scratch;
+    rank.scratch = &alone.scratch;
     rank.end_step = [] {};
     const auto buffer = [&](const char* name, const void* from = nullptr) {
       const std::size_t bytes = shape.tensor(name).bytes();
       const std::size_t have = bytes / std::size_t(tokens) * std::size_t(mine.tokens());
-      auto* const address = static_cast<std::byte*>(memory.get(name, bytes));
+      auto* const address = static_cast<std::byte*>(alone.memory.get(name, bytes));
       for (std::size_t at = 0; from && have > 0 && at < bytes; at += have)
         FA_CUDA_CHECK(cudaMemcpy(address + at, from, std::min(have, bytes - at), cudaMemcpyDeviceToDevice));
       return address;
@@ -673,9 +716,8 @@ class RingRun final : public ChapterRun {
       rank.tensors.dk = buffer("dk");
       rank.tensors.dv = buffer("dv");
     }
-    rank.tensors.lse = static_cast<float*>(lse(memory, rank));
+    rank.tensors.lse = static_cast<float*>(lse(alone.memory, rank));
     FA_CUDA_CHECK(cudaDeviceSynchronize());
-    return time(repeats, [&] { enqueue(methods()[1], rank); }).median_ms;
   }
 
   RingOptions options_;
@@ -686,7 +728,7 @@ class RingRun final : public ChapterRun {
   TensorMap inputs_;
   Reference reference_;
   const Device* device_ = nullptr;
-  double ideal_ms_ = 0, own_ms_ = 0;
+  std::unique_ptr<Alone> whole_, share_;  ///< of the problem
 };
 
 class RingProgram final : public ChapterProgram {

@@ -48,7 +48,7 @@ def times_of(run, repeat: int) -> list[float]:
 
 def timed(run, repeat: int) -> float:
     """Their median, once the clocks have settled."""
-    warm_up = min(max(int(500 / times_of(run, 3)[-1]), 3), 1000)
+    warm_up = min(max(int(1500 / times_of(run, 3)[-1]), 3), 3000)
     return statistics.median(times_of(run, warm_up + repeat)[warm_up:])
 
 
