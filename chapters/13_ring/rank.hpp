@@ -101,13 +101,13 @@ struct Rank {
   std::function<void()> end_step;  ///< called after the transfers of a step have been enqueued
   int distance = 1;                ///< of the rank to which it sends
   int key_buffers = 2;             ///< K and V of how many other ranks it has room for
-  int part_buffers =
-      1;         ///< O of how many steps; all of them but one are merged at once, or one if there is one
-  int turn = 0;  ///< which of the buffers that two steps need at the same time
+  int part_buffers = 1;            ///< O of how many steps it has room for
+  int turn = 0;                    ///< which of the buffers that two steps need at the same time
 
   int ranks() const { return split.ranks; }
   int next() const { return (rank + distance + ranks()) % ranks(); }
   int previous() const { return (rank - distance + ranks()) % ranks(); }
+  /// How many parts are merged at once: while a step computes another one, if there is room.
   int parts_at_once() const { return std::max(1, part_buffers - 1); }
   std::int64_t tokens() const { return split.tokens_of(rank); }
   std::size_t element_bytes() const { return size_of(shape.dtype); }

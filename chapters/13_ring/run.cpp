@@ -157,7 +157,7 @@ class Device {
     int least = 0, greatest = 0;
     FA_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     FA_CUDA_CHECK(cudaStreamCreateWithPriority(&compute_, cudaStreamNonBlocking, least));
-    for (int priority = greatest + 1; priority <= least; ++priority)
+    for (int priority = std::min(greatest + 1, least); priority <= least; ++priority)
       FA_CUDA_CHECK(cudaStreamCreateWithPriority(&turns_.emplace_back(), cudaStreamNonBlocking, priority));
     FA_CUDA_CHECK(cudaStreamCreateWithPriority(&copies_, cudaStreamNonBlocking, least));
     FA_CUDA_CHECK(cudaStreamCreateWithPriority(&first_, cudaStreamNonBlocking, greatest));
