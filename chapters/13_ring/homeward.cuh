@@ -1,5 +1,5 @@
 /// @file
-/// The backward pass whose transfers all have products beside them. It begins with the keys that the forward pass ended with,
+/// The backward pass whose transfers all have products beside them: the ring of the forward pass, backwards. It begins with the keys that the forward pass ended with,
 /// which are still here, and ends with the rank's own. Each part of dK and dV goes straight to the rank that has its keys.
 #pragma once
 
@@ -29,7 +29,7 @@ class ArrivingParts {
   /// @param r  with the stream of the transfers    @param own  where its own part and the result will be
   ArrivingParts(const Rank& r, const std::string& name, void* own) : r_(r), name_(name), own_(own) {}
 
-  /// Where the next part arrives. Parts for which there are no more buffers become a sum.
+  /// Where the next part arrives. When all buffers are full, the parts in them become a sum.
   void* next() {
     if (waiting_.size() == kMostParts) {
       auto* const sums = static_cast<float*>(r_.scratch->get(name_ + "_sum", sizeof(float) * elements()));
@@ -131,7 +131,7 @@ inline void homeward_backward(const Rank& r) {
     const Gradients to = part_of_gradients(mine, step);
     const auto dq = differentiate(mine, step, number, to, pieces);
     if (step > 0) {
-      r.follow(r.in_turn(number + 1).compute, r.copies);  // the next part's keys have come beside this one
+      r.follow(r.in_turn(number + 1).compute, r.copies);  // the part before has left its buffers
       r.follow(r.copies, mine.compute);
       Rank home = r;
       home.distance = -step;

@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(32 * kWarps) merge_partials(Merge<kParts, Earl
   if (lane == 0) *lse = lse_sum;
 }
 
-/// Gradients from different calls, in as many elements each.
+/// Gradients from different calls, with equally many elements.
 template <int kParts, class T>
 struct Parts {
   const T* part[kParts];

@@ -1,5 +1,5 @@
 /// @file
-/// The ring whose transfers, sums and last tiles all have products beside them.
+/// The ring whose steps overlap: transfers, last tiles, and all sums but the last have products beside them.
 #pragma once
 
 #include <vector>

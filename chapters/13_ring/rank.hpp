@@ -28,7 +28,7 @@ namespace fa::ch13 {
 class Scratch {
  public:
   /// @param comm  if not null, its ranks reach the buffers directly: NCCL copies from one GPU's memory to another's, without a
-  ///     buffer of its own in between, and needs half as long for it
+  ///     buffer of its own in between
   explicit Scratch(ncclComm_t comm = nullptr) : comm_(comm) {}
 
   /// @param name  for reports; @param number  tells buffers of the same name apart
@@ -123,7 +123,8 @@ struct Rank {
     mine.turn = number % 2;
     return mine;
   }
-  /// In whose buffers the step before the last has finished. After the stream of the lowest priority, all wait.
+  /// The same, once the step two before, which had the same buffers, is complete; after the stream of the lowest priority, once
+  /// the step before is.
   Rank begin_turn(int number) const {
     const int last = number - (std::size_t(number) % turns.size() == 0 ? 1 : 2);
     const Rank mine = in_turn(number);

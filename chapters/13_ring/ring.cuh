@@ -29,7 +29,7 @@ struct Exchange {
   std::size_t to_bytes;
 };
 
-/// Enqueues some of them at once. They are complete together.
+/// Enqueues some exchanges at once. They are complete together.
 inline void rotate(const Rank& r, const std::vector<Exchange>& exchanges) {
   // EXERCISE 3: Send each `from` to r.next(), receive each `to` from r.previous(), on r.copies. No rank may wait for another one.
   FA_NCCL_CHECK(ncclGroupStart());
@@ -260,7 +260,7 @@ inline Method::Links ring_forward_links(const Rank& r) {
   return links;
 }
 
-/// The same for the backward pass: the sums of a step follow two steps after its keys. The last entry is the way home.
+/// The same for the backward pass: the sums with a step's part leave one transfer after its keys. The last entry is the way home.
 inline Method::Links ring_backward_links(const Rank& r) {
   Method::Links links;
   const auto elements = [&](int step) {  // of K and V, or of their gradients
