@@ -158,6 +158,7 @@ void merge_into(const Rank& r, PieceOfO& piece) {
   with_element(r, [&]<class T>(T type) {
     const auto enqueue = [&]<class Earlier, class To>(Earlier* earlier, To* to) {
       Merge<kParts, Earlier, T, To> merge = {.o_earlier = earlier,
+                                             .parts = {},
                                              .o = to,
                                              .lse = r.tensors.lse + piece.queries.begin,
                                              .lse_stride = r.tokens(),
