@@ -187,7 +187,7 @@ class RingBytes : public Bytes {
   }
 };
 
-/// The ring whose backward pass goes the other way.
+/// The ring whose backward pass goes the other way, and sends gradients straight home.
 class HomewardBytes : public RingBytes {
  public:
   using RingBytes::RingBytes;
