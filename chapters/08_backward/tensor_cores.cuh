@@ -251,8 +251,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums, s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums, s.ds, s.k, cols_of<Tile>(a));
   }
   __syncthreads();  // no warp reads K and V any more
   store_dk_and_dv(a, s, block, rdK, rdV);
@@ -300,8 +300,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       add_dv_and_dk(rdV, rdK, p, ds, block, tile, query);
     }
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums, s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums, s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
   __syncthreads();  // no warp reads K and V any more

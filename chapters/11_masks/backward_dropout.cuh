@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_partial_tile(rdV, rdK, block, tile, masks, head, dropped(tile, head));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
 #pragma unroll 1
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_full_tile(rdV, rdK, block, tile, dropped(tile, head));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
   cp_async_wait<0>();

@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_partial_tile(rdV, rdK, block, tile, masks, head, changed(tile, head));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
 #pragma unroll 1
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_full_tile(rdV, rdK, block, tile, changed(tile, head));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
   cp_async_wait<0>();

@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_masked_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
   __syncthreads();  // no warp reads K and V any more
@@ -95,8 +95,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_masked_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
   cp_async_wait<0>();
@@ -142,8 +142,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
     }
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
   cp_async_wait<0>();
@@ -187,8 +187,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
 #pragma unroll 1
@@ -204,8 +204,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
   cp_async_wait<0>();
@@ -248,8 +248,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
     __syncthreads();  // dS and P of all warps are stored
-    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     partner.add_its_queries(rdV, rdK, tile);
+    add_dq<Tile>(sums_of_dq<Tile>(a, head, tile.first_query), s.ds, s.k, cols_of<Tile>(a));
     stage = 1 - stage;
   }
   cp_async_wait<0>();

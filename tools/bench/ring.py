@@ -3,7 +3,9 @@
     python3 -m tools.bench.ring [--gpus P] [--tokens N ..] [--repeat R] [--no-check] [--no-peers] [--sweep] [--million]
                                 [--json FILE]
 
-`of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank; the two take turns.
+`of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. The two take turns,
+for each variant anew; PyTorch's share is of the ideal time of `overlapped`. In the last row, they do not: one GPU runs by
+itself, then `overlapped` runs once more.
 --tokens: of each GPU; of all numbers but the first, only the steps of the chapter are timed. --sweep: channels and head start
 of `overlapped`. --million: the forward pass of a million tokens, with sampled rows checked. FILE is written anew after each
 run, so that a bench that is stopped keeps what it has measured.
@@ -158,17 +160,28 @@ def main() -> int:
                 f"\n{'causal' if causal else 'full'}, {passes}, {args.gpus} x {tokens} tokens, {result['device']}"
             )
             print(f"  {'':<34} {'ms':>9} {'of ideal':>9} {'TFLOP/s':>9}")
-            ideal = result["variants"][0]["ideal_ms"]
             for variant in result["variants"]:
-                row(
-                    variant["name"],
-                    variant["time_ms"]["median"],
-                    ideal,
-                    variant["tflops"],
-                )
+                ms, ideal = variant["time_ms"]["median"], variant["ideal_ms"]
+                row(variant["name"], ms, ideal, variant["tflops"])
+                if variant["name"] == "overlapped":
+                    beside = ideal
             for name, times in timed_peers.items():
-                row(f"PyTorch, {name}", times["both" if backward else "forward"], ideal)
-            kept["runs"][-1]["peers"] = timed_peers
+                row(
+                    f"PyTorch, {name}", times["both" if backward else "forward"], beside
+                )
+            alone, again = (
+                run(count, [*options, "--variant", name, *bench])["variants"][0]
+                for count, name in ((1, "ring"), (args.gpus, "overlapped"))
+            )
+            by_itself = alone["time_ms"]["median"] / args.gpus
+            row("overlapped, without turns", again["time_ms"]["median"], by_itself)
+            kept["runs"][-1] |= {
+                "peers": timed_peers,
+                "by_itself": {
+                    "ideal_ms": by_itself,
+                    "ms": again["time_ms"]["median"],
+                },
+            }
             write(args.json, kept)
     if args.sweep:
         print("\noverlapped, causal, forward: channels, head start in us")

@@ -709,22 +709,28 @@ def _ring_problem(data: dict, options: list[str]) -> str:
 
 def ring_times(data: dict) -> str:
     """Chapter 13 and PyTorch's context_parallel: milliseconds of the slowest rank, with the share of the ideal time, which
-    is that of one GPU divided by their number.
+    is that of one GPU divided by their number, measured in turn with the variant; for PyTorch, with `overlapped`. In the
+    last row, it is that of one GPU that runs by itself.
     """
     runs = [run for run in data["runs"] if "result" in run]
     header, columns = ["variant; ms (of ideal)"], []
     for run in runs:
-        ideal = run["result"]["variants"][0]["ideal_ms"]
         times = {
-            f"`{v['name']}`": v["time_ms"]["median"] for v in run["result"]["variants"]
+            f"`{v['name']}`": (v["time_ms"]["median"], v["ideal_ms"])
+            for v in run["result"]["variants"]
         }
+        _, beside = times["`overlapped`"]
         which = "both" if "--backward" in run["options"] else "forward"
         for name, peer in run.get("peers", {}).items():
-            times[f"PyTorch, {name}"] = peer[which]
+            times[f"PyTorch, {name}"] = (peer[which], beside)
+        by_itself = run["by_itself"]
+        times["`overlapped`, without turns"] = (by_itself["ms"], by_itself["ideal_ms"])
         header.append(_ring_problem(data, run["options"]))
         columns.append(
-            {"ideal": f"{ideal:.2f}"}
-            | {name: f"{ms:.2f} ({ideal / ms:.2f})" for name, ms in times.items()}
+            {
+                name: f"{ms:.2f} ({ideal / ms:.2f})"
+                for name, (ms, ideal) in times.items()
+            }
         )
     names = dict.fromkeys(name for column in columns for name in column)
     rows = [[name, *(column.get(name, "-") for column in columns)] for name in names]
