@@ -4,14 +4,14 @@
                                 [--json FILE]
 
 `of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. The two take turns,
-for each variant anew; PyTorch's share is of the ideal time of `overlapped`. In the last row, they do not: one GPU runs by
-itself, then `overlapped` runs once more.
---tokens: of each GPU; of all numbers but the first, only the steps of the chapter are timed. --sweep: channels and head start
+for each variant anew: all GPUs compute the whole problem, and the slowest counts. PyTorch's share is of the ideal time of
+`overlapped`. In the last row, they do not take turns: one GPU runs by itself, then `overlapped` runs once more.
+--tokens: of each GPU; of all numbers but the first, PyTorch is not timed. --sweep: channels and head start
 of `overlapped`. --million: the forward pass of a million tokens, with sampled rows checked. FILE is written anew after each
 run, so that a bench that is stopped keeps what it has measured.
 
 Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
-Exit status: 1 a result is wrong or a run fails, 3 nothing built or too few GPUs.
+Exit status: 1 a result is wrong, or a run fails, also because there are too few GPUs; 3 nothing built.
 """
 
 from __future__ import annotations
