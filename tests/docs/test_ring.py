@@ -65,7 +65,7 @@ class Tables(unittest.TestCase):
         runs = [self.run_of("--causal", 3.0), self.run_of("--backward", 8.0)]
         text = measured.ring_times({"gpus": 2, "runs": runs})
         self.assertIn("2 x GPU:", text)
-        row = "| `overlapped`, without turns | 3.00 (0.80) | 8.00 (0.80) |"
+        row = "| `overlapped`, one GPU by itself | 3.00 (0.80) | 8.00 (0.80) |"
         self.assertIn(row, text)
         self.assertIn("| `zigzag` | 3.75 (0.72) | 10.00 (0.72) |", text)
         self.assertIn("| PyTorch, ring, flash | 12.00 (0.25) | 40.00 (0.20) |", text)

@@ -5,7 +5,7 @@
 
 `of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. The two take turns,
 for each variant anew: all GPUs compute the whole problem, and the slowest counts. PyTorch's share is of the ideal time of
-`overlapped`. In the last row, they do not take turns: one GPU runs by itself, then `overlapped` runs once more.
+`overlapped`. For the last row, one GPU runs by itself, and then `overlapped` is timed once more, as before.
 --tokens: of each GPU; of all numbers but the first, PyTorch is not timed. --sweep: channels and head start
 of `overlapped`. --million: the forward pass of a million tokens, with sampled rows checked. FILE is written anew after each
 run, so that a bench that is stopped keeps what it has measured.
@@ -174,7 +174,7 @@ def main() -> int:
                 for count, name in ((1, "ring"), (args.gpus, "overlapped"))
             )
             by_itself = alone["time_ms"]["median"] / args.gpus
-            row("overlapped, without turns", again["time_ms"]["median"], by_itself)
+            row("overlapped, one GPU by itself", again["time_ms"]["median"], by_itself)
             kept["runs"][-1] |= {
                 "peers": timed_peers,
                 "by_itself": {

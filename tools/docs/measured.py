@@ -724,7 +724,10 @@ def ring_times(data: dict) -> str:
         for name, peer in run.get("peers", {}).items():
             times[f"PyTorch, {name}"] = (peer[which], beside)
         by_itself = run["by_itself"]
-        times["`overlapped`, without turns"] = (by_itself["ms"], by_itself["ideal_ms"])
+        times["`overlapped`, one GPU by itself"] = (
+            by_itself["ms"],
+            by_itself["ideal_ms"],
+        )
         header.append(_ring_problem(data, run["options"]))
         columns.append(
             {
