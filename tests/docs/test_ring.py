@@ -3,11 +3,16 @@
 python3 -m tests.docs.test_ring BUILD_DIR: its bin/ring_schedule prints it.
 """
 
+import contextlib
+import io
 import json
 import sys
+import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
+from tools.bench import ring as bench
 from tools.docs import fragment_maps, measured, ring
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -106,6 +111,50 @@ class Tables(unittest.TestCase):
         }
         text = measured.ring_million({"gpus": 4, "million": {"result": result}})
         self.assertIn("| 1,048,576 | 8 | 1000 | 0.80 | 600 | 3.0 | 2.5e-03 |", text)
+
+
+class Bench(unittest.TestCase):
+    """tools/bench/ring.py, with a program that is not run."""
+
+    def fake_run(self, ranks: int, options: list[str]) -> dict:
+        """10 ms for `ring`, 8 for `overlapped`, 6 for each ideal; 12 for one GPU by itself."""
+        chosen = options[options.index("--variant") + 1]
+        self.runs.append((ranks, chosen))
+        ms = {"ring": 10.0 if ranks > 1 else 12.0, "overlapped": 8.0}
+        return {
+            "device": "GPU",
+            "variants": [
+                {"name": name, "ideal_ms": 6.0, "time_ms": {"median": ms[name]}}
+                | {"tflops": 1.0}
+                for name in ([*ms] if chosen == "all" else [chosen])
+            ],
+        }
+
+    def test_writes_what_the_tables_read(self):
+        self.runs: list[tuple[int, str]] = []
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "ring.json"
+            words = f"ring --gpus 2 --no-check --no-peers --sweep --json {file}"
+            with (
+                mock.patch.object(bench, "run", self.fake_run),
+                mock.patch.object(bench, "PROGRAM", Path(folder)),
+                mock.patch("sys.argv", words.split()),
+                contextlib.redirect_stdout(io.StringIO()) as said,
+            ):
+                self.assertEqual(bench.main(), 0)
+            data = json.loads(file.read_text())
+        once = [(2, "all"), (1, "ring"), (2, "overlapped")]
+        self.assertEqual(self.runs, 4 * once + 3 * [(2, "overlapped")])
+        text = measured.ring_times(data)
+        for row in (
+            "| `ring` |" + " 10.00 (0.60) |" * 4,
+            "| `overlapped`, one GPU by itself |" + " 8.00 (0.75) |" * 4,
+        ):
+            self.assertIn(row, text)
+        self.assertRegex(
+            said.getvalue(), r"overlapped, one GPU by itself +8\.000 +0\.750"
+        )
+        self.assertIn("| 16 | 20 | 8.00 (0.75) |", measured.ring_sweep(data))
 
 
 class Links(unittest.TestCase):

@@ -11,7 +11,7 @@ of `overlapped`. --million: the forward pass of a million tokens, with sampled r
 run, so that a bench that is stopped keeps what it has measured.
 
 Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
-Exit status: 1 a result is wrong, or a run fails, also because there are too few GPUs; 3 nothing built.
+Exit status: 1 a result is wrong or a run fails, 2 the arguments are unusable, 3 nothing built or too few GPUs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .. import masks
 from ..learn import ranks as launcher
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
 HEADS, HEAD_DIM = 16, 128
+NO_DEVICE = 3  # exit status of the program, and of this one: there are too few GPUs
+SECONDS = 240  # for a run of the program
 
 
 def mpirun(ranks: int) -> list[str]:
@@ -36,15 +39,20 @@ def mpirun(ranks: int) -> list[str]:
 
 
 def run(ranks: int, options: list[str]) -> dict:
-    """The JSON of a run. @throws SystemExit if it fails"""
+    """The JSON of a run. @throws SystemExit if it fails, after a line that says why"""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [*mpirun(ranks), str(PROGRAM), *options, "--json", file.name]
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=240
-        )
+        try:
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            sys.exit(f"ring: {' '.join(command)}: has not ended after {SECONDS} s")
         if done.returncode not in (0, 1) or not Path(file.name).stat().st_size:
-            print(done.stdout + done.stderr, file=sys.stderr)
-            sys.exit(f"ring: {' '.join(command)}: exit status {done.returncode}")
+            said = done.stderr.strip().splitlines()
+            why = said[-1] if said else f"exit status {done.returncode}"
+            print(f"ring: {' '.join(command)}: {why}", file=sys.stderr)
+            sys.exit(NO_DEVICE if done.returncode == NO_DEVICE else 1)
         return json.loads(Path(file.name).read_text())
 
 
@@ -119,14 +127,20 @@ def write(file: Path | None, kept: dict) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = masks.Arguments(
+        prog="tools.bench.ring",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--gpus", type=masks.number(2), default=2)
     parser.add_argument(
-        "--tokens", type=int, nargs="+", default=[16384], help="of each GPU"
+        "--tokens",
+        type=masks.number(1),
+        nargs="+",
+        default=[16384],
+        help="of each GPU",
     )
-    parser.add_argument("--repeat", type=int, default=10)
+    parser.add_argument("--repeat", type=masks.number(1), default=10)
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--million", action="store_true")
@@ -138,7 +152,7 @@ def main() -> int:
             f"ring: {PROGRAM} is not there: cmake --build --preset cuda --target ch13_ring",
             file=sys.stderr,
         )
-        return 3
+        return NO_DEVICE
 
     main_tokens = args.tokens[0]
     kept: dict = {"gpus": args.gpus, "tokens": main_tokens, "runs": []}
