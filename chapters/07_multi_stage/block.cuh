@@ -59,8 +59,9 @@ struct Block {
   float factor;       ///< turns q.k into an exponent of 2: scale * log2 e
   HeadRows<const T> gQ, gK, gV;  ///< all rows of the head
 
-  __device__ __forceinline__ explicit Block(const Attention<T>& attention) : a(attention) {
-    const QueryTile tile = Tile::Order::template tile_of<Tile>(blockIdx.x, a);
+  __device__ __forceinline__ explicit Block(const Attention<T>& attention)
+      : Block(attention, Tile::Order::template tile_of<Tile>(blockIdx.x, attention)) {}
+  __device__ __forceinline__ Block(const Attention<T>& attention, const QueryTile& tile) : a(attention) {
     head = tile.head;
     first_query = tile.first_query;
     warp_row = threadIdx.x / 32 * Tile::kWarpRows;

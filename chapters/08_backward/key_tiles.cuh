@@ -89,15 +89,19 @@ struct KeyBlock {
   int warp_key;  ///< the warp's first key, in the tile
   int part;      ///< which of kWarpsPerKeys parts of a step's queries, and of the columns of dK and dV
 
-  __device__ __forceinline__ explicit KeyBlock(const Backward<typename Tile::T>& a) {
-    const int key_tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
-    const int head = blockIdx.x / key_tiles;
+  __device__ __forceinline__ explicit KeyBlock(const Backward<typename Tile::T>& a)
+      : KeyBlock(a, blockIdx.x / key_tiles(a), blockIdx.x % key_tiles(a)) {}
+  /// @param head  of K and V, counted through all batches
+  __device__ __forceinline__ KeyBlock(const Backward<typename Tile::T>& a, int head, int key_tile) {
     batch = head / a.kv_heads, kv_head = head % a.kv_heads;
-    first_key = blockIdx.x % key_tiles * Tile::Bc;
+    first_key = key_tile * Tile::Bc;
     // Broadcast by lane 0: now the compiler knows that all lanes have the same value, and uses uniform registers.
     const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);
     warp_key = warp / Tile::kWarpsPerKeys * Tile::kWarpRows;
     part = warp % Tile::kWarpsPerKeys;
+  }
+  __device__ __forceinline__ static int key_tiles(const Backward<typename Tile::T>& a) {
+    return (a.seq_k + Tile::Bc - 1) / Tile::Bc;
   }
   /// The first query of the warp's round n, counted in the query tile.
   __device__ __forceinline__ int query(int n) const {

@@ -3,8 +3,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -18,6 +16,7 @@
 #include "backward_functions.cuh"
 #include "backward_kernels.cuh"
 #include "device/launch.cuh"
+#include "list_buffers.hpp"
 #include "lists.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
@@ -94,6 +93,12 @@ struct WithScores {
   }
 };
 
+/// Where its lists are. With dropout there is no register left for an order.
+template <class Kernel>
+const ListBuffers& lists_of() {
+  return std::is_same_v<Kernel, WithDropout> ? kQueryTiles : kOrderedQueryTiles;
+}
+
 /// Calls f(std::type_identity<Tile>()) with the tiles of a variant: the small ones for blocks of 64, whose tiles have 64 keys, and
 /// where the large ones do not fit. @param size_of_blocks  64 or 128
 template <class Kernel, class T, int d, class F>
@@ -126,26 +131,6 @@ unsigned blocks_for(std::size_t count, std::size_t of_block) {
   return unsigned((count + of_block - 1) / of_block);
 }
 
-/// Enqueues the kernel that lists the query tiles of each key tile.
-template <class Tile>
-TileLists list_query_tiles(const Args& a, cudaStream_t stream) {
-  const TileLists lists = {.counts = a.buffer<int>("query_tile_counts"),
-                           .tiles = a.buffer<int>("query_tiles"),
-                           .rows = (a.seq_k - 1) / Tile::Bc + 1,
-                           .most = (a.seq_q - 1) / Tile::Br + 1};
-  const Masks masks = masks_of(a);
-  launch(list_tiles<QueriesOfKeys<Tile>>, unsigned(masks.lists(a.batch) * lists.rows), 32, 0, stream, masks,
-         lists);
-  return lists;
-}
-
-/// Whether the rows of all tensors that the kernel copies have no gaps, and all columns exist.
-template <class Tile>
-bool is_dense(const Args& a) {
-  const auto has_no_gaps = [&](const char* name) { return a.strides.at(name).row == Tile::kHeadDim; };
-  return a.head_dim == Tile::kHeadDim && std::ranges::all_of(std::array{"q", "k", "v", "do"}, has_no_gaps);
-}
-
 template <class Kernel>
 void launch_gradients(const Args& a, cudaStream_t stream) {
   with_compiled<typename Kernel::Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
@@ -159,7 +144,9 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
       const std::size_t sums = std::size_t(query_tiles) * Tile::Br * std::size_t(a.head_dim) / 4;
       launch(fill_with_zeros, blocks_for(sums, 256), 256, 0, stream, b.dq_sum, sums);
       TileLists lists = {};
-      if constexpr (backward::has_lists(Kernel::kFinds)) lists = list_query_tiles<Tile>(a, stream);
+      if constexpr (backward::has_lists(Kernel::kFinds)) {
+        lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Kernel>(), a, Tile::kBlocksPerSm, stream);
+      }
       with_dense(is_dense<Tile>(a), [&](auto dense) {
         using Rows = std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>;
         Kernel::template with_kernel<Rows>(a, lists, [&](auto kernel, const auto&... arguments) {
@@ -177,23 +164,20 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
 template <class Kernel>
 Traffic traffic(const Shape& shape) {
   return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-    return backward::Bytes<Tile>(shape, Kernel::kFinds).traffic();
+    return backward::Bytes<Tile>(shape, Kernel::kFinds, lists_of<Kernel>()).traffic();
   });
 }
 
 template <class Kernel>
 std::vector<TensorSpec> workspace(const Shape& shape) {
   return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-    const backward::Bytes<Tile> tiles(shape, Kernel::kFinds);
+    const backward::Bytes<Tile> tiles(shape, Kernel::kFinds, lists_of<Kernel>());
     std::vector<TensorSpec> specs = {
         {.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}},
         {.name = "dq_sum", .shape = {tiles.rows_of_sums(), shape.head_dim}},
     };
-    if (backward::has_lists(Kernel::kFinds)) {
-      specs.push_back({.name = "query_tile_counts", .shape = {tiles.lists(), 2}, .dtype = DType::kInt32});
-      specs.push_back(
-          {.name = "query_tiles", .shape = {tiles.lists(), tiles.most_listed()}, .dtype = DType::kInt32});
-    }
+    if (backward::has_lists(Kernel::kFinds))
+      add_specs(specs, lists_of<Kernel>(), tiles.lists(), tiles.most_listed());
     return specs;
   });
 }

@@ -8,6 +8,7 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
+#include "list_buffers.hpp"
 #include "masks.cuh"
 #include "problem.cuh"
 
@@ -27,9 +28,10 @@ constexpr bool has_lists(Finds finds) { return finds == Finds::kListed || finds 
 template <class Tile>
 class Bytes {
  public:
-  Bytes(const MaskedShape& shape, Finds finds)
+  Bytes(const MaskedShape& shape, Finds finds, const ListBuffers& buffers)
       : shape_(shape),
         finds_(finds),
+        buffers_(buffers),
         masks_(masks_of(shape)),
         query_tiles_(int((shape.seq_q - 1) / Tile::Br + 1)),
         key_tiles_(int((shape.seq_k - 1) / Tile::Bc + 1)) {}
@@ -41,47 +43,22 @@ class Bytes {
   /// Rows of the sums of dQ, over all heads. Every head has whole query tiles.
   std::int64_t rows_of_sums() const { return heads() * query_tiles_ * Tile::Br; }
 
+  /// Of the kernels of a variant that adds dQ in memory.
   Traffic traffic() const {
-    const int lists_of_tile = masks_.lists(int(shape_.batch));
-    const std::int64_t heads_of_list = heads() / lists_of_tile;
-    Counts counts;
-    for (int list = 0; list < lists_of_tile; ++list) {
-      const HeadMasks masks = masks_.of(masks_.head_of_list(list));
-      for (int key_tile = 0; key_tile < key_tiles_; ++key_tile) {
-        if (has_lists(finds_)) count_list(counts, key_tile);
-        for (int query_tile = 0; query_tile < query_tiles_; ++query_tile)
-          count_tile(counts, masks, query_tile, key_tile, heads_of_list);
-      }
-    }
-
-    Traffic traffic;
-    const std::int64_t row = shape_.head_dim * std::int64_t(size_of(shape_.dtype)),
-                       q = heads() * shape_.seq_q;
-    const std::int64_t kv = shape_.batch * shape_.kv_heads * shape_.seq_k * row;
-    const std::int64_t sum = shape_.head_dim * 4, added = counts.tiles * Tile::Br;
+    const Counts counts = count();
+    Traffic traffic = of_key_tiles(counts);
+    const std::int64_t q = heads() * shape_.seq_q, sum = shape_.head_dim * 4, added = counts.tiles * Tile::Br;
     auto& of = traffic.tensors;
-    of["o"] = {.read_bytes = q * row};
-    of["do"] = {.read_bytes = (q + counts.queries) * row};
-    of["delta"] = {.read_bytes = counts.queries * 4, .write_bytes = q * 4};
-    of["lse"] = {.read_bytes = counts.queries * 4};
-    of["q"] = {.read_bytes = counts.queries * row};
-    for (const char* name : {"k", "v"}) of[name] = {.read_bytes = existing_keys() * row};
-    for (const char* name : {"dk", "dv"}) of[name] = {.write_bytes = kv};
+    of["o"] = {.read_bytes = q * row()};
+    of["do"].read_bytes += q * row();
+    of["delta"].write_bytes = q * 4;
     of["dq_sum"] = {.read_bytes = (added + q) * sum, .write_bytes = (rows_of_sums() + added) * sum};
-    of["dq"] = {.write_bytes = q * row};
-    if (masks_.documents) of["documents"] = {.read_bytes = counts.documents};
-    if (masks_.blocks) of["block_mask"] = {.read_bytes = counts.blocks};
-    const std::int64_t warps = shape_.batch * shape_.kv_heads * key_tiles_ * Tile::kWarps;
-    if (masks_.key_lengths)
-      of["key_lengths"] = {.read_bytes = counts.lengths + 4 * warps};  // K and V: how many
-    if (has_lists(finds_)) {
-      const std::int64_t group = shape_.heads / shape_.kv_heads;
-      of["query_tile_counts"] = {.read_bytes = 8 * warps * group, .write_bytes = 8 * lists()};
-      of["query_tiles"] = {.read_bytes = 4 * counts.tiles * Tile::kWarps,
-                           .write_bytes = 4 * (counts.tiles / heads_of_list)};
-    }
+    of["dq"] = {.write_bytes = q * row()};
     return traffic;
   }
+
+  /// Of the kernel that gives each key tile a block, if it does not add to dQ; and of making its lists.
+  Traffic of_key_tiles() const { return of_key_tiles(count()); }
 
  private:
   /// Of all heads.
@@ -92,6 +69,44 @@ class Bytes {
   };
 
   std::int64_t heads() const { return shape_.batch * shape_.heads; }
+  std::int64_t row() const { return shape_.head_dim * std::int64_t(size_of(shape_.dtype)); }
+
+  Counts count() const {
+    const int lists_of_tile = masks_.lists(int(shape_.batch));
+    Counts counts;
+    for (int list = 0; list < lists_of_tile; ++list) {
+      const HeadMasks masks = masks_.of(masks_.head_of_list(list));
+      for (int key_tile = 0; key_tile < key_tiles_; ++key_tile) {
+        if (has_lists(finds_)) count_list(counts, key_tile);
+        for (int query_tile = 0; query_tile < query_tiles_; ++query_tile)
+          count_tile(counts, masks, query_tile, key_tile, heads() / lists_of_tile);
+      }
+    }
+    return counts;
+  }
+
+  Traffic of_key_tiles(const Counts& counts) const {
+    Traffic traffic;
+    auto& of = traffic.tensors;
+    for (const char* name : {"q", "do"}) of[name] = {.read_bytes = counts.queries * row()};
+    for (const char* name : {"lse", "delta"}) of[name] = {.read_bytes = counts.queries * 4};
+    for (const char* name : {"k", "v"}) of[name] = {.read_bytes = existing_keys() * row()};
+    for (const char* name : {"dk", "dv"})
+      of[name] = {.write_bytes = shape_.batch * shape_.kv_heads * shape_.seq_k * row()};
+    if (masks_.documents) of["documents"] = {.read_bytes = counts.documents};
+    if (masks_.blocks) of["block_mask"] = {.read_bytes = counts.blocks};
+    const std::int64_t warps = shape_.batch * shape_.kv_heads * key_tiles_ * Tile::kWarps;
+    if (masks_.key_lengths)
+      of["key_lengths"] = {.read_bytes = counts.lengths + 4 * warps};  // K and V: how many
+    if (has_lists(finds_)) {
+      const int lists_of_tile = masks_.lists(int(shape_.batch));
+      const std::int64_t group = shape_.heads / shape_.kv_heads;
+      const std::int64_t named = counts.tiles / (heads() / lists_of_tile);
+      const ListReads reads = {.counts = warps * group, .tiles = counts.tiles * Tile::kWarps, .order = warps};
+      add_lists(traffic, buffers_, lists_of_tile, key_tiles_, named, reads);
+    }
+    return traffic;
+  }
 
   /// In all heads of K and V.
   std::int64_t existing_keys() const {
@@ -187,6 +202,7 @@ class Bytes {
 
   const MaskedShape& shape_;
   Finds finds_;
+  const ListBuffers& buffers_;  ///< of its lists, if it has any
   Masks masks_;
   int query_tiles_, key_tiles_;
 };

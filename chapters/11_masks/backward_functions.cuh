@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     changed_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists,
                       ScoreFunctions functions) {
   const Backward<typename Tile::T> a = without_mask(given);
-  const KeyBlock<Tile> keys(a);
+  const KeyBlock<Tile> keys = key_block<Tile>(a, masks, lists);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);

@@ -40,6 +40,15 @@ __device__ __forceinline__ Backward<T> without_mask(Backward<T> a) {
   return a;
 }
 
+/// And keys never end: the compiler sees that chapter 08 has none to hide, and no branch separates the exponentials from the
+/// products. Keys that do not exist are zeros on the chip.
+template <class T>
+__device__ __forceinline__ Backward<T> without_end(Backward<T> a) {
+  a.causal = false;
+  a.seq_k = INT_MAX;
+  return a;
+}
+
 /// Copies K and V. Keys past the end of this batch's are not read and become zeros.
 template <class Tile>
 __device__ __forceinline__ void load_keys(const KeyTileMemory<Tile>& s, const Backward<typename Tile::T>& a,
@@ -97,15 +106,12 @@ __device__ __forceinline__ void keep(Scores<Tile>& r, Bits bits) {
   }
 }
 
-/// ch08::probabilities() of the elements that exist. P of the others is 0, even if LSE = -inf. For chapter 08 the keys never end:
-/// the compiler sees that it has none to hide, and no branch separates the exponentials from the products.
+/// ch08::probabilities() of the elements that exist. P of the others is 0, even if LSE = -inf.
 /// @param sLse  LSE of the first query
 template <class Tile>
 __device__ __forceinline__ void existing_probabilities(Scores<Tile>& rS, const float* sLse,
                                                        const Backward<typename Tile::T>& a, Bits exist) {
-  Backward<typename Tile::T> endless = a;
-  endless.seq_k = INT_MAX;
-  probabilities<Tile>(rS, sLse, endless, 0, 0);
+  probabilities<Tile>(rS, sLse, without_end(a), 0, 0);
   keep<Tile>(rS, exist);
 }
 
@@ -136,7 +142,16 @@ __device__ __forceinline__ auto p_and_ds_of(const BackwardBlock<Tile>& block, co
 // --- a query tile -----------------------------------------------------------------------------------------------
 //
 // Each function adds to dV and dK what the queries of a tile contribute that the warp handles itself, and leaves dS^T in shared
-// memory. P and dS are what make(p, ds, query, exist) makes of the elements that exist.
+// memory if others need it. P and dS are what make(p, ds, query, exist) makes of the elements that exist.
+
+/// Stores dS^T for dQ, or for the partner. @param query  the first one, in its tile
+template <class Tile>
+__device__ __forceinline__ void store_ds(const BackwardBlock<Tile>& block, int query,
+                                         const Operand<Tile>& ds) {
+  if constexpr (Tile::kDsTile > 0) {
+    store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
+  }
+}
 
 /// Every score exists.
 template <class Tile, class Make>
@@ -148,7 +163,7 @@ __device__ __forceinline__ void add_full_tile(KeyGradient<Tile>& rdV, KeyGradien
     const int query = block.keys.query(n);
     Operand<Tile> p, ds;
     make(p, ds, query, kAllBits);
-    store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
+    store_ds(block, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);
   }
 }
@@ -165,7 +180,7 @@ __device__ __forceinline__ void add_masked_tile(KeyGradient<Tile>& rdV, KeyGradi
                                      block.keys.first_key + block.keys.warp_key);
     Operand<Tile> p, ds;
     make(p, ds, query, exist);
-    store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
+    store_ds(block, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);
   }
 }
@@ -185,13 +200,13 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
     Operand<Tile> p = {}, ds = {};
     if (kind == Kind::kEmpty) {  // zeros for the other warps
       block.partner.pass_p(query, p);
-      store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
+      store_ds(block, query, ds);
       continue;
     }
     Bits exist = kAllBits;
     if (kind == Kind::kPartial) exist = visible<Tile>(masks, of_head, first_query, first_key);
     make(p, ds, query, exist);
-    store_operand<Tile>(block.s.ds + block.keys.warp_key * Tile::Br, query, ds);
+    store_ds(block, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);
   }
 }

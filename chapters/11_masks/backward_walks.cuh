@@ -17,6 +17,14 @@ using ch08::Backward;
 using ch08::KeyBlock;
 using ch08::QueryWalk;
 
+/// The key tile of a block, in the order of the lists.
+template <class Tile>
+__device__ __forceinline__ KeyBlock<Tile> key_block(const Backward<typename Tile::T>& a, const Masks& masks,
+                                                    const TileLists& lists) {
+  const HeadRow at = row_of_block(blockIdx.x, lists, masks, a.batch * a.kv_heads, a.heads / a.kv_heads);
+  return KeyBlock<Tile>(a, at.head, at.row);
+}
+
 /// The query head that a walk is at, counted through all batches.
 template <class Tile>
 __device__ __forceinline__ int head_of(const QueryWalk<Tile>& walk, const Masks& masks) {

@@ -15,11 +15,13 @@
 #include "07_multi_stage/choices.cuh"
 #include "attention/dispatch.cuh"
 #include "backward.hpp"
+#include "deterministic.hpp"
 #include "device/launch.cuh"
 #include "forward_bytes.hpp"
 #include "harness/chapter.hpp"
 #include "hopper.hpp"
 #include "kernel.cuh"
+#include "list_buffers.hpp"
 #include "pass.hpp"
 #include "problem.cuh"
 #include "sizes.cuh"
@@ -87,6 +89,12 @@ struct WithScores {
 template <class Kernel>
 constexpr bool kHasLists = Kernel::kFinds == Finds::kListed || Kernel::kFinds == Finds::kListedFull;
 
+/// Where its lists are. With dropout there is no register left for an order.
+template <class Kernel>
+const ListBuffers& lists_of() {
+  return std::is_same_v<Kernel, WithDropout> ? kKeyTiles : kOrderedKeyTiles;
+}
+
 /// Calls f(std::type_identity<Tile>()) with the tiles of a kernel.
 /// @tparam kDense  as in chapter 07: the rows of K and V have no gaps, and all d columns exist
 /// @param size_of_blocks  64 or 128
@@ -99,19 +107,6 @@ auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
   return f(std::type_identity<ch07::MultiStageTiles<T, d, ch07::FinalChoices<d>, kDense>>());
 }
 
-/// Enqueues the kernel that lists the key tiles of each query tile.
-template <class Tile>
-TileLists list_key_tiles(const Args& a, cudaStream_t stream) {
-  const TileLists lists = {.counts = a.buffer<int>("key_tile_counts"),
-                           .tiles = a.buffer<int>("key_tiles"),
-                           .rows = (a.seq_q - 1) / Tile::Br + 1,
-                           .most = (a.seq_k - 1) / Tile::Bc + 1};
-  const Masks masks = masks_of(a);
-  launch(list_tiles<KeysOfQueries<Tile>>, unsigned(masks.lists(a.batch) * lists.rows), 32, 0, stream, masks,
-         lists);
-  return lists;
-}
-
 template <class Kernel, class Sizes>
 void launch_forward(const Args& a, cudaStream_t stream) {
   with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
@@ -119,7 +114,9 @@ void launch_forward(const Args& a, cudaStream_t stream) {
     with_dense(is_dense, [&](auto dense) {
       with_tiles<Kernel, T, d, dense>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
         TileLists lists = {};
-        if constexpr (kHasLists<Kernel>) lists = list_key_tiles<Tile>(a, stream);
+        if constexpr (kHasLists<Kernel>) {
+          lists = make_lists<KeysOfQueries<Tile>>(lists_of<Kernel>(), a, Tile::kBlocksPerSm, stream);
+        }
         const unsigned blocks = unsigned((a.seq_q - 1) / Tile::Br + 1) * unsigned(a.batch * a.heads);
         Kernel::template with_kernel<Tile>(a, lists, [&](auto kernel, const auto&... arguments) {
           launch(kernel, blocks, Tile::kThreads, Tile::kSharedBytes, stream, arguments...);
@@ -144,20 +141,18 @@ Pass forward() {
       .traffic =
           [](const Shape& shape) {
             return with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-              return ForwardBytes<Tile>(shape).traffic(Kernel::kFinds);
+              return ForwardBytes<Tile>(shape).traffic(Kernel::kFinds, lists_of<Kernel>());
             });
           },
       .workspace =
           [](const Shape& shape) {
-            if (!kHasLists<Kernel>) return std::vector<TensorSpec>();
-            return with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+            std::vector<TensorSpec> specs;
+            if (!kHasLists<Kernel>) return specs;
+            with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
               const ForwardBytes<Tile> tiles(shape);
-              return std::vector<TensorSpec>{
-                  {.name = "key_tile_counts", .shape = {tiles.lists(), 2}, .dtype = DType::kInt32},
-                  {.name = "key_tiles",
-                   .shape = {tiles.lists(), tiles.most_listed()},
-                   .dtype = DType::kInt32}};
+              add_specs(specs, lists_of<Kernel>(), tiles.lists(), tiles.most_listed());
             });
+            return specs;
           },
       .shared_bytes =
           [](const Shape& shape) {
@@ -209,15 +204,6 @@ std::optional<std::string> refuse_all_but_blocks(const Shape& shape) {
 
 using Refuse = std::optional<std::string> (*)(const Shape&);
 
-/// The bytes of both passes.
-Traffic sum(Traffic traffic, const Traffic& more) {
-  for (const auto& [name, bytes] : more.tensors) {
-    traffic.tensors[name].read_bytes += bytes.read_bytes;
-    traffic.tensors[name].write_bytes += bytes.write_bytes;
-  }
-  return traffic;
-}
-
 /// What the kernels leave for each other. With --backward, O and LSE too: the forward pass runs before.
 std::vector<TensorSpec> workspace_of(const Pass& forward, const Pass& backward, const Shape& shape) {
   std::vector<TensorSpec> specs = forward.workspace(shape);
@@ -227,11 +213,11 @@ std::vector<TensorSpec> workspace_of(const Pass& forward, const Pass& backward, 
   return specs;
 }
 
-/// @param needs  of the device; shared memory is added
+/// @param needs  of the device; shared memory is added    @param repeatable  gradients too have the same bits in every run
 template <class Sizes>
 Variant<MaskedAttention> variant(const char* name, const char* summary, const Pass& forward,
                                  const Pass& backward, Refuse refuse,
-                                 DeviceNeeds needs = {.compute_capability = 80}) {
+                                 DeviceNeeds needs = {.compute_capability = 80}, bool repeatable = false) {
   return {.name = name,
           .summary = summary,
           .launch =
@@ -260,7 +246,7 @@ Variant<MaskedAttention> variant(const char* name, const char* summary, const Pa
               [=](const Args& a, cudaStream_t stream) {
                 if (a.backward) forward.launch(a, stream);
               },
-          .repeatable = false,  // with --backward
+          .repeatable = repeatable,
           .workspace = [=](const Shape& shape) { return workspace_of(forward, backward, shape); }};
 }
 
@@ -285,6 +271,9 @@ AnyChapter describe_chapter() {
           variant<AllSizes>("block_sparse", "Algorithm 5: blocks of a pattern, and no score is asked for",
                             forward<BlockSparse, AllSizes>(), backward::block_sparse(),
                             refuse_any<refuse_all_but_blocks, refuse_dropout, refuse_functions>),
+          variant<AllSizes>("deterministic", "compressed; gradients without atomic additions",
+                            forward<Compressed, AllSizes>(), deterministic::backward(), kMasks,
+                            {.compute_capability = 80}, true),
           variant<AllSizes>("hopper", "compressed on the copy engine and wgmma of chapters 09 and 10",
                             hopper::forward(), hopper::backward(), kMasks,
                             {.compute_capability = 90, .exactly = true}),

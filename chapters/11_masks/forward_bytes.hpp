@@ -8,6 +8,7 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
+#include "list_buffers.hpp"
 #include "masks.cuh"
 #include "problem.cuh"
 
@@ -41,7 +42,8 @@ class ForwardBytes {
   std::int64_t lists() const { return masks_.lists(int(shape_.batch)) * query_tiles_; }
   std::int64_t most_listed() const { return key_tiles_; }
 
-  Traffic traffic(Finds finds) const {
+  /// @param buffers  where lists are, if it has any
+  Traffic traffic(Finds finds, const ListBuffers& buffers) const {
     const bool listed = finds == Finds::kListed || finds == Finds::kListedFull;
     const int lists = masks_.lists(int(shape_.batch));
     const std::int64_t heads = shape_.batch * shape_.heads, heads_of_list = heads / lists;
@@ -70,9 +72,9 @@ class ForwardBytes {
     if (masks_.key_lengths)
       traffic.tensors["key_lengths"] = {.read_bytes = 4 * (warps + (listed ? this->lists() : 0))};
     if (listed) {
-      traffic.tensors["key_tile_counts"] = {.read_bytes = 8 * warps, .write_bytes = 8 * this->lists()};
-      traffic.tensors["key_tiles"] = {.read_bytes = 4 * visited * heads_of_list * Tile::kWarps,
-                                      .write_bytes = 4 * visited};
+      const ListReads reads = {
+          .counts = warps, .tiles = visited * heads_of_list * Tile::kWarps, .order = warps};
+      add_lists(traffic, buffers, lists, query_tiles_, visited, reads);
     }
     return traffic;
   }

@@ -13,6 +13,7 @@
 #include "hopper.cuh"
 #include "hopper.hpp"
 #include "hopper_bytes.hpp"
+#include "list_buffers.hpp"
 #include "lists.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
@@ -44,12 +45,7 @@ void launch_forward(const Args& a, cudaStream_t stream) {
   with_compiled<AllSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     using Tile = ForwardTiles<T, d>;
     const Masks masks = masks_of(a);
-    const TileLists lists = {.counts = a.buffer<int>("key_tile_counts"),
-                             .tiles = a.buffer<int>("key_tiles"),
-                             .rows = (a.seq_q - 1) / Tile::Br + 1,
-                             .most = (a.seq_k - 1) / Tile::Bc + 1};
-    launch(list_tiles<KeysOfQueries<Tile>>, unsigned(masks.lists(a.batch) * lists.rows), 32, 0, stream, masks,
-           lists);
+    const TileLists lists = make_lists<KeysOfQueries<Tile>>(kKeyTiles, a, 1, stream);
     const auto attention = a.as<T>();
     int* counter = a.buffer<int>("queue");
     FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof(int), stream));
@@ -102,9 +98,10 @@ Traffic traffic(const Shape& shape) {
   for (const char* name : {"k", "v"}) of[name] = {.read_bytes = keys * heads_of_list * row};
   of["o"] = {.write_bytes = q * row};
   of["lse"] = {.write_bytes = q * 4};
-  of["key_tile_counts"] = {.read_bytes = 2 * 8 * query_tiles, .write_bytes = 8 * all_lists};
-  of["key_tiles"] = {.read_bytes = 4 * visited * heads_of_list, .write_bytes = 4 * visited};
   of["queue"] = {.read_bytes = 4 * query_tiles, .write_bytes = 4 * query_tiles};
+  // The producer reads, and the warp that looks for query tiles that see nothing.
+  const ListReads reads = {.counts = 2 * query_tiles, .tiles = visited * heads_of_list};
+  add_lists(traffic, kKeyTiles, lists, rows, visited, reads);
   add_masks(traffic, masks, asked, all_lists + query_tiles_read * heads_of_list);
   return traffic;
 }
@@ -113,9 +110,9 @@ template <class Tile>
 std::vector<TensorSpec> workspace(const Shape& shape) {
   const std::int64_t rows = (shape.seq_q - 1) / Tile::Br + 1, cols = (shape.seq_k - 1) / Tile::Bc + 1;
   const std::int64_t lists = masks_of(shape).lists(int(shape.batch)) * rows;
-  return {{.name = "key_tile_counts", .shape = {lists, 2}, .dtype = DType::kInt32},
-          {.name = "key_tiles", .shape = {lists, cols}, .dtype = DType::kInt32},
-          {.name = "queue", .shape = {1}, .dtype = DType::kInt32}};
+  std::vector<TensorSpec> specs = {{.name = "queue", .shape = {1}, .dtype = DType::kInt32}};
+  add_specs(specs, kKeyTiles, lists, cols);
+  return specs;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "hopper.hpp"
 #include "hopper_backward.cuh"
 #include "hopper_bytes.hpp"
+#include "list_buffers.hpp"
 #include "lists.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
@@ -64,12 +65,7 @@ void launch_backward(const Args& a, cudaStream_t stream) {
            BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
 
     const Masks masks = masks_of(a);
-    const TileLists lists = {.counts = a.buffer<int>("query_tile_counts"),
-                             .tiles = a.buffer<int>("query_tiles"),
-                             .rows = tiles_of(a.seq_k, Tile::Bc),
-                             .most = tiles_of(a.seq_q, Tile::Br)};
-    launch(list_tiles<QueriesOfKeys<KeyTiles<T, Tile::kHeadDim>>>,
-           unsigned(masks.lists(a.batch) * lists.rows), 32, 0, stream, masks, lists);
+    const TileLists lists = make_lists<QueriesOfKeys<KeyTiles<T, Tile::kHeadDim>>>(kQueryTiles, a, 1, stream);
     launch(listed_gradients<Tile>, unsigned(lists.rows * b.batch * b.kv_heads), Tile::kThreads,
            sizeof(ListedKeyTileMemory<Tile>), stream, b, maps, masks, lists);
 
@@ -144,8 +140,8 @@ Traffic traffic(const Shape& shape) {
   for (const char* name : {"dk", "dv"}) of[name] = {.write_bytes = kv * row};
   of["dq"] = {.write_bytes = q * row};
   of["dq_sum"] = {.read_bytes = sums, .write_bytes = sums};  // set to zero before, read by the conversion
-  of["query_tile_counts"] = {.read_bytes = 8 * counts, .write_bytes = 8 * all_lists};
-  of["query_tiles"] = {.read_bytes = 4 * tiles, .write_bytes = 4 * listed};
+  const ListReads reads = {.counts = counts, .tiles = tiles};
+  add_lists(traffic, kQueryTiles, lists, rows, listed, reads);
   add_masks(traffic, masks, asked, all_lists + blocks);
   return traffic;
 }
@@ -154,11 +150,12 @@ template <class Tile>
 std::vector<TensorSpec> workspace(const Shape& shape) {
   const std::int64_t rows = tiles_of(shape.seq_k, Tile::Bc), cols = tiles_of(shape.seq_q, Tile::Br);
   const std::int64_t lists = masks_of(shape).lists(int(shape.batch)) * rows, padded = cols * Tile::Br;
-  return {{.name = "log2_sum", .shape = {shape.batch, shape.heads, padded}},
-          {.name = "delta", .shape = {shape.batch, shape.heads, padded}},
-          {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}},
-          {.name = "query_tile_counts", .shape = {lists, 2}, .dtype = DType::kInt32},
-          {.name = "query_tiles", .shape = {lists, cols}, .dtype = DType::kInt32}};
+  std::vector<TensorSpec> specs = {
+      {.name = "log2_sum", .shape = {shape.batch, shape.heads, padded}},
+      {.name = "delta", .shape = {shape.batch, shape.heads, padded}},
+      {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}}};
+  add_specs(specs, kQueryTiles, lists, cols);
+  return specs;
 }
 
 }  // namespace

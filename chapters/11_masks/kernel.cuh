@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     compressed_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
-  const MaskedBlock<Tile> block(a, masks);
+  const MaskedBlock<Tile> block(a, masks, lists);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     block_sparse_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
-  const MaskedBlock<Tile> block(a, masks);
+  const MaskedBlock<Tile> block(a, masks, lists);
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Tile::Br * d;
@@ -358,7 +358,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     scores_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists, ScoreFunctions functions) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
-  const MaskedBlock<Tile> block(a, masks);
+  const MaskedBlock<Tile> block(a, masks, lists);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   const HeadScores function = functions.of(block.head);
   extern __shared__ float4 smem[];

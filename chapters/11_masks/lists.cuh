@@ -1,6 +1,6 @@
 /// @file
 /// Lists of the tiles that masks do not hide, made on the GPU: for each query tile the key tiles to visit, and for each key
-/// tile the query tiles.
+/// tile the query tiles. And in which order blocks take them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,8 +17,10 @@ struct TileLists {
   int* counts;  ///< [lists, rows, 2]: partial tiles, full ones
   int*
       tiles;  ///< [lists, rows, most]: partial tiles from the left, full ones from the right; between them nothing
-  int rows;  ///< the tiles that have a list
-  int most;  ///< the tiles that a list can name
+  int* order;         ///< [lists, rows]: the rows, from the longest list to the shortest
+  int rows;           ///< the tiles that have a list
+  int most;           ///< the tiles that a list can name
+  int heads_at_once;  ///< blocks take the rows of so many heads before they begin with other heads
 
   /// The list of a row in the masks of a head: where it is in counts, and `most` times that in tiles.
   __host__ __device__ std::size_t at(const Masks& masks, int head, int row) const {
@@ -29,6 +31,8 @@ struct TileLists {
 /// For each tile of Br queries the tiles of Bc keys, as compressed_attention() visits them.
 template <class Tile>
 struct KeysOfQueries {
+  static int rows(const Masks& masks) { return (masks.seq_q - 1) / Tile::Br + 1; }
+  static int most(const Masks& masks) { return (masks.seq_k - 1) / Tile::Bc + 1; }
   __host__ __device__ static Kind kind(const Masks& masks, const HeadMasks& of_head, int row, int tile) {
     return masks.kind(of_head, row * Tile::Br, Tile::Br, tile * Tile::Bc, Tile::Bc);
   }
@@ -36,6 +40,8 @@ struct KeysOfQueries {
 /// For each tile of Bc keys the tiles of Br queries, as the gradients visit them.
 template <class Tile>
 struct QueriesOfKeys {
+  static int rows(const Masks& masks) { return (masks.seq_k - 1) / Tile::Bc + 1; }
+  static int most(const Masks& masks) { return (masks.seq_q - 1) / Tile::Br + 1; }
   __host__ __device__ static Kind kind(const Masks& masks, const HeadMasks& of_head, int row, int tile) {
     return masks.kind(of_head, tile * Tile::Br, Tile::Br, row * Tile::Bc, Tile::Bc);
   }
@@ -70,6 +76,77 @@ __global__ void __launch_bounds__(32) list_tiles(Masks masks, TileLists lists) {
     lists.counts[2 * blockIdx.x] = partial;
     lists.counts[2 * blockIdx.x + 1] = full;
   }
+}
+
+/// The key tiles of a list, from the first to the last: partial ones, then full ones.
+struct ListedTiles {
+  const int* tiles;  ///< of all lists
+  unsigned entry;    ///< of all lists: the one to take next
+  int left, full;    ///< tiles that have not been taken; of all, how many are full
+  int gap;           ///< entries between the partial ones and the full ones
+
+  __device__ __forceinline__ ListedTiles(const TileLists& lists, const Masks& masks, int head, int row)
+      : tiles(lists.tiles) {
+    const std::size_t list = lists.at(masks, head, row);
+    entry = unsigned(list * lists.most);
+    full = lists.counts[2 * list + 1];
+    left = lists.counts[2 * list] + full;
+    gap = lists.most - left;
+  }
+  /// The next tile, or -1 after the last one.
+  __device__ __forceinline__ int take() {
+    if (left == full) entry += gap;
+    return take_full();
+  }
+  /// The same, once a full one has been taken.
+  __device__ __forceinline__ int take_full() { return left-- > 0 ? tiles[entry++] : -1; }
+  /// Whether the tile that was taken last is partial.
+  __device__ __forceinline__ bool is_partial() const { return left >= full; }
+  /// Whether there was none.
+  __device__ __forceinline__ bool is_done() const { return left < 0; }
+};
+
+// --- the order of the blocks ------------------------------------------------------------------------------------
+
+/// Writes in which order the rows are taken: the longest list first, lists of equal length as the rows are. A thread counts for
+/// its row those that come before it.
+///
+///   grid    lists
+///   block   kThreads
+///   HBM     reads all counts for each warp of rows, writes each row once
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
+  const std::size_t first = std::size_t(blockIdx.x) * lists.rows;
+  const int2* counts = reinterpret_cast<const int2*>(lists.counts) + first;
+  for (int row = threadIdx.x; row < lists.rows; row += kThreads) {
+    const int length = counts[row].x + counts[row].y;
+    int before = 0;
+    for (int other = 0; other < lists.rows; ++other) {
+      const int of_other = counts[other].x + counts[other].y;
+      before += of_other > length || (of_other == length && other < row);
+    }
+    lists.order[first + before] = row;
+  }
+}
+
+/// A row of tiles in a head.
+struct HeadRow {
+  int head;  ///< counts through all batches
+  int row;
+};
+
+/// What a block computes. Blocks with long lists start first, and those with short ones fill the gaps at the end. Heads are
+/// taken a few at a time: what concurrent blocks load is in the L2 cache then.
+/// @param heads  of all batches, which have `rows` blocks each    @param group  query heads in each: 1, or those that share K and V
+__device__ __forceinline__ HeadRow row_of_block(unsigned block, const TileLists& lists, const Masks& masks,
+                                                int heads, int group) {
+  const unsigned rows = lists.rows, at_once = lists.heads_at_once;
+  const unsigned first_head = block / (at_once * rows) * at_once, here = min(at_once, heads - first_head);
+  const unsigned in_group = block - first_head * rows;
+  const int head = int(first_head + in_group % here);
+  const int row = lists.order[lists.at(masks, head * group, int(in_group / here))];
+  return {head,
+          __shfl_sync(kAllLanes, row, 0)};  // as in KeyBlock: the compiler knows that all lanes have the same
 }
 
 }  // namespace fa::ch11

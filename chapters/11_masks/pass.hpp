@@ -22,4 +22,13 @@ struct Pass {
   std::function<std::size_t(const MaskedShape&)> shared_bytes;  ///< of a block
 };
 
+/// The bytes of two passes.
+inline Traffic sum(Traffic traffic, const Traffic& more) {
+  for (const auto& [name, bytes] : more.tensors) {
+    traffic.tensors[name].read_bytes += bytes.read_bytes;
+    traffic.tensors[name].write_bytes += bytes.write_bytes;
+  }
+  return traffic;
+}
+
 }  // namespace fa::ch11

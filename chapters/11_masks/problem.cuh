@@ -2,6 +2,8 @@
 /// The masks of a problem, on the device for kernels and on the host for formulas; and its functions of scores.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "attention/masked_attention.hpp"
@@ -32,6 +34,13 @@ inline Masks masks_of(const MaskedAttention::Args& a) {
 
 inline ScoreFunctions functions_of(const MaskedAttention::Args& a) {
   return {.heads = a.heads, .shift = a.seq_k - a.seq_q, .softcap = a.softcap, .alibi = a.alibi};
+}
+
+/// Whether the rows of all tensors that the gradients copy have no gaps, and all columns exist.
+template <class Tile>
+bool is_dense(const MaskedAttention::Args& a) {
+  const auto has_no_gaps = [&](const char* name) { return a.strides.at(name).row == Tile::kHeadDim; };
+  return a.head_dim == Tile::kHeadDim && std::ranges::all_of(std::array{"q", "k", "v", "do"}, has_no_gaps);
 }
 
 /// For formulas. The shape must outlive the result.

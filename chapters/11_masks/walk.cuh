@@ -19,7 +19,20 @@ struct MaskedBlock : ch07::Block<Tile> {
   HeadMasks masks;
 
   __device__ __forceinline__ MaskedBlock(const Attention<typename Tile::T>& attention, const Masks& all)
-      : ch07::Block<Tile>(attention), masks(all.of(this->head)) {
+      : MaskedBlock(attention, all, Tile::Order::template tile_of<Tile>(blockIdx.x, attention)) {}
+  /// In the order of the lists.
+  __device__ __forceinline__ MaskedBlock(const Attention<typename Tile::T>& attention, const Masks& all,
+                                         const TileLists& lists)
+      : MaskedBlock(attention, all,
+                    query_tile(row_of_block(blockIdx.x, lists, all, attention.batch * attention.heads, 1))) {}
+
+ private:
+  __device__ __forceinline__ static ch07::QueryTile query_tile(const HeadRow& at) {
+    return {at.head, at.row * Tile::Br};
+  }
+  __device__ __forceinline__ MaskedBlock(const Attention<typename Tile::T>& attention, const Masks& all,
+                                         const ch07::QueryTile& tile)
+      : ch07::Block<Tile>(attention, tile), masks(all.of(this->head)) {
     this->factor = attention.exp2_scale;  // a parameter: it needs no register
     if (Tile::kDense) this->gK.stride = this->gV.stride = Tile::kHeadDim;
     this->seen_by_last = masks.keys;  // keys after these are not loaded, and count as zeros
@@ -52,34 +65,6 @@ struct VisibleTiles {
     return visit;
     // END 5
   }
-};
-
-/// The key tiles of a list, from the first to the last: partial ones, then full ones.
-struct ListedTiles {
-  const int* tiles;  ///< of all lists
-  unsigned entry;    ///< of all lists: the one to take next
-  int left, full;    ///< tiles that have not been taken; of all, how many are full
-  int gap;           ///< entries between the partial ones and the full ones
-
-  __device__ __forceinline__ ListedTiles(const TileLists& lists, const Masks& masks, int head, int row)
-      : tiles(lists.tiles) {
-    const size_t list = lists.at(masks, head, row);
-    entry = unsigned(list * lists.most);
-    full = lists.counts[2 * list + 1];
-    left = lists.counts[2 * list] + full;
-    gap = lists.most - left;
-  }
-  /// The next tile, or -1 after the last one.
-  __device__ __forceinline__ int take() {
-    if (left == full) entry += gap;
-    return take_full();
-  }
-  /// The same, once a full one has been taken.
-  __device__ __forceinline__ int take_full() { return left-- > 0 ? tiles[entry++] : -1; }
-  /// Whether the tile that was taken last is partial.
-  __device__ __forceinline__ bool is_partial() const { return left >= full; }
-  /// Whether there was none.
-  __device__ __forceinline__ bool is_done() const { return left < 0; }
 };
 
 /// Two stages of K and V in shared memory: while a tile is in use, the next one is in flight.

@@ -100,8 +100,11 @@ TEST(MasksBackward, CompressedReadsShortLists) {
   const auto& tensors = result.counted->traffic.tensors;
   EXPECT_EQ(tensors.at("query_tile_counts").write_bytes, 4 * 8);  // both heads share them
   EXPECT_EQ(tensors.at("query_tiles").write_bytes, 20 * 4);
-  EXPECT_EQ(tensors.at("query_tile_counts").read_bytes, 2 * 4 * kWarps * 8);
+  // To order the 4 rows, a warp reads the counts of its own, and of each to compare with.
+  EXPECT_EQ(tensors.at("query_tile_counts").read_bytes, (2 * 4 * kWarps + 4 + 4) * 8);
   EXPECT_EQ(tensors.at("query_tiles").read_bytes, 2 * 20 * kWarps * 4);
+  EXPECT_EQ(tensors.at("query_tile_order").write_bytes, 4 * 4);
+  EXPECT_EQ(tensors.at("query_tile_order").read_bytes, 4 * kWarps * 4);
 }
 
 // Under a causal mask with as many queries as keys, the diagonal crosses two query tiles of each key tile. Of the 8 shares of the
@@ -119,7 +122,8 @@ TEST(MasksBackward, WarpsSkipTheSharesThatNobodySees) {
   }
 }
 
-// Two for each tile that is visited, and one before dK and dV replace K and V.
+// Two for each tile that is visited, and one before dK and dV replace K and V. deterministic takes one for each of 14 tiles in both
+// of its kernels; in that of dQ, one more for Q and dO, and one before dQ replaces Q.
 TEST(MasksBackward, TakesTwoBarriersForATile) {
   Shape shape{{.seq_q = 512, .seq_k = 512, .head_dim = 64, .dtype = DType::kBFloat16}};
   shape.block_mask =
@@ -129,10 +133,41 @@ TEST(MasksBackward, TakesTwoBarriersForATile) {
     const VariantResult result = run_backward(variant, shape), forward = run_forward(variant, shape);
     if (!result.counted) GTEST_SKIP() << "barriers are counted on the simulator";
     const std::int64_t tiles = variant == "masked_everywhere" ? 8 * 4 : 8 + 3 * 2;
-    EXPECT_EQ(result.counted->barriers - forward.counted->barriers, kWarps * (4 + 2 * tiles)) << variant;
+    const std::int64_t barriers = variant == "deterministic" ? 4 + 14 + 2 * 4 + 14 : 4 + 2 * tiles;
+    EXPECT_EQ(result.counted->barriers - forward.counted->barriers, kWarps * barriers) << variant;
     EXPECT_EQ(result.counted->shared.conflicts(), 0) << variant;
     EXPECT_EQ(result.counted->over_waited, 0) << variant;
   }
+}
+
+// 7 of 16 blocks of 128 exist. Each is a product of 128 x 128 x 64, seven times.
+TEST(MasksBackward, DeterministicComputesSevenProductsAndAddsNothingInMemory) {
+  Shape shape{{.heads = 2, .kv_heads = 1, .seq_q = 512, .seq_k = 512, .head_dim = 64}};
+  shape.dtype = DType::kBFloat16;
+  shape.block_mask =
+      blocks_where(shape, 1, 128, [](auto, auto row, auto col) { return row == col || col == 0; });
+  const VariantResult result = run_backward("deterministic", shape),
+                      forward = run_forward("deterministic", shape);
+  if (!result.counted) GTEST_SKIP() << "instructions are counted on the simulator";
+  EXPECT_EQ(result.counted->mma - forward.counted->mma, 2 * 7 * 7 * (128 / 16) * (128 / 8) * (64 / 16));
+  EXPECT_EQ(result.counted->atomic_sectors, 0);
+  // Q and dO for dQ, and for each tile of dK and dV; O and LSE once; K and V for each tile of dQ, and once for dK and dV.
+  EXPECT_EQ(bytes_read(result, "do"), 2 * (512 + 7 * 128) * kRow);
+  EXPECT_EQ(bytes_read(result, "q") - bytes_read(forward, "q"), 2 * (512 + 7 * 128) * kRow);
+  EXPECT_EQ(bytes_read(result, "o"), 2 * 512 * kRow);
+  for (const char* name : {"k", "v"})
+    EXPECT_EQ(bytes_read(result, name) - bytes_read(forward, name), (2 * 7 * 128 + 512) * kRow);
+  EXPECT_FALSE(result.counted->traffic.tensors.contains("dq_sum"));
+}
+
+TEST(MasksBackward, DeterministicRepeatsItsResultToTheBit) {
+  Shape shape{{.heads = 4, .kv_heads = 2, .seq_q = 150, .seq_k = 278, .head_dim = 128, .causal = true}};
+  shape.dtype = DType::kFloat16;
+  shape.window = 66;
+  const VariantResult first = run_backward("deterministic", shape),
+                      second = run_backward("deterministic", shape);
+  for (const char* name : {"dq", "dk", "dv"})
+    EXPECT_EQ(first.outputs.at(name).data, second.outputs.at(name).data) << name;
 }
 
 // Their gradients are written, and are 0: dQ of queries that see no key, dK and dV of keys that no query sees.

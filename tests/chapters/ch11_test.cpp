@@ -79,8 +79,11 @@ TEST(Masks, CompressedReadsShortLists) {
   const auto& tensors = result.counted->traffic.tensors;
   EXPECT_EQ(tensors.at("key_tile_counts").write_bytes, 4 * 8);  // both heads share them
   EXPECT_EQ(tensors.at("key_tiles").write_bytes, 10 * 4);
-  EXPECT_EQ(tensors.at("key_tile_counts").read_bytes, 2 * 4 * kWarps * 8);
+  // To order the 4 rows, a warp reads the counts of its own, and of each to compare with.
+  EXPECT_EQ(tensors.at("key_tile_counts").read_bytes, (2 * 4 * kWarps + 4 + 4) * 8);
   EXPECT_EQ(tensors.at("key_tiles").read_bytes, 2 * 10 * kWarps * 4);
+  EXPECT_EQ(tensors.at("key_tile_order").write_bytes, 4 * 4);
+  EXPECT_EQ(tensors.at("key_tile_order").read_bytes, 2 * 4 * kWarps * 4);
 }
 
 // Heads share a list unless their blocks differ, and batches unless their lengths do.

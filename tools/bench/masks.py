@@ -10,7 +10,8 @@
 
 Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's mma_pipelined, without
 the mask unless it is causal; "dense (09, 10)" is chapter 09's final or chapter 10's. "hopper", which is built on those, and they
-need a GPU of compute capability 9.0, and are left out on others. "dense" and chapter 11
+need a GPU of compute capability 9.0, and are left out on others. So is "FlexAttention (mma)": there FlexAttention uses wgmma,
+and this is what it does without, with the instructions of the other variants. "dense" and chapter 11
 are timed by their own programs (--bench), FlexAttention, compiled, by this one. In both, each launch finds nothing of its
 tensors in the L2 cache. The kernels take turns; a time is the median over the rounds of the medians of each. With 3 rounds,
 everything takes about a quarter of an hour. FILE is written anew after each problem, and what it has already is not measured
@@ -25,14 +26,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from .. import masks
@@ -52,6 +56,7 @@ DROPOUT = 0.1
 LAUNCHES = 10
 HOPPER = "hopper"  # runs on compute capability 9.0 alone
 FLEX = "FlexAttention"
+FLEX_MMA = "FlexAttention (mma)"  # the same, compiled without wgmma
 DENSE_HOPPER = "dense (09, 10)"
 DENSE = {
     ("dense", False): ("07_multi_stage", "final"),
@@ -133,12 +138,13 @@ def cases(groups: list[str], head_dims: Iterable[int] = HEAD_DIMS) -> list[Case]
 
 def without_hopper(case: Case) -> Case:
     variants = tuple(variant for variant in case.variants if variant != HOPPER)
-    beside = tuple(name for name in case.beside if name != DENSE_HOPPER)
+    beside = tuple(name for name in case.beside if name not in (DENSE_HOPPER, FLEX_MMA))
     return replace(case, variants=variants, beside=beside)
 
 
 def _blocks(where: dict) -> list[Case]:
     found = []
+    deterministic = ("deterministic",) if where["backward"] else ()
     for seq in (4096, 16384):
         count = seq // BLOCK
         for fraction in FRACTIONS:
@@ -151,7 +157,8 @@ def _blocks(where: dict) -> list[Case]:
                 seq,
                 tokens=TOKENS,
                 blocks=tuple(map(tuple, pattern)),
-                variants=("compressed", HOPPER, "block_sparse"),
+                variants=("compressed", *deterministic, HOPPER, "block_sparse"),
+                beside=("dense", FLEX, FLEX_MMA),
                 **where,
             )
             found.append(case)
@@ -162,14 +169,17 @@ def _masks(where: dict) -> list[Case]:
     seq = 4096
     size = {"batch": TOKENS // seq, "seq": seq, "tokens": TOKENS}
     lengths = tuple(masks.draw_lengths(seq // SHORTEST, SHORTEST, seq // 2, 1))
-    dense = ("dense", DENSE_HOPPER, FLEX)
-    beside = (*dense, "flash (FA2)")
+    dense = ("dense", DENSE_HOPPER, FLEX, FLEX_MMA)
+    flash = (*dense, "flash (FA2)")
+    masked = ("dense", FLEX, FLEX_MMA)
     where = {"variants": ("compressed", HOPPER), **where}
+    window = {"causal": True, "window": WINDOW}
+    documents = {"causal": True, "documents": lengths}
     return [
         Case("masks", "none", beside=dense, **size, **where),
-        Case("masks", "causal", causal=True, beside=beside, **size, **where),
-        Case("masks", "window", causal=True, window=WINDOW, **size, **where),
-        Case("masks", "documents", causal=True, documents=lengths, **size, **where),
+        Case("masks", "causal", causal=True, beside=flash, **size, **where),
+        Case("masks", "window", beside=masked, **window, **size, **where),
+        Case("masks", "documents", beside=masked, **documents, **size, **where),
     ]
 
 
@@ -269,7 +279,7 @@ def calls_of_torch(case: Case) -> dict:
     from torch.nn.attention.flex_attention import flex_attention
     from torch.nn.functional import scaled_dot_product_attention
 
-    names = [name for name in case.beside if name not in OURS]
+    names = [name for name in case.beside if name not in (*OURS, FLEX_MMA)]
     if not names:
         return {}
     torch.manual_seed(1)
@@ -315,6 +325,37 @@ def calls_of_torch(case: Case) -> dict:
     return calls
 
 
+class WithoutWgmma:
+    """A process in which Triton compiles for the instructions of sm_80. It times FlexAttention."""
+
+    def __init__(self, folder: Path):
+        self.process = ProcessPoolExecutor(
+            1, get_context("spawn"), self._prepare, (folder,)
+        )
+
+    @staticmethod
+    def _prepare(folder: Path) -> None:
+        """Before anything imports Triton. Its caches would be those of the other process."""
+        os.environ["DISABLE_MMA_V3"] = "1"
+        os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+
+    def time(self, case: Case) -> float:
+        return self.process.submit(_time_of_flex, case).result()
+
+
+@lru_cache(1)
+def _call_of_flex(case: Case):
+    import torch
+
+    torch._dynamo.config.cache_size_limit = 256  # a compilation for each case
+    return calls_of_torch(replace(case, beside=(FLEX,)))[FLEX]
+
+
+def _time_of_flex(case: Case) -> float:
+    return _call_of_flex(case)()
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -332,8 +373,10 @@ def row_of(case: Case) -> dict:
     }
 
 
-def measure(case: Case, folder: Path, rounds: int) -> dict:
+def measure(case: Case, folder: Path, rounds: int, mma: WithoutWgmma) -> dict:
     calls = calls_of_programs(case, folder) | calls_of_torch(case)
+    if FLEX_MMA in case.beside:
+        calls[FLEX_MMA] = partial(mma.time, case)
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -356,19 +399,17 @@ def measured_before(file: Path | None, now: dict) -> list[dict]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = masks.Arguments(
+        prog="masks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--groups", default=",".join(GROUPS), metavar="NAME,..")
     told = ",".join(map(str, HEAD_DIMS))
     parser.add_argument("--head-dims", default=told, metavar="D,..")
-    parser.add_argument("--rounds", type=int, default=3, metavar="R")
+    parser.add_argument("--rounds", type=masks.number(1), default=3, metavar="R")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    if options.rounds < 1:
-        told = f"masks: --rounds {options.rounds}: must be 1 or more"
-        print(told, file=sys.stderr)
-        return 2
     groups = options.groups.split(",")
     if unknown := [name for name in groups if name not in GROUPS]:
         known = ", ".join(GROUPS)
@@ -407,12 +448,13 @@ def main() -> int:
         return 2
     of_hopper = torch.cuda.get_device_capability() == (9, 0)
     with tempfile.TemporaryDirectory() as folder:
+        mma = WithoutWgmma(Path(folder))
         for case in cases(groups, list(map(int, head_dims))):
             if any(row_of(case).items() <= row.items() for row in result["rows"]):
                 continue
             if not of_hopper:
                 case = without_hopper(case)
-            row = measure(case, Path(folder), options.rounds)
+            row = measure(case, Path(folder), options.rounds, mma)
             result["rows"].append(row)
             times = ", ".join(f"{n} {ms:.3f}" for n, ms in row["ms"].items())
             print(f"{case}: {times} ms", flush=True)
