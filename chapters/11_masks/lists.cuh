@@ -145,8 +145,7 @@ __device__ __forceinline__ HeadRow row_of_block(unsigned block, const TileLists&
   const unsigned in_group = block - first_head * rows;
   const int head = int(first_head + in_group % here);
   const int row = lists.order[lists.at(masks, head * group, int(in_group / here))];
-  return {head,
-          __shfl_sync(kAllLanes, row, 0)};  // as in KeyBlock: the compiler knows that all lanes have the same
+  return {head, __shfl_sync(kAllLanes, row, 0)};  // as in KeyBlock: the same in all lanes, and known to be
 }
 
 }  // namespace fa::ch11
