@@ -231,7 +231,7 @@ class Bench(unittest.TestCase):
                 self.assertNotIn(bench.FLEX_MMA, others.beside)
                 self.assertEqual(str(others), str(case))
 
-    def test_deterministic_is_timed_with_few_blocks_and_many_backward(self):
+    def test_deterministic_is_timed_with_random_blocks_backward(self):
         for case in bench.cases(["blocks"]):
             self.assertEqual("deterministic" in case.variants, case.backward)
 

@@ -57,7 +57,7 @@ class Bytes {
     return traffic;
   }
 
-  /// Of the kernel that gives each key tile a block, if it does not add to dQ; and of making its lists.
+  /// Of making the lists, and of a kernel with a block for each key tile that adds nothing to dQ.
   Traffic of_key_tiles() const { return of_key_tiles(count()); }
 
  private:

@@ -40,8 +40,8 @@ __device__ __forceinline__ Backward<T> without_mask(Backward<T> a) {
   return a;
 }
 
-/// And keys never end: the compiler sees that chapter 08 has none to hide, and no branch separates the exponentials from the
-/// products. Keys that do not exist are zeros on the chip.
+/// The same, and keys never end: the compiler drops what chapter 08 does about keys past seq_k, and no branch separates the
+/// exponentials from the products. Keys that do not exist are zeros on the chip.
 template <class T>
 __device__ __forceinline__ Backward<T> without_end(Backward<T> a) {
   a.causal = false;

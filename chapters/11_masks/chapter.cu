@@ -89,7 +89,7 @@ struct WithScores {
 template <class Kernel>
 constexpr bool kHasLists = Kernel::kFinds == Finds::kListed || Kernel::kFinds == Finds::kListedFull;
 
-/// Where its lists are. With dropout there is no register left for an order.
+/// The buffers of a kernel's lists. With dropout there is no register left for an order.
 template <class Kernel>
 const ListBuffers& lists_of() {
   return std::is_same_v<Kernel, WithDropout> ? kKeyTiles : kOrderedKeyTiles;

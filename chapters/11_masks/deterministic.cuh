@@ -27,7 +27,7 @@ namespace fa::ch11 {
 // --- dQ ---------------------------------------------------------------------------------------------------------
 
 /// Chapter 08's tiles of mma_query_gradients(), with the names that chapter 07 has for a warp's rows and for the keys whose scores
-/// are in registers: masks ask by these.
+/// are in registers: hide.cuh uses these.
 template <class Element, int kHeadDimension>
 struct QueryGradientTiles : MmaQueryTiles<Element, kHeadDimension> {
   using Base = MmaQueryTiles<Element, kHeadDimension>;
@@ -92,7 +92,7 @@ struct RowsOfO {
   }
 };
 
-/// What P and dS of a lane's rows need, lane / 4 + 8 * i of the warp.
+/// LSE and delta of a lane's rows: lane / 4 + 8 * i of its warp.
 template <class Tile>
 struct LaneRows {
   float lse[Tile::kLaneRows];  ///< times log2 e; infinite in rows that see nothing: P = 0

@@ -43,7 +43,8 @@ template <class Of>
 TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, int blocks_per_sm,
                      cudaStream_t stream) {
   constexpr int kThreads = 256;
-  constexpr int kBlocks = 256;  // for each place on a multiprocessor about two, on the GPUs of chapter 09
+  constexpr int kBlocks =
+      256;  // taken together, for each that fits on a multiprocessor: about two waves on an H100
   const Masks masks = masks_of(a);
   const bool ordered = !names.order.empty();
   const TileLists lists = {.counts = a.buffer<int>(names.counts),
@@ -65,7 +66,7 @@ struct ListReads {
 };
 
 /// Adds the bytes of making, ordering and reading lists.
-/// @param lists   of each row    @param named   tiles that they name, in all rows
+/// @param lists   lists of each row    @param named   tiles that they name, in all rows
 inline void add_lists(Traffic& traffic, const ListBuffers& names, std::int64_t lists, std::int64_t rows,
                       std::int64_t named, const ListReads& reads) {
   const std::int64_t all = lists * rows;

@@ -17,10 +17,10 @@ struct TileLists {
   int* counts;  ///< [lists, rows, 2]: partial tiles, full ones
   int*
       tiles;  ///< [lists, rows, most]: partial tiles from the left, full ones from the right; between them nothing
-  int* order;         ///< [lists, rows]: the rows, from the longest list to the shortest
+  int* order;         ///< [lists, rows]: the rows, from the longest list to the shortest; null: none
   int rows;           ///< the tiles that have a list
   int most;           ///< the tiles that a list can name
-  int heads_at_once;  ///< blocks take the rows of so many heads before they begin with other heads
+  int heads_at_once;  ///< blocks take the rows of this many heads before they begin with others
 
   /// The list of a row in the masks of a head: where it is in counts, and `most` times that in tiles.
   __host__ __device__ std::size_t at(const Masks& masks, int head, int row) const {
@@ -108,12 +108,12 @@ struct ListedTiles {
 
 // --- the order of the blocks ------------------------------------------------------------------------------------
 
-/// Writes in which order the rows are taken: the longest list first, lists of equal length as the rows are. A thread counts for
+/// Writes in which order the rows are taken: the longest list first, equal ones by the numbers of their rows. A thread counts for
 /// its row those that come before it.
 ///
 ///   grid    lists
 ///   block   kThreads
-///   HBM     reads all counts for each warp of rows, writes each row once
+///   HBM     reads the counts of each row, and for each 32 rows those of all; writes each row once
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
   const std::size_t first = std::size_t(blockIdx.x) * lists.rows;
@@ -135,9 +135,9 @@ struct HeadRow {
   int row;
 };
 
-/// What a block computes. Blocks with long lists start first, and those with short ones fill the gaps at the end. Heads are
-/// taken a few at a time: what concurrent blocks load is in the L2 cache then.
-/// @param heads  of all batches, which have `rows` blocks each    @param group  query heads in each: 1, or those that share K and V
+/// The head and the row that a block computes. Blocks with long lists start first, and those with short ones fill the gaps at the
+/// end. Heads are taken a few at a time: what concurrent blocks load is in the L2 cache then.
+/// @param heads  of all batches, which have `rows` blocks each    @param group  query heads in each: 1, or heads / kv_heads
 __device__ __forceinline__ HeadRow row_of_block(unsigned block, const TileLists& lists, const Masks& masks,
                                                 int heads, int group) {
   const unsigned rows = lists.rows, at_once = lists.heads_at_once;
@@ -145,7 +145,7 @@ __device__ __forceinline__ HeadRow row_of_block(unsigned block, const TileLists&
   const unsigned in_group = block - first_head * rows;
   const int head = int(first_head + in_group % here);
   const int row = lists.order[lists.at(masks, head * group, int(in_group / here))];
-  return {head, __shfl_sync(kAllLanes, row, 0)};  // as in KeyBlock: the same in all lanes, and known to be
+  return {head, __shfl_sync(kAllLanes, row, 0)};  // as in KeyBlock: the compiler knows that it is uniform
 }
 
 }  // namespace fa::ch11

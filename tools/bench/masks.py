@@ -9,11 +9,11 @@
     dropout  without and with
 
 Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's mma_pipelined, without
-the mask unless it is causal; "dense (09, 10)" is chapter 09's final or chapter 10's. "hopper", which is built on those, and they
-need a GPU of compute capability 9.0, and are left out on others. So is "FlexAttention (mma)": there FlexAttention uses wgmma,
-and this is what it does without, with the instructions of the other variants. "dense" and chapter 11
+the mask unless it is causal; "dense (09, 10)" is chapter 09's final or chapter 10's. It and "hopper", which is built on those, need a
+GPU of compute capability 9.0, and are left out on others. On 9.0, FlexAttention uses wgmma; "FlexAttention (mma)" is the same
+without, and is left out on others too. "dense" and chapter 11
 are timed by their own programs (--bench), FlexAttention, compiled, by this one. In both, each launch finds nothing of its
-tensors in the L2 cache. The kernels take turns; a time is the median over the rounds of the medians of each. With 3 rounds,
+tensors in the L2 cache. The kernels take turns; a time is the median over the rounds of the medians of each. A round of
 everything takes about a quarter of an hour. FILE is written anew after each problem, and what it has already is not measured
 again: a run that was stopped goes on.
 
@@ -326,7 +326,7 @@ def calls_of_torch(case: Case) -> dict:
 
 
 class WithoutWgmma:
-    """A process in which Triton compiles for the instructions of sm_80. It times FlexAttention."""
+    """A process in which Triton multiplies with mma instead of wgmma. It times FlexAttention."""
 
     def __init__(self, folder: Path):
         self.process = ProcessPoolExecutor(
@@ -335,7 +335,7 @@ class WithoutWgmma:
 
     @staticmethod
     def _prepare(folder: Path) -> None:
-        """Before anything imports Triton. Its caches would be those of the other process."""
+        """Runs before Triton is imported. In shared caches it would find kernels with wgmma."""
         os.environ["DISABLE_MMA_V3"] = "1"
         os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
