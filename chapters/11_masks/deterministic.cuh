@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
   Fragments<Tile, d> rdQ = {};
   int stage = 0;
-  /// The keys from `key` on, in the tile that has landed.
+  // The keys from `key` on, in the tile that has landed.
   const auto add_keys = [&](int key, const auto& hide) {
     const T *k = sK + stage * Tile::kKeyTile + key * d, *v = sV + stage * Tile::kKeyTile + key * d;
     Fragments<Tile, kSlice> rS, rdS;

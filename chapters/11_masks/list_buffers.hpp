@@ -43,8 +43,7 @@ template <class Of>
 TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, int blocks_per_sm,
                      cudaStream_t stream) {
   constexpr int kThreads = 256;
-  constexpr int kBlocks =
-      256;  // taken together, for each that fits on a multiprocessor: about two waves on an H100
+  constexpr int kBlocks = 256;  // times blocks_per_sm, taken together: about two waves on an H100
   const Masks masks = masks_of(a);
   const bool ordered = !names.order.empty();
   const TileLists lists = {.counts = a.buffer<int>(names.counts),
