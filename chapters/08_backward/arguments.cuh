@@ -8,13 +8,13 @@
 
 namespace fa::ch08 {
 
-/// Without the sums of dQ, which not all variants have.
+/// Without the sums of dQ, which not all variants have. delta is null for those that do not store it.
 template <class T>
 Backward<T> backward_of(const AttentionBackward::Args& a) {
   Backward<T> b;
   static_cast<Attention<T>&>(b) = a.as<T>();
   b.d_o = a.buffer<T>("do");
-  b.delta = a.buffer<float>("delta");
+  b.delta = a.buffers.contains("delta") ? a.buffer<float>("delta") : nullptr;
   b.dq = a.buffer<T>("dq");
   b.dk = a.buffer<T>("dk");
   b.dv = a.buffer<T>("dv");

@@ -25,11 +25,12 @@ __device__ __forceinline__ HeadRows<T> rows_of(T* tensor, const Strides& strides
 
 /// Starts copying kRows rows of a matrix from row `first` on. Rows from `end` on do not exist and become zeros; columns from
 /// `cols` on do not exist either and stay as they are.
+/// @param thread  among the Tile::kThreads that copy together
 template <class Tile, int kRows>
 __device__ __forceinline__ void copy_rows_async(typename Tile::T* s, HeadRows<const typename Tile::T> g,
-                                                int first, int end, int cols) {
+                                                int first, int end, int cols, unsigned thread = threadIdx.x) {
   constexpr int kChunk = 8, kStep = Tile::kThreads * kChunk / Tile::kHeadDim;  // elements in 16 bytes; rows
-  const int first_row = threadIdx.x * kChunk / Tile::kHeadDim, col = threadIdx.x * kChunk % Tile::kHeadDim;
+  const int first_row = thread * kChunk / Tile::kHeadDim, col = thread * kChunk % Tile::kHeadDim;
   if (col >= cols) return;
 #pragma unroll
   for (int row = first_row; row < first_row + kRows; row += kStep) {

@@ -1,30 +1,37 @@
 /// @file
 /// The gradients under masks without atomic additions: the variant `deterministic`, after chapter 08's mma_deterministic.
 ///
-/// One kernel gives each query tile a block, which visits the listed key tiles and keeps dQ; the next gives each key tile a block,
-/// which visits the listed query tiles and keeps dK and dV. S and dP are computed twice: seven products for a tile instead of
-/// five. But nothing has to be set to zero before, added in memory, or converted afterwards.
+/// Some blocks own query tiles: they visit the listed key tiles and keep dQ. The others own a key tile: they visit the listed query
+/// tiles and keep dK and dV. S and dP are computed twice: seven products for a tile instead of five. But nothing has to be set to
+/// zero before, added in memory, or converted afterwards, and no block waits for another: each computes delta = rowsum(dO * O)
+/// of the queries that it visits. So one kernel has both kinds of blocks, and those of a head run at the same time: what the one
+/// kind loads, the other finds in the L2 cache.
 ///
 /// Shapes and formulas are those of chapter 08. Every run gives the same bits.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include "08_backward/query_gradients.cuh"
 #include "backward_tiles.cuh"
 #include "backward_walks.cuh"
 #include "device/convert.cuh"
+#include "device/hopper.cuh"
+#include "device/padding.cuh"
 #include "device/reduce.cuh"
+#include "device/tensor_core.cuh"
 #include "hide.cuh"
 #include "lists.cuh"
 #include "masks.cuh"
 
 namespace fa::ch11 {
 
-// --- dQ ---------------------------------------------------------------------------------------------------------
+// --- sizes ------------------------------------------------------------------------------------------------------
 
 /// Chapter 08's tiles of mma_query_gradients(), with the names that chapter 07 has for a warp's rows and for the keys whose scores
 /// are in registers: hide.cuh uses these.
@@ -34,13 +41,51 @@ struct QueryGradientTiles : MmaQueryTiles<Element, kHeadDimension> {
   static constexpr int kSlice = Base::kScoreCols;
   static constexpr int kRowTiles = Base::kRowFragments;
   static constexpr int kLaneRows = 2 * kRowTiles;
+
+  // A block may have several query tiles, each with kThreads of its threads.
+  __device__ __forceinline__ static int tile() { return threadIdx.x / Base::kThreads; }
+  __device__ __forceinline__ static int thread() { return threadIdx.x % Base::kThreads; }
+  __device__ __forceinline__ static void sync() { ptx::barrier_sync(1 + tile(), Base::kThreads); }
 };
+
+/// Chapter 08's tiles of dK and dV, and room for the O of each query tile.
+template <class Base>
+struct WithO : Base {
+  static constexpr int kBytesBeforeO = Base::kSharedBytes;
+  static constexpr int kSharedBytes =
+      kBytesBeforeO + Base::kStages * Base::kQueryTile * int(sizeof(typename Base::T));
+};
+
+/// The sizes of a kernel with both kinds of blocks.
+template <class QueryTiles, class KeyTiles>
+struct ListedGradientTiles {
+  using T = typename KeyTiles::T;
+  using Queries = QueryTiles;
+  using Keys = KeyTiles;
+  static constexpr int kThreads = Keys::kThreads;
+  static constexpr int kBlocksPerSm = Keys::kBlocksPerSm;
+  static constexpr int kQueryTiles = kThreads / Queries::kThreads;  ///< of a block
+  static constexpr int kSharedBytes = std::max(kQueryTiles * Queries::kSharedBytes, Keys::kSharedBytes);
+  static_assert(kThreads % Queries::kThreads == 0);
+};
+
+// --- delta ------------------------------------------------------------------------------------------------------
 
 /// What one instruction loads.
 template <class T>
 struct alignas(16) Chunk {
   static constexpr int kCount = 16 / sizeof(T);
   T x[kCount];
+
+  __device__ __forceinline__ static Chunk load(const T* from) {
+    return *reinterpret_cast<const Chunk*>(from);
+  }
+  __device__ __forceinline__ float dot(const Chunk& other) const {
+    float sum = 0.0f;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) sum += float(x[e]) * float(other.x[e]);
+    return sum;
+  }
 };
 
 /// O of a warp's rows, on the way from HBM while other loads are issued. Eight lanes share a row: lane 8 * r + c has every eighth
@@ -69,11 +114,8 @@ struct RowsOfO {
   __device__ __forceinline__ float delta(int i, const T* sdO) const {
     float sum = 0.0f;
 #pragma unroll
-    for (int n = 0; n < kOfLane; ++n) {
-      const Chunk<T> d_o = *reinterpret_cast<const Chunk<T>*>(sdO + Tile::Rows::offset(row(i), col(n)));
-#pragma unroll
-      for (int e = 0; e < Chunk<T>::kCount; ++e) sum += float(o[i][n].x[e]) * float(d_o.x[e]);
-    }
+    for (int n = 0; n < kOfLane; ++n)
+      sum += o[i][n].dot(Chunk<T>::load(sdO + Tile::Rows::offset(row(i), col(n))));
     return warp_reduce<8>(sum, Sum());
   }
 
@@ -85,8 +127,7 @@ struct RowsOfO {
 #pragma unroll
       for (int n = 0; n < kOfLane; ++n) {
         o[i][n] = {};
-        if (exists(first + row(i), col(n)))
-          o[i][n] = *reinterpret_cast<const Chunk<T>*>(rows[first + row(i)] + col(n));
+        if (exists(first + row(i), col(n))) o[i][n] = Chunk<T>::load(rows[first + row(i)] + col(n));
       }
     }
   }
@@ -98,7 +139,6 @@ struct LaneRows {
   float lse[Tile::kLaneRows];  ///< times log2 e; infinite in rows that see nothing: P = 0
   float delta[Tile::kLaneRows];
 
-  /// Reads LSE, and writes delta for the kernel of dK and dV.
   /// @param sdO  the warp's rows    @param first  of the warp    @param head  counts through all batches
   __device__ __forceinline__ LaneRows(const Backward<typename Tile::T>& a, const RowsOfO<Tile>& o,
                                       const typename Tile::T* sdO, int head, int first) {
@@ -111,63 +151,56 @@ struct LaneRows {
       if (lse[i] == -INFINITY) lse[i] = INFINITY;
       float four_rows[2];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int summed = first + o.row(2 * i + half);
-        four_rows[half] = o.delta(2 * i + half, sdO);
-        if (lane % 8 == 0 && summed < a.seq_q) a.delta[first_of_head + summed] = four_rows[half];
-        four_rows[half] = __shfl_sync(kAllLanes, four_rows[half], lane / 4 % 4 * 8);
-      }
+      for (int half = 0; half < 2; ++half)
+        four_rows[half] = __shfl_sync(kAllLanes, o.delta(2 * i + half, sdO), lane / 4 % 4 * 8);
       delta[i] = lane < 16 ? four_rows[0] : four_rows[1];
     }
   }
 };
 
-/// dQ of a query tile, which stays on the chip. The block visits the listed key tiles: the partial ones, then the full ones.
-///
-///   grid    batch * heads * ceil(seq_q / Br)
-///   block   Tile::kThreads: one warp per kWarpRows queries
-///   shared  Tile::kSharedBytes: Q and dO, two tiles of K and V
-///   HBM     reads its list; Q, O, dO and LSE; the keys and values of each listed tile, as far as this batch has
-///           keys; writes dQ and delta
+// --- dQ ---------------------------------------------------------------------------------------------------------
+
+/// dQ of a query tile, which stays on the chip: visits the listed key tiles, the partial ones, then the full ones.
+/// @param at    the query tile, which kThreads threads share
+/// @param smem  kSharedBytes: Q and dO, two tiles of K and V
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    listed_query_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists) {
+__device__ __forceinline__ void listed_query_gradients(const Backward<typename Tile::T>& given,
+                                                       const Masks& masks, const TileLists& lists,
+                                                       const HeadRow& at, float4* smem) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
   const Backward<T> a = without_end(given);
-  const HeadRow at = row_of_block(blockIdx.x, lists, masks, a.batch * a.heads, 1);
   const HeadMasks of_head = masks.of(at.head);
-  const int first_query = at.row * Tile::Br;
+  const int first_query = at.row * Tile::Br, thread = Tile::thread();
   // Broadcast by lane 0, as in KeyBlock.
-  const int warp_row = __shfl_sync(kAllLanes, threadIdx.x / 32, 0) * Tile::kWarpRows;
+  const int warp_row = __shfl_sync(kAllLanes, thread / 32, 0) * Tile::kWarpRows;
   const int warp_query = first_query + warp_row;
   const auto gK = a.k_rows(at.head), gV = a.v_rows(at.head);
 
-  extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
   T* sdO = sQ + Tile::kQueryTile;
   T* sK = sdO + Tile::kQueryTile;               // [kStages]
   T* sV = sK + Tile::kStages * Tile::kKeyTile;  // [kStages]
   declare_rows<typename Tile::Rows>(sQ, sdO, sK, sV);
-  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, 2 * (Tile::Br + Tile::kStages * Bc), a.head_dim);
+  pad<typename Tile::Rows, Tile::kThreads, d>(sQ, 2 * (Tile::Br + Tile::kStages * Bc), a.head_dim, thread);
   const auto load_keys = [&](int tile, int stage) {
     if (tile >= 0) {
       const int at_stage = stage * Tile::kKeyTile;
-      copy_rows_async<Tile, Bc>(sK + at_stage, gK, tile * Bc, of_head.keys, a.head_dim);
-      copy_rows_async<Tile, Bc>(sV + at_stage, gV, tile * Bc, of_head.keys, a.head_dim);
+      copy_rows_async<Tile, Bc>(sK + at_stage, gK, tile * Bc, of_head.keys, a.head_dim, thread);
+      copy_rows_async<Tile, Bc>(sV + at_stage, gV, tile * Bc, of_head.keys, a.head_dim, thread);
     }
     cp_async_commit();
   };
   const auto gdO = a.rows_of_query_head(a.d_o, a.d_o_strides, at.head);
-  copy_rows_async<Tile, Tile::Br>(sQ, a.q_rows(at.head), first_query, a.seq_q, a.head_dim);
-  copy_rows_async<Tile, Tile::Br>(sdO, gdO, first_query, a.seq_q, a.head_dim);
+  copy_rows_async<Tile, Tile::Br>(sQ, a.q_rows(at.head), first_query, a.seq_q, a.head_dim, thread);
+  copy_rows_async<Tile, Tile::Br>(sdO, gdO, first_query, a.seq_q, a.head_dim, thread);
   cp_async_commit();
   const RowsOfO<Tile> o(a, at.head, warp_query);
   ListedTiles tiles(lists, masks, at.head, at.row);
   int tile = tiles.take();
   load_keys(tile, 0);
   cp_async_wait<1>();
-  __syncthreads();  // Q and dO have landed
+  Tile::sync();  // Q and dO have landed
   const LaneRows<Tile> rows(a, o, sdO + warp_row * d, at.head, warp_query);
 
   Fragments<Tile, d> rdQ = {};
@@ -188,7 +221,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   while (tiles.is_partial()) {
     const int next = tiles.take();
     cp_async_wait<0>();
-    __syncthreads();  // the key tile has landed, and no warp still reads the previous one
+    Tile::sync();  // the key tile has landed, and no warp still reads the previous one
     load_keys(next, 1 - stage);
 #pragma unroll 1
     for (int key = 0; key < Bc; key += kSlice) {
@@ -208,33 +241,83 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   while (!tiles.is_done()) {
     const int next = tiles.take_full();
     cp_async_wait<0>();
-    __syncthreads();  // the key tile has landed, and no warp still reads the previous one
+    Tile::sync();  // the key tile has landed, and no warp still reads the previous one
     load_keys(next, 1 - stage);
 #pragma unroll 1
     for (int key = 0; key < Bc; key += kSlice) add_keys(key, [](auto&) {});
     stage = 1 - stage;
   }
-  __syncthreads();  // no warp reads Q any more, whose buffer is reused now
+  Tile::sync();  // no warp reads Q any more, whose buffer is reused now
   const auto gdQ = a.rows_of_query_head(a.dq, a.dq_strides, at.head);
   store_rows<Tile>(gdQ, sQ + warp_row * d, rdQ, a.scale, warp_query, a.seq_q, 0, a.head_dim);
 }
 
 // --- dK and dV --------------------------------------------------------------------------------------------------
 
-/// dK and dV of a key tile: compressed_gradients() without dQ. Only warps that share their keys exchange dS.
-///
-///   grid    batch * kv_heads * ceil(seq_k / Bc)
-///   block   Tile::kThreads: kWarpsPerKeys warps per kWarpRows keys
-///   shared  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; P^T and dS^T if warps exchange them
-///   HBM     reads its lists; K and V once, as far as this batch has keys; Q, dO, LSE and delta of each listed tile; writes dK
-///           and dV
+/// The shared memory of a block that owns a key tile: that of chapter 08, and O of the query tiles.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    listed_key_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists) {
+struct KeyTileMemoryWithO : KeyTileMemory<Tile> {
+  using T = typename Tile::T;
+  T* o;  ///< [kStages, Br, kHeadDim]
+
+  __device__ __forceinline__ explicit KeyTileMemoryWithO(float4* smem)
+      : KeyTileMemory<Tile>(smem), o(reinterpret_cast<T*>(smem + Tile::kBytesBeforeO / sizeof(float4))) {
+    declare_rows<typename Tile::Rows>(o);
+  }
+  __device__ __forceinline__ void pad_columns(int head_dim) const {
+    KeyTileMemory<Tile>::pad_columns(head_dim);
+    pad<typename Tile::Rows, Tile::kThreads, Tile::kHeadDim>(o, Tile::kStages * Tile::Br, head_dim);
+  }
+  /// Starts the copies of Q, dO, O and LSE of a query tile.
+  __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a,
+                                               const QueryWalk<Tile>& walk) const {
+    constexpr int Br = Tile::Br;
+    const int first = walk.first_query(), thread = threadIdx.x, cols = cols_of<Tile>(a);
+    const auto gQ = rows_of<Tile>(a.q, a.q_strides, walk.batch, walk.head);
+    const auto gdO = rows_of<Tile>(a.d_o, a.d_o_strides, walk.batch, walk.head);
+    const auto gO = rows_of<Tile>(static_cast<const T*>(a.o), a.o_strides, walk.batch, walk.head);
+    copy_rows_async<Tile, Br>(this->q + stage * Tile::kQueryTile, gQ, first, a.seq_q, cols);
+    copy_rows_async<Tile, Br>(this->d_o + stage * Tile::kQueryTile, gdO, first, a.seq_q, cols);
+    copy_rows_async<Tile, Br>(o + stage * Tile::kQueryTile, gO, first, a.seq_q, cols);
+    if (thread < Br) {
+      const bool inside = first + thread < a.seq_q;
+      const std::size_t row = (std::size_t(walk.batch) * a.heads + walk.head) * a.seq_q + first;
+      cp_async_4_or_zero(this->lse + stage * Br + thread, a.lse + row + (inside ? thread : 0), inside);
+    }
+  }
+  /// Computes delta of the query tile that has landed; after a barrier, all warps may read it. It is the diagonal of dO O^T: of 16
+  /// rows of dO and 8 of O, a warp multiplies each with each, and keeps 8 results.
+  __device__ __forceinline__ void compute_delta(int stage) const {
+    const int lane = threadIdx.x % 32, group = lane / 4;
+    const Coord from = row_for_a(lane);
+    for (int row = threadIdx.x / 32 * 8; row < Tile::Br; row += 8 * Tile::kWarps) {
+      const T* sdO = this->d_o + stage * Tile::kQueryTile + row / 16 * 16 * Tile::kHeadDim;
+      const T* sO = o + stage * Tile::kQueryTile + row * Tile::kHeadDim;
+      float c[4] = {};
+#pragma unroll 2
+      for (int col = 0; col < Tile::kHeadDim; col += 16) {
+        std::uint32_t a[4], b[2];
+        ldmatrix(a, sdO + Tile::Rows::offset(from.row, col + from.col));
+        ldmatrix(b, sO + Tile::Rows::offset(lane % 8, col + lane / 8 % 2 * 8));
+        mma<T>(c, a, b);
+      }
+      // Lane 4 * g + t has columns 2 * t and 2 * t + 1 of rows g and g + 8.
+      const bool lower = row / 8 % 2 == 1;
+      const float even = lower ? c[2] : c[0], odd = lower ? c[3] : c[1];
+      if (lane % 4 == group / 2) this->delta[stage * Tile::Br + row + group] = group % 2 == 0 ? even : odd;
+    }
+  }
+};
+
+/// dK and dV of a key tile: compressed_gradients() without dQ. Only warps that share their keys exchange dS.
+/// @param smem  Tile::kSharedBytes: K and V; two tiles of Q, dO, O, LSE and delta; P^T and dS^T if warps exchange them
+template <class Tile>
+__device__ __forceinline__ void listed_key_gradients(const Backward<typename Tile::T>& given,
+                                                     const Masks& masks, const TileLists& lists,
+                                                     const HeadRow& at, float4* smem) {
   const Backward<typename Tile::T> a = without_mask(given);
-  const KeyBlock<Tile> keys = key_block<Tile>(a, masks, lists);
-  extern __shared__ float4 smem[];
-  const KeyTileMemory<Tile> s(smem);
+  const KeyBlock<Tile> keys(a, at.head, at.row);
+  const KeyTileMemoryWithO<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
   ListedQueries<Tile> walk(a, keys, masks, lists);
@@ -249,6 +332,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   while (walk.partial) {
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
+    s.compute_delta(stage);
+    __syncthreads();  // delta of all queries is computed
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
     walk.next();
@@ -265,13 +350,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   while (!walk.done()) {
     cp_async_wait<0>();
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
+    s.compute_delta(stage);
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
+    // When a warp needs delta, after two products, the others have computed it.
+    add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile, [] { __syncthreads(); }));
     partner.wait();  // until its P and dS are stored: a barrier, or nothing without a partner
     partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
@@ -279,6 +366,47 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   cp_async_wait<0>();
   __syncthreads();  // K and V have landed, and no warp reads them any more
   store_dk_and_dv(a, s, keys, rdK, rdV);
+}
+
+// --- both -------------------------------------------------------------------------------------------------------
+
+/// The blocks for a head of K and V. @param group  query heads that share it
+template <class Tile>
+__host__ __device__ unsigned blocks_of_head(int group, const TileLists& key_lists,
+                                            const TileLists& query_lists) {
+  return unsigned(group * key_lists.rows + Tile::kQueryTiles - 1) / Tile::kQueryTiles + query_lists.rows;
+}
+
+/// dQ, dK and dV. For each head of K and V, one after the other: blocks with the query tiles of the heads that share it, then
+/// blocks with its key tiles.
+///
+///   grid    batch * kv_heads * blocks_of_head()
+///   block   Tile::kThreads
+///   shared  Tile::kSharedBytes
+///   HBM     reads its lists; for dQ: Q, O, dO and LSE, and the keys and values of each listed tile, as far as this batch
+///           has keys; for dK and dV: K and V, as far as this batch has keys, and Q, O, dO and LSE of each listed tile; writes
+///           dQ, dK and dV
+/// @param key_lists, query_lists  for each query tile the key tiles, and the other way round
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
+    listed_gradients(Backward<typename Tile::T> a, Masks masks, TileLists key_lists, TileLists query_lists) {
+  using Queries = typename Tile::Queries;
+  extern __shared__ float4 smem[];
+  const int group = a.heads / a.kv_heads;
+  const unsigned blocks = blocks_of_head<Tile>(group, key_lists, query_lists);
+  const unsigned of_keys = query_lists.rows, of_queries = blocks - of_keys;
+  const int kv_head = int(blockIdx.x / blocks);
+  const unsigned block = blockIdx.x - kv_head * blocks;
+  if (block < of_queries) {
+    const unsigned tile = block * Tile::kQueryTiles + Queries::tile();
+    if (tile >= unsigned(group * key_lists.rows)) return;
+    listed_query_gradients<Queries>(a, masks, key_lists,
+                                    row_in_heads(key_lists, masks, kv_head * group, group, tile, 1),
+                                    smem + Queries::tile() * (Queries::kSharedBytes / sizeof(float4)));
+  } else {
+    const HeadRow at = row_in_heads(query_lists, masks, kv_head, 1, block - of_queries, group);
+    listed_key_gradients<typename Tile::Keys>(a, masks, query_lists, at, smem);
+  }
 }
 
 }  // namespace fa::ch11

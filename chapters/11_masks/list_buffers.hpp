@@ -36,13 +36,13 @@ inline void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, 
   if (!names.order.empty()) specs.push_back({.name = names.order, .shape = {lists}, .dtype = DType::kInt32});
 }
 
-/// Enqueues the kernel that makes lists, and the one that orders them if they have an order.
+/// Enqueues the kernels that make lists, and order them if they have an order.
 /// @tparam Of  KeysOfQueries or QueriesOfKeys
 /// @param blocks_per_sm  of the kernel that is going to take the rows in this order
 template <class Of>
 TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, int blocks_per_sm,
                      cudaStream_t stream) {
-  constexpr int kThreads = 256;
+  constexpr int kThreads = 256, kFewRows = 32;
   constexpr int kBlocks = 256;  // times blocks_per_sm, taken together: about two waves on an H100
   const Masks masks = masks_of(a);
   const bool ordered = !names.order.empty();
@@ -53,6 +53,10 @@ TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, i
                            .most = Of::most(masks),
                            .heads_at_once = std::max(1, kBlocks * blocks_per_sm / Of::rows(masks))};
   const unsigned count = unsigned(masks.lists(a.batch));
+  if (ordered && lists.rows <= kFewRows) {
+    launch(list_and_order<Of, kFewRows>, count, 32 * kFewRows, 0, stream, masks, lists);
+    return lists;
+  }
   launch(list_tiles<Of>, count * unsigned(lists.rows), 32, 0, stream, masks, lists);
   if (ordered) launch(order_rows<kThreads>, count, kThreads, 0, stream, lists);
   return lists;

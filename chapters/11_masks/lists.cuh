@@ -47,17 +47,13 @@ struct QueriesOfKeys {
   }
 };
 
-/// Writes the lists. A warp makes one list; each of its lanes asks for the kind of every 32nd tile.
-///
-///   grid    lists * rows
-///   block   32
-///   HBM     writes two counts for each list, and the number of each tile that is not empty; reads what kind() reads
-/// @tparam Of  KeysOfQueries or QueriesOfKeys
+/// Writes the list of a row. A warp makes it; each of its lanes asks for the kind of every 32nd tile.
+/// @tparam Of  KeysOfQueries or QueriesOfKeys    @param entry  of all lists, those of the heads' rows one after the other
 template <class Of>
-__global__ void __launch_bounds__(32) list_tiles(Masks masks, TileLists lists) {
-  const int lane = threadIdx.x, row = blockIdx.x % lists.rows;
-  const HeadMasks of_head = masks.of(masks.head_of_list(blockIdx.x / lists.rows));
-  int* tiles = lists.tiles + std::size_t(blockIdx.x) * lists.most;
+__device__ __forceinline__ void list_tiles_of_row(const Masks& masks, const TileLists& lists, int entry) {
+  const int lane = threadIdx.x % 32, row = entry % lists.rows;
+  const HeadMasks of_head = masks.of(masks.head_of_list(entry / lists.rows));
+  int* tiles = lists.tiles + std::size_t(entry) * lists.most;
   int partial = 0, full = 0;
   for (int first = 0; first < lists.most; first += 32) {
     const int tile = first + lane;
@@ -73,9 +69,20 @@ __global__ void __launch_bounds__(32) list_tiles(Masks masks, TileLists lists) {
     // END 7
   }
   if (lane == 0) {
-    lists.counts[2 * blockIdx.x] = partial;
-    lists.counts[2 * blockIdx.x + 1] = full;
+    lists.counts[2 * entry] = partial;
+    lists.counts[2 * entry + 1] = full;
   }
+}
+
+/// Writes the lists.
+///
+///   grid    lists * rows
+///   block   32
+///   HBM     writes two counts for each list, and the number of each tile that is not empty; reads what kind() reads
+/// @tparam Of  KeysOfQueries or QueriesOfKeys
+template <class Of>
+__global__ void __launch_bounds__(32) list_tiles(Masks masks, TileLists lists) {
+  list_tiles_of_row<Of>(masks, lists, blockIdx.x);
 }
 
 /// The key tiles of a list, from the first to the last: partial ones, then full ones.
@@ -109,14 +116,10 @@ struct ListedTiles {
 // --- the order of the blocks ------------------------------------------------------------------------------------
 
 /// Writes in which order the rows are taken: the longest list first, equal ones by the numbers of their rows. A thread counts for
-/// its row those that come before it.
-///
-///   grid    lists
-///   block   kThreads
-///   HBM     reads the counts of each row, and for each 32 rows those of all; writes each row once
+/// its row those that come before it. @param list  of the heads' masks
 template <int kThreads>
-__global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
-  const std::size_t first = std::size_t(blockIdx.x) * lists.rows;
+__device__ __forceinline__ void order_rows_of(const TileLists& lists, int list) {
+  const std::size_t first = std::size_t(list) * lists.rows;
   const int2* counts = reinterpret_cast<const int2*>(lists.counts) + first;
   for (int row = threadIdx.x; row < lists.rows; row += kThreads) {
     const int length = counts[row].x + counts[row].y;
@@ -129,23 +132,52 @@ __global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
   }
 }
 
+/// Orders the rows of lists that list_tiles() has made.
+///
+///   grid    lists
+///   block   kThreads
+///   HBM     reads the counts of each row, and for each 32 rows those of all; writes each row once
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
+  order_rows_of<kThreads>(lists, blockIdx.x);
+}
+
+/// The two above in one kernel, for few rows: a block makes the lists of all rows, a warp for each.
+///
+///   grid    lists
+///   block   32 * kRows
+/// @tparam kRows  the most rows
+template <class Of, int kRows>
+__global__ void __launch_bounds__(32 * kRows) list_and_order(Masks masks, TileLists lists) {
+  const int row = threadIdx.x / 32;
+  if (row < lists.rows) list_tiles_of_row<Of>(masks, lists, blockIdx.x * lists.rows + row);
+  __syncthreads();  // the counts of all rows are written
+  order_rows_of<32 * kRows>(lists, blockIdx.x);
+}
+
 /// A row of tiles in a head.
 struct HeadRow {
   int head;  ///< counts through all batches
   int row;
 };
 
+/// The row that comes at a place in the order, if the rows of a few heads are taken together.
+/// @param group  query heads in each head: 1, or heads / kv_heads
+__device__ __forceinline__ HeadRow row_in_heads(const TileLists& lists, const Masks& masks, int first_head,
+                                                unsigned heads, unsigned place, int group) {
+  const int head = first_head + int(place % heads);
+  const int row = lists.order[lists.at(masks, head * group, int(place / heads))];
+  return {head, __shfl_sync(kAllLanes, row, 0)};  // as in KeyBlock: the compiler knows that it is uniform
+}
+
 /// The head and the row that a block computes. Blocks with long lists start first, and those with short ones fill the gaps at the
 /// end. Heads are taken a few at a time: what concurrent blocks load is in the L2 cache then.
-/// @param heads  of all batches, which have `rows` blocks each    @param group  query heads in each: 1, or heads / kv_heads
+/// @param heads  of all batches, which have `rows` blocks each    @param group  as above
 __device__ __forceinline__ HeadRow row_of_block(unsigned block, const TileLists& lists, const Masks& masks,
                                                 int heads, int group) {
   const unsigned rows = lists.rows, at_once = lists.heads_at_once;
   const unsigned first_head = block / (at_once * rows) * at_once, here = min(at_once, heads - first_head);
-  const unsigned in_group = block - first_head * rows;
-  const int head = int(first_head + in_group % here);
-  const int row = lists.order[lists.at(masks, head * group, int(in_group / here))];
-  return {head, __shfl_sync(kAllLanes, row, 0)};  // as in KeyBlock: the compiler knows that it is uniform
+  return row_in_heads(lists, masks, int(first_head), here, block - first_head * rows, group);
 }
 
 }  // namespace fa::ch11

@@ -101,6 +101,55 @@ TEST_F(TileOrder, IsFromTheLongestListToTheShortest) {
   }
 }
 
+struct Tile {
+  static constexpr int Br = 64, Bc = 16;
+};
+
+// For few rows, one kernel does what otherwise two do.
+TEST_F(TileOrder, IsTheSameFromOneKernelAndFromTwo) {
+  constexpr int kMostRows = 32;
+  for (const int rows : {1, 5, kMostRows}) {
+    const std::vector<int> key_lengths = {rows * Tile::Br, rows * Tile::Br / 2};
+    const int lists = int(key_lengths.size()), seq = rows * Tile::Br;
+    const Masks masks = {.heads = 3,
+                         .seq_q = seq,
+                         .seq_k = seq,
+                         .causal = true,
+                         .window = 150,
+                         .documents = nullptr,
+                         .key_lengths = on_device(key_lengths),
+                         .blocks = nullptr,
+                         .heads_of_blocks = 1,
+                         .log2_size_of_blocks = 6};
+    using Of = KeysOfQueries<Tile>;
+    const int most = Of::most(masks);
+    std::vector<std::vector<int>> results;
+    for (const bool together : {false, true}) {
+      const TileLists of = {.counts = on_device(std::vector<int>(2 * lists * rows, -1)),
+                            .tiles = on_device(std::vector<int>(lists * rows * most, -1)),
+                            .order = on_device(std::vector<int>(lists * rows, -1)),
+                            .rows = rows,
+                            .most = most,
+                            .heads_at_once = 1};
+      if (together) {
+        launch(list_and_order<Of, kMostRows>, unsigned(lists), 32 * kMostRows, 0, nullptr, masks, of);
+      } else {
+        launch(list_tiles<Of>, unsigned(lists * rows), 32, 0, nullptr, masks, of);
+        launch(order_rows<64>, unsigned(lists), 64, 0, nullptr, of);
+      }
+      std::vector<int>& all = results.emplace_back(from_device(of.counts, 2 * lists * rows));
+      for (const auto& [data, count] : {std::pair{of.tiles, lists * rows * most}, {of.order, lists * rows}}) {
+        const std::vector<int> values = from_device(data, count);
+        all.insert(all.end(), values.begin(), values.end());
+      }
+      for (int* data : {of.counts, of.tiles, of.order}) FA_CUDA_CHECK(cudaFree(data));
+    }
+    FA_CUDA_CHECK(cudaFree(const_cast<int*>(masks.key_lengths)));
+    EXPECT_EQ(results[0], results[1]) << rows << " rows";
+    EXPECT_GT(results[0][0] + results[0][1], 0) << "the first list names a tile";
+  }
+}
+
 // 6 heads, 4 at once: blocks take the longest rows of 4 heads, then the next longest, and in the end the 2 heads that are left.
 TEST_F(TileOrder, BlocksTakeEachRowOfEachHeadOnce) {
   const int rows = 7;

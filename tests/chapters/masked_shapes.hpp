@@ -16,6 +16,12 @@ namespace fa {
 
 using Random = std::mt19937;
 
+/// Whether the blocks of a variant of chapter 11 take the rows with the longest lists first.
+inline bool takes_longest_lists_first(const std::string& variant) {
+  return variant == "compressed" || variant == "block_sparse" || variant == "deterministic" ||
+         variant == "scores";
+}
+
 /// A number from 0 to most.
 inline std::int64_t up_to(Random& random, std::int64_t most) {
   return std::int64_t(random() % std::uint32_t(most + 1));
