@@ -285,8 +285,8 @@ struct KeyTileMemoryWithO : KeyTileMemory<Tile> {
       cp_async_4_or_zero(this->lse + stage * Br + thread, a.lse + row + (inside ? thread : 0), inside);
     }
   }
-  /// Computes delta of the query tile that has landed; after a barrier, all warps may read it. It is the diagonal of dO O^T: of 16
-  /// rows of dO and 8 of O, a warp multiplies each with each, and keeps 8 results.
+  /// Computes delta of the query tile that has landed; after a barrier, all warps may read it. It is the diagonal of dO O^T: a
+  /// warp takes 16 rows of dO and 8 of O, computes all dot products of their rows, and keeps 8 of these 128.
   __device__ __forceinline__ void compute_delta(int stage) const {
     const int lane = threadIdx.x % 32, group = lane / 4;
     const Coord from = row_for_a(lane);
@@ -357,7 +357,7 @@ __device__ __forceinline__ void listed_key_gradients(const Backward<typename Til
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    // When a warp needs delta, after two products, the others have computed it.
+    // The barrier comes where a warp first needs delta, after two products: by then the others have most likely computed theirs.
     add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile, [] { __syncthreads(); }));
     partner.wait();  // until its P and dS are stored: a barrier, or nothing without a partner
     partner.add_its_queries(rdV, rdK, tile);

@@ -38,7 +38,7 @@ inline void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, 
 
 /// Enqueues the kernels that make lists, and order them if they have an order.
 /// @tparam Of  KeysOfQueries or QueriesOfKeys
-/// @param blocks_per_sm  of the kernel that is going to take the rows in this order
+/// @param blocks_per_sm  of the kernel that takes its rows from row_of_block(); of no importance for others
 template <class Of>
 TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, int blocks_per_sm,
                      cudaStream_t stream) {

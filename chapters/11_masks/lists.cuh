@@ -20,7 +20,7 @@ struct TileLists {
   int* order;         ///< [lists, rows]: the rows, from the longest list to the shortest; null: none
   int rows;           ///< the tiles that have a list
   int most;           ///< the tiles that a list can name
-  int heads_at_once;  ///< blocks take the rows of this many heads before they begin with others
+  int heads_at_once;  ///< row_of_block() takes the rows of this many heads before it begins with others
 
   /// The list of a row in the masks of a head: where it is in counts, and `most` times that in tiles.
   __host__ __device__ std::size_t at(const Masks& masks, int head, int row) const {
@@ -116,7 +116,8 @@ struct ListedTiles {
 // --- the order of the blocks ------------------------------------------------------------------------------------
 
 /// Writes in which order the rows are taken: the longest list first, equal ones by the numbers of their rows. A thread counts for
-/// its row those that come before it. @param list  of the heads' masks
+/// its row those that come before it.
+/// @param list  which of the lists: heads with the same masks share one
 template <int kThreads>
 __device__ __forceinline__ void order_rows_of(const TileLists& lists, int list) {
   const std::size_t first = std::size_t(list) * lists.rows;
@@ -142,11 +143,13 @@ __global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
   order_rows_of<kThreads>(lists, blockIdx.x);
 }
 
-/// The two above in one kernel, for few rows: a block makes the lists of all rows, a warp for each.
+/// list_tiles() and order_rows() in one kernel, for few rows: a block makes the lists of all rows, a warp for each, and orders
+/// them.
 ///
 ///   grid    lists
 ///   block   32 * kRows
-/// @tparam kRows  the most rows
+///   HBM     as these two
+/// @tparam Of  KeysOfQueries or QueriesOfKeys    @tparam kRows  the most rows
 template <class Of, int kRows>
 __global__ void __launch_bounds__(32 * kRows) list_and_order(Masks masks, TileLists lists) {
   const int row = threadIdx.x / 32;

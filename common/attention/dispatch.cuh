@@ -24,11 +24,13 @@ namespace fa {
 
 // To build quickly, restrict the kernels to those of a few head dimensions and types, and to the tiles of devices with much
 // shared memory, such as those that answers to exercises are tested with (tools/learn/trials.py):
-// -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16 -DFA_LARGE_TILES_ONLY
+// -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16 -DFA_LARGE_TILES_ONLY. nvcc takes no lists: -DFA_WITHOUT_FLOAT16
 #ifndef FA_HEAD_DIMS
 #define FA_HEAD_DIMS 32, 64, 96, 128, 192, 256
 #endif
-#ifndef FA_DTYPES
+#if !defined(FA_DTYPES) && defined(FA_WITHOUT_FLOAT16)
+#define FA_DTYPES fa::DType::kFloat32, fa::DType::kBFloat16
+#elif !defined(FA_DTYPES)
 #define FA_DTYPES fa::DType::kFloat32, fa::DType::kFloat16, fa::DType::kBFloat16
 #endif
 constexpr int kHeadDimsOfBuild[] = {FA_HEAD_DIMS};

@@ -122,9 +122,9 @@ TEST(MasksBackward, WarpsSkipTheSharesThatNobodySees) {
   }
 }
 
-// Two for each tile that is visited, and one before dK and dV replace K and V. deterministic visits 14 tiles for dK and dV, with one
-// each, and one in each half, for delta. (Its blocks for dQ have named barriers, which are not in this counter.) The 32 warps that
-// make and order lists take one.
+// Two for each tile that is visited, and one before dK and dV replace K and V. In deterministic, blocks with a key tile take three for
+// each of 14 tiles: one when it has landed, and one in each of two rounds, before delta is read. (Those for dQ have named barriers,
+// which this counter leaves out.) list_and_order takes one in each of its 32 warps.
 TEST(MasksBackward, TakesTwoBarriersForATile) {
   Shape shape{{.seq_q = 512, .seq_k = 512, .head_dim = 64, .dtype = DType::kBFloat16}};
   shape.block_mask =
@@ -256,7 +256,7 @@ TEST(MasksBackward, FullTilesOfAnyVariantGiveTheSameResult) {
   // Lists name the full tiles from the last to the first.
   const VariantResult listed = run_backward("compressed", shape);
   for (const char* variant : {"block_sparse", "dropout"}) {
-    // dropout subtracts D in another expression, which a GPU's compiler may round in another way.
+    // dropout computes dP - D with another expression, which a GPU's compiler may round differently.
     if (variant == std::string("dropout") && !listed.counted) continue;
     for (const char* name : {"dk", "dv"})
       EXPECT_EQ(run_backward(variant, shape).outputs.at(name).data, listed.outputs.at(name).data) << variant;

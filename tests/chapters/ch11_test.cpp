@@ -136,7 +136,7 @@ TEST(Masks, TakesOneBarrierForATile) {
     if (!result.counted) GTEST_SKIP() << "barriers are counted on the simulator";
     const std::int64_t tiles = variant == "masked_everywhere" ? 16 : 7;
     const std::int64_t of_lists =
-        takes_longest_lists_first(variant) ? 32 : 0;  // a warp for each row of a list
+        takes_longest_lists_first(variant) ? 32 : 0;  // in list_and_order, with or without a row
     EXPECT_EQ(result.counted->barriers, kWarps * (4 * 2 + tiles) + of_lists) << variant;
     EXPECT_EQ(result.counted->shared.conflicts(), 0) << variant;
     EXPECT_EQ(result.counted->over_waited, 0) << variant;
