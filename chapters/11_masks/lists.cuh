@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
 ///   HBM     as these two
 /// @tparam Of  KeysOfQueries or QueriesOfKeys    @tparam kRows  the most rows
 template <class Of, int kRows>
-__global__ void __launch_bounds__(32 * kRows) list_and_order(Masks masks, TileLists lists) {
+__global__ void __launch_bounds__(32 * kRows, 1) list_and_order(Masks masks, TileLists lists) {
   const int row = threadIdx.x / 32;
   if (row < lists.rows) list_tiles_of_row<Of>(masks, lists, blockIdx.x * lists.rows + row);
   __syncthreads();  // the counts of all rows are written
