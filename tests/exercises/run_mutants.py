@@ -6,8 +6,11 @@ For each chapter, on the simulator: the solutions pass; each blank fails; each w
 with the kind of finding and the words that its entry promises; the goal of each open exercise is missed by the
 chapter's kernels and reached by the known answer. The copy is that of a learner at this point: exercises
 before the wrong one are solved, those after it are still blank.
+
+FA_WRONG_ANSWERS=K/N in the environment: only every N-th blank or wrong answer, from the K-th on.
 """
 
+import os
 import re
 import sys
 import tempfile
@@ -46,6 +49,12 @@ def cases_of(exercise: exercises.Exercise) -> list[Case]:
         for m in exercise.mutants()
     ]
     return blanks + wrong
+
+
+def chosen(cases: list[Case]) -> list[Case]:
+    """Those that FA_WRONG_ANSWERS asks for."""
+    first, _, step = os.environ.get("FA_WRONG_ANSWERS", "1/1").partition("/")
+    return cases[int(first) - 1 :: int(step)]
 
 
 def problem_of(
@@ -173,7 +182,7 @@ def run(build: Path, chapter: project.Chapter) -> int:
         print(f"{chapter.number} open exercise {at}: {problem or 'can be reached'}")
         problems += [problem] if problem else []
 
-    cases = cases_of(exercise)
+    cases = chosen(cases_of(exercise))
     with ThreadPoolExecutor(machine.cores()) as pool:
         outcomes = list(pool.map(lambda case: problem_of(bench, exercise, case), cases))
     named = 0
