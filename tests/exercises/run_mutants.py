@@ -53,8 +53,12 @@ def cases_of(exercise: exercises.Exercise) -> list[Case]:
 
 def chosen(cases: list[Case]) -> list[Case]:
     """Those that FA_WRONG_ANSWERS asks for."""
-    first, _, step = os.environ.get("FA_WRONG_ANSWERS", "1/1").partition("/")
-    return cases[int(first) - 1 :: int(step)]
+    part = os.environ.get("FA_WRONG_ANSWERS", "1/1")
+    numbers = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", part)
+    if not numbers or int(numbers[1]) > int(numbers[2]):
+        sys.exit(f"FA_WRONG_ANSWERS is '{part}': must be K/N, with K from 1 to N")
+    first, step = map(int, numbers.groups())
+    return cases[first - 1 :: step]
 
 
 def problem_of(
