@@ -145,13 +145,15 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
       launch(fill_with_zeros, blocks_for(sums, 256), 256, 0, stream, b.dq_sum, sums);
       TileLists lists = {};
       if constexpr (backward::has_lists(Kernel::kFinds)) {
-        lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Kernel>(), a, Tile::kBlocksPerSm, stream);
+        lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Kernel>(), a, stream);
       }
       with_dense(is_dense<Tile>(a), [&](auto dense) {
         using Rows = std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>;
         Kernel::template with_kernel<Rows>(a, lists, [&](auto kernel, const auto&... arguments) {
-          launch(kernel, unsigned(((a.seq_k - 1) / Tile::Bc + 1) * a.batch * a.kv_heads), Tile::kThreads,
-                 Tile::kSharedBytes, stream, b, masks_of(a), arguments...);
+          const std::int64_t kv_heads = a.batch * a.kv_heads;
+          const dim3 blocks = lists.order ? grid_of_rows(lists, kv_heads, Tile::kBlocksPerSm)
+                                          : dim3(unsigned(((a.seq_k - 1) / Tile::Bc + 1) * kv_heads));
+          launch(kernel, blocks, Tile::kThreads, Tile::kSharedBytes, stream, b, masks_of(a), arguments...);
         });
       });
       Backward<T> sums_of = b;

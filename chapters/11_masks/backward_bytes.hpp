@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
@@ -64,22 +65,35 @@ class Bytes {
   /// Of all heads.
   struct Counts {
     std::int64_t tiles = 0;                               ///< visited, once for each key tile
+    std::int64_t brought = 0;                             ///< of these, came with a row, not from a list
+    std::int64_t list_counts = 0;                         ///< counts of lists, read once for each key tile
     std::int64_t queries = 0;                             ///< in them
     std::int64_t documents = 0, blocks = 0, lengths = 0;  ///< bytes read of the masks
   };
 
   std::int64_t heads() const { return shape_.batch * shape_.heads; }
+  std::int64_t group() const { return shape_.heads / shape_.kv_heads; }
   std::int64_t row() const { return shape_.head_dim * std::int64_t(size_of(shape_.dtype)); }
 
   Counts count() const {
     const int lists_of_tile = masks_.lists(int(shape_.batch));
+    std::vector<std::int64_t> first_heads(lists_of_tile);  // with this list, of those that share a key tile
+    for (std::int64_t head = 0; head < heads(); head += group()) ++first_heads[masks_.list_of(int(head))];
     Counts counts;
     for (int list = 0; list < lists_of_tile; ++list) {
       const HeadMasks masks = masks_.of(masks_.head_of_list(list));
       for (int key_tile = 0; key_tile < key_tiles_; ++key_tile) {
         if (has_lists(finds_)) count_list(counts, key_tile);
-        for (int query_tile = 0; query_tile < query_tiles_; ++query_tile)
-          count_tile(counts, masks, query_tile, key_tile, heads() / lists_of_tile);
+        std::int64_t full = 0, partial = 0;
+        for (int query_tile = 0; query_tile < query_tiles_; ++query_tile) {
+          const Kind kind = count_tile(counts, masks, query_tile, key_tile, heads() / lists_of_tile);
+          full += kind == Kind::kFull;
+          partial += kind == Kind::kPartial;
+        }
+        // A block goes through the lists of the heads that share its key tile twice, for partial tiles and for full ones. It begins
+        // with what the row of the first head brings: its partial tiles, or its full ones if it has the key tile for itself.
+        counts.brought += first_heads[list] * (partial > 0 || (group() == 1 && full > 0));
+        counts.list_counts += first_heads[list] * (group() > 1 ? 2 * group() - 1 : partial > 0);
       }
     }
     return counts;
@@ -100,9 +114,12 @@ class Bytes {
       of["key_lengths"] = {.read_bytes = counts.lengths + 4 * warps};  // K and V: how many
     if (has_lists(finds_)) {
       const int lists_of_tile = masks_.lists(int(shape_.batch));
-      const std::int64_t group = shape_.heads / shape_.kv_heads;
       const std::int64_t named = counts.tiles / (heads() / lists_of_tile);
-      const ListReads reads = {.counts = warps * group, .tiles = counts.tiles * Tile::kWarps, .order = warps};
+      const bool ordered = !buffers_.order.empty();
+      const ListReads reads = {.listed = ordered ? 0 : warps,
+                               .tiles = (counts.tiles - counts.brought) * Tile::kWarps,
+                               .order = ordered ? warps : 0,
+                               .counts = counts.list_counts * Tile::kWarps};
       add_lists(traffic, buffers_, lists_of_tile, key_tiles_, named, reads);
     }
     return traffic;
@@ -116,8 +133,8 @@ class Bytes {
     return keys;
   }
 
-  /// What the blocks of a key tile read for a query tile, in all heads of a list.
-  void count_tile(Counts& counts, const HeadMasks& masks, int query_tile, int key_tile,
+  /// What the blocks of a key tile read for a query tile, in all heads of a list. Returns its kind.
+  Kind count_tile(Counts& counts, const HeadMasks& masks, int query_tile, int key_tile,
                   std::int64_t heads) const {
     const int first_query = query_tile * Tile::Br, first_key = key_tile * Tile::Bc;
     const bool asks_tiles = finds_ == Finds::kVisible || finds_ == Finds::kKinds;
@@ -127,14 +144,15 @@ class Bytes {
       counts.lengths += 4 * Tile::kWarps * heads;
       count_kind(counts, first_query, Tile::Br, first_key, Tile::Bc, Tile::kWarps * heads);
     }
-    if (kind == Kind::kEmpty) return;
+    if (kind == Kind::kEmpty) return kind;
     counts.tiles += heads;
     counts.queries += heads * std::min(Tile::Br, masks_.seq_q - first_query);
-    if (finds_ == Finds::kListedFull || (kind == Kind::kFull && finds_ != Finds::kVisible)) return;
+    if (finds_ == Finds::kListedFull || (kind == Kind::kFull && finds_ != Finds::kVisible)) return kind;
     for (int query = first_query; query < first_query + Tile::Br; query += Tile::kScoreCols) {
       for (int key = first_key; key < first_key + Tile::Bc; key += Tile::kWarpRows)
         count_share(counts, masks, query, key, heads);
     }
+    return kind;
   }
 
   /// A warp's keys and kScoreCols queries.

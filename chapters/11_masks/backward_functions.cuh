@@ -75,12 +75,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     changed_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists,
                       ScoreFunctions functions) {
   const Backward<typename Tile::T> a = without_mask(given);
-  const KeyBlock<Tile> keys = key_block<Tile>(a, masks, lists);
+  const HeadRow at = row_of_block(lists, masks, a.heads / a.kv_heads);
+  const KeyBlock<Tile> keys(a, at.head, at.row);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists);
+  ListedQueries<Tile> walk(a, keys, masks, lists, at);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);

@@ -17,14 +17,6 @@ using ch08::Backward;
 using ch08::KeyBlock;
 using ch08::QueryWalk;
 
-/// The key tile of a block, in the order of the lists.
-template <class Tile>
-__device__ __forceinline__ KeyBlock<Tile> key_block(const Backward<typename Tile::T>& a, const Masks& masks,
-                                                    const TileLists& lists) {
-  const HeadRow at = row_of_block(blockIdx.x, lists, masks, a.batch * a.kv_heads, a.heads / a.kv_heads);
-  return KeyBlock<Tile>(a, at.head, at.row);
-}
-
 /// The query head that a walk is at, counted through all batches.
 template <class Tile>
 __device__ __forceinline__ int head_of(const QueryWalk<Tile>& walk, const Masks& masks) {
@@ -75,12 +67,19 @@ struct ListedQueries : QueryWalk<Tile> {
   const TileLists& lists;
   bool partial = true;  ///< whether the current tile is
 
+  /// @param at  the row of the first head that shares the key tile
   __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& attention,
                                            const KeyBlock<Tile>& keys, const Masks& all,
-                                           const TileLists& visited)
+                                           const TileLists& visited, const ListedRow& at)
       : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), lists(visited) {
-    --this->head;
-    next_list();
+    if (at.partial == 0 && a.heads != a.kv_heads) {
+      next_list();
+    } else {
+      partial = at.partial > 0;
+      begin(partial ? at.partial : at.full);
+      this->tile = at.first;
+      if (at.first < 0) this->head = this->end_head;
+    }
   }
   __device__ __forceinline__ void next() {
     if (++entry == end) {
@@ -91,8 +90,16 @@ struct ListedQueries : QueryWalk<Tile> {
   }
 
  private:
-  unsigned entry = 0, end = 0;  ///< of all lists: the current one, and the one after the last of this list
+  unsigned entry, end;  ///< of all lists: the current one, and the one after the last of this list
 
+  __device__ __forceinline__ std::size_t list() const {
+    return lists.at(masks, head_of(*this, masks), block.first_key / Tile::Bc);
+  }
+  /// Goes to the first of a list's tiles, of which there are `count`.
+  __device__ __forceinline__ void begin(int count) {
+    entry = unsigned(list() * lists.most) + (partial ? 0 : lists.most - count);
+    end = entry + count;
+  }
   /// Goes to the first tile of the next list that has any.
   __device__ __forceinline__ void next_list() {
     do {
@@ -101,10 +108,8 @@ struct ListedQueries : QueryWalk<Tile> {
         partial = false;
         this->head -= a.heads / a.kv_heads;  // to the first head that shares the key tile
       }
-      const std::size_t list = lists.at(masks, head_of(*this, masks), block.first_key / Tile::Bc);
-      const int count = lists.counts[2 * list + (partial ? 0 : 1)];
-      entry = unsigned(list * lists.most) + (partial ? 0 : lists.most - count);
-      end = entry + count;
+      const ListedRow& listed = lists.listed[list()];
+      begin(partial ? listed.partial : listed.full);
     } while (entry == end);
     this->tile = lists.tiles[entry];
   }

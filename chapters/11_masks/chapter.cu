@@ -115,9 +115,11 @@ void launch_forward(const Args& a, cudaStream_t stream) {
       with_tiles<Kernel, T, d, dense>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
         TileLists lists = {};
         if constexpr (kHasLists<Kernel>) {
-          lists = make_lists<KeysOfQueries<Tile>>(lists_of<Kernel>(), a, Tile::kBlocksPerSm, stream);
+          lists = make_lists<KeysOfQueries<Tile>>(lists_of<Kernel>(), a, stream);
         }
-        const unsigned blocks = unsigned((a.seq_q - 1) / Tile::Br + 1) * unsigned(a.batch * a.heads);
+        const std::int64_t heads = a.batch * a.heads;
+        const dim3 blocks = lists.order ? grid_of_rows(lists, heads, Tile::kBlocksPerSm)
+                                        : dim3(unsigned((a.seq_q - 1) / Tile::Br + 1) * unsigned(heads));
         Kernel::template with_kernel<Tile>(a, lists, [&](auto kernel, const auto&... arguments) {
           launch(kernel, blocks, Tile::kThreads, Tile::kSharedBytes, stream, arguments...);
         });

@@ -24,7 +24,7 @@ namespace {
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 
-const ListBuffers kKeyTilesOfDq = {"dq_key_tile_counts", "dq_key_tiles", "dq_key_tile_order"};
+const ListBuffers kKeyTilesOfDq = {"dq_query_rows", "dq_key_tiles", "dq_query_row_order"};
 
 template <class T, int d, class Keys>
 using TilesWith = ListedGradientTiles<QueryGradientTiles<T, d>, WithO<Keys>>;
@@ -49,15 +49,13 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
       using Queries = typename Tile::Queries;
       using Keys = typename Tile::Keys;
       const Backward<T> b = ch08::backward_of<T>(a);
-      const TileLists key_lists =
-          make_lists<KeysOfQueries<Queries>>(kKeyTilesOfDq, a, Tile::kBlocksPerSm, stream);
-      const TileLists query_lists =
-          make_lists<QueriesOfKeys<Keys>>(kOrderedQueryTiles, a, Tile::kBlocksPerSm, stream);
+      const TileLists key_lists = make_lists<KeysOfQueries<Queries>>(kKeyTilesOfDq, a, stream);
+      const TileLists query_lists = make_lists<QueriesOfKeys<Keys>>(kOrderedQueryTiles, a, stream);
       with_dense(is_dense<Keys>(a), [&](auto dense) {
         using Rows = std::conditional_t<decltype(dense)::value, Dense<Keys>, Keys>;
         using WithRows = ListedGradientTiles<Queries, Rows>;
         const unsigned blocks = blocks_of_head<Tile>(int(a.heads / a.kv_heads), key_lists, query_lists);
-        launch(listed_gradients<WithRows>, unsigned(a.batch * a.kv_heads) * blocks, Tile::kThreads,
+        launch(listed_gradients<WithRows>, dim3(blocks, unsigned(a.batch * a.kv_heads)), Tile::kThreads,
                Tile::kSharedBytes, stream, b, masks_of(a), key_lists, query_lists);
       });
     });

@@ -196,8 +196,8 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
   copy_rows_async<Tile, Tile::Br>(sdO, gdO, first_query, a.seq_q, a.head_dim, thread);
   cp_async_commit();
   const RowsOfO<Tile> o(a, at.head, warp_query);
-  ListedTiles tiles(lists, masks, at.head, at.row);
-  int tile = tiles.take();
+  ListedTiles tiles(lists, masks, at);
+  int tile = at.first;
   load_keys(tile, 0);
   cp_async_wait<1>();
   Tile::sync();  // Q and dO have landed
@@ -320,7 +320,7 @@ __device__ __forceinline__ void listed_key_gradients(const Backward<typename Til
   const KeyTileMemoryWithO<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists);
+  ListedQueries<Tile> walk(a, keys, masks, lists, at);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);
@@ -380,7 +380,7 @@ __host__ __device__ unsigned blocks_of_head(int group, const TileLists& key_list
 /// dQ, dK and dV. For each head of K and V, one after the other: blocks with the query tiles of the heads that share it, then
 /// blocks with its key tiles.
 ///
-///   grid    batch * kv_heads * blocks_of_head()
+///   grid    (blocks_of_head(), batch * kv_heads)
 ///   block   Tile::kThreads
 ///   shared  Tile::kSharedBytes
 ///   HBM     reads its lists; for dQ: Q, O, dO and LSE, and the keys and values of each listed tile, as far as this batch
@@ -393,18 +393,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   using Queries = typename Tile::Queries;
   extern __shared__ float4 smem[];
   const int group = a.heads / a.kv_heads;
-  const unsigned blocks = blocks_of_head<Tile>(group, key_lists, query_lists);
-  const unsigned of_keys = query_lists.rows, of_queries = blocks - of_keys;
-  const int kv_head = int(blockIdx.x / blocks);
-  const unsigned block = blockIdx.x - kv_head * blocks;
+  const unsigned of_queries = gridDim.x - query_lists.rows;  // blocks
+  const int kv_head = int(blockIdx.y);
+  const unsigned block = blockIdx.x;
   if (block < of_queries) {
     const unsigned tile = block * Tile::kQueryTiles + Queries::tile();
     if (tile >= unsigned(group * key_lists.rows)) return;
-    listed_query_gradients<Queries>(a, masks, key_lists,
-                                    row_in_heads(key_lists, masks, kv_head * group, group, tile, 1),
-                                    smem + Queries::tile() * (Queries::kSharedBytes / sizeof(float4)));
+    listed_query_gradients<Queries>(
+        a, masks, key_lists,
+        row_at(key_lists, masks, kv_head * group + int(tile) % group, int(tile) / group, 1),
+        smem + Queries::tile() * (Queries::kSharedBytes / sizeof(float4)));
   } else {
-    const HeadRow at = row_in_heads(query_lists, masks, kv_head, 1, block - of_queries, group);
+    const HeadRow at = row_at(query_lists, masks, kv_head, int(block - of_queries), group);
     listed_key_gradients<typename Tile::Keys>(a, masks, query_lists, at, smem);
   }
 }

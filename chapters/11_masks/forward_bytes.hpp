@@ -47,7 +47,7 @@ class ForwardBytes {
     const bool listed = finds == Finds::kListed || finds == Finds::kListedFull;
     const int lists = masks_.lists(int(shape_.batch));
     const std::int64_t heads = shape_.batch * shape_.heads, heads_of_list = heads / lists;
-    std::int64_t keys = 0, visited = 0;
+    std::int64_t keys = 0, visited = 0, read = 0;
     MaskBytes asked;
     for (int list = 0; list < lists; ++list) {
       const HeadMasks masks = masks_.of(masks_.head_of_list(list));
@@ -55,6 +55,7 @@ class ForwardBytes {
         const Visits visits = visit(finds, masks, tile);
         keys += visits.keys;
         visited += visits.tiles;
+        read += std::max<std::int64_t>(0, visits.tiles - 1);  // the first one comes with its row
         asked += visits.asked * heads_of_list;
         if (listed) asked += of_list(masks, tile);
       }
@@ -72,8 +73,10 @@ class ForwardBytes {
     if (masks_.key_lengths)
       traffic.tensors["key_lengths"] = {.read_bytes = 4 * (warps + (listed ? this->lists() : 0))};
     if (listed) {
-      const ListReads reads = {
-          .counts = warps, .tiles = visited * heads_of_list * Tile::kWarps, .order = warps};
+      const bool ordered = !buffers.order.empty();
+      const ListReads reads = {.listed = ordered ? 0 : warps,
+                               .tiles = read * heads_of_list * Tile::kWarps,
+                               .order = ordered ? warps : 0};
       add_lists(traffic, buffers, lists, query_tiles_, visited, reads);
     }
     return traffic;

@@ -45,7 +45,7 @@ void launch_forward(const Args& a, cudaStream_t stream) {
   with_compiled<AllSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     using Tile = ForwardTiles<T, d>;
     const Masks masks = masks_of(a);
-    const TileLists lists = make_lists<KeysOfQueries<Tile>>(kKeyTiles, a, 1, stream);
+    const TileLists lists = make_lists<KeysOfQueries<Tile>>(kKeyTiles, a, stream);
     const auto attention = a.as<T>();
     int* counter = a.buffer<int>("queue");
     FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof(int), stream));
@@ -100,7 +100,7 @@ Traffic traffic(const Shape& shape) {
   of["lse"] = {.write_bytes = q * 4};
   of["queue"] = {.read_bytes = 4 * query_tiles, .write_bytes = 4 * query_tiles};
   // The producer reads, and the warp that looks for query tiles that see nothing.
-  const ListReads reads = {.counts = 2 * query_tiles, .tiles = visited * heads_of_list};
+  const ListReads reads = {.listed = 2 * query_tiles, .tiles = visited * heads_of_list};
   add_lists(traffic, kKeyTiles, lists, rows, visited, reads);
   add_masks(traffic, masks, asked, all_lists + query_tiles_read * heads_of_list);
   return traffic;

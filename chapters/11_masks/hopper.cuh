@@ -77,7 +77,7 @@ __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>
   for (int n = blockIdx.x; n < tiles;) {
     const int next = gridDim.x + atomicAdd(counter, 1);  // its latency passes during the copies
     const QueryTile tile = listed_query_tile<Tile>(n, a);
-    const TileList list(lists, masks, tile.head, tile.first_query / Tile::Br);
+    const ListEntries list(lists, masks, tile.head, tile.first_query / Tile::Br);
     n = next;
     if (list.count == 0) continue;
     const int kv_head = a.kv_head(tile.head);
@@ -105,7 +105,7 @@ __device__ __forceinline__ void store_what_sees_nothing(const Attention<typename
   const int lane = threadIdx.x % 32, chunks = a.head_dim / 8;  // of a row: 16 bytes each
   for (int n = blockIdx.x; n < query_tiles<Tile>(a); n += gridDim.x) {
     const QueryTile tile = listed_query_tile<Tile>(n, a);
-    if (TileList(lists, masks, tile.head, tile.first_query / Tile::Br).count > 0) continue;
+    if (ListEntries(lists, masks, tile.head, tile.first_query / Tile::Br).count > 0) continue;
     const HeadRows<typename Tile::T> o = a.o_rows(tile.head);
     for (int row = 0; row < Tile::Br && tile.first_query + row < a.seq_q; ++row) {
       const int query = tile.first_query + row;

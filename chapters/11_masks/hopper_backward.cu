@@ -65,7 +65,7 @@ void launch_backward(const Args& a, cudaStream_t stream) {
            BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
 
     const Masks masks = masks_of(a);
-    const TileLists lists = make_lists<QueriesOfKeys<KeyTiles<T, Tile::kHeadDim>>>(kQueryTiles, a, 1, stream);
+    const TileLists lists = make_lists<QueriesOfKeys<KeyTiles<T, Tile::kHeadDim>>>(kQueryTiles, a, stream);
     launch(listed_gradients<Tile>, unsigned(lists.rows * b.batch * b.kv_heads), Tile::kThreads,
            sizeof(ListedKeyTileMemory<Tile>), stream, b, maps, masks, lists);
 
@@ -140,7 +140,7 @@ Traffic traffic(const Shape& shape) {
   for (const char* name : {"dk", "dv"}) of[name] = {.write_bytes = kv * row};
   of["dq"] = {.write_bytes = q * row};
   of["dq_sum"] = {.read_bytes = sums, .write_bytes = sums};  // set to zero before, read by the conversion
-  const ListReads reads = {.counts = counts, .tiles = tiles};
+  const ListReads reads = {.listed = counts, .tiles = tiles};
   add_lists(traffic, kQueryTiles, lists, rows, listed, reads);
   add_masks(traffic, masks, asked, all_lists + blocks);
   return traffic;

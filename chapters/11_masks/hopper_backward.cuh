@@ -64,10 +64,10 @@ struct ListedProducer {
   QueryWalk<Tile> walk{a, keys};
   Place<Tile::kStages> at{};
 
-  __device__ __forceinline__ TileList list(int head) const {
-    return TileList(lists, masks, head, keys.first_key / Tile::Bc);
+  __device__ __forceinline__ ListEntries list(int head) const {
+    return ListEntries(lists, masks, head, keys.first_key / Tile::Bc);
   }
-  __device__ __forceinline__ void load(int head, const TileList& list, int entry, int end) {
+  __device__ __forceinline__ void load(int head, const ListEntries& list, int entry, int end) {
     for (; entry < end; ++entry) {
       walk.head = head, walk.tile = list[entry];
       at.wait_empty(s.tiles.q_ring);
@@ -80,7 +80,7 @@ struct ListedProducer {
     const int first_head = walk.first_head, end_head = walk.end_head;
     int partial = 0, steps = 0;
     for (int head = first_head; head < end_head; ++head) {
-      const TileList of_head = list(head);
+      const ListEntries of_head = list(head);
       partial += of_head.partial;
       steps += of_head.count;
     }
@@ -93,11 +93,11 @@ struct ListedProducer {
     }
     load_keys<Tile>(maps, s.tiles, keys);
     for (int head = first_head; head < end_head; ++head) {
-      const TileList of_head = list(head);
+      const ListEntries of_head = list(head);
       load(head, of_head, 0, of_head.partial);
     }
     for (int head = first_head; head < end_head; ++head) {
-      const TileList of_head = list(head);
+      const ListEntries of_head = list(head);
       load(head, of_head, of_head.partial, of_head.count);
     }
   }

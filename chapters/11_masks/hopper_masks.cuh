@@ -17,17 +17,18 @@
 namespace fa::ch11 {
 
 /// The list of a row of tiles: entries 0 to partial - 1 are partial tiles, those up to count - 1 full ones.
-struct TileList {
+struct ListEntries {
   const int* first;
   int partial, count;
   int gap;  ///< between partial and full tiles
 
   /// @param head  counts through all batches
-  __device__ __forceinline__ TileList(const TileLists& lists, const Masks& masks, int head, int row) {
+  __device__ __forceinline__ ListEntries(const TileLists& lists, const Masks& masks, int head, int row) {
     const std::size_t list = lists.at(masks, head, row);
+    const ListedRow listed = lists.listed[list];
     first = lists.tiles + list * lists.most;
-    partial = lists.counts[2 * list];
-    count = partial + lists.counts[2 * list + 1];
+    partial = listed.partial;
+    count = partial + listed.full;
     gap = lists.most - count;
   }
   __device__ __forceinline__ int operator[](int entry) const {

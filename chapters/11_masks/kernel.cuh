@@ -72,13 +72,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start(tile - 1);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       const Hidden<Tile> hidden = hidden_in<Tile>(masks, block.masks, first_query, tile * Bc + key);
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      multiply_qk<Tile>(rS, rQ, sK + slice);
       hidden.hide(rS);
       rescale<Tile>(acc, rS, block.factor);
-      multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+      multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
   }
   store<Tile>(acc, block, sQ + block.warp_row * d);
@@ -116,13 +116,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start(next);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       const Hidden<Tile> hidden = hidden_in<Tile>(masks, block.masks, first_query, tile * Bc + key);
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      multiply_qk<Tile>(rS, rQ, sK + slice);
       hidden.hide(rS);
       rescale<Tile>(acc, rS, block.factor);
-      multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+      multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
     tile = next;
   }
@@ -163,21 +163,21 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if (visit.kind == Kind::kFull) {
 #pragma unroll
       for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-        const int at = stages.used + key * d;
+        const int slice = stages.used + key * d;
         Scores<Tile> rS = {};
-        multiply_qk<Tile>(rS, rQ, sK + at);
+        multiply_qk<Tile>(rS, rQ, sK + slice);
         rescale<Tile>(acc, rS, block.factor);
-        multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+        multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
       }
     } else {
 #pragma unroll 1
       for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-        const int at = stages.used + key * d;
+        const int slice = stages.used + key * d;
         const int first_key = visit.tile * Bc + key;
         Scores<Tile> rS = {};
-        if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, first_key)) continue;
+        if (!visible_scores<Tile>(rS, rQ, sK + slice, masks, block.masks, first_query, first_key)) continue;
         rescale<Tile>(acc, rS, block.factor);
-        multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+        multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
       }
     }
     visit = next;
@@ -194,7 +194,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     compressed_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
-  const MaskedBlock<Tile> block(a, masks, lists);
+  const HeadRow at = row_of_block(lists, masks, 1);
+  const MaskedBlock<Tile> block(a, masks, at);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
@@ -202,12 +203,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
+  ListedTiles tiles(lists, masks, at);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
-  int tile = tiles.take();
+  int tile = at.first;
   stages.start(tile);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
@@ -218,11 +219,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start(next);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
-      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, tile * Bc + key)) continue;
+      if (!visible_scores<Tile>(rS, rQ, sK + slice, masks, block.masks, first_query, tile * Bc + key))
+        continue;
       rescale<Tile>(acc, rS, block.factor);
-      multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+      multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
     tile = next;
   }
@@ -232,11 +234,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start_whole(next);
 #pragma unroll
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      multiply_qk<Tile>(rS, rQ, sK + slice);
       rescale<Tile>(acc, rS, block.factor);
-      multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+      multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
   }
   store<Tile>(acc, block, sQ + block.warp_row * d);
@@ -257,19 +259,20 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     block_sparse_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
-  const MaskedBlock<Tile> block(a, masks, lists);
+  const HeadRow at = row_of_block(lists, masks, 1);
+  const MaskedBlock<Tile> block(a, masks, at);
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Tile::Br * d;
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
+  ListedTiles tiles(lists, masks, at);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
-  stages.start_whole(tiles.take());
+  stages.start_whole(at.first);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
@@ -279,11 +282,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start_whole(next);
 #pragma unroll
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      multiply_qk<Tile>(rS, rQ, sK + slice);
       rescale<Tile>(acc, rS, block.factor);
-      multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+      multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
   }
   store<Tile>(acc, block, sQ + block.warp_row * d);
@@ -306,12 +309,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
+  const HeadRow at = listed_row(lists, masks, block.head, block.first_query / Tile::Br);
+  ListedTiles tiles(lists, masks, at);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
-  int tile = tiles.take();
+  int tile = at.first;
   stages.start(tile);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
@@ -322,12 +326,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start(next);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
-      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, tile * Bc + key)) continue;
+      if (!visible_scores<Tile>(rS, rQ, sK + slice, masks, block.masks, first_query, tile * Bc + key))
+        continue;
       rescale<Tile>(acc, rS, block.factor);
       const Kept<Tile> kept = draw<Tile>(dropout, block.head, first_query, tile * Bc + key);
-      multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, kept);
+      multiply_dropped_pv<Tile>(acc, rS, sV + slice, block.factor, kept);
     }
     tile = next;
   }
@@ -337,12 +342,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start_whole(next);
 #pragma unroll
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      multiply_qk<Tile>(rS, rQ, sK + slice);
       const Kept<Tile> kept = draw<Tile>(dropout, block.head, first_query, tile * Bc + key);
       rescale<Tile>(acc, rS, block.factor);
-      multiply_dropped_pv<Tile>(acc, rS, sV + at, block.factor, kept);
+      multiply_dropped_pv<Tile>(acc, rS, sV + slice, block.factor, kept);
     }
     tile = next;
   }
@@ -358,7 +363,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     scores_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists, ScoreFunctions functions) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
-  const MaskedBlock<Tile> block(a, masks, lists);
+  const HeadRow at = row_of_block(lists, masks, 1);
+  const MaskedBlock<Tile> block(a, masks, at);
   const int first_query = block.first_query + block.warp_row;  // of the warp
   const HeadScores function = functions.of(block.head);
   extern __shared__ float4 smem[];
@@ -367,12 +373,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   T* sV = sK + 2 * Tile::kTile;
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
-  ListedTiles tiles(lists, masks, block.head, block.first_query / Tile::Br);
+  ListedTiles tiles(lists, masks, at);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
-  int tile = tiles.take();
+  int tile = at.first;
   stages.start(tile);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
@@ -383,14 +389,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start(next);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       const int first_key = tile * Bc + key;
       Scores<Tile> rS = {};
       const auto change_all = [&] { change<Tile>(rS, function, a.scale, first_query, first_key); };
-      if (!visible_scores<Tile>(rS, rQ, sK + at, masks, block.masks, first_query, first_key, change_all))
+      if (!visible_scores<Tile>(rS, rQ, sK + slice, masks, block.masks, first_query, first_key, change_all))
         continue;
       rescale<Tile>(acc, rS, kLog2e);
-      multiply_pv<Tile>(acc, rS, sV + at, kLog2e);
+      multiply_pv<Tile>(acc, rS, sV + slice, kLog2e);
     }
     tile = next;
   }
@@ -400,12 +406,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stages.start_whole(next);
 #pragma unroll
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stages.used + key * d;
+      const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      multiply_qk<Tile>(rS, rQ, sK + slice);
       change<Tile>(rS, function, a.scale, first_query, tile * Bc + key);
       rescale<Tile>(acc, rS, kLog2e);
-      multiply_pv<Tile>(acc, rS, sV + at, kLog2e);
+      multiply_pv<Tile>(acc, rS, sV + slice, kLog2e);
     }
     tile = next;
   }

@@ -20,38 +20,36 @@ namespace fa::ch11 {
 
 /// Names in the workspace.
 struct ListBuffers {
-  std::string counts, tiles;
+  std::string listed, tiles;
   std::string order = {};  ///< empty: the lists have none
 };
-inline const ListBuffers kKeyTiles = {"key_tile_counts", "key_tiles"};
-inline const ListBuffers kQueryTiles = {"query_tile_counts", "query_tiles"};
-inline const ListBuffers kOrderedKeyTiles = {"key_tile_counts", "key_tiles", "key_tile_order"};
-inline const ListBuffers kOrderedQueryTiles = {"query_tile_counts", "query_tiles", "query_tile_order"};
+inline const ListBuffers kKeyTiles = {"query_rows", "key_tiles"};
+inline const ListBuffers kQueryTiles = {"key_rows", "query_tiles"};
+inline const ListBuffers kOrderedKeyTiles = {"query_rows", "key_tiles", "query_row_order"};
+inline const ListBuffers kOrderedQueryTiles = {"key_rows", "query_tiles", "key_row_order"};
 
 /// @param lists  the lists of all rows    @param most  the tiles that each can name
 inline void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, std::int64_t lists,
                       std::int64_t most) {
-  specs.push_back({.name = names.counts, .shape = {lists, 2}, .dtype = DType::kInt32});
+  constexpr int kFields = sizeof(ListedRow) / sizeof(int);
+  specs.push_back({.name = names.listed, .shape = {lists, kFields}, .dtype = DType::kInt32});
   specs.push_back({.name = names.tiles, .shape = {lists, most}, .dtype = DType::kInt32});
-  if (!names.order.empty()) specs.push_back({.name = names.order, .shape = {lists}, .dtype = DType::kInt32});
+  if (!names.order.empty())
+    specs.push_back({.name = names.order, .shape = {lists, kFields}, .dtype = DType::kInt32});
 }
 
 /// Enqueues the kernels that make lists, and order them if they have an order.
 /// @tparam Of  KeysOfQueries or QueriesOfKeys
-/// @param blocks_per_sm  of the kernel that takes its rows from row_of_block(); of no importance for others
 template <class Of>
-TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, int blocks_per_sm,
-                     cudaStream_t stream) {
+TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, cudaStream_t stream) {
   constexpr int kThreads = 256, kFewRows = 32;
-  constexpr int kBlocks = 256;  // times blocks_per_sm, taken together: about two waves on an H100
   const Masks masks = masks_of(a);
   const bool ordered = !names.order.empty();
-  const TileLists lists = {.counts = a.buffer<int>(names.counts),
+  const TileLists lists = {.listed = a.buffer<ListedRow>(names.listed),
                            .tiles = a.buffer<int>(names.tiles),
-                           .order = ordered ? a.buffer<int>(names.order) : nullptr,
+                           .order = ordered ? a.buffer<ListedRow>(names.order) : nullptr,
                            .rows = Of::rows(masks),
-                           .most = Of::most(masks),
-                           .heads_at_once = std::max(1, kBlocks * blocks_per_sm / Of::rows(masks))};
+                           .most = Of::most(masks)};
   const unsigned count = unsigned(masks.lists(a.batch));
   if (ordered && lists.rows <= kFewRows) {
     launch(list_and_order<Of, kFewRows>, count, 32 * kFewRows, 0, stream, masks, lists);
@@ -64,8 +62,9 @@ TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, i
 
 /// How often the kernel that is given lists reads an entry of each buffer. Warps count, not threads.
 struct ListReads {
-  std::int64_t counts, tiles;
+  std::int64_t listed, tiles;
   std::int64_t order = 0;
+  std::int64_t counts = 0;  ///< one of the two of a row
 };
 
 /// Adds the bytes of making, ordering and reading lists.
@@ -74,12 +73,13 @@ inline void add_lists(Traffic& traffic, const ListBuffers& names, std::int64_t l
                       std::int64_t named, const ListReads& reads) {
   const std::int64_t all = lists * rows;
   auto& of = traffic.tensors;
-  of[names.counts] = {.read_bytes = 8 * reads.counts, .write_bytes = 8 * all};
+  const std::int64_t bytes = sizeof(ListedRow);
+  of[names.listed] = {.read_bytes = bytes * reads.listed + 4 * reads.counts, .write_bytes = bytes * all};
   of[names.tiles] = {.read_bytes = 4 * reads.tiles, .write_bytes = 4 * named};
   if (names.order.empty()) return;
-  of[names.counts].read_bytes +=
-      8 * all * (1 + (rows + 31) / 32);  // each warp reads all, and those of its rows
-  of[names.order] = {.read_bytes = 4 * reads.order, .write_bytes = 4 * all};
+  of[names.listed].read_bytes +=
+      bytes * all + 8 * all * ((rows + 31) / 32);  // its own, and both counts of all
+  of[names.order] = {.read_bytes = bytes * reads.order, .write_bytes = bytes * all};
 }
 
 }  // namespace fa::ch11

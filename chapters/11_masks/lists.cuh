@@ -5,24 +5,32 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "device/reduce.cuh"
 #include "masks.cuh"
 
 namespace fa::ch11 {
 
+/// A row of tiles, and what a block must know before its first copy. One load brings it.
+struct alignas(16) ListedRow {
+  int row;
+  int partial, full;  ///< how many tiles of its list are
+  int first;          ///< the tile to visit first; -1: there is none
+};
+
 /// Lists of partial and full tiles. Heads with the same masks share a list.
 struct TileLists {
-  int* counts;  ///< [lists, rows, 2]: partial tiles, full ones
+  ListedRow* listed;  ///< [lists, rows]
   int*
       tiles;  ///< [lists, rows, most]: partial tiles from the left, full ones from the right; between them nothing
-  int* order;         ///< [lists, rows]: the rows, from the longest list to the shortest; null: none
-  int rows;           ///< the tiles that have a list
-  int most;           ///< the tiles that a list can name
-  int heads_at_once;  ///< row_of_block() takes the rows of this many heads before it begins with others
+  ListedRow* order;  ///< [lists, rows]: the same rows, from the longest list to the shortest; null: none
+  int rows;          ///< the tiles that have a list
+  int most;          ///< the tiles that a list can name
 
-  /// The list of a row in the masks of a head: where it is in counts, and `most` times that in tiles.
+  /// The list of a row in the masks of a head: where it is in `listed`, and `most` times that in `tiles`.
   __host__ __device__ std::size_t at(const Masks& masks, int head, int row) const {
     return std::size_t(masks.list_of(head)) * rows + row;
   }
@@ -54,7 +62,7 @@ __device__ __forceinline__ void list_tiles_of_row(const Masks& masks, const Tile
   const int lane = threadIdx.x % 32, row = entry % lists.rows;
   const HeadMasks of_head = masks.of(masks.head_of_list(entry / lists.rows));
   int* tiles = lists.tiles + std::size_t(entry) * lists.most;
-  int partial = 0, full = 0;
+  int partial = 0, full = 0, first_partial = lists.most, last_full = -1;
   for (int first = 0; first < lists.most; first += 32) {
     const int tile = first + lane;
     const Kind kind = tile < lists.most ? Of::kind(masks, of_head, row, tile) : Kind::kEmpty;
@@ -67,38 +75,41 @@ __device__ __forceinline__ void list_tiles_of_row(const Masks& masks, const Tile
     partial += __popc(partial_lanes);
     full += __popc(full_lanes);
     // END 7
+    if (kind == Kind::kPartial) first_partial = min(first_partial, tile);
+    if (kind == Kind::kFull) last_full = tile;
   }
-  if (lane == 0) {
-    lists.counts[2 * entry] = partial;
-    lists.counts[2 * entry + 1] = full;
-  }
+  const int to_visit = partial > 0 ? -warp_reduce(-first_partial, Max()) : warp_reduce(last_full, Max());
+  if (lane == 0) lists.listed[entry] = {row, partial, full, partial + full > 0 ? to_visit : -1};
 }
 
 /// Writes the lists.
 ///
 ///   grid    lists * rows
 ///   block   32
-///   HBM     writes two counts for each list, and the number of each tile that is not empty; reads what kind() reads
+///   HBM     writes a ListedRow for each list, and the number of each tile that is not empty; reads what kind() reads
 /// @tparam Of  KeysOfQueries or QueriesOfKeys
 template <class Of>
 __global__ void __launch_bounds__(32) list_tiles(Masks masks, TileLists lists) {
   list_tiles_of_row<Of>(masks, lists, blockIdx.x);
 }
 
-/// The key tiles of a list, from the first to the last: partial ones, then full ones.
+/// A row of tiles in a head, and what its list begins with.
+struct HeadRow : ListedRow {
+  int head;  ///< counts through all batches
+};
+
+/// The key tiles of a list, from the first to the last: partial ones, then full ones. The first one came with the row, and has been
+/// taken.
 struct ListedTiles {
   const int* tiles;  ///< of all lists
   unsigned entry;    ///< of all lists: the one to take next
   int left, full;    ///< tiles that have not been taken; of all, how many are full
   int gap;           ///< entries between the partial ones and the full ones
 
-  __device__ __forceinline__ ListedTiles(const TileLists& lists, const Masks& masks, int head, int row)
-      : tiles(lists.tiles) {
-    const std::size_t list = lists.at(masks, head, row);
-    entry = unsigned(list * lists.most);
-    full = lists.counts[2 * list + 1];
-    left = lists.counts[2 * list] + full;
-    gap = lists.most - left;
+  __device__ __forceinline__ ListedTiles(const TileLists& lists, const Masks& masks, const HeadRow& at)
+      : tiles(lists.tiles), left(at.partial + at.full - 1), full(at.full) {
+    gap = lists.most - at.partial - at.full;
+    entry = unsigned(lists.at(masks, at.head, at.row) * lists.most) + (at.partial == 0 ? gap : 0) + 1;
   }
   /// The next tile, or -1 after the last one.
   __device__ __forceinline__ int take() {
@@ -121,15 +132,16 @@ struct ListedTiles {
 template <int kThreads>
 __device__ __forceinline__ void order_rows_of(const TileLists& lists, int list) {
   const std::size_t first = std::size_t(list) * lists.rows;
-  const int2* counts = reinterpret_cast<const int2*>(lists.counts) + first;
+  const ListedRow* listed = lists.listed + first;
   for (int row = threadIdx.x; row < lists.rows; row += kThreads) {
-    const int length = counts[row].x + counts[row].y;
+    const ListedRow mine = listed[row];
+    const int length = mine.partial + mine.full;
     int before = 0;
     for (int other = 0; other < lists.rows; ++other) {
-      const int of_other = counts[other].x + counts[other].y;
+      const int of_other = listed[other].partial + listed[other].full;
       before += of_other > length || (of_other == length && other < row);
     }
-    lists.order[first + before] = row;
+    lists.order[first + before] = mine;
   }
 }
 
@@ -137,7 +149,7 @@ __device__ __forceinline__ void order_rows_of(const TileLists& lists, int list) 
 ///
 ///   grid    lists
 ///   block   kThreads
-///   HBM     reads the counts of each row, and for each 32 rows those of all; writes each row once
+///   HBM     reads each ListedRow, and for each 32 rows the counts of all; writes each once
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
   order_rows_of<kThreads>(lists, blockIdx.x);
@@ -158,29 +170,35 @@ __global__ void __launch_bounds__(32 * kRows, 1) list_and_order(Masks masks, Til
   order_rows_of<32 * kRows>(lists, blockIdx.x);
 }
 
-/// A row of tiles in a head.
-struct HeadRow {
-  int head;  ///< counts through all batches
-  int row;
-};
-
-/// The row that comes at a place in the order, if the rows of a few heads are taken together.
-/// @param group  query heads in each head: 1, or heads / kv_heads
-__device__ __forceinline__ HeadRow row_in_heads(const TileLists& lists, const Masks& masks, int first_head,
-                                                unsigned heads, unsigned place, int group) {
-  const int head = first_head + int(place % heads);
-  const int row = lists.order[lists.at(masks, head * group, int(place / heads))];
-  return {head, __shfl_sync(kAllLanes, row, 0)};  // as in KeyBlock: the compiler knows that it is uniform
+/// A row of a head, if there is no order. @param head  counts through all batches
+__device__ __forceinline__ HeadRow listed_row(const TileLists& lists, const Masks& masks, int head, int row) {
+  return {lists.listed[lists.at(masks, head, row)], head};
 }
 
-/// The head and the row that a block computes. Blocks with long lists start first, and those with short ones fill the gaps at the
-/// end. Heads are taken a few at a time: what concurrent blocks load is in the L2 cache then.
-/// @param heads  of all batches, which have `rows` blocks each    @param group  as above
-__device__ __forceinline__ HeadRow row_of_block(unsigned block, const TileLists& lists, const Masks& masks,
-                                                int heads, int group) {
-  const unsigned rows = lists.rows, at_once = lists.heads_at_once;
-  const unsigned first_head = block / (at_once * rows) * at_once, here = min(at_once, heads - first_head);
-  return row_in_heads(lists, masks, int(first_head), here, block - first_head * rows, group);
+/// The row that comes at a place in the order. @param group  query heads in each head: 1, or heads / kv_heads
+__device__ __forceinline__ HeadRow row_at(const TileLists& lists, const Masks& masks, int head, int place,
+                                          int group) {
+  HeadRow at = {lists.order[lists.at(masks, head * group, place)], head};
+  at.row = __shfl_sync(kAllLanes, at.row, 0);  // as in KeyBlock: the compiler knows that it is uniform
+  return at;
+}
+
+/// The head and the row that a block computes. Blocks start in the order of x, y and z: those with long lists first, and those with
+/// short ones fill the gaps at the end. Heads are taken gridDim.x at a time: what concurrent blocks load is in the L2 cache then.
+///
+///   grid    (heads at once, rows, the rest of the heads)
+/// @param group  as above
+__device__ __forceinline__ HeadRow row_of_block(const TileLists& lists, const Masks& masks, int group) {
+  return row_at(lists, masks, int(blockIdx.z * gridDim.x + blockIdx.x), int(blockIdx.y), group);
+}
+
+/// The grid of a kernel that takes its rows from row_of_block(). The heads that it takes at once are as many as divide all heads, and
+/// have about two waves of blocks on an H100.
+/// @param heads  of all batches    @param blocks_per_sm  of the kernel
+inline dim3 grid_of_rows(const TileLists& lists, std::int64_t heads, int blocks_per_sm) {
+  std::int64_t at_once = std::clamp<std::int64_t>(256 * blocks_per_sm / lists.rows, 1, heads);
+  while (heads % at_once != 0) --at_once;
+  return {unsigned(at_once), unsigned(lists.rows), unsigned(heads / at_once)};
 }
 
 }  // namespace fa::ch11

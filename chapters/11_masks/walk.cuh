@@ -20,16 +20,11 @@ struct MaskedBlock : ch07::Block<Tile> {
 
   __device__ __forceinline__ MaskedBlock(const Attention<typename Tile::T>& attention, const Masks& all)
       : MaskedBlock(attention, all, Tile::Order::template tile_of<Tile>(blockIdx.x, attention)) {}
-  /// In the order of the lists.
   __device__ __forceinline__ MaskedBlock(const Attention<typename Tile::T>& attention, const Masks& all,
-                                         const TileLists& lists)
-      : MaskedBlock(attention, all,
-                    query_tile(row_of_block(blockIdx.x, lists, all, attention.batch * attention.heads, 1))) {}
+                                         const HeadRow& at)
+      : MaskedBlock(attention, all, ch07::QueryTile{at.head, at.row * Tile::Br}) {}
 
  private:
-  __device__ __forceinline__ static ch07::QueryTile query_tile(const HeadRow& at) {
-    return {at.head, at.row * Tile::Br};
-  }
   __device__ __forceinline__ MaskedBlock(const Attention<typename Tile::T>& attention, const Masks& all,
                                          const ch07::QueryTile& tile)
       : ch07::Block<Tile>(attention, tile), masks(all.of(this->head)) {

@@ -17,12 +17,16 @@ struct Sum {
 };
 struct Max {
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
+  __device__ __forceinline__ int operator()(int a, int b) const { return max(a, b); }
 };
 
 /// The value that lane (this lane ^ mask) holds. All 32 lanes of the warp must call it together.
 ///
 /// Every type to be reduced needs an overload in its own namespace.
 __device__ __forceinline__ float shuffle_xor(float value, int mask) {
+  return __shfl_xor_sync(kAllLanes, value, mask);
+}
+__device__ __forceinline__ int shuffle_xor(int value, int mask) {
   return __shfl_xor_sync(kAllLanes, value, mask);
 }
 

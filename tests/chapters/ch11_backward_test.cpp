@@ -91,20 +91,22 @@ TEST(MasksBackward, ReadsTheQueriesOfTheTilesThatSomethingSees) {
   }
 }
 
-// For each of 4 key tiles two counts, and the number of each query tile; every warp of a block reads its list for each head.
+// For each of 4 key tiles what its list begins with, 16 bytes, and the number of each query tile. Every warp of a block reads its list
+// for each of two heads, and goes through both twice: for the partial tiles, where the first list's first tile comes with the row, and
+// for the full ones.
 TEST(MasksBackward, CompressedReadsShortLists) {
   Shape shape{{.heads = 2, .kv_heads = 1, .seq_q = 512, .seq_k = 512, .head_dim = 64, .causal = true}};
   shape.dtype = DType::kBFloat16;
   const VariantResult result = run_backward("compressed", shape);
   if (!result.counted) GTEST_SKIP() << "bytes are counted on the simulator";
   const auto& tensors = result.counted->traffic.tensors;
-  EXPECT_EQ(tensors.at("query_tile_counts").write_bytes, 4 * 8);  // both heads share them
+  EXPECT_EQ(tensors.at("key_rows").write_bytes, 4 * 16);  // both heads share them
   EXPECT_EQ(tensors.at("query_tiles").write_bytes, 20 * 4);
-  // To order the 4 rows, a warp reads the counts of its own, and of each to compare with.
-  EXPECT_EQ(tensors.at("query_tile_counts").read_bytes, (2 * 4 * kWarps + 4 + 4) * 8);
-  EXPECT_EQ(tensors.at("query_tiles").read_bytes, 2 * 20 * kWarps * 4);
-  EXPECT_EQ(tensors.at("query_tile_order").write_bytes, 4 * 4);
-  EXPECT_EQ(tensors.at("query_tile_order").read_bytes, 4 * kWarps * 4);
+  // To order the 4 rows: its own, the counts of each. Then, three times for each key tile, one count.
+  EXPECT_EQ(tensors.at("key_rows").read_bytes, 4 * 16 + 4 * 8 + 3 * 4 * kWarps * 4);
+  EXPECT_EQ(tensors.at("query_tiles").read_bytes, (2 * 20 - 4) * kWarps * 4);
+  EXPECT_EQ(tensors.at("key_row_order").write_bytes, 4 * 16);
+  EXPECT_EQ(tensors.at("key_row_order").read_bytes, 4 * kWarps * 16);
 }
 
 // Under a causal mask with as many queries as keys, the diagonal crosses two query tiles of each key tile. Of the 8 shares of the

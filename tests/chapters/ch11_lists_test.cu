@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <random>
@@ -16,9 +17,10 @@
 namespace fa::ch11 {
 namespace lists_test {
 
-__global__ void rows_of_blocks(TileLists lists, Masks masks, int heads, int group, HeadRow* rows) {
-  const HeadRow at = row_of_block(blockIdx.x, lists, masks, heads, group);
-  if (threadIdx.x == 0) rows[blockIdx.x] = at;
+__global__ void rows_of_blocks(TileLists lists, Masks masks, int group, HeadRow* rows) {
+  const HeadRow at = row_of_block(lists, masks, group);
+  const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  if (threadIdx.x == 0) rows[block] = at;
 }
 
 template <class T>
@@ -43,15 +45,16 @@ class TileOrder : public ::testing::Test {
 
   /// Lists of two batches with lengths of their own, each for all of their heads.
   struct Ordered {
-    std::vector<int> lengths;  ///< [lists, rows]
-    std::vector<int> order;    ///< the same
+    std::vector<int> lengths;      ///< [lists, rows]
+    std::vector<ListedRow> order;  ///< the same
     std::vector<HeadRow> blocks;
   };
   static Ordered order_of(int rows, int heads_of_batch, int group, int heads_at_once, int longest) {
     std::mt19937 random(static_cast<unsigned>(rows));
     const int lists = 2, heads = lists * heads_of_batch;
-    std::vector<int> counts(2 * lists * rows);
-    for (int& count : counts) count = int(random() % unsigned(longest + 1));
+    const auto draw = [&] { return int(random() % unsigned(longest + 1)); };
+    std::vector<ListedRow> listed;
+    for (int row = 0; row < lists * rows; ++row) listed.push_back({row % rows, draw(), draw(), draw()});
     const std::vector<int> key_lengths(lists, 1);
     const Masks masks = {.heads = heads_of_batch * group,
                          .seq_q = 1,
@@ -63,21 +66,20 @@ class TileOrder : public ::testing::Test {
                          .blocks = nullptr,
                          .heads_of_blocks = 1,
                          .log2_size_of_blocks = 6};
-    const TileLists of = {.counts = on_device(counts),
+    const TileLists of = {.listed = on_device(listed),
                           .tiles = nullptr,
-                          .order = on_device(std::vector<int>(lists * rows, -1)),
+                          .order = on_device(std::vector<ListedRow>(lists * rows, ListedRow{-1, -1, -1, -1})),
                           .rows = rows,
-                          .most = 2 * longest,
-                          .heads_at_once = heads_at_once};
-    HeadRow* blocks = on_device(std::vector<HeadRow>(heads * rows, HeadRow{-1, -1}));
+                          .most = 2 * longest};
+    HeadRow* blocks = on_device(std::vector<HeadRow>(heads * rows, HeadRow{{-1, -1, -1, -1}, -1}));
     launch(order_rows<64>, lists, 64, 0, nullptr, of);
-    launch(rows_of_blocks, unsigned(heads * rows), 32, 0, nullptr, of, masks, heads, group, blocks);
+    const dim3 grid(unsigned(heads_at_once), unsigned(rows), unsigned(heads / heads_at_once));
+    launch(rows_of_blocks, grid, 32, 0, nullptr, of, masks, group, blocks);
     Ordered ordered = {.lengths = {},
                        .order = from_device(of.order, lists * rows),
                        .blocks = from_device(blocks, heads * rows)};
-    for (int row = 0; row < lists * rows; ++row)
-      ordered.lengths.push_back(counts[2 * row] + counts[2 * row + 1]);
-    FA_CUDA_CHECK(cudaFree(of.counts));
+    for (const ListedRow& row : listed) ordered.lengths.push_back(row.partial + row.full);
+    FA_CUDA_CHECK(cudaFree(of.listed));
     FA_CUDA_CHECK(cudaFree(of.order));
     FA_CUDA_CHECK(cudaFree(blocks));
     FA_CUDA_CHECK(cudaFree(const_cast<int*>(masks.key_lengths)));
@@ -95,8 +97,11 @@ TEST_F(TileOrder, IsFromTheLongestListToTheShortest) {
       for (int row = 0; row < rows; ++row) expected[row] = row;
       std::stable_sort(expected.begin(), expected.end(),
                        [&](int a, int b) { return lengths[a] > lengths[b]; });
-      const auto first = ordered.order.begin() + list * rows;
-      EXPECT_EQ(std::vector<int>(first, first + rows), expected) << rows << " rows, list " << list;
+      for (int at = 0; at < rows; ++at) {
+        const ListedRow& row = ordered.order[list * rows + at];
+        EXPECT_EQ(row.row, expected[at]) << rows << " rows, list " << list << ", place " << at;
+        EXPECT_EQ(row.partial + row.full, lengths[row.row]);
+      }
     }
   }
 }
@@ -122,51 +127,66 @@ TEST_F(TileOrder, IsTheSameFromOneKernelAndFromTwo) {
                          .heads_of_blocks = 1,
                          .log2_size_of_blocks = 6};
     using Of = KeysOfQueries<Tile>;
-    const int most = Of::most(masks);
+    const int most = Of::most(masks), count = lists * rows;
     std::vector<std::vector<int>> results;
     for (const bool together : {false, true}) {
-      const TileLists of = {.counts = on_device(std::vector<int>(2 * lists * rows, -1)),
-                            .tiles = on_device(std::vector<int>(lists * rows * most, -1)),
-                            .order = on_device(std::vector<int>(lists * rows, -1)),
-                            .rows = rows,
-                            .most = most,
-                            .heads_at_once = 1};
+      int* tiles = on_device(std::vector<int>(count * most, -1));
+      int* listed = on_device(std::vector<int>(2 * 4 * count, -1));  // and in order
+      ListedRow* of_rows = reinterpret_cast<ListedRow*>(listed);
+      const TileLists of = {
+          .listed = of_rows, .tiles = tiles, .order = of_rows + count, .rows = rows, .most = most};
       if (together) {
         launch(list_and_order<Of, kMostRows>, unsigned(lists), 32 * kMostRows, 0, nullptr, masks, of);
       } else {
         launch(list_tiles<Of>, unsigned(lists * rows), 32, 0, nullptr, masks, of);
         launch(order_rows<64>, unsigned(lists), 64, 0, nullptr, of);
       }
-      std::vector<int>& all = results.emplace_back(from_device(of.counts, 2 * lists * rows));
-      for (const auto& [data, count] : {std::pair{of.tiles, lists * rows * most}, {of.order, lists * rows}}) {
-        const std::vector<int> values = from_device(data, count);
-        all.insert(all.end(), values.begin(), values.end());
+      std::vector<int>& all = results.emplace_back(from_device(listed, 2 * 4 * count));
+      const std::vector<int> named = from_device(tiles, count * most);
+      for (int row = 0; row < count; ++row) {
+        const auto [number, partial, full, first] =
+            std::array{all[4 * row], all[4 * row + 1], all[4 * row + 2], all[4 * row + 3]};
+        EXPECT_EQ(number, row % rows);
+        const int at = row * most + (partial > 0 ? 0 : most - full);
+        EXPECT_EQ(first, partial + full > 0 ? named[at] : -1) << "the tile to visit first";
       }
-      for (int* data : {of.counts, of.tiles, of.order}) FA_CUDA_CHECK(cudaFree(data));
+      all.insert(all.end(), named.begin(), named.end());
+      for (int* data : {listed, tiles}) FA_CUDA_CHECK(cudaFree(data));
     }
     FA_CUDA_CHECK(cudaFree(const_cast<int*>(masks.key_lengths)));
     EXPECT_EQ(results[0], results[1]) << rows << " rows";
-    EXPECT_GT(results[0][0] + results[0][1], 0) << "the first list names a tile";
+    EXPECT_GT(results[0][1] + results[0][2], 0) << "the first list names a tile";
   }
 }
 
-// 6 heads, 4 at once: blocks take the longest rows of 4 heads, then the next longest, and in the end the 2 heads that are left.
+// 6 heads, 3 at once: blocks take the longest rows of 3 heads, then the next longest, and then the 3 heads that are left.
 TEST_F(TileOrder, BlocksTakeEachRowOfEachHeadOnce) {
   const int rows = 7;
   for (const int group : {1, 2}) {
-    for (const int at_once : {1, 4, 6, 100}) {
+    for (const int at_once : {1, 3, 6}) {
       const Ordered ordered = order_of(rows, 3, group, at_once, 4);
       std::map<std::pair<int, int>, int> taken;
       for (int block = 0; block < 6 * rows; ++block) {
         const HeadRow at = ordered.blocks[block];
         ++taken[{at.head, at.row}];
-        const int first_head = block / (at_once * rows) * at_once, here = std::min(at_once, 6 - first_head);
-        const int in_group = block - first_head * rows;
-        EXPECT_EQ(at.head, first_head + in_group % here);
-        EXPECT_EQ(at.row, ordered.order[at.head / 3 * rows + in_group / here]) << "block " << block;
+        const int first_head = block / (at_once * rows) * at_once, in_group = block - first_head * rows;
+        EXPECT_EQ(at.head, first_head + in_group % at_once);
+        EXPECT_EQ(at.row, ordered.order[at.head / 3 * rows + in_group / at_once].row) << "block " << block;
       }
       EXPECT_EQ(taken.size(), 6u * rows);
     }
+  }
+}
+
+// Of the heads, as many are taken at once as fit into two waves and divide all of them.
+TEST(TileOrderGrid, HasABlockForEachRowOfEachHead) {
+  for (const auto& [rows, heads, at_once] :
+       {std::array{32, 128, 16}, {32, 24, 12}, {1, 3, 3}, {600, 7, 1}, {16, 31, 31}, {32, 31, 1}}) {
+    const dim3 grid = grid_of_rows(
+        {.listed = nullptr, .tiles = nullptr, .order = nullptr, .rows = rows, .most = 1}, heads, 2);
+    EXPECT_EQ(int(grid.x), at_once) << rows << " rows, " << heads << " heads";
+    EXPECT_EQ(int(grid.y), rows);
+    EXPECT_EQ(int(grid.x * grid.z), heads);
   }
 }
 

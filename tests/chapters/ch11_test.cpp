@@ -70,20 +70,21 @@ TEST(Masks, ReadsKAndVOfTheTilesThatSomethingSees) {
   }
 }
 
-// The lists: for each of 4 query tiles two counts, and the number of each visited tile; every warp of a block reads its list.
+// The lists: for each of 4 query tiles what its list begins with, 16 bytes, and the number of each visited tile; every warp of a block
+// reads its list, but for the first tile, which comes with the row.
 TEST(Masks, CompressedReadsShortLists) {
   Shape shape{{.heads = 2, .kv_heads = 2, .seq_q = 512, .seq_k = 512, .head_dim = 64, .causal = true}};
   shape.dtype = DType::kBFloat16;
   const VariantResult result = run_variant_on("compressed", shape);
   if (!result.counted) GTEST_SKIP() << "bytes are counted on the simulator";
   const auto& tensors = result.counted->traffic.tensors;
-  EXPECT_EQ(tensors.at("key_tile_counts").write_bytes, 4 * 8);  // both heads share them
+  EXPECT_EQ(tensors.at("query_rows").write_bytes, 4 * 16);  // both heads share them
   EXPECT_EQ(tensors.at("key_tiles").write_bytes, 10 * 4);
-  // To order the 4 rows, a warp reads the counts of its own, and of each to compare with.
-  EXPECT_EQ(tensors.at("key_tile_counts").read_bytes, (2 * 4 * kWarps + 4 + 4) * 8);
-  EXPECT_EQ(tensors.at("key_tiles").read_bytes, 2 * 10 * kWarps * 4);
-  EXPECT_EQ(tensors.at("key_tile_order").write_bytes, 4 * 4);
-  EXPECT_EQ(tensors.at("key_tile_order").read_bytes, 2 * 4 * kWarps * 4);
+  EXPECT_EQ(tensors.at("query_rows").read_bytes,
+            4 * 16 + 4 * 8);  // to order the 4 rows: its own, the counts of each
+  EXPECT_EQ(tensors.at("key_tiles").read_bytes, 2 * (10 - 4) * kWarps * 4);
+  EXPECT_EQ(tensors.at("query_row_order").write_bytes, 4 * 16);
+  EXPECT_EQ(tensors.at("query_row_order").read_bytes, 2 * 4 * kWarps * 16);
 }
 
 // Heads share a list unless their blocks differ, and batches unless their lengths do.
