@@ -92,8 +92,12 @@ class Bytes {
         }
         // A block goes through the lists of the heads that share its key tile twice, for partial tiles and for full ones. It begins
         // with what the row of the first head brings: its partial tiles, or its full ones if it has the key tile for itself.
-        counts.brought += first_heads[list] * (partial > 0 || (group() == 1 && full > 0));
-        counts.list_counts += first_heads[list] * (group() > 1 ? 2 * group() - 1 : partial > 0);
+        // Without an order, no row brings anything.
+        const bool ordered = !buffers_.order.empty();
+        counts.brought += first_heads[list] * (ordered && (partial > 0 || (group() == 1 && full > 0)));
+        counts.list_counts += first_heads[list] * (!ordered      ? 2 * group()
+                                                   : group() > 1 ? 2 * group() - 1
+                                                                 : partial > 0);
       }
     }
     return counts;
@@ -116,7 +120,7 @@ class Bytes {
       const int lists_of_tile = masks_.lists(int(shape_.batch));
       const std::int64_t named = counts.tiles / (heads() / lists_of_tile);
       const bool ordered = !buffers_.order.empty();
-      const ListReads reads = {.listed = ordered ? 0 : warps,
+      const ListReads reads = {.listed = 0,
                                .tiles = (counts.tiles - counts.brought) * Tile::kWarps,
                                .order = ordered ? warps : 0,
                                .counts = counts.list_counts * Tile::kWarps};

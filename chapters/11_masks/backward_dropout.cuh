@@ -106,9 +106,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  const int first_head = (keys.batch * a.kv_heads + keys.kv_head) * (a.heads / a.kv_heads);
-  ListedQueries<Tile> walk(a, keys, masks, lists,
-                           listed_row(lists, masks, first_head, keys.first_key / Tile::Bc));
+  ListedQueries<Tile> walk(a, keys, masks, lists);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);

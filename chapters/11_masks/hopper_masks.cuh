@@ -27,8 +27,8 @@ struct ListEntries {
     const std::size_t list = lists.at(masks, head, row);
     const ListedRow listed = lists.listed[list];
     first = lists.tiles + list * lists.most;
-    partial = listed.partial;
-    count = partial + listed.full;
+    partial = listed.partial();
+    count = partial + listed.full();
     gap = lists.most - count;
   }
   __device__ __forceinline__ int operator[](int entry) const {

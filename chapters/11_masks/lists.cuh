@@ -16,9 +16,12 @@ namespace fa::ch11 {
 
 /// A row of tiles, and what a block must know before its first copy. One load brings it.
 struct alignas(16) ListedRow {
+  int counts[2];  ///< of the tiles in its list: partial ones, full ones
   int row;
-  int partial, full;  ///< how many tiles of its list are
-  int first;          ///< the tile to visit first; -1: there is none
+  int first;  ///< the tile to visit first; -1: there is none
+
+  __host__ __device__ int partial() const { return counts[0]; }
+  __host__ __device__ int full() const { return counts[1]; }
 };
 
 /// Lists of partial and full tiles. Heads with the same masks share a list.
@@ -33,6 +36,11 @@ struct TileLists {
   /// The list of a row in the masks of a head: where it is in `listed`, and `most` times that in `tiles`.
   __host__ __device__ std::size_t at(const Masks& masks, int head, int row) const {
     return std::size_t(masks.list_of(head)) * rows + row;
+  }
+  /// One of the two counts of a list. As an index of all numbers: counts[..] of a ListedRow takes more registers.
+  __device__ __forceinline__ int count(std::size_t list, bool partial) const {
+    constexpr int kNumbers = sizeof(ListedRow) / sizeof(int);
+    return reinterpret_cast<const int*>(listed)[kNumbers * list + (partial ? 0 : 1)];
   }
 };
 
@@ -79,7 +87,7 @@ __device__ __forceinline__ void list_tiles_of_row(const Masks& masks, const Tile
     if (kind == Kind::kFull) last_full = tile;
   }
   const int to_visit = partial > 0 ? -warp_reduce(-first_partial, Max()) : warp_reduce(last_full, Max());
-  if (lane == 0) lists.listed[entry] = {row, partial, full, partial + full > 0 ? to_visit : -1};
+  if (lane == 0) lists.listed[entry] = {{partial, full}, row, partial + full > 0 ? to_visit : -1};
 }
 
 /// Writes the lists.
@@ -107,9 +115,9 @@ struct ListedTiles {
   int gap;           ///< entries between the partial ones and the full ones
 
   __device__ __forceinline__ ListedTiles(const TileLists& lists, const Masks& masks, const HeadRow& at)
-      : tiles(lists.tiles), left(at.partial + at.full - 1), full(at.full) {
-    gap = lists.most - at.partial - at.full;
-    entry = unsigned(lists.at(masks, at.head, at.row) * lists.most) + (at.partial == 0 ? gap : 0) + 1;
+      : tiles(lists.tiles), left(at.partial() + at.full() - 1), full(at.full()) {
+    gap = lists.most - at.partial() - at.full();
+    entry = unsigned(lists.at(masks, at.head, at.row) * lists.most) + (at.partial() == 0 ? gap : 0) + 1;
   }
   /// The next tile, or -1 after the last one.
   __device__ __forceinline__ int take() {
@@ -135,10 +143,10 @@ __device__ __forceinline__ void order_rows_of(const TileLists& lists, int list) 
   const ListedRow* listed = lists.listed + first;
   for (int row = threadIdx.x; row < lists.rows; row += kThreads) {
     const ListedRow mine = listed[row];
-    const int length = mine.partial + mine.full;
+    const int length = mine.partial() + mine.full();
     int before = 0;
     for (int other = 0; other < lists.rows; ++other) {
-      const int of_other = listed[other].partial + listed[other].full;
+      const int of_other = listed[other].partial() + listed[other].full();
       before += of_other > length || (of_other == length && other < row);
     }
     lists.order[first + before] = mine;
