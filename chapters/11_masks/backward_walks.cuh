@@ -67,7 +67,7 @@ struct ListedQueries : QueryWalk<Tile> {
   const TileLists& lists;
   bool partial = true;  ///< whether the current tile is
 
-  /// Without an order, no row is given: the first list is read like the others. The loop of dropout is slower with a row, by 2 %.
+  /// Without an order, no row is given: the first list is read like the others. With a row, dropout at head_dim 128 took 3 % longer.
   __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& attention,
                                            const KeyBlock<Tile>& keys, const Masks& all,
                                            const TileLists& visited)
