@@ -118,6 +118,13 @@ struct KeyTileMemory {
   /// Starts the copies of Q, dO, LSE and delta of a query tile.
   __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a,
                                                const QueryWalk<Tile>& walk) const {
+    load_queries(stage, a, walk,
+                 [](float* s, const float* g, bool inside) { cp_async_4_or_zero(s, g, inside); });
+  }
+  /// The same. @param copy_delta  starts the copy of an element of delta, as cp_async_4_or_zero() does
+  template <class CopyDelta>
+  __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a, const QueryWalk<Tile>& walk,
+                                               const CopyDelta& copy_delta) const {
     constexpr int Br = Tile::Br;
     const int first_query = walk.first_query(), rows = a.seq_q - first_query;
     const auto gQ = rows_of<Tile>(a.q, a.q_strides, walk.batch, walk.head);
@@ -129,7 +136,7 @@ struct KeyTileMemory {
       const bool inside = int(threadIdx.x) < rows;
       const size_t row = first + (inside ? threadIdx.x : 0);
       cp_async_4_or_zero(lse + stage * Br + threadIdx.x, a.lse + row, inside);
-      cp_async_4_or_zero(delta + stage * Br + threadIdx.x, a.delta + row, inside);
+      copy_delta(delta + stage * Br + threadIdx.x, a.delta + row, inside);
     }
   }
 };

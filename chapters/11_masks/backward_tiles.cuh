@@ -115,11 +115,11 @@ __device__ __forceinline__ void existing_probabilities(Scores<Tile>& rS, const f
   keep<Tile>(rS, exist);
 }
 
-/// ch08::p_and_ds() of the elements that exist. @param await_delta  is called before delta is read
-template <class Tile, class AwaitDelta>
+/// ch08::p_and_ds() of the elements that exist.
+template <class Tile>
 __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
-                                         int query, Bits exist, const AwaitDelta& await_delta) {
+                                         int query, Bits exist) {
   constexpr int d = Tile::kHeadDim;
   Scores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
@@ -127,24 +127,15 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
   to_operand<Tile>(p, rP);
   mma_nt<Tile>(rdS, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   block.partner.pass_p(query, p);
-  await_delta();
   ds_from_dp<Tile>(rdS, rP, tile.delta + query);
   to_operand<Tile>(ds, rdS);
 }
 
 /// p_and_ds() of a query tile, for the functions below.
-template <class Tile, class AwaitDelta>
-__device__ __forceinline__ auto p_and_ds_of(const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
-                                            const AwaitDelta& await_delta) {
-  return [&](Operand<Tile>& p, Operand<Tile>& ds, int query, Bits exist) {
-    p_and_ds<Tile>(p, ds, block, tile, query, exist, await_delta);
-  };
-}
-/// The same where delta has come with the tile.
 template <class Tile>
 __device__ __forceinline__ auto p_and_ds_of(const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile) {
   return [&](Operand<Tile>& p, Operand<Tile>& ds, int query, Bits exist) {
-    p_and_ds<Tile>(p, ds, block, tile, query, exist, [] {});
+    p_and_ds<Tile>(p, ds, block, tile, query, exist);
   };
 }
 

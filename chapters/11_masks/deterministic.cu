@@ -27,7 +27,7 @@ using Args = MaskedAttention::Args;
 const ListBuffers kKeyTilesOfDq = {"dq_query_rows", "dq_key_tiles", "dq_query_row_order"};
 
 template <class T, int d, class Keys>
-using TilesWith = ListedGradientTiles<QueryGradientTiles<T, d>, WithO<Keys>>;
+using TilesWith = ListedGradientTiles<QueryGradientTiles<T, d>, Keys>;
 
 /// Calls f(std::type_identity<Tile>()): with small key tiles where the large ones do not fit.
 template <class T, int d, class F>
@@ -49,14 +49,17 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
       using Queries = typename Tile::Queries;
       using Keys = typename Tile::Keys;
       const Backward<T> b = ch08::backward_of<T>(a);
-      const TileLists key_lists = make_lists<KeysOfQueries<Queries>>(kKeyTilesOfDq, a, stream);
-      const TileLists query_lists = make_lists<QueriesOfKeys<Keys>>(kOrderedQueryTiles, a, stream);
+      const std::size_t rows = std::size_t(a.batch * a.heads * a.seq_q);
+      launch(mark_missing, unsigned((rows - 1) / 256 + 1), 256, 0, stream, b.delta, rows);
+      const auto key_lists = lists_in<KeysOfQueries<Queries>>(kKeyTilesOfDq, a);
+      const auto query_lists = lists_in<QueriesOfKeys<Keys>>(kOrderedQueryTiles, a);
+      make_lists(a, stream, key_lists, query_lists);
       with_dense(is_dense<Keys>(a), [&](auto dense) {
         using Rows = std::conditional_t<decltype(dense)::value, Dense<Keys>, Keys>;
         using WithRows = ListedGradientTiles<Queries, Rows>;
         const unsigned blocks = blocks_of_head<Tile>(int(a.heads / a.kv_heads), key_lists, query_lists);
-        launch(listed_gradients<WithRows>, dim3(blocks, unsigned(a.batch * a.kv_heads)), Tile::kThreads,
-               Tile::kSharedBytes, stream, b, masks_of(a), key_lists, query_lists);
+        launch(listed_gradients<WithRows>, dim3(blocks, unsigned(a.batch * a.kv_heads) + Tile::kHeadsAhead),
+               Tile::kThreads, Tile::kSharedBytes, stream, b, masks_of(a), key_lists, query_lists);
       });
     });
   });
@@ -66,21 +69,20 @@ Traffic traffic(const Shape& shape) {
   return with_tiles_for(shape, [&]<class Tile>(std::type_identity<Tile>) {
     const backward::Bytes<typename Tile::Keys> keys(shape, backward::Finds::kListed, kOrderedQueryTiles);
     Traffic traffic = keys.of_key_tiles();
-    traffic.tensors["o"] = traffic.tensors.at("do");
-    traffic.tensors.erase("delta");
-    // A forward pass writes O and LSE. These blocks read them, and write dQ.
+    // A forward pass writes O and LSE. The blocks with query tiles read them, and write dQ.
     Traffic of_dq = ForwardBytes<typename Tile::Queries>(shape).traffic(Finds::kListed, kKeyTilesOfDq);
     auto& of = of_dq.tensors;
     of["dq"] = of.at("o");
     of["o"] = of["do"] = of.at("q");
     std::swap(of["lse"].read_bytes, of["lse"].write_bytes);
+    of["delta"] = {.write_bytes = 2 * of["lse"].read_bytes};  // a mark, then the value
     return sum(traffic, of_dq);
   });
 }
 
 std::vector<TensorSpec> workspace(const Shape& shape) {
   return with_tiles_for(shape, [&]<class Tile>(std::type_identity<Tile>) {
-    std::vector<TensorSpec> specs;
+    std::vector<TensorSpec> specs = {{.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}}};
     const ForwardBytes<typename Tile::Queries> queries(shape);
     add_specs(specs, kKeyTilesOfDq, queries.lists(), queries.most_listed());
     const backward::Bytes<typename Tile::Keys> keys(shape, backward::Finds::kListed, kOrderedQueryTiles);

@@ -2,10 +2,10 @@
 /// The gradients under masks without atomic additions: the variant `deterministic`, after chapter 08's mma_deterministic.
 ///
 /// Some blocks own query tiles: they visit the listed key tiles and keep dQ. The others own a key tile: they visit the listed query
-/// tiles and keep dK and dV. S and dP are computed twice: seven products for a tile instead of five. But nothing has to be set to
-/// zero before, added in memory, or converted afterwards, and no block waits for another: each computes delta = rowsum(dO * O)
-/// of the queries that it visits. So one kernel has both kinds of blocks, and those of a head run at the same time: what the one
-/// kind loads, the other finds in the L2 cache.
+/// tiles and keep dK and dV. S and dP are computed twice: seven products for a tile instead of five. But nothing has to be added in
+/// memory or converted afterwards. One kernel has both kinds of blocks, and those of a head run at nearly the same time: what the
+/// one kind loads, the other finds in the L2 cache. The blocks with query tiles come first, compute delta = rowsum(dO * O), and
+/// publish it; those with key tiles wait for it.
 ///
 /// Shapes and formulas are those of chapter 08. Every run gives the same bits.
 #pragma once
@@ -23,6 +23,7 @@
 #include "device/convert.cuh"
 #include "device/hopper.cuh"
 #include "device/padding.cuh"
+#include "device/published.cuh"
 #include "device/reduce.cuh"
 #include "device/tensor_core.cuh"
 #include "hide.cuh"
@@ -48,14 +49,6 @@ struct QueryGradientTiles : MmaQueryTiles<Element, kHeadDimension> {
   __device__ __forceinline__ static void sync() { ptx::barrier_sync(1 + tile(), Base::kThreads); }
 };
 
-/// Chapter 08's tiles of dK and dV, and room for the O of each query tile.
-template <class Base>
-struct WithO : Base {
-  static constexpr int kBytesBeforeO = Base::kSharedBytes;
-  static constexpr int kSharedBytes =
-      kBytesBeforeO + Base::kStages * Base::kQueryTile * int(sizeof(typename Base::T));
-};
-
 /// The sizes of a kernel with both kinds of blocks.
 template <class QueryTiles, class KeyTiles>
 struct ListedGradientTiles {
@@ -65,6 +58,8 @@ struct ListedGradientTiles {
   static constexpr int kThreads = Keys::kThreads;
   static constexpr int kBlocksPerSm = Keys::kBlocksPerSm;
   static constexpr int kQueryTiles = kThreads / Queries::kThreads;  ///< of a block
+  static constexpr int kHeadsAhead =
+      1;  ///< of a block with a key tile: those with query tiles, which it waits for
   static constexpr int kSharedBytes = std::max(kQueryTiles * Queries::kSharedBytes, Keys::kSharedBytes);
   static_assert(kThreads % Queries::kThreads == 0);
 };
@@ -133,7 +128,7 @@ struct RowsOfO {
   }
 };
 
-/// LSE and delta of a lane's rows: lane / 4 + 8 * i of its warp.
+/// LSE and delta of a lane's rows: lane / 4 + 8 * i of its warp. Publishes delta.
 template <class Tile>
 struct LaneRows {
   float lse[Tile::kLaneRows];  ///< times log2 e; infinite in rows that see nothing: P = 0
@@ -154,6 +149,7 @@ struct LaneRows {
       for (int half = 0; half < 2; ++half)
         four_rows[half] = __shfl_sync(kAllLanes, o.delta(2 * i + half, sdO), lane / 4 % 4 * 8);
       delta[i] = lane < 16 ? four_rows[0] : four_rows[1];
+      if (lane % 4 == 0 && row < a.seq_q) publish(&a.delta[first_of_head + row], delta[i]);
     }
   }
 };
@@ -254,93 +250,57 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
 
 // --- dK and dV --------------------------------------------------------------------------------------------------
 
-/// The shared memory of a block that owns a key tile: that of chapter 08, and O of the query tiles.
+/// The query tiles that a block with a key tile copies, one ahead of the one that it uses. Delta comes from other blocks.
 template <class Tile>
-struct KeyTileMemoryWithO : KeyTileMemory<Tile> {
-  using T = typename Tile::T;
-  T* o;  ///< [kStages, Br, kHeadDim]
+struct PublishedQueries {
+  const Backward<typename Tile::T>& a;
+  const KeyTileMemory<Tile>& s;
+  const ListedQueries<Tile>& walk;
 
-  __device__ __forceinline__ explicit KeyTileMemoryWithO(float4* smem)
-      : KeyTileMemory<Tile>(smem), o(reinterpret_cast<T*>(smem + Tile::kBytesBeforeO / sizeof(float4))) {
-    declare_rows<typename Tile::Rows>(o);
+  /// Starts the copies of the tile that the walk is at.
+  __device__ __forceinline__ void load(int stage) const {
+    s.load_queries(stage, a, walk,
+                   [](float* to, const float* from, bool inside) { copy_published_async(to, from, inside); });
+    cp_async_commit();
   }
-  __device__ __forceinline__ void pad_columns(int head_dim) const {
-    KeyTileMemory<Tile>::pad_columns(head_dim);
-    pad<typename Tile::Rows, Tile::kThreads, Tile::kHeadDim>(o, Tile::kStages * Tile::Br, head_dim);
-  }
-  /// Starts the copies of Q, dO, O and LSE of a query tile.
-  __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a,
-                                               const QueryWalk<Tile>& walk) const {
-    constexpr int Br = Tile::Br;
-    const int first = walk.first_query(), thread = threadIdx.x, cols = cols_of<Tile>(a);
-    const auto gQ = rows_of<Tile>(a.q, a.q_strides, walk.batch, walk.head);
-    const auto gdO = rows_of<Tile>(a.d_o, a.d_o_strides, walk.batch, walk.head);
-    const auto gO = rows_of<Tile>(static_cast<const T*>(a.o), a.o_strides, walk.batch, walk.head);
-    copy_rows_async<Tile, Br>(this->q + stage * Tile::kQueryTile, gQ, first, a.seq_q, cols);
-    copy_rows_async<Tile, Br>(this->d_o + stage * Tile::kQueryTile, gdO, first, a.seq_q, cols);
-    copy_rows_async<Tile, Br>(o + stage * Tile::kQueryTile, gO, first, a.seq_q, cols);
-    if (thread < Br) {
-      const bool inside = first + thread < a.seq_q;
-      const std::size_t row = (std::size_t(walk.batch) * a.heads + walk.head) * a.seq_q + first;
-      cp_async_4_or_zero(this->lse + stage * Br + thread, a.lse + row + (inside ? thread : 0), inside);
-    }
-  }
-  /// Computes delta of the query tile that has landed; after a barrier, all warps may read it. It is the diagonal of dO O^T: a
-  /// warp takes 16 rows of dO and 8 of O, computes all dot products of their rows, and keeps 8 of these 128.
-  __device__ __forceinline__ void compute_delta(int stage) const {
-    const int lane = threadIdx.x % 32, group = lane / 4;
-    const Coord from = row_for_a(lane);
-    for (int row = threadIdx.x / 32 * 8; row < Tile::Br; row += 8 * Tile::kWarps) {
-      const T* sdO = this->d_o + stage * Tile::kQueryTile + row / 16 * 16 * Tile::kHeadDim;
-      const T* sO = o + stage * Tile::kQueryTile + row * Tile::kHeadDim;
-      float c[4] = {};
-#pragma unroll 2
-      for (int col = 0; col < Tile::kHeadDim; col += 16) {
-        std::uint32_t a[4], b[2];
-        ldmatrix(a, sdO + Tile::Rows::offset(from.row, col + from.col));
-        ldmatrix(b, sO + Tile::Rows::offset(lane % 8, col + lane / 8 % 2 * 8));
-        mma<T>(c, a, b);
-      }
-      // Lane 4 * g + t has columns 2 * t and 2 * t + 1 of rows g and g + 8.
-      const bool lower = row / 8 % 2 == 1;
-      const float even = lower ? c[2] : c[0], odd = lower ? c[3] : c[1];
-      if (lane % 4 == group / 2) this->delta[stage * Tile::Br + row + group] = group % 2 == 0 ? even : odd;
-    }
+  /// Waits until this thread's copies have landed, and until its delta is published.
+  __device__ __forceinline__ void wait(int stage) const {
+    cp_async_wait<0>();
+    const int thread = threadIdx.x, query = walk.first_query() + thread;
+    if (thread >= Tile::Br || query >= a.seq_q) return;
+    const std::size_t first = (std::size_t(walk.batch) * a.heads + walk.head) * a.seq_q;
+    await_published(s.delta + stage * Tile::Br + thread, a.delta + first + query);
   }
 };
 
 /// dK and dV of a key tile: compressed_gradients() without dQ. Only warps that share their keys exchange dS.
-/// @param smem  Tile::kSharedBytes: K and V; two tiles of Q, dO, O, LSE and delta; P^T and dS^T if warps exchange them
+/// @param smem  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; P^T and dS^T if warps exchange them
 template <class Tile>
 __device__ __forceinline__ void listed_key_gradients(const Backward<typename Tile::T>& given,
                                                      const Masks& masks, const TileLists& lists,
                                                      const HeadRow& at, float4* smem) {
   const Backward<typename Tile::T> a = without_mask(given);
   const KeyBlock<Tile> keys(a, at.head, at.row);
-  const KeyTileMemoryWithO<Tile> s(smem);
+  const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
   ListedQueries<Tile> walk(a, keys, masks, lists, at);
+  const PublishedQueries<Tile> queries = {a, s, walk};
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
-  if (!walk.done()) s.load_queries(0, a, walk);
   cp_async_commit();
+  if (!walk.done()) queries.load(0);
 
   KeyGradient<Tile> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
   while (walk.partial) {
-    cp_async_wait<0>();
+    queries.wait(stage);
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
-    s.compute_delta(stage);
-    __syncthreads();  // delta of all queries is computed
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
     walk.next();
-    if (!walk.done()) {
-      s.load_queries(1 - stage, a, walk);
-      cp_async_commit();
-    }
+    if (!walk.done()) queries.load(1 - stage);
     add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
     partner.wait();  // until its P and dS are stored: a barrier, or nothing without a partner
     partner.add_its_queries(rdV, rdK, tile);
@@ -348,17 +308,12 @@ __device__ __forceinline__ void listed_key_gradients(const Backward<typename Til
   }
 #pragma unroll 1
   while (!walk.done()) {
-    cp_async_wait<0>();
+    queries.wait(stage);
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
-    s.compute_delta(stage);
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     walk.next();
-    if (!walk.done()) {
-      s.load_queries(1 - stage, a, walk);
-      cp_async_commit();
-    }
-    // The barrier comes where a warp first needs delta, after two products: by then the others have most likely computed theirs.
-    add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile, [] { __syncthreads(); }));
+    if (!walk.done()) queries.load(1 - stage);
+    add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
     partner.wait();  // until its P and dS are stored: a barrier, or nothing without a partner
     partner.add_its_queries(rdV, rdK, tile);
     stage = 1 - stage;
@@ -378,33 +333,33 @@ __host__ __device__ unsigned blocks_of_head(int group, const TileLists& key_list
 }
 
 /// dQ, dK and dV. For each head of K and V, one after the other: blocks with the query tiles of the heads that share it, then
-/// blocks with its key tiles.
+/// blocks with the key tiles of the head kHeadsAhead before it, whose delta has been published by then, or nearly.
 ///
-///   grid    (blocks_of_head(), batch * kv_heads)
+///   grid    (blocks_of_head(), batch * kv_heads + Tile::kHeadsAhead)
 ///   block   Tile::kThreads
 ///   shared  Tile::kSharedBytes
 ///   HBM     reads its lists; for dQ: Q, O, dO and LSE, and the keys and values of each listed tile, as far as this batch
-///           has keys; for dK and dV: K and V, as far as this batch has keys, and Q, O, dO and LSE of each listed tile; writes
-///           dQ, dK and dV
+///           has keys; for dK and dV: K and V, as far as this batch has keys, and Q, dO, LSE and delta of each listed tile;
+///           writes dQ, delta, dK and dV
+/// @param a  delta is marked as missing
 /// @param key_lists, query_lists  for each query tile the key tiles, and the other way round
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     listed_gradients(Backward<typename Tile::T> a, Masks masks, TileLists key_lists, TileLists query_lists) {
   using Queries = typename Tile::Queries;
   extern __shared__ float4 smem[];
-  const int group = a.heads / a.kv_heads;
+  const int group = a.heads / a.kv_heads, kv_heads = int(gridDim.y) - Tile::kHeadsAhead, y = int(blockIdx.y);
   const unsigned of_queries = gridDim.x - query_lists.rows;  // blocks
-  const int kv_head = int(blockIdx.y);
-  const unsigned block = blockIdx.x;
-  if (block < of_queries) {
-    const unsigned tile = block * Tile::kQueryTiles + Queries::tile();
-    if (tile >= unsigned(group * key_lists.rows)) return;
+  if (blockIdx.x < of_queries) {
+    const unsigned tile = blockIdx.x * Tile::kQueryTiles + Queries::tile();
+    if (y >= kv_heads || tile >= unsigned(group * key_lists.rows)) return;
     listed_query_gradients<Queries>(
-        a, masks, key_lists,
-        row_at(key_lists, masks, kv_head * group + int(tile) % group, int(tile) / group, 1),
+        a, masks, key_lists, row_at(key_lists, masks, y * group + int(tile) % group, int(tile) / group, 1),
         smem + Queries::tile() * (Queries::kSharedBytes / sizeof(float4)));
   } else {
-    const HeadRow at = row_at(query_lists, masks, kv_head, int(block - of_queries), group);
+    const int kv_head = y - Tile::kHeadsAhead;
+    if (kv_head < 0) return;
+    const HeadRow at = row_at(query_lists, masks, kv_head, int(blockIdx.x - of_queries), group);
     listed_key_gradients<typename Tile::Keys>(a, masks, query_lists, at, smem);
   }
 }

@@ -38,25 +38,39 @@ inline void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, 
     specs.push_back({.name = names.order, .shape = {lists, kFields}, .dtype = DType::kInt32});
 }
 
-/// Enqueues the kernels that make lists, and order them if they have an order.
-/// @tparam Of  KeysOfQueries or QueriesOfKeys
+/// The lists in the workspace. @tparam Of  KeysOfQueries or QueriesOfKeys
 template <class Of>
-TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, cudaStream_t stream) {
+ListsOf<Of> lists_in(const ListBuffers& names, const MaskedAttention::Args& a) {
+  const Masks masks = masks_of(a);
+  return {{.listed = a.buffer<ListedRow>(names.listed),
+           .tiles = a.buffer<int>(names.tiles),
+           .order = names.order.empty() ? nullptr : a.buffer<ListedRow>(names.order),
+           .rows = Of::rows(masks),
+           .most = Of::most(masks)}};
+}
+
+/// Enqueues the kernels that make lists, and order them if they have an order.
+template <class... Of>
+void make_lists(const MaskedAttention::Args& a, cudaStream_t stream, const ListsOf<Of>&... lists) {
   constexpr int kThreads = 256, kFewRows = 32;
   const Masks masks = masks_of(a);
-  const bool ordered = !names.order.empty();
-  const TileLists lists = {.listed = a.buffer<ListedRow>(names.listed),
-                           .tiles = a.buffer<int>(names.tiles),
-                           .order = ordered ? a.buffer<ListedRow>(names.order) : nullptr,
-                           .rows = Of::rows(masks),
-                           .most = Of::most(masks)};
   const unsigned count = unsigned(masks.lists(a.batch));
-  if (ordered && lists.rows <= kFewRows) {
-    launch(list_and_order<Of, kFewRows>, count, 32 * kFewRows, 0, stream, masks, lists);
-    return lists;
+  if (((lists.order && lists.rows <= kFewRows) && ...)) {
+    launch(list_and_order<kFewRows, Of...>, dim3(count, sizeof...(Of)), 32 * kFewRows, 0, stream, masks,
+           lists...);
+    return;
   }
-  launch(list_tiles<Of>, count * unsigned(lists.rows), 32, 0, stream, masks, lists);
-  if (ordered) launch(order_rows<kThreads>, count, kThreads, 0, stream, lists);
+  const auto make = [&]<class One>(const ListsOf<One>& of_kind) {
+    launch(list_tiles<One>, count * unsigned(of_kind.rows), 32, 0, stream, masks, of_kind);
+    if (of_kind.order) launch(order_rows<kThreads>, count, kThreads, 0, stream, of_kind);
+  };
+  (make(lists), ...);
+}
+/// The same. Returns them.
+template <class Of>
+TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, cudaStream_t stream) {
+  const ListsOf<Of> lists = lists_in<Of>(names, a);
+  make_lists(a, stream, lists);
   return lists;
 }
 

@@ -163,19 +163,32 @@ __global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
   order_rows_of<kThreads>(lists, blockIdx.x);
 }
 
-/// list_tiles() and order_rows() in one kernel, for few rows: a block makes the lists of all rows, a warp for each, and orders
-/// them.
+/// Lists of one kind: KeysOfQueries or QueriesOfKeys.
+template <class Of>
+struct ListsOf : TileLists {
+  /// Makes the lists of all rows, a warp for each, and orders them. All threads of a block of 32 * kRows take part.
+  template <int kRows>
+  __device__ __forceinline__ void make_and_order(const Masks& masks, int list) const {
+    const int row = threadIdx.x / 32;
+    if (row < rows) list_tiles_of_row<Of>(masks, *this, list * rows + row);
+    __syncthreads();  // the counts of all rows are written
+    order_rows_of<32 * kRows>(*this, list);
+  }
+};
+
+/// list_tiles() and order_rows() in one kernel, for few rows, and for several kinds of lists.
 ///
-///   grid    lists
+///   grid    (lists, kinds)
 ///   block   32 * kRows
 ///   HBM     as these two
-/// @tparam Of  KeysOfQueries or QueriesOfKeys    @tparam kRows  the most rows
-template <class Of, int kRows>
-__global__ void __launch_bounds__(32 * kRows, 1) list_and_order(Masks masks, TileLists lists) {
-  const int row = threadIdx.x / 32;
-  if (row < lists.rows) list_tiles_of_row<Of>(masks, lists, blockIdx.x * lists.rows + row);
-  __syncthreads();  // the counts of all rows are written
-  order_rows_of<32 * kRows>(lists, blockIdx.x);
+/// @tparam kRows  the most rows
+template <int kRows, class... Of>
+__global__ void __launch_bounds__(32 * kRows, 1) list_and_order(Masks masks, ListsOf<Of>... lists) {
+  unsigned kind = 0;
+  const auto make = [&](const auto& of_kind) {
+    if (blockIdx.y == kind++) of_kind.template make_and_order<kRows>(masks, int(blockIdx.x));
+  };
+  (make(lists), ...);
 }
 
 /// A row of a head, if there is no order. @param head  counts through all batches

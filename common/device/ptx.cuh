@@ -82,6 +82,24 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const std::uint
 #endif
 }
 
+/// st.relaxed.gpu: stores a value that other blocks of the launch wait for. See published.cuh.
+__device__ __forceinline__ void publish(std::uint32_t* to, std::uint32_t bits) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(bits) : "memory");
+}
+/// cp.async of four aligned bytes that another block may not have published yet.
+__device__ __forceinline__ void copy_published_async(void* s, const void* g) {
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(s));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(g) : "memory");
+}
+/// ld.relaxed.gpu, again and again until another block has published a value: all ones is none.
+__device__ __forceinline__ std::uint32_t await_published(const std::uint32_t* from) {
+  std::uint32_t bits;
+  do {
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(bits) : "l"(from) : "memory");
+  } while (bits == 0xffffffff);
+  return bits;
+}
+
 /// 2^x in one instruction, with a relative error of up to 2^-22; results below 2^-126 become 0.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;

@@ -134,10 +134,10 @@ TEST_F(TileOrder, IsTheSameFromOneKernelAndFromTwo) {
       int* tiles = on_device(std::vector<int>(count * most, -1));
       int* listed = on_device(std::vector<int>(2 * 4 * count, -1));  // and in order
       ListedRow* of_rows = reinterpret_cast<ListedRow*>(listed);
-      const TileLists of = {
-          .listed = of_rows, .tiles = tiles, .order = of_rows + count, .rows = rows, .most = most};
+      const ListsOf<Of> of = {
+          {.listed = of_rows, .tiles = tiles, .order = of_rows + count, .rows = rows, .most = most}};
       if (together) {
-        launch(list_and_order<Of, kMostRows>, unsigned(lists), 32 * kMostRows, 0, nullptr, masks, of);
+        launch(list_and_order<kMostRows, Of>, unsigned(lists), 32 * kMostRows, 0, nullptr, masks, of);
       } else {
         launch(list_tiles<Of>, unsigned(lists * rows), 32, 0, nullptr, masks, of);
         launch(order_rows<64>, unsigned(lists), 64, 0, nullptr, of);

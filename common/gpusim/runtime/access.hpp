@@ -31,6 +31,8 @@ enum class AccessKind : std::uint8_t {
   kRead,
   kWrite,
   kAtomic,
+  kPublish,        ///< a write that blocks with higher numbers wait for
+  kReadPublished,  ///< a read of what a block may have published by then
   kCopyIssue,
   kCopyLand,
   kCopyCommit,

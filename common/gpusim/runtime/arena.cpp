@@ -29,13 +29,15 @@ Arena::Arena() {
     Reserved<std::uint32_t> owners(size >> kPageBits);
     Reserved<std::uint8_t> init(size / 4);
     GridRaces races(size);
-    if (!data || !owners || !init || !races) continue;
+    Publishers publishers(size);
+    if (!data || !owners || !init || !races || !publishers) continue;
     base_ = reinterpret_cast<std::uintptr_t>(data.data());
     size_ = size;
     data_ = std::move(data);
     page_owner_ = std::move(owners);
     init_ = std::move(init);
     grid_races_ = std::move(races);
+    publishers_ = std::move(publishers);
   }
   if (base_ == 0) throw std::runtime_error("gpusim: cannot reserve address space (ulimit -v?)");
   // A byte that is both read and written costs 1 byte of data, 1/4 byte of initialisation state and 8 of race state.
@@ -105,6 +107,7 @@ bool Arena::release(void* pointer) {
   data_.clear(begin - base_, length);
   init_.clear((begin - base_) / 4, length / 4);
   grid_races_.forget(begin - base_, length);
+  publishers_.forget(begin - base_, length);
   Streams::instance().forget(begin - base_, length);
   used_ -= a.end - begin;
   a.live = false;

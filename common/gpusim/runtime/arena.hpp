@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpusim/runtime/grid_races.hpp"
+#include "gpusim/runtime/published.hpp"
 #include "gpusim/runtime/reserved.hpp"
 
 namespace gpusim {
@@ -68,6 +69,7 @@ class Arena {
   std::size_t written_prefix(std::uintptr_t address, std::size_t bytes) const;
 
   GridRaces& grid_races() { return grid_races_; }
+  const Publishers& publishers() const { return publishers_; }
 
  private:
   static constexpr int kPageBits = 12;
@@ -85,6 +87,7 @@ class Arena {
   Reserved<std::uint32_t> page_owner_;
   Reserved<std::uint8_t> init_;
   GridRaces grid_races_;
+  Publishers publishers_;
   std::vector<Allocation> allocations_;
   std::map<std::uintptr_t, std::size_t> free_;  ///< below top_: address and bytes; no two are adjacent
 };

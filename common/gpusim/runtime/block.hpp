@@ -148,6 +148,10 @@ class BlockRunner {
   void read_matrix_row(const void* row, const void* pc);
   void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,
                   const void* pc);
+  /// See device::publish() and what follows it.
+  void publish(std::uint32_t* to, std::uint32_t bits, const void* pc);
+  void copy_published_async(void* shared, const void* global, const void* pc);
+  std::uint32_t await_published(const std::uint32_t* from, const void* pc);
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
   void declare_members(const DeclaredObject& object);
@@ -422,6 +426,7 @@ class BlockRunner {
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
+  std::uint32_t first_block() const;  ///< the number of the launch's first one
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
   void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
                   const Actor& actor);

@@ -115,7 +115,7 @@ void BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessK
     trap(DefectKind::kOutOfBounds, Space::kGlobal, address, size, kind, pc);
   if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kGlobal, address, size, kind, pc);
   std::uint8_t* state = arena_.initialized(address);
-  if (kind == AccessKind::kWrite) {
+  if (kind == AccessKind::kWrite || kind == AccessKind::kPublish) {
     set_initialized(state, address, size);
   } else if (!all_initialized(state, address, size)) {
     found_uninitialized(Space::kGlobal, address, size, pc);

@@ -48,14 +48,16 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
 void BlockRunner::count_global(const WarpAccess& access, const Pattern& pattern) {
   const LaneAddresses& addresses = access.addresses;
   const AccessKind kind = access.key.kind();
+  const bool only_reads = kind == AccessKind::kRead || kind == AccessKind::kReadPublished;
+  const bool only_writes = kind == AccessKind::kWrite || kind == AccessKind::kPublish;
   const auto add = [&](std::uint32_t allocation, const GlobalCost& cost) {
     GlobalCounters& c = tally.allocations[allocation];
-    if (kind != AccessKind::kWrite) c.read_bytes += cost.bytes;
-    if (kind != AccessKind::kRead) c.write_bytes += cost.bytes;
-    if (kind == AccessKind::kRead) {
+    if (!only_writes) c.read_bytes += cost.bytes;
+    if (!only_reads) c.write_bytes += cost.bytes;
+    if (only_reads) {
       c.read_sectors += cost.sectors;
       ++c.read_requests;
-    } else if (kind == AccessKind::kWrite) {
+    } else if (only_writes) {
       c.write_sectors += cost.sectors;
       ++c.write_requests;
     } else {
@@ -94,13 +96,10 @@ void BlockRunner::count_shared(const WarpAccess& access, const Pattern& pattern)
 }
 
 Actor BlockRunner::actor_of(InstructionKey key, int warp) {
-  return {warp,
-          sites_.of(key.pc()),
-          key.kind(),
-          block_epoch_,
-          epoch_,
-          warps_[warp].clock,
-          has_clocks_ ? &clocks_ : nullptr};
+  const AccessKind kind = key.kind();
+  const bool of_published = kind == AccessKind::kPublish || kind == AccessKind::kReadPublished;
+  return {warp,   sites_.of(key.pc()), of_published ? AccessKind::kAtomic : kind, block_epoch_,
+          epoch_, warps_[warp].clock,  has_clocks_ ? &clocks_ : nullptr};
 }
 
 /// An access by lanes of a warp to the same bytes.
@@ -161,6 +160,10 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
   });
 }
 
+std::uint32_t BlockRunner::first_block() const {
+  return number_ - std::uint32_t(cluster_ != nullptr ? cluster_->index() : linear_);
+}
+
 /// The block's first access of this kind to part or all of a word: other blocks may be in conflict with it.
 void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane, const Actor& actor) {
   const Use use = actor.kind == AccessKind::kRead    ? Use::kRead
@@ -173,7 +176,7 @@ void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane,
   if (Streams& streams = Streams::instance(); streams.are_several())
     streams.use(offset, bytes, use, actor.site);
   if (!debugging_ || tally.suspects.size() == known) return;
-  const std::uint32_t first = number_ - std::uint32_t(cluster_ != nullptr ? cluster_->index() : linear_);
+  const std::uint32_t first = first_block();
   for (const GridRace& race : races.conflicts(tally.suspects.back())) {
     if (race.one.bits != user.bits && race.other.bits != user.bits) continue;
     const auto [key, example] = finding_of(race, *launch_, first);

@@ -123,10 +123,11 @@ void BlockRunner::record_access(const WarpAccess& access, const Pattern& pattern
   const InstructionKey& key = access.key;
   if (key.kind() == AccessKind::kCopyLand) return;  // told by the wait
   Event event{.kind = record::Kind::kAccess, .warp = std::uint8_t(warp), .site = sites_.of(key.pc())};
-  event.flags = key.kind() == AccessKind::kRead     ? record::kRead
-                : key.kind() == AccessKind::kWrite  ? record::kWrite
-                : key.kind() == AccessKind::kAtomic ? record::kAtomic
-                                                    : record::kCopyAsync;
+  const bool reads = key.kind() == AccessKind::kRead || key.kind() == AccessKind::kReadPublished;
+  event.flags = reads                                                                    ? record::kRead
+                : key.kind() == AccessKind::kWrite || key.kind() == AccessKind::kPublish ? record::kWrite
+                : key.kind() == AccessKind::kAtomic                                      ? record::kAtomic
+                                                                                         : record::kCopyAsync;
   record::BlockRecord::WarpState& state = record_->warp_states[std::size_t(warp)];
   const bool is_second_half = key.kind() == AccessKind::kCopyIssue && state.copy_read != kNone &&
                               record_->events[state.copy_read].site == event.site;
@@ -153,7 +154,7 @@ void BlockRunner::record_access(const WarpAccess& access, const Pattern& pattern
     event.offset = std::uint32_t(first - begin);
     event.pattern = record_->pattern(p);
     const std::uint32_t number = record_->add(event);
-    if (key.kind() == AccessKind::kRead && array < Event::kOfBlock) state.copy_read = number;
+    if (reads && array < Event::kOfBlock) state.copy_read = number;
     if (!record_->waiting_defects.empty()) settle_defects(access, number, lanes, warp);
     return number;
   };

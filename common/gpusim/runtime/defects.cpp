@@ -17,6 +17,8 @@ const char* verb(AccessKind kind) {
     case AccessKind::kRead: return "Read";
     case AccessKind::kWrite: return "Write";
     case AccessKind::kAtomic: return "Atomic";
+    case AccessKind::kPublish: return "Publishing";
+    case AccessKind::kReadPublished: return "Read";
     case AccessKind::kCopyIssue: return "Async copy";
     case AccessKind::kCopyLand: return "Async copy";
     case AccessKind::kAsyncRead: return "Async read";
@@ -28,7 +30,9 @@ const char* verb(AccessKind kind) {
 }
 
 const char* lower_verb(AccessKind kind) {
-  return kind == AccessKind::kRead ? "read" : kind == AccessKind::kAtomic ? "atomic" : "write";
+  return kind == AccessKind::kRead || kind == AccessKind::kReadPublished ? "read"
+         : kind == AccessKind::kAtomic                                   ? "atomic"
+                                                                         : "write";
 }
 
 const char* name_of(Space space) { return space == Space::kGlobal ? "__global__" : "__shared__"; }

@@ -21,6 +21,7 @@
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/device_members.hpp"
 #include "gpusim/runtime/matrix.hpp"
+#include "gpusim/runtime/published.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
 #include "gpusim/runtime/symbols.hpp"
@@ -40,7 +41,9 @@ int worker_count() {
 class Pool {
  public:
   Pool() {
-    for (int i = 0; i < worker_count(); ++i) threads_.emplace_back([this] { work(); });
+    const std::size_t count = std::size_t(worker_count());
+    Progress::instance().begin(count);
+    for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this, i] { work(i); });
   }
 
   ~Pool() {
@@ -59,6 +62,7 @@ class Pool {
     std::unique_lock lock(mutex_);
     if (std::uint64_t(next_number_) + blocks > 0xffffffffu) {
       Arena::instance().grid_races().forget_all();
+      Arena::instance().publishers().forget_all();
       next_number_ = 1;
     }
     Arena::instance().grid_races().begin(next_number_);
@@ -78,7 +82,20 @@ class Pool {
   }
 
  private:
-  void work() {
+  /// The next block of the launch. Until it is known, no other thread may take those below it for ended.
+  std::uint64_t take_block(std::size_t thread) {
+    Progress& progress = Progress::instance();
+    progress.reach(thread, next_number_ + std::uint32_t(std::min<std::uint64_t>(next_block_, blocks_)));
+    const std::uint64_t block = next_block_.fetch_add(1);
+    if (block < blocks_) {
+      progress.reach(thread, next_number_ + std::uint32_t(block));
+    } else {
+      progress.end(thread);
+    }
+    return block;
+  }
+
+  void work(std::size_t thread) {
     std::unique_ptr<BlockRunner> runner;
     std::unique_ptr<Cluster> cluster;
     std::uint64_t seen = 0;
@@ -89,7 +106,7 @@ class Pool {
       seen = generation_;
       const device::Launch& launch = *launch_;
       lock.unlock();
-      std::uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed);
+      std::uint64_t block = take_block(thread);
       std::size_t static_bytes = 0;
       const auto absorb = [&](BlockRunner& by) {
         static_bytes = std::max(static_bytes, by.static_shared_bytes());
@@ -100,14 +117,14 @@ class Pool {
         if (!runner) runner = std::make_unique<BlockRunner>();
         if (launch.cluster.x == 0) {
           runner->begin_launch(launch);
-          for (; block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
+          for (; block < blocks_; block = take_block(thread)) {
             runner->run(launch, block, next_number_ + std::uint32_t(block));
           }
           absorb(*runner);
         } else {
           if (!cluster) cluster = std::make_unique<Cluster>(*runner);
           cluster->begin_launch(launch);
-          for (; block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
+          for (; block < blocks_; block = take_block(thread)) {
             cluster->run(block, next_number_ + std::uint32_t(block));
           }
           for (BlockRunner* by : cluster->blocks()) absorb(*by);
@@ -315,6 +332,14 @@ std::uint64_t atomic_cas(std::uint64_t* address, std::uint64_t expected, std::ui
 void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes) {
   current_runner->require(80, "cp.async", GPUSIM_CALLER);
   current_runner->copy_async(shared, global, bytes, source_bytes, GPUSIM_CALLER);
+}
+void publish(std::uint32_t* to, std::uint32_t bits) { current_runner->publish(to, bits, GPUSIM_CALLER); }
+void copy_published_async(void* shared, const void* global) {
+  current_runner->require(80, "cp.async", GPUSIM_CALLER);
+  current_runner->copy_published_async(shared, global, GPUSIM_CALLER);
+}
+std::uint32_t await_published(const std::uint32_t* from) {
+  return current_runner->await_published(from, GPUSIM_CALLER);
 }
 void copy_commit() { current_runner->copy_commit(GPUSIM_CALLER); }
 void copy_wait(int pending) { current_runner->copy_wait(pending, GPUSIM_CALLER); }

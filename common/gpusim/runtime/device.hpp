@@ -86,6 +86,16 @@ void copy_commit();
 /// Waits until at most `pending` of this thread's groups are unfinished.
 void copy_wait(int pending);
 
+/// The mark of a value that is missing yet.
+inline constexpr std::uint32_t kMissing = 0xffffffff;
+/// Stores a value for blocks with higher numbers in the grid, in place of the mark: st.relaxed.gpu.
+void publish(std::uint32_t* to, std::uint32_t bits);
+/// cp.async of 4 bytes that may have been published by then. Here they never are: it brings the mark.
+void copy_published_async(void* shared, const void* global);
+/// Waits until a block with a lower number has published the word: ld.relaxed.gpu, again and again. On a GPU nobody knows how
+/// often, so these loads do not count.
+std::uint32_t await_published(const std::uint32_t* from);
+
 /// The number of this block in its cluster.
 int cluster_rank();
 /// The two halves of the cluster's barrier. All lanes of the warp that have not returned execute them together.

@@ -27,6 +27,15 @@ GPUSIM_INLINE void mma_m16n8k16_bf16(float (&c)[4], const std::uint32_t (&a)[4],
   device::mma_m16n8k16(device::MmaType::kBFloat16, c, a, b, c);
 }
 
+/// st.relaxed.gpu.global.u32
+GPUSIM_INLINE void publish(std::uint32_t* to, std::uint32_t bits) { device::publish(to, bits); }
+/// cp.async.ca.shared.global, 4 bytes
+GPUSIM_INLINE void copy_published_async(void* s, const void* g) { device::copy_published_async(s, g); }
+/// ld.relaxed.gpu.global.u32, until it gives a value
+GPUSIM_INLINE std::uint32_t await_published(const std::uint32_t* from) {
+  return device::await_published(from);
+}
+
 /// ex2.approx.ftz.f32
 GPUSIM_INLINE float exp2_approx(float x) { return __builtin_exp2f(x); }
 
