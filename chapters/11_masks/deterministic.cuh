@@ -58,8 +58,8 @@ struct ListedGradientTiles {
   static constexpr int kThreads = Keys::kThreads;
   static constexpr int kBlocksPerSm = Keys::kBlocksPerSm;
   static constexpr int kQueryTiles = kThreads / Queries::kThreads;  ///< of a block
-  static constexpr int kHeadsAhead =
-      1;  ///< of a block with a key tile: those with query tiles, which it waits for
+  /// By how many heads the blocks with query tiles are ahead of those with key tiles, which wait for them.
+  static constexpr int kHeadsAhead = 1;
   static constexpr int kSharedBytes = std::max(kQueryTiles * Queries::kSharedBytes, Keys::kSharedBytes);
   static_assert(kThreads % Queries::kThreads == 0);
 };
