@@ -225,7 +225,8 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
       const Kind kind = of_head.kind(share);
       if (kind == Kind::kEmpty) continue;
       Hidden<Tile> hidden;
-      if (kind == Kind::kPartial) hidden = hidden_part<Tile>(masks, of_head, warp_query, share);
+      if (kind == Kind::kPartial)
+        hidden = hidden_part<Tile>(masks, of_head, WarpQueries<Tile>(masks, warp_query), share);
       add_keys(key, [&](auto& rS) {
         if (kind == Kind::kPartial) hidden.hide(rS);
       });

@@ -8,6 +8,7 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
+#include "hide.cuh"
 #include "list_buffers.hpp"
 #include "masks.cuh"
 #include "problem.cuh"
@@ -25,6 +26,7 @@ struct MaskBytes {
     blocks += more.blocks;
     return *this;
   }
+  MaskBytes operator+(MaskBytes more) const { return more += *this; }
   MaskBytes operator*(std::int64_t times) const { return {documents * times, blocks * times}; }
 };
 
@@ -98,6 +100,11 @@ class ForwardBytes {
       for (int tile = 0; tile < key_tiles_; ++tile)
         visits.asked += of_kind(masks, queries, masks_.keys(tile * Tile::Bc, Tile::Bc)) * Tile::kWarps;
     }
+    if (kSeveralShares<Tile> && (finds == Finds::kVisibleByKind || finds == Finds::kListed)) {
+      for (int warp = 0; warp < Tile::kWarps; ++warp) {
+        visits.asked += of_tokens(2) + of_lane_queries(first_row(query_tile, warp));
+      }
+    }
     for (int tile = 0; tile < key_tiles_; ++tile) {
       const Kind kind = finds == Finds::kAllTiles
                             ? Kind::kPartial
@@ -108,7 +115,8 @@ class ForwardBytes {
       if (finds == Finds::kAllTiles || finds == Finds::kVisible) {
         for (int warp = 0; warp < Tile::kWarps; ++warp) {
           for (int key = 0; key < Tile::Bc; key += Tile::kSlice) {
-            visits.asked += of_lanes(first_row(query_tile, warp), tile * Tile::Bc + key);
+            visits.asked +=
+                of_lane_queries(first_row(query_tile, warp)) + of_lane_keys(tile * Tile::Bc + key);
             if (masks_.blocks) visits.asked.blocks += Tile::kLaneRows * (Tile::kSlice / 4);
           }
         }
@@ -124,13 +132,16 @@ class ForwardBytes {
 
   /// A partial tile, of which each warp asks for the kind of its shares.
   MaskBytes of_shares(const HeadMasks& masks, int first_query, int first_key) const {
-    MaskBytes bytes;
+    constexpr int kSlice = Tile::kSlice, kShares = Tile::Bc / kSlice;
     const Span queries = masks_.queries(first_query, Tile::kWarpRows);
-    for (int key = first_key; key < first_key + Tile::Bc; key += Tile::kSlice) {
-      const Span keys = masks_.keys(key, Tile::kSlice);
-      bytes += of_tokens(2);  // the first and the last query
-      bytes += of_kind(masks, queries, keys);
-      if (masks.kind({queries, keys}) == Kind::kPartial) bytes += of_lanes(first_query, key);
+    MaskBytes bytes = of_blocks(masks, queries, masks_.keys(first_key, Tile::Bc));
+    for (int key : {first_key, first_key + kSlice - 1})  // of several shares at once
+      bytes += of_tokens(distinct(key, kShares, kSlice, masks_.seq_k));
+    if (!kSeveralShares<Tile>) bytes += of_tokens(2);  // the first and the last query
+    for (int key = first_key; key < first_key + Tile::Bc; key += kSlice) {
+      if (masks.kind({queries, masks_.keys(key, kSlice)}) != Kind::kPartial) continue;
+      bytes += of_tokens(2) + of_lane_keys(key);  // the first and the last key
+      if (!kSeveralShares<Tile>) bytes += of_tokens(2) + of_lane_queries(first_query);
     }
     return bytes;
   }
@@ -163,11 +174,15 @@ class ForwardBytes {
   }
   MaskBytes of_tokens(int count) const { return {.documents = masks_.documents ? 4 * count : 0}; }
 
-  /// The documents of a warp's queries and of a slice's keys.
-  MaskBytes of_lanes(int first_query, int first_key) const {
+  /// The documents of the queries of a warp's lanes, and those of a slice's keys.
+  MaskBytes of_lane_queries(int first_query) const {
     MaskBytes bytes;
     for (int row = 0; row < Tile::kLaneRows; ++row)
       bytes += of_tokens(distinct(first_query + 8 * row, 8, 1, masks_.seq_q));
+    return bytes;
+  }
+  MaskBytes of_lane_keys(int first_key) const {
+    MaskBytes bytes;
     for (int key = first_key; key < first_key + Tile::kSlice; key += 8) {
       for (int i = 0; i < 2; ++i) bytes += of_tokens(distinct(key + i, 4, 2, masks_.seq_k));
     }

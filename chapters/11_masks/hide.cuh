@@ -91,10 +91,10 @@ __device__ __forceinline__ Hidden<Tile> hidden_in(const Masks& all, const HeadMa
 }
 
 /// The same for a warp's share of a tile of which something is hidden. Asks only the masks that hide a part of it.
+/// @param queries  those of the share
 template <class Tile>
-__device__ __forceinline__ Hidden<Tile> hidden_part(const Masks& all, const HeadMasks& masks, int first_query,
-                                                    const Rect& share) {
-  const WarpQueries<Tile> queries(all, first_query);
+__device__ __forceinline__ Hidden<Tile> hidden_part(const Masks& all, const HeadMasks& masks,
+                                                    const WarpQueries<Tile>& queries, const Rect& share) {
   const LaneKeys<Tile> keys(all, share.keys.first.at);
   Hidden<Tile> hidden;
   masks.for_each([&]<class Mask>(const Mask& mask) {
@@ -105,26 +105,89 @@ __device__ __forceinline__ Hidden<Tile> hidden_part(const Masks& all, const Head
   return hidden;
 }
 
+/// Whether a warp has several shares of a tile: its queries, and the keys of a slice each.
+template <class Tile>
+inline constexpr bool kSeveralShares = Tile::Bc > Tile::kSlice;
+
+/// The queries of a warp's shares, which are loaded once if a tile has several shares.
+template <class Tile, bool = kSeveralShares<Tile>>
+class ShareQueries {
+ public:
+  __device__ __forceinline__ ShareQueries(const Masks& masks, int first)
+      : span_(masks.queries(first, Tile::kWarpRows)), of_lanes_(masks, first) {}
+  __device__ __forceinline__ const Span& span() const { return span_; }
+  __device__ __forceinline__ const WarpQueries<Tile>& of_lanes() const { return of_lanes_; }
+
+ private:
+  Span span_;
+  WarpQueries<Tile> of_lanes_;
+};
+/// With one share, they are loaded when it is asked about. For head_dim 128, there is no register left for them.
+template <class Tile>
+class ShareQueries<Tile, false> {
+ public:
+  __device__ __forceinline__ ShareQueries(const Masks& masks, int first) : masks_(masks), first_(first) {}
+  __device__ __forceinline__ Span span() const { return masks_.queries(first_, Tile::kWarpRows); }
+  __device__ __forceinline__ WarpQueries<Tile> of_lanes() const { return {masks_, first_}; }
+
+ private:
+  const Masks& masks_;
+  int first_;
+};
+
+/// What masks leave of a warp's shares of a tile. If there are several, each lane asks about one of them, and tells the others.
+template <class Tile>
+struct Shares {
+  const Masks& all;
+  const HeadMasks& masks;
+  const ShareQueries<Tile>& queries;
+  int first_key;                ///< of the tile
+  unsigned seen = 0, full = 0;  ///< a bit for each of several shares
+
+  __device__ __forceinline__ Shares(const Masks& all_, const HeadMasks& masks_,
+                                    const ShareQueries<Tile>& queries_, int first_key_)
+      : all(all_), masks(masks_), queries(queries_), first_key(first_key_) {
+    if constexpr (kSeveralShares<Tile>) {
+      const int share = ptx::unknown(threadIdx.x) % (Tile::Bc / Tile::kSlice);
+      const Kind kind = masks.kind(rect(share * Tile::kSlice));
+      seen = __ballot_sync(kAllLanes, kind != Kind::kEmpty);
+      full = __ballot_sync(kAllLanes, kind == Kind::kFull);
+    }
+  }
+
+  /// The share that begins at a key of the tile.
+  __device__ __forceinline__ Rect rect(int key) const {
+    return {queries.span(), all.keys(first_key + key, Tile::kSlice)};
+  }
+  __device__ __forceinline__ Kind kind(int key) const {
+    if constexpr (!kSeveralShares<Tile>) return masks.kind(rect(key));
+    const unsigned share = 1u << key / Tile::kSlice;
+    return (seen & share) == 0 ? Kind::kEmpty : (full & share) == 0 ? Kind::kPartial : Kind::kFull;
+  }
+  /// What is hidden of a partial one.
+  __device__ __forceinline__ Hidden<Tile> hidden(int key) const {
+    return hidden_part<Tile>(all, masks, queries.of_lanes(), rect(key));
+  }
+};
+
 /// What `visible_scores` does to scores unless it is told otherwise.
 struct Nothing {
   __device__ void operator()() const {}
 };
 
-/// Q K^T of a warp's share of a slice: its rows, and the slice's keys. What masks hide becomes -inf.
-/// @param sK      the slice's keys     @param first_query, first_key  of the share
+/// Q K^T of a warp's share of a tile: its rows, and a slice's keys. What masks hide becomes -inf.
+/// @param sK      the slice's keys     @param key  the first of them, in the tile
 /// @param change  what else is done to the scores, before masks hide some of them
 /// @return whether the warp sees anything of its share; if not, there are no scores
 template <class Tile, class Change = Nothing>
 __device__ __forceinline__ bool visible_scores(ch07::Scores<Tile>& rS, const ch07::QueryFragments<Tile>& rQ,
-                                               const typename Tile::T* sK, const Masks& masks,
-                                               const HeadMasks& of_head, int first_query, int first_key,
-                                               Change change = Change()) {
+                                               const typename Tile::T* sK, const Shares<Tile>& shares,
+                                               int key, Change change = Change()) {
   // EXERCISE 6: Do what the masks leave of the share: find out what is hidden, the product, change(), and hiding. Ask for no score if all are seen.
-  const Rect share = {masks.queries(first_query, Tile::kWarpRows), masks.keys(first_key, Tile::kSlice)};
-  const Kind kind = of_head.kind(share);
+  const Kind kind = shares.kind(key);
   if (kind == Kind::kEmpty) return false;
   Hidden<Tile> hidden;
-  if (kind == Kind::kPartial) hidden = hidden_part<Tile>(masks, of_head, first_query, share);
+  if (kind == Kind::kPartial) hidden = shares.hidden(key);
   ch07::multiply_qk<Tile>(rS, rQ, sK);
   change();
   if (kind == Kind::kPartial) hidden.hide(rS);

@@ -139,7 +139,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
   const MaskedBlock<Tile> block(a, masks);
-  const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Tile::Br * d;
@@ -147,6 +146,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const VisibleTiles<Tile> visible(masks, block);
+  const ShareQueries<Tile> queries(masks, block.first_query + block.warp_row);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
@@ -170,12 +170,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
       }
     } else {
+      const Shares<Tile> shares(masks, block.masks, queries, visit.tile * Bc);
 #pragma unroll 1
       for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
         const int slice = stages.used + key * d;
-        const int first_key = visit.tile * Bc + key;
         Scores<Tile> rS = {};
-        if (!visible_scores<Tile>(rS, rQ, sK + slice, masks, block.masks, first_query, first_key)) continue;
+        if (!visible_scores<Tile>(rS, rQ, sK + slice, shares, key)) continue;
         rescale<Tile>(acc, rS, block.factor);
         multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
       }
@@ -196,7 +196,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
   const HeadRow at = row_of_block(lists, masks, 1);
   const MaskedBlock<Tile> block(a, masks, at);
-  const int first_query = block.first_query + block.warp_row;  // of the warp
   extern __shared__ float4 smem[];
   T* sQ = reinterpret_cast<T*>(smem);
   T* sK = sQ + Tile::Br * d;
@@ -204,6 +203,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   ListedTiles tiles(lists, masks, at);
+  const ShareQueries<Tile> queries(masks, block.first_query + block.warp_row);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
@@ -217,12 +217,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int next = tiles.take();
     stages.next();
     stages.start(next);
+    const Shares<Tile> shares(masks, block.masks, queries, tile * Bc);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
-      if (!visible_scores<Tile>(rS, rQ, sK + slice, masks, block.masks, first_query, tile * Bc + key))
-        continue;
+      if (!visible_scores<Tile>(rS, rQ, sK + slice, shares, key)) continue;
       rescale<Tile>(acc, rS, block.factor);
       multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
@@ -311,6 +311,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const HeadRow at = listed_row(lists, masks, block.head, block.first_query / Tile::Br);
   ListedTiles tiles(lists, masks, at);
+  const ShareQueries<Tile> queries(masks, first_query);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
@@ -324,12 +325,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int next = tiles.take();
     stages.next();
     stages.start(next);
+    const Shares<Tile> shares(masks, block.masks, queries, tile * Bc);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
-      if (!visible_scores<Tile>(rS, rQ, sK + slice, masks, block.masks, first_query, tile * Bc + key))
-        continue;
+      if (!visible_scores<Tile>(rS, rQ, sK + slice, shares, key)) continue;
       rescale<Tile>(acc, rS, block.factor);
       const Kept<Tile> kept = draw<Tile>(dropout, block.head, first_query, tile * Bc + key);
       multiply_dropped_pv<Tile>(acc, rS, sV + slice, block.factor, kept);
@@ -374,6 +375,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   ListedTiles tiles(lists, masks, at);
+  const ShareQueries<Tile> queries(masks, first_query);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
@@ -387,14 +389,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int next = tiles.take();
     stages.next();
     stages.start(next);
+    const Shares<Tile> shares(masks, block.masks, queries, tile * Bc);
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
       const int slice = stages.used + key * d;
-      const int first_key = tile * Bc + key;
       Scores<Tile> rS = {};
-      const auto change_all = [&] { change<Tile>(rS, function, a.scale, first_query, first_key); };
-      if (!visible_scores<Tile>(rS, rQ, sK + slice, masks, block.masks, first_query, first_key, change_all))
-        continue;
+      const auto change_all = [&] { change<Tile>(rS, function, a.scale, first_query, tile * Bc + key); };
+      if (!visible_scores<Tile>(rS, rQ, sK + slice, shares, key, change_all)) continue;
       rescale<Tile>(acc, rS, kLog2e);
       multiply_pv<Tile>(acc, rS, sV + slice, kLog2e);
     }
