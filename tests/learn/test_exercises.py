@@ -2134,6 +2134,11 @@ class TrialTest(unittest.TestCase):
             [("--rows 1", "a", False), ("--rows 1", "b", True)],
         )
 
+    def test_a_variant_that_all_leaves_out_is_no_failure(self):
+        refuses = 'echo "error: --variant a cannot run this: no mask" >&2; exit 2'
+        ended = self.run_program(f'case "$2" in a) {refuses};; *) sleep 60;; esac')
+        self.assertEqual([(a.variant, a.ended) for a in ended], [("b", trials.HANGS)])
+
     def test_a_crash_and_a_message(self):
         self.assertEqual(
             {a.ended for a in self.run_program("kill -SEGV $$")},

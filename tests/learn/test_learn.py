@@ -492,7 +492,16 @@ class CtestTest(LearnTest):
         done = self.tree.learn("test")
         self.assert_well(done)
         self.assertIn("2 tests passed, 1 skipped", done.stdout)
-        self.assertNotIn("-L", self.tree.calls("ctest")[0])
+        self.assertIn("were left out: ./learn test --all\n", done.stdout)
+        self.assertEqual(
+            self.tree.calls("ctest"), ["ctest --preset sim -LE ^thorough$"]
+        )
+
+    def test_all_tests(self):
+        done = self.tree.learn("test", "--all")
+        self.assert_well(done)
+        self.assertNotIn("left out", done.stdout)
+        self.assertEqual(self.tree.calls("ctest"), ["ctest --preset sim"])
 
     def test_how_many_tests_had_passed_before(self):
         done = self.tree.learn("test", FAKE_CTEST_UNCHANGED="1")
@@ -500,7 +509,9 @@ class CtestTest(LearnTest):
         self.assertIn("1 of them had passed on the same files", done.stdout)
 
     def test_chapters_are_labels(self):
-        self.assert_well(self.tree.learn("test", "01", "chapters/02_online_softmax"))
+        done = self.tree.learn("test", "01", "chapters/02_online_softmax")
+        self.assert_well(done)
+        self.assertIn("./learn test 01 chapters/02_online_softmax --all\n", done.stdout)
         self.assertIn("-L ^(chapter01|chapter02)$", self.tree.calls("ctest")[0])
 
     def test_a_failing_test_is_named_with_what_it_printed(self):

@@ -267,8 +267,11 @@ def run(
         if variant == "all" and found and found[0].ended:  # in which variant?
             found = []
             for name in variants_in(arguments) or variants_of(program):
-                found += attempt(arguments, name)
-                if found[-1].ended == HANGS:
+                (first, *_) = tried = attempt(arguments, name)
+                if f"{VARIANT} {name} cannot run this: " in (first.ended or ""):
+                    continue  # "all" leaves it out
+                found += tried
+                if first.ended == HANGS:
                     break
         attempts += found
         if found and found[-1].ended == HANGS:

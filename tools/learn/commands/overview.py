@@ -49,7 +49,7 @@ def next_steps(
     """The commands to try next, most useful first, and what they do."""
     failing = sorted(chapter.number for chapter in tests if tests[chapter].failed)
     run_all = {"./learn run": "run every chapter on a real input; build/report.html"}
-    test_all = {"./learn test": "build everything, run every test"}
+    test_all = {"./learn test": "build everything and test it"}
     step = exercise_step(exercises)
     if any(exercise.started for exercise in exercises):
         return step | run_all

@@ -1,4 +1,4 @@
-"""./learn test: builds everything and runs ctest, or with --pytorch the tests of the operators for PyTorch."""
+"""./learn test: builds everything and runs ctest without what takes long, or with --pytorch the tests of the operators for PyTorch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     setup.add_chapters(parser)
     setup.add_preset(parser)
     setup.add_no_install(parser)
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="also run the tests that take long: known wrong answers to the exercises, random problems, other devices",
+    )
     parser.add_argument(
         "--pytorch",
         action="store_true",
@@ -84,6 +89,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
     setup.build(console, preset, [])
 
     command = ["ctest", "--preset", preset]
+    if not args.all:
+        command += ["-LE", "^thorough$"]
     if args.chapters:
         labels = "|".join(project.test_label(chapter) for chapter in chapters)
         command += ["-L", f"^({labels})$"]
@@ -109,6 +116,9 @@ def main(console: Console, args: argparse.Namespace) -> int:
             f"{unchanged} of them had passed on the same files and did not run: FA_TEST_AGAIN=1 ./learn test runs them",
             "dim",
         )
+    if not args.all:
+        words = " ".join(["./learn test", *args.chapters, "--all"])
+        console.say(f"Tests that take long were left out: {words}", "dim")
     if not args.chapters:
         console.say(
             "The operators for PyTorch have tests of their own: ./learn test --pytorch",
