@@ -21,6 +21,8 @@ import sys
 from array import array
 from pathlib import Path
 
+from .options import Arguments, at_least
+
 Blocks = list[list[int]]  # 1: the block exists; rows are queries
 
 
@@ -96,23 +98,6 @@ def write_npy(path: Path, kind: str, shape: tuple[int, ...], values) -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def number(least: int):
-    """For argparse: a whole number, not below `least`."""
-
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(
-                f"{text}: must be a number of {least} or more"
-            )
-        return value
-
-    return read
-
-
 def _fraction(text: str) -> float:
     try:
         above, _, below = text.partition("/")
@@ -126,13 +111,6 @@ def _fraction(text: str) -> float:
     return value
 
 
-class Arguments(argparse.ArgumentParser):
-    """argparse with one-line errors."""
-
-    def error(self, message: str):
-        self.exit(2, f"{self.prog}: {message} (see --help)\n")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = Arguments(
         prog="tools.masks",
@@ -141,35 +119,37 @@ def _parser() -> argparse.ArgumentParser:
     )
     names = parser.add_subparsers(dest="pattern", required=True, metavar="PATTERN")
     of_blocks = Arguments(add_help=False)
-    of_blocks.add_argument("--seq", type=number(1), required=True, metavar="N")
-    of_blocks.add_argument("--seq-k", type=number(1), metavar="N", help="default: seq")
-    of_blocks.add_argument("--size", type=int, choices=(64, 128), default=128)
-    of_blocks.add_argument("--heads", type=number(1), default=1, metavar="H")
+    of_blocks.add_argument("--seq", type=at_least(1), required=True, metavar="N")
     of_blocks.add_argument(
-        "--global", type=number(0), default=0, metavar="G", dest="global_blocks"
+        "--seq-k", type=at_least(1), metavar="N", help="default: seq"
+    )
+    of_blocks.add_argument("--size", type=int, choices=(64, 128), default=128)
+    of_blocks.add_argument("--heads", type=at_least(1), default=1, metavar="H")
+    of_blocks.add_argument(
+        "--global", type=at_least(0), default=0, metavar="G", dest="global_blocks"
     )
     seeded = Arguments(add_help=False)
-    seeded.add_argument("--seed", type=number(0), default=1, metavar="N")
+    seeded.add_argument("--seed", type=at_least(0), default=1, metavar="N")
     of_lengths = Arguments(add_help=False, parents=[seeded])
-    of_lengths.add_argument("--shortest", type=number(1), default=50, metavar="N")
-    of_lengths.add_argument("--longest", type=number(1), default=4000, metavar="N")
+    of_lengths.add_argument("--shortest", type=at_least(1), default=50, metavar="N")
+    of_lengths.add_argument("--longest", type=at_least(1), default=4000, metavar="N")
 
     of = names.add_parser("butterfly", parents=[of_blocks], help=_first_line(butterfly))
-    of.add_argument("--levels", type=number(0), metavar="L", help="default: all")
+    of.add_argument("--levels", type=at_least(0), metavar="L", help="default: all")
     of = names.add_parser(
         "random", parents=[of_blocks, seeded], help=_first_line(random_blocks)
     )
     of.add_argument("--fraction", type=_fraction, required=True, metavar="S")
     of = names.add_parser("window", parents=[of_blocks], help=_first_line(window))
-    of.add_argument("--blocks", type=number(1), required=True, metavar="W")
+    of.add_argument("--blocks", type=at_least(1), required=True, metavar="W")
     of = names.add_parser(
         "documents", parents=[of_lengths], help="The document of each token"
     )
-    of.add_argument("--seq", type=number(1), required=True, metavar="N")
+    of.add_argument("--seq", type=at_least(1), required=True, metavar="N")
     of = names.add_parser(
         "lengths", parents=[of_lengths], help="Key lengths of a batch"
     )
-    of.add_argument("--batch", type=number(1), required=True, metavar="B")
+    of.add_argument("--batch", type=at_least(1), required=True, metavar="B")
     for each in names.choices.values():
         each.add_argument("out", type=Path, metavar="OUT.npy")
     return parser

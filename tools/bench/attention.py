@@ -44,6 +44,7 @@ except ImportError:
     )
     sys.exit(3)
 
+from ..options import Arguments, at_least
 from . import machine
 from .chapter_library import ChapterLibrary
 from .plans import PLANS, Plan, Point
@@ -428,14 +429,16 @@ def with_other_plans(result: dict, names: list[str], before: dict) -> dict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
+    parser = Arguments(
         description=__doc__.split("\n\n")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--points", default=",".join(PLANS), help=f"from {', '.join(PLANS)}"
     )
-    parser.add_argument("--repeat", type=int, default=30, metavar="R", help="rounds")
+    parser.add_argument(
+        "--repeat", type=at_least(1), default=30, metavar="R", help="rounds"
+    )
     parser.add_argument("--sustained", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", action="store_true")

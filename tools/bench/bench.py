@@ -21,6 +21,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from ..options import Arguments, at_least
 from ..profile import softmax_results
 from . import machine, summary
 from .plans import PLANS, Plan, Point
@@ -156,12 +157,12 @@ def time_softmax(chapters: list[str], peers: bool) -> list[dict]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Arguments(description=__doc__.split("\n\n")[0])
     every = "01,02,03,04,05,06,07,08,09,10"
     parser.add_argument("--chapters", default=every, metavar="NN,NN")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--sustained", action="store_true")
-    parser.add_argument("--repeat", type=int, default=20, metavar="R")
+    parser.add_argument("--repeat", type=at_least(1), default=20, metavar="R")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "cuda")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE")
     options = parser.parse_args()

@@ -11,7 +11,6 @@ Exit status: 1 a choice gives another O, 3 no nvcc, or no GPU.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -20,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..options import Arguments, at_least
 from . import machine
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -81,9 +81,9 @@ def times(program: Path, head_dim: int, causal: bool, rounds: int) -> list[dict]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Arguments(description=__doc__.split("\n\n")[0])
     parser.add_argument("--head-dims", default="96,192", metavar="N,N")
-    parser.add_argument("--rounds", type=int, default=15, metavar="R")
+    parser.add_argument("--rounds", type=at_least(1), default=15, metavar="R")
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()

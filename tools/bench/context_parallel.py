@@ -7,7 +7,6 @@ Rank 0 prints one JSON object: the milliseconds of the slowest rank, for each wa
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import itertools
 import json
@@ -25,6 +24,8 @@ from torch.distributed.tensor.experimental._attention import (
     set_rotate_method,
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from ..options import Arguments, at_least
 
 KERNELS = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 WAYS = {"ring": "alltoall", "all-gather": "allgather"}
@@ -53,12 +54,12 @@ def timed(run, repeat: int) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tokens", type=int, required=True, help="of each GPU")
-    parser.add_argument("--heads", type=int, default=16)
-    parser.add_argument("--head-dim", type=int, default=128)
+    parser = Arguments()
+    parser.add_argument("--tokens", type=at_least(1), required=True, help="of each GPU")
+    parser.add_argument("--heads", type=at_least(1), default=16)
+    parser.add_argument("--head-dim", type=at_least(1), default=128)
     parser.add_argument("--causal", action="store_true")
-    parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument("--repeat", type=at_least(1), default=20)
     args = parser.parse_args()
     rank, ranks = (
         int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE")

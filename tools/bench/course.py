@@ -13,12 +13,12 @@ Exit status: 1 a result is wrong, 3 no GPU, no PyTorch or nothing built.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from ..options import Arguments, at_least
 from . import machine
 from .attention import ERROR_LIMIT, SDPBackend, error, torch, versions
 from .package import fa_tutorial
@@ -100,10 +100,10 @@ def measure(name: str, seq: int, rep: int, warmup: int) -> dict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rep", type=int, default=10000, metavar="MS")
-    parser.add_argument("--warmup", type=int, default=1000, metavar="MS")
-    parser.add_argument("--seq", type=int, default=16384, metavar="N")
+    parser = Arguments(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rep", type=at_least(1), default=10000, metavar="MS")
+    parser.add_argument("--warmup", type=at_least(0), default=1000, metavar="MS")
+    parser.add_argument("--seq", type=at_least(1), default=16384, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     if not torch.cuda.is_available():

@@ -35,6 +35,7 @@ from .attention import DTYPES, ERROR_LIMIT, PEERS, time_in_turns, versions
 import torch  # isort: skip: attention.py says what to do if it is missing
 from torch.nn.attention import sdpa_kernel
 
+from ..options import Arguments, at_least
 from .chapter_library import ChapterLibrary
 
 OURS = "12_large_heads"
@@ -300,11 +301,11 @@ def show_interpolation(rows: list[dict]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
+    parser = Arguments(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--groups", default=",".join(GROUPS))
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=at_least(1), default=7)
     parser.add_argument("--variants")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -11,7 +11,6 @@ timed in turns, in the same process. Needs build/cuda/lib (cmake --build --prese
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import statistics
 import sys
@@ -25,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from fa_tutorial import chapter_library
 
+from ..options import Arguments
 from . import machine
 
 HEAD_DIMS = (64, 72, 80, 96, 112, 128, 160, 192, 256)
@@ -149,7 +149,7 @@ def measure(head_dim: int, causal: bool, backward: bool, libraries: dict) -> dic
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Arguments(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--before", type=Path)
     options = parser.parse_args()

@@ -40,6 +40,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from .. import masks
+from ..options import Arguments, at_least
 from . import machine
 
 ROOT = machine.ROOT
@@ -399,7 +400,7 @@ def measured_before(file: Path | None, now: dict) -> list[dict]:
 
 
 def main() -> int:
-    parser = masks.Arguments(
+    parser = Arguments(
         prog="masks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -407,7 +408,7 @@ def main() -> int:
     parser.add_argument("--groups", default=",".join(GROUPS), metavar="NAME,..")
     told = ",".join(map(str, HEAD_DIMS))
     parser.add_argument("--head-dims", default=told, metavar="D,..")
-    parser.add_argument("--rounds", type=masks.number(1), default=3, metavar="R")
+    parser.add_argument("--rounds", type=at_least(1), default=3, metavar="R")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     groups = options.groups.split(",")

@@ -24,8 +24,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .. import masks
 from ..learn import ranks as launcher
+from ..options import Arguments, at_least
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
@@ -127,20 +127,20 @@ def write(file: Path | None, kept: dict) -> None:
 
 
 def main() -> int:
-    parser = masks.Arguments(
+    parser = Arguments(
         prog="tools.bench.ring",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--gpus", type=masks.number(2), default=2)
+    parser.add_argument("--gpus", type=at_least(2), default=2)
     parser.add_argument(
         "--tokens",
-        type=masks.number(1),
+        type=at_least(1),
         nargs="+",
         default=[16384],
         help="of each GPU",
     )
-    parser.add_argument("--repeat", type=masks.number(1), default=10)
+    parser.add_argument("--repeat", type=at_least(1), default=10)
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--million", action="store_true")

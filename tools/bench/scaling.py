@@ -13,12 +13,12 @@ Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import sys
 from pathlib import Path
 
+from ..options import Arguments, at_least
 from . import machine
 from .attention import (
     OutOfMemory,
@@ -104,8 +104,8 @@ def exponent(rows: list[dict], what: str) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--longest", type=int, default=131072, metavar="N")
+    parser = Arguments(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--longest", type=at_least(1), default=131072, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     if options.longest < 1024:

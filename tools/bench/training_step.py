@@ -17,7 +17,6 @@ Exit status: 1 the losses of two kinds of attention differ, 2 the arguments are 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import gc
@@ -27,6 +26,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..options import Arguments, at_least
 from . import longest, machine
 from .attention import OutOfMemory, SDPBackend, enough_memory, torch, versions
 from .package import fa_tutorial, gpt, native
@@ -219,18 +219,22 @@ def unusable(kinds: list[Kind]) -> dict[str, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Arguments(description=__doc__.split("\n\n")[0])
     parser.add_argument("--contexts", default="1024,2048,4096,8192", metavar="N,N")
-    parser.add_argument("--tokens", type=int, default=32768, metavar="N")
-    parser.add_argument("--rounds", type=int, default=3, metavar="R")
+    parser.add_argument("--tokens", type=at_least(1), default=32768, metavar="N")
+    parser.add_argument("--rounds", type=at_least(1), default=3, metavar="R")
     told = "search the longest context that fits, and time nothing"
     parser.add_argument("--longest", action="store_true", help=told)
     told = "no more than this (default: all that is free)"
     parser.add_argument("--memory", type=float, default=0.0, metavar="GIB", help=told)
     told = "try multiples of this (default 4096)"
-    parser.add_argument("--stride", type=int, default=4096, metavar="N", help=told)
+    parser.add_argument(
+        "--stride", type=at_least(1), default=4096, metavar="N", help=told
+    )
     told = "try none above this (default 1048576)"
-    parser.add_argument("--bound", type=int, default=1 << 20, metavar="N", help=told)
+    parser.add_argument(
+        "--bound", type=at_least(1), default=1 << 20, metavar="N", help=told
+    )
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     try:
