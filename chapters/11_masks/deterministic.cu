@@ -70,7 +70,7 @@ Traffic traffic(const Shape& shape) {
     const backward::Bytes<typename Tile::Keys> keys(shape, backward::Finds::kListed, kOrderedQueryTiles);
     Traffic traffic = keys.of_key_tiles();
     // A forward pass writes O and LSE. The blocks with query tiles read them, and write dQ.
-    Traffic of_dq = ForwardBytes<typename Tile::Queries>(shape).traffic(Finds::kListed, kKeyTilesOfDq);
+    Traffic of_dq = ForwardBytes<typename Tile::Queries, false>(shape).traffic(Finds::kListed, kKeyTilesOfDq);
     auto& of = of_dq.tensors;
     of["dq"] = of.at("o");
     of["o"] = of["do"] = of.at("q");
@@ -83,7 +83,7 @@ Traffic traffic(const Shape& shape) {
 std::vector<TensorSpec> workspace(const Shape& shape) {
   return with_tiles_for(shape, [&]<class Tile>(std::type_identity<Tile>) {
     std::vector<TensorSpec> specs = {{.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}}};
-    const ForwardBytes<typename Tile::Queries> queries(shape);
+    const ForwardBytes<typename Tile::Queries, false> queries(shape);
     add_specs(specs, kKeyTilesOfDq, queries.lists(), queries.most_listed());
     const backward::Bytes<typename Tile::Keys> keys(shape, backward::Finds::kListed, kOrderedQueryTiles);
     add_specs(specs, kOrderedQueryTiles, keys.lists(), keys.most_listed());

@@ -31,7 +31,8 @@ struct MaskBytes {
 };
 
 /// Predicts what the warps request, with the tiles of a kernel.
-template <class Tile>
+/// @tparam kAtOnce  whether lanes ask about all shares of a partial tile at once, and queries are loaded once for all tiles
+template <class Tile, bool kAtOnce = kSeveralShares<Tile>>
 class ForwardBytes {
  public:
   explicit ForwardBytes(const MaskedShape& shape)
@@ -100,7 +101,7 @@ class ForwardBytes {
       for (int tile = 0; tile < key_tiles_; ++tile)
         visits.asked += of_kind(masks, queries, masks_.keys(tile * Tile::Bc, Tile::Bc)) * Tile::kWarps;
     }
-    if (kSeveralShares<Tile> && (finds == Finds::kVisibleByKind || finds == Finds::kListed)) {
+    if (kAtOnce && (finds == Finds::kVisibleByKind || finds == Finds::kListed)) {
       for (int warp = 0; warp < Tile::kWarps; ++warp) {
         visits.asked += of_tokens(2) + of_lane_queries(first_row(query_tile, warp));
       }
@@ -132,16 +133,19 @@ class ForwardBytes {
 
   /// A partial tile, of which each warp asks for the kind of its shares.
   MaskBytes of_shares(const HeadMasks& masks, int first_query, int first_key) const {
-    constexpr int kSlice = Tile::kSlice, kShares = Tile::Bc / kSlice;
+    constexpr int kSlice = Tile::kSlice;
     const Span queries = masks_.queries(first_query, Tile::kWarpRows);
-    MaskBytes bytes = of_blocks(masks, queries, masks_.keys(first_key, Tile::Bc));
-    for (int key : {first_key, first_key + kSlice - 1})  // of several shares at once
-      bytes += of_tokens(distinct(key, kShares, kSlice, masks_.seq_k));
-    if (!kSeveralShares<Tile>) bytes += of_tokens(2);  // the first and the last query
+    MaskBytes bytes;
+    if (kAtOnce) {
+      bytes += of_blocks(masks, queries, masks_.keys(first_key, Tile::Bc));
+      for (int key : {first_key, first_key + kSlice - 1})
+        bytes += of_tokens(distinct(key, Tile::Bc / kSlice, kSlice, masks_.seq_k));
+    }
     for (int key = first_key; key < first_key + Tile::Bc; key += kSlice) {
-      if (masks.kind({queries, masks_.keys(key, kSlice)}) != Kind::kPartial) continue;
-      bytes += of_tokens(2) + of_lane_keys(key);  // the first and the last key
-      if (!kSeveralShares<Tile>) bytes += of_tokens(2) + of_lane_queries(first_query);
+      const Span keys = masks_.keys(key, kSlice);
+      if (!kAtOnce) bytes += of_tokens(2) + of_kind(masks, queries, keys);  // the first and the last query
+      if (masks.kind({queries, keys}) != Kind::kPartial) continue;
+      bytes += of_lane_keys(key) + (kAtOnce ? of_tokens(2) : of_lane_queries(first_query));
     }
     return bytes;
   }

@@ -142,14 +142,16 @@ struct Shares {
   const HeadMasks& masks;
   const ShareQueries<Tile>& queries;
   int first_key;                ///< of the tile
+  Rect own;                     ///< the share that this lane asks about
   unsigned seen = 0, full = 0;  ///< a bit for each of several shares
 
   __device__ __forceinline__ Shares(const Masks& all_, const HeadMasks& masks_,
                                     const ShareQueries<Tile>& queries_, int first_key_)
       : all(all_), masks(masks_), queries(queries_), first_key(first_key_) {
+    const int share = kSeveralShares<Tile> ? ptx::unknown(threadIdx.x) % (Tile::Bc / Tile::kSlice) : 0;
+    own = rect(share * Tile::kSlice);
     if constexpr (kSeveralShares<Tile>) {
-      const int share = ptx::unknown(threadIdx.x) % (Tile::Bc / Tile::kSlice);
-      const Kind kind = masks.kind(rect(share * Tile::kSlice));
+      const Kind kind = masks.kind(own);
       seen = __ballot_sync(kAllLanes, kind != Kind::kEmpty);
       full = __ballot_sync(kAllLanes, kind == Kind::kFull);
     }
@@ -160,13 +162,13 @@ struct Shares {
     return {queries.span(), all.keys(first_key + key, Tile::kSlice)};
   }
   __device__ __forceinline__ Kind kind(int key) const {
-    if constexpr (!kSeveralShares<Tile>) return masks.kind(rect(key));
+    if constexpr (!kSeveralShares<Tile>) return masks.kind(own);
     const unsigned share = 1u << key / Tile::kSlice;
     return (seen & share) == 0 ? Kind::kEmpty : (full & share) == 0 ? Kind::kPartial : Kind::kFull;
   }
   /// What is hidden of a partial one.
   __device__ __forceinline__ Hidden<Tile> hidden(int key) const {
-    return hidden_part<Tile>(all, masks, queries.of_lanes(), rect(key));
+    return hidden_part<Tile>(all, masks, queries.of_lanes(), kSeveralShares<Tile> ? rect(key) : own);
   }
 };
 
