@@ -99,8 +99,8 @@ Traffic traffic(const Shape& shape) {
   of["o"] = {.write_bytes = q * row};
   of["lse"] = {.write_bytes = q * 4};
   of["queue"] = {.read_bytes = 4 * query_tiles, .write_bytes = 4 * query_tiles};
-  // The producer reads, and the warp that looks for query tiles that see nothing.
-  const ListReads reads = {.listed = 2 * query_tiles, .tiles = visited * heads_of_list};
+  // Both counts of a row: the producer reads them, and the warp that looks for query tiles that see nothing.
+  const ListReads reads = {.listed = 0, .tiles = visited * heads_of_list, .counts = 2 * 2 * query_tiles};
   add_lists(traffic, kKeyTiles, lists, rows, visited, reads);
   add_masks(traffic, masks, asked, all_lists + query_tiles_read * heads_of_list);
   return traffic;

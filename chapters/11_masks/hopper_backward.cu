@@ -140,7 +140,7 @@ Traffic traffic(const Shape& shape) {
   for (const char* name : {"dk", "dv"}) of[name] = {.write_bytes = kv * row};
   of["dq"] = {.write_bytes = q * row};
   of["dq_sum"] = {.read_bytes = sums, .write_bytes = sums};  // set to zero before, read by the conversion
-  const ListReads reads = {.listed = counts, .tiles = tiles};
+  const ListReads reads = {.listed = 0, .tiles = tiles, .counts = 2 * counts};
   add_lists(traffic, kQueryTiles, lists, rows, listed, reads);
   add_masks(traffic, masks, asked, all_lists + blocks);
   return traffic;

@@ -25,10 +25,9 @@ struct ListEntries {
   /// @param head  counts through all batches
   __device__ __forceinline__ ListEntries(const TileLists& lists, const Masks& masks, int head, int row) {
     const std::size_t list = lists.at(masks, head, row);
-    const ListedRow listed = lists.listed[list];
     first = lists.tiles + list * lists.most;
-    partial = listed.partial();
-    count = partial + listed.full();
+    partial = lists.count(list, true);
+    count = partial + lists.count(list, false);
     gap = lists.most - count;
   }
   __device__ __forceinline__ int operator[](int entry) const {

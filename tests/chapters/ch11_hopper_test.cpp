@@ -97,9 +97,9 @@ TEST_F(MasksOnHopper, OneThreadReadsTheLists) {
   shape.heads = 2;
   const VariantResult forward = run_hopper(shape), both = run_hopper(backward(shape));
   if (!forward.counted) GTEST_SKIP() << "bytes are counted on the simulator";
-  EXPECT_EQ(bytes_read(forward, "query_rows"), 2 * 4 * 2 * 16);
+  EXPECT_EQ(bytes_read(forward, "query_rows"), 2 * 4 * 2 * 8);
   EXPECT_EQ(bytes_read(forward, "key_tiles"), 2 * 10 * 4);
-  EXPECT_EQ(bytes_read(both, "key_rows"), 2 * 4 * 3 * 16);
+  EXPECT_EQ(bytes_read(both, "key_rows"), 2 * 4 * 3 * 8);
   EXPECT_EQ(bytes_read(both, "query_tiles"), 2 * 10 * 4);
 }
 
