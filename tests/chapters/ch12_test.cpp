@@ -87,6 +87,7 @@ TEST_P(LargeHeads, IsRightForAllWidths) {
 }
 
 TEST_P(LargeHeads, IsRightForAllLengths) {
+  bool causal = false;
   for (const auto& [queries, keys] : {std::pair{1, 1},
                                       {1, 300},
                                       {300, 1},
@@ -97,13 +98,13 @@ TEST_P(LargeHeads, IsRightForAllLengths) {
                                       {128, 128},
                                       {129, 127},
                                       {200, 257}}) {
-    for (const bool causal : {false, true})
-      expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 80, .head_dim_v = 136, .causal = causal});
+    expect_right({.seq_q = queries, .seq_k = keys, .head_dim = 80, .head_dim_v = 136, .causal = causal});
+    causal = !causal;
   }
 }
 
 TEST_P(LargeHeads, IsRightForGroupsAndBatches) {
-  for (const std::int64_t kv_heads : {1, 2, 6})
+  for (const auto& [kv_heads, dtype] : {std::pair{1, kFloat16}, {2, kFloat32}, {6, kFloat16}, {1, kFloat32}})
     expect_right({.batch = 2,
                   .heads = 6,
                   .kv_heads = kv_heads,
@@ -112,13 +113,13 @@ TEST_P(LargeHeads, IsRightForGroupsAndBatches) {
                   .head_dim = 64,
                   .head_dim_v = 72,
                   .causal = true},
-                 Init::kNormal, {kFloat16, kFloat32});
+                 Init::kNormal, {dtype});
 }
 
 TEST_P(LargeHeads, IsRightOnOutliersAndOffsets) {
   for (const Init init : {Init::kOutliers, Init::kUniform, Init::kOffset}) {
-    for (const std::int64_t d : {128, 520})
-      expect_right({.seq_q = 66, .seq_k = 300, .head_dim = d}, init, {kBFloat16, kFloat16, kFloat32});
+    for (const auto& [d, dtype] : {std::pair{128, kFloat16}, {520, kBFloat16}, {520, kFloat32}})
+      expect_right({.seq_q = 66, .seq_k = 300, .head_dim = d}, init, {dtype});
   }
 }
 

@@ -90,10 +90,10 @@ def main(console: Console, args: argparse.Namespace) -> int:
 
     command = ["ctest", "--preset", preset]
     if not args.all:
-        command += ["-LE", "^thorough$"]
+        command += ["-LE", r"(^|\.)thorough$"]
     if args.chapters:
         labels = "|".join(project.test_label(chapter) for chapter in chapters)
-        command += ["-L", f"^({labels})$"]
+        command += ["-L", rf"^({labels})(\.thorough)?$"]
     reader = phases.CtestReader()
     status, phase = phases.execute(console, "test", command, reader)
     if reader.failed:
