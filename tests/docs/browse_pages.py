@@ -9,6 +9,7 @@ on headings that skip a level, on pictures without alternative text, and on a co
 is no Chromium or no page.
 
 --shots DIR: keeps pictures of the pages that have complaints.
+FA_PAGES=K/N in the environment: only every N-th page, from the K-th on.
 --passed DIR: skips pages that had no complaints before and have not changed since, including all styles, scripts, pictures
 and packages. DIR stores which these are.
 """
@@ -25,7 +26,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests import unchanged
+from tests import parts, unchanged
 
 from . import chromium
 
@@ -172,6 +173,7 @@ def main(arguments: list[str]) -> int:
     if not pages:
         print("browse_pages: there is no page (./learn docs makes them): skipped")
         return SKIPPED
+    pages = parts.chosen(pages, "FA_PAGES")
     start, count = time.monotonic(), 0
     memory = Memory(args.passed)
     whole, pages = len(pages), [page for page in pages if not memory.knows(page)]

@@ -10,7 +10,6 @@ before the wrong one are solved, those after it are still blank.
 FA_WRONG_ANSWERS=K/N in the environment: only every N-th blank or wrong answer, from the K-th on.
 """
 
-import os
 import re
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import parts
 from tools.learn import (
     checking,
     diagnosis,
@@ -49,16 +49,6 @@ def cases_of(exercise: exercises.Exercise) -> list[Case]:
         for m in exercise.mutants()
     ]
     return blanks + wrong
-
-
-def chosen(cases: list[Case]) -> list[Case]:
-    """Those that FA_WRONG_ANSWERS asks for."""
-    part = os.environ.get("FA_WRONG_ANSWERS", "1/1")
-    numbers = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", part)
-    if not numbers or int(numbers[1]) > int(numbers[2]):
-        sys.exit(f"FA_WRONG_ANSWERS is '{part}': must be K/N, with K from 1 to N")
-    first, step = map(int, numbers.groups())
-    return cases[first - 1 :: step]
 
 
 def problem_of(
@@ -186,7 +176,7 @@ def run(build: Path, chapter: project.Chapter) -> int:
         print(f"{chapter.number} open exercise {at}: {problem or 'can be reached'}")
         problems += [problem] if problem else []
 
-    cases = chosen(cases_of(exercise))
+    cases = parts.chosen(cases_of(exercise), "FA_WRONG_ANSWERS")
     with ThreadPoolExecutor(machine.cores()) as pool:
         outcomes = list(pool.map(lambda case: problem_of(bench, exercise, case), cases))
     named = 0

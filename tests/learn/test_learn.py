@@ -512,7 +512,9 @@ class CtestTest(LearnTest):
         done = self.tree.learn("test", "01", "chapters/02_online_softmax")
         self.assert_well(done)
         self.assertIn("./learn test 01 chapters/02_online_softmax --all\n", done.stdout)
-        self.assertIn(r"-L ^(chapter01|chapter02)(\.thorough)?$", self.tree.calls("ctest")[0])
+        self.assertIn(
+            r"-L ^(chapter01|chapter02)(\.thorough)?$", self.tree.calls("ctest")[0]
+        )
 
     def test_a_failing_test_is_named_with_what_it_printed(self):
         done = self.tree.learn("test", FAKE_CTEST="fails")
