@@ -1,8 +1,22 @@
-"""Command lines whose errors are one line each."""
+"""Programs whose errors are one line each."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
+
+
+def needs_pytorch() -> None:
+    """Ends the program with status 3 if PyTorch is not installed."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        print(
+            f"{Path(sys.argv[0]).stem}: PyTorch is not installed: pip install torch",
+            file=sys.stderr,
+        )
+        sys.exit(3)
 
 
 def at_least(least: int):

@@ -34,17 +34,12 @@ from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
-try:
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-except ImportError:
-    print(
-        "bench: PyTorch, whose kernels are timed for comparison, is not installed: pip install torch",
-        file=sys.stderr,
-    )
-    sys.exit(3)
+from ..options import Arguments, at_least, needs_pytorch
 
-from ..options import Arguments, at_least
+needs_pytorch()
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 from . import machine
 from .chapter_library import ChapterLibrary
 from .plans import PLANS, Plan, Point

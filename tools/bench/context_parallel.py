@@ -14,6 +14,9 @@ import os
 import statistics
 import sys
 
+from ..options import Arguments, at_least, needs_pytorch
+
+needs_pytorch()
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -24,8 +27,6 @@ from torch.distributed.tensor.experimental._attention import (
     set_rotate_method,
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
-
-from ..options import Arguments, at_least
 
 KERNELS = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 WAYS = {"ring": "alltoall", "all-gather": "allgather"}

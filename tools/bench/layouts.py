@@ -16,6 +16,9 @@ import statistics
 import sys
 from pathlib import Path
 
+from ..options import Arguments, needs_pytorch
+
+needs_pytorch()
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
@@ -24,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from fa_tutorial import chapter_library
 
-from ..options import Arguments
 from . import machine
 
 HEAD_DIMS = (64, 72, 80, 96, 112, 128, 160, 192, 256)

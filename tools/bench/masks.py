@@ -40,7 +40,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from .. import masks
-from ..options import Arguments, at_least
+from ..options import Arguments, at_least, needs_pytorch
 from . import machine
 
 ROOT = machine.ROOT
@@ -426,11 +426,9 @@ def main() -> int:
         build = f"cmake --build --preset cuda --target ch{missing[0]}"
         print(f"masks: ch{missing[0]} is not built: {build}", file=sys.stderr)
         return 3
-    try:
-        import torch
-    except ImportError:
-        print("masks: needs PyTorch", file=sys.stderr)
-        return 3
+    needs_pytorch()
+    import torch
+
     if not torch.cuda.is_available():
         print("masks: PyTorch finds no GPU", file=sys.stderr)
         return 3
