@@ -89,7 +89,7 @@ TEST_F(MasksOnHopper, ReadsTheTilesOfTheLists) {
   }
 }
 
-// Two warps read the row of each query tile with its counts, and one thread the number of each key tile. A key tile adds its counts up first, and
+// Two warps read both counts of each query tile, and one thread the number of each key tile. A key tile adds its counts up first, and
 // then goes through the partial tiles and the full ones.
 TEST_F(MasksOnHopper, OneThreadReadsTheLists) {
   Shape shape = four_by_four();

@@ -9,9 +9,9 @@ on headings that skip a level, on pictures without alternative text, and on a co
 is no Chromium or no page.
 
 --shots DIR: keeps pictures of the pages that have complaints.
-FA_PAGES=K/N in the environment: only every N-th page, from the K-th on.
 --passed DIR: skips pages that had no complaints before and have not changed since, including all styles, scripts, pictures
 and packages. DIR stores which these are.
+FA_PAGES=K/N in the environment: only every N-th page, from the K-th on.
 """
 
 from __future__ import annotations
