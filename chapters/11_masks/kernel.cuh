@@ -146,13 +146,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const VisibleTiles<Tile> visible(masks, block);
-  const ShareQueries<Tile> queries(masks, block.first_query + block.warp_row);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
   Visit visit = visible.before((a.seq_k - 1) / Bc + 1);
   stages.start(visit.tile);
+  const ShareQueries<Tile> queries(masks, block.first_query + block.warp_row);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
@@ -203,13 +203,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   ListedTiles tiles(lists, masks, at);
-  const ShareQueries<Tile> queries(masks, block.first_query + block.warp_row);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
   int tile = at.first;
   stages.start(tile);
+  const ShareQueries<Tile> queries(masks, block.first_query + block.warp_row);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
@@ -311,13 +311,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   const HeadRow at = listed_row(lists, masks, block.head, block.first_query / Tile::Br);
   ListedTiles tiles(lists, masks, at);
-  const ShareQueries<Tile> queries(masks, first_query);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
   int tile = at.first;
   stages.start(tile);
+  const ShareQueries<Tile> queries(masks, first_query);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
@@ -346,8 +346,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       const int slice = stages.used + key * d;
       Scores<Tile> rS = {};
       multiply_qk<Tile>(rS, rQ, sK + slice);
-      const Kept<Tile> kept = draw<Tile>(dropout, block.head, first_query, tile * Bc + key);
       rescale<Tile>(acc, rS, block.factor);
+      const Kept<Tile> kept = draw<Tile>(dropout, block.head, first_query, tile * Bc + key);
       multiply_dropped_pv<Tile>(acc, rS, sV + slice, block.factor, kept);
     }
     tile = next;
@@ -375,13 +375,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   declare_rows<typename Tile::Rows>(sQ, sK, sV);
   pad<typename Tile::Rows, Tile::kThreads, d>(sQ, Tile::kRowsInShared, a.head_dim);
   ListedTiles tiles(lists, masks, at);
-  const ShareQueries<Tile> queries(masks, first_query);
   TwoStages<Tile> stages = {block, sK, sV};
 
   load_q(sQ, block);
   cp_async_commit();
   int tile = at.first;
   stages.start(tile);
+  const ShareQueries<Tile> queries(masks, first_query);
   const QueryFragments<Tile> rQ = load_queries<Tile, 1>(sQ + block.warp_row * d);
 
   Accumulators<Tile> acc;
