@@ -25,6 +25,7 @@
 #include "device/ptx.cuh"
 #include "device/reduce.cuh"
 #include "device/tensor_core.cuh"
+#include "device/unresolved_rows.cuh"
 #include "tiles.cuh"
 
 namespace fa::ch06 {
@@ -266,14 +267,14 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
     }
     m = warp_reduce<4>(m, Max());
     const float base = m == -INFINITY ? 0.0f : m * factor;  // no key so far: (-inf) - (-inf) would be NaN
-    const float correction = Exp::exp(row.m[half] * factor - base);
+    const float correction = Exp::exp(fmaf(row.m[half], factor, -base));
     float l = 0.0f;
 #pragma unroll
     for (int ni = 0; ni < kFragments; ++ni) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float& p = row_pair(rS[ni], half)[i];  // so far the score
-        p = Exp::exp(p * factor - base);
+        p = Exp::exp(fmaf(p, factor, -base));
         l += p;
       }
     }
@@ -368,6 +369,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
           pack<T>(o[0] * inv_l, o[1] * inv_l);
     }
   }
+  repair_rows(
+      {stats.m[0] * factor, stats.m[1] * factor}, a, block.head(), row - lane / 4, PlainPairs{a}, 0, d,
+      [&](int of_warp, int col, float o) { block.gO()[size_t(row - lane / 4 + of_warp) * d + col] = T(o); });
 }
 
 }  // namespace fa::ch06

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) wmma_attention(Attention<ty
     float m_new = m;
     for (int i = 0; i < Bc / 2; ++i) {
       const int col = 2 * i + lane % 2;
-      rP[i] = col < seen ? sRow[col] * a.scale : -INFINITY;
+      rP[i] = col < seen ? __fmul_rn(sRow[col], a.scale) : -INFINITY;  // rounded, as the maximum is
       m_new = fmaxf(m_new, rP[i]);
     }
     m_new = warp_reduce<2>(m_new, Max());

@@ -14,6 +14,7 @@
 #include "device/cp_async.cuh"
 #include "device/math.cuh"
 #include "device/reduce.cuh"
+#include "device/unresolved_rows.cuh"
 #include "softmax.cuh"
 
 namespace fa::ch07 {
@@ -99,9 +100,10 @@ struct TilesBackwards {
 
 /// Writes LSE and O / l. O takes a detour through the warp's rows of shared memory, so that each lane stores 16 bytes and
 /// the warp stores whole rows.
-template <class Tile>
+/// @param pairs  which scores the rows have, if that is not the business of visible_keys(); see device/unresolved_rows.cuh
+template <class Tile, class Pairs>
 __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
-                                      typename Tile::T* sO) {
+                                      typename Tile::T* sO, const Pairs& pairs) {
   cp_async_wait<0>();
   __syncthreads();  // Q has landed, even if the block had no keys, and O may overwrite it
   using T = typename Tile::T;
@@ -124,6 +126,8 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block
       *s = pack<T>(pair[0] * inv_l, pair[1] * inv_l);
     }
   }
+  repair_rows(acc.m, a, block.head, first_query, pairs, 0, a.head_dim,
+              [&](int row, int col, float o) { sO[Tile::Rows::offset(row, col)] = T(o); });
   // EXERCISE 2: Store the warp's kWarpRows x d numbers from sO to gO, as far as they exist. Each lane stores 16 bytes at a time.
   __syncwarp();  // every lane has written its elements of the rows
   for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
@@ -133,6 +137,11 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block
         *reinterpret_cast<const uint4*>(sO + Tile::Rows::offset(row, col));
   }
   // END 2
+}
+template <class Tile>
+__device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
+                                      typename Tile::T* sO) {
+  store<Tile>(acc, block, sO, PlainPairs<typename Tile::T>{block.a});
 }
 
 }  // namespace fa::ch07

@@ -186,8 +186,8 @@ __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Score
       for (int i = 0; i < 4; ++i) {
         const int row = 2 * mi + i % 2;
         const float* pair = row_pair(rS, row, 2 * step + i / 2);
-        const float left = ptx::exp2_approx(pair[0] * factor - acc.m[row]);
-        const float right = ptx::exp2_approx(pair[1] * factor - acc.m[row]);
+        const float left = ptx::exp2_approx(fmaf(pair[0], factor, -acc.m[row]));
+        const float right = ptx::exp2_approx(fmaf(pair[1], factor, -acc.m[row]));
         acc.l[row] += left + right;
         p[mi][i] = pack<T>(left, right);
       }

@@ -132,7 +132,7 @@ __device__ __forceinline__ void load_queries(const SharedTiles<Tile>& s, const B
   const size_t first = size_t(head) * a.seq_q + first_query;
   if (threadIdx.x < Tile::Br) {
     const bool inside = first_query + int(threadIdx.x) < a.seq_q;
-    s.lse[threadIdx.x] = inside ? a.lse[first + threadIdx.x] : 0.0f;
+    s.lse[threadIdx.x] = inside ? resolved_lse(a.lse[first + threadIdx.x]) : 0.0f;
     s.delta[threadIdx.x] = inside ? a.delta[first + threadIdx.x] : 0.0f;
   }
 }

@@ -59,7 +59,7 @@ __device__ __forceinline__ void ds_of_queries(Fragments<Tile, Tile::kScoreCols>&
     for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
-        float p = ptx::exp2_approx(row_pair(rS[row / 2][ni], row % 2)[odd] * factor - lse[row]);
+        float p = ptx::exp2_approx(fmaf(row_pair(rS[row / 2][ni], row % 2)[odd], factor, -lse[row]));
         if (masked && 8 * ni + odd >= seen) p = 0.0f;
         float& ds = row_pair(rdS[row / 2][ni], row % 2)[odd];
         ds = p * (ds - delta[row]);
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   for (int row = 0; row < kLaneRows; ++row) {
     const int query = warp_query + 8 * row + lane / 4;
     const bool inside = query < a.seq_q;
-    lse[row] = inside ? a.lse[size_t(head) * a.seq_q + query] * kLog2e : 0.0f;
+    lse[row] = inside ? resolved_lse(a.lse[size_t(head) * a.seq_q + query]) * kLog2e : 0.0f;
     delta[row] = inside ? a.delta[size_t(head) * a.seq_q + query] : 0.0f;
   }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,6 +12,7 @@
 #include "device/convert.cuh"
 #include "device/cp_async.cuh"
 #include "device/declare_rows.cuh"
+#include "device/math.cuh"
 #include "device/padding.cuh"
 #include "key_tiles.cuh"
 #include "products.cuh"
@@ -114,6 +116,13 @@ struct KeyTileMemory {
     const auto gV = rows_of<Tile>(a.v, a.v_strides, block.batch, block.kv_head);
     copy_rows_async<Tile, Bc>(k, gK, block.first_key, a.seq_k, cols_of<Tile>(a));
     copy_rows_async<Tile, Bc>(v, gV, block.first_key, a.seq_k, cols_of<Tile>(a));
+  }
+  /// Makes P zero where a rounded LSE does not determine it, or the query sees no key: see resolved_lse(). Each thread does so for the
+  /// element that it has copied, after its wait and before the barrier.
+  __device__ __forceinline__ void resolve_lse(int stage) const {
+    if (threadIdx.x >= Tile::Br) return;
+    float& of_row = lse[stage * Tile::Br + threadIdx.x];
+    if (fabsf(of_row) >= kLargestLse) of_row = INFINITY;
   }
   /// Starts the copies of Q, dO, LSE and delta of a query tile.
   __device__ __forceinline__ void load_queries(int stage, const Backward<T>& a,

@@ -44,7 +44,7 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>&
     for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        rS[mi][ni][i] = ptx::exp2_approx(rS[mi][ni][i] * factor - (i % 2 ? lse.y : lse.x) * kLog2e);
+        rS[mi][ni][i] = ptx::exp2_approx(fmaf(rS[mi][ni][i], factor, -(i % 2 ? lse.y : lse.x) * kLog2e));
       }
     }
     // END 7
@@ -58,7 +58,6 @@ __device__ __forceinline__ void probabilities(Fragments<Tile, Tile::kScoreCols>&
       const int seen = a.visible_keys(first_query + 8 * ni + lane % 4 * 2 + odd) - first_key - lane / 4;
 #pragma unroll
       for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
-        // This also covers LSE = -inf, where P is infinite.
         if (8 * row >= seen) row_pair(rS[row / 2][ni], row % 2)[odd] = 0.0f;
       }
     }
@@ -143,6 +142,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
   while (!walk.done()) {
     cp_async_wait<0>();
+    s.resolve_lse(stage);
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     walk.next();
@@ -238,6 +238,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     s.load_queries(0, a, walk);
     cp_async_commit();
     cp_async_wait<0>();
+    s.resolve_lse(0);
     __syncthreads();  // the query tile has landed
     const QueryTile<Tile> tile = s.query_tile(0, walk.first_query());
     float* sums = walk.sums_of_dq(a);
@@ -282,6 +283,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   while (!walk.done()) {
     // EXERCISE 10: Wait for the tile that `walk` is at, and define its `tile` and `sums`. Start copying the next one.
     cp_async_wait<0>();
+    s.resolve_lse(stage);
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     float* sums = walk.sums_of_dq(a);

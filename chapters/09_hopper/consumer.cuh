@@ -14,6 +14,7 @@
 #include "device/hopper.cuh"
 #include "device/math.cuh"
 #include "device/reduce.cuh"
+#include "device/unresolved_rows.cuh"
 #include "products.cuh"
 #include "shared_tiles.cuh"
 #include "softmax.cuh"
@@ -90,7 +91,9 @@ struct Consumer {
   }
 
   /// After finish_rows(): divides O by its rows' sums, and stores it with LSE: in 16 bits to where this warp's queries were, then to HBM by TMA.
-  __device__ __forceinline__ void store(const TensorMaps& maps, QueryTile tile) {
+  /// @param pairs  which scores the rows have; see device/unresolved_rows.cuh
+  template <class Pairs>
+  __device__ __forceinline__ void store(const TensorMaps& maps, QueryTile tile, const Pairs& pairs) {
     const int lane = threadIdx.x % 32, first_query = tile.first_query + warp_row;
     ptx::barrier_sync(8 + index, 128);  // no warp multiplies Q any more: a wait speaks only for its own
     if (first_query < 0) return;  // a warpgroup without queries: TMA refuses boxes that lie before the tensor
@@ -111,6 +114,9 @@ struct Consumer {
             pair;
       }
     }
+    repair_rows(state.m, a, tile.head, first_query, pairs, 0, a.head_dim, [&](int row, int col, float o) {
+      sO[col / 64 * Tile::Br * 64 + row * 64 + ((col / 8 % 8) ^ (row % 8)) * 8 + col % 8] = T(o);
+    });
     // EXERCISE 4: Let the copy engine see the warp's stores. Let lane 0 copy the panels, and wait until they have been read.
     ptx::fence_proxy_async();
     __syncwarp();
@@ -122,6 +128,9 @@ struct Consumer {
       ptx::bulk_wait_read<0>();
     }
     // END 4
+  }
+  __device__ __forceinline__ void store(const TensorMaps& maps, QueryTile tile) {
+    store(maps, tile, PlainPairs{a});
   }
 };
 

@@ -74,7 +74,7 @@ __device__ __forceinline__ void exponentials(Scores<Tile>& rS, RowState& state, 
 #pragma unroll
   for (int i = 0; i < Tile::Bc / 2; ++i) {
     const int row = i / 2 % 2;
-    rS[i] = ptx::exp2_approx(rS[i] * factor - state.m[row]);
+    rS[i] = ptx::exp2_approx(fmaf(rS[i], factor, -state.m[row]));
     state.l[row] += rS[i];
   }
 }

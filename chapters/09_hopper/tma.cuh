@@ -15,6 +15,7 @@
 #include "device/hopper.cuh"
 #include "device/math.cuh"
 #include "device/reduce.cuh"
+#include "device/unresolved_rows.cuh"
 #include "shared_tiles.cuh"
 #include "work.cuh"
 
@@ -67,6 +68,8 @@ __device__ __forceinline__ void store(ch07::Accumulators<Tile>& acc, const Atten
           pack<T>(pair[0] * inv_l, pair[1] * inv_l);
     }
   }
+  repair_rows(acc.m, a, head, first_query, PlainPairs{a}, 0, a.head_dim,
+              [&](int row, int col, float o) { sO[Tile::Rows::offset(row, col)] = T(o); });
   ptx::fence_proxy_async();
   __syncwarp();
   if (lane == 0) {

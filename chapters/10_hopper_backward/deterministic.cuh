@@ -161,7 +161,7 @@ struct QueryConsumer {
 #pragma unroll
         for (int odd = 0; odd < 2; ++odd) {
           float& x = rS[4 * n + 2 * i + odd];
-          x = 8 * n + odd < seen ? ptx::exp2_approx(x * factor - log2_sum[i]) : 0.0f;
+          x = 8 * n + odd < seen ? ptx::exp2_approx(fmaf(x, factor, -log2_sum[i])) : 0.0f;
         }
       }
     }

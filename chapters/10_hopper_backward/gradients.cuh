@@ -42,7 +42,7 @@ __device__ __forceinline__ void probabilities(Scores<Tile>& rS, const float* log
     const float2 sum = *reinterpret_cast<const float2*>(log2_sum + 8 * n + lane % 4 * 2);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      rS[4 * n + i] = ptx::exp2_approx(rS[4 * n + i] * factor - (i % 2 ? sum.y : sum.x));
+      rS[4 * n + i] = ptx::exp2_approx(fmaf(rS[4 * n + i], factor, -(i % 2 ? sum.y : sum.x)));
   }
 }
 

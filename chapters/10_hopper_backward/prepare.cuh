@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2)
     const size_t row = first_padded_row + query;
     if (lane % P::kLanes == 0) {
       const float lse = query < a.seq_q ? a.lse[first_row + query] : -INFINITY;
-      a.log2_sum[row] = lse == -INFINITY ? INFINITY : lse * kLog2e;
+      a.log2_sum[row] = resolved_lse(lse) * kLog2e;
       a.delta[row] = sum;
     }
   }

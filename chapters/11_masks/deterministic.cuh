@@ -142,8 +142,7 @@ struct LaneRows {
 #pragma unroll
     for (int i = 0; i < Tile::kLaneRows; ++i) {
       const int row = first + 8 * i + lane / 4;
-      lse[i] = row < a.seq_q ? a.lse[first_of_head + row] * kLog2e : 0.0f;
-      if (lse[i] == -INFINITY) lse[i] = INFINITY;
+      lse[i] = row < a.seq_q ? resolved_lse(a.lse[first_of_head + row]) * kLog2e : 0.0f;
       float four_rows[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half)
@@ -267,6 +266,7 @@ struct PublishedQueries {
   /// Waits until this thread's copies have landed, and until its delta is published.
   __device__ __forceinline__ void wait(int stage) const {
     cp_async_wait<0>();
+    s.resolve_lse(stage);
     const int thread = threadIdx.x, query = walk.first_query() + thread;
     if (thread >= Tile::Br || query >= a.seq_q) return;
     const std::size_t first = (std::size_t(walk.batch) * a.heads + walk.head) * a.seq_q;

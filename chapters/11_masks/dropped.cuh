@@ -67,8 +67,8 @@ __device__ __forceinline__ void multiply_dropped_pv(ch07::Accumulators<Tile>& ac
       for (int i = 0; i < 4; ++i) {
         const int row = 2 * mi + i % 2, ni = 2 * step + i / 2;
         const float* pair = ch07::row_pair(rS, row, ni);
-        const float left = ptx::exp2_approx(pair[0] * factor - acc.m[row]);
-        const float right = ptx::exp2_approx(pair[1] * factor - acc.m[row]);
+        const float left = ptx::exp2_approx(fmaf(pair[0], factor, -acc.m[row]));
+        const float right = ptx::exp2_approx(fmaf(pair[1], factor, -acc.m[row]));
         // EXERCISE 8: Add both to l, and pack those that dropout keeps.
         acc.l[row] += left + right;
         p[mi][i] = pack<T>(left, right) & kept.mask(row, ni);
@@ -87,6 +87,19 @@ __device__ __forceinline__ void multiply_dropped_pv(ch07::Accumulators<Tile>& ac
     }
   }
 }
+
+/// The elements that dropout keeps, for device/unresolved_rows.cuh.
+template <class T>
+struct DroppedPairs : MaskedPairs<T> {
+  const Dropout& dropout;
+  int head;
+
+  __device__ __forceinline__ DroppedPairs(const MaskedPairs<T>& pairs, const Dropout& of_all, int of_head)
+      : MaskedPairs<T>(pairs), dropout(of_all), head(of_head) {}
+  __device__ __forceinline__ float kept(int query, int key) const {
+    return dropout.keeps(head, query, key) ? dropout.scale : 0.0f;
+  }
+};
 
 /// O of the elements that are kept is a sum of fewer: scaled up, its expectation is that of all.
 template <class Tile>

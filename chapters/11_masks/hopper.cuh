@@ -239,7 +239,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       w.finish_rows();
       ptx::wgmma_wait<1>(w.rO);
       w.v.release(s.tiles.v_ring);
-      w.store(maps, tile);
+      const HeadMasks of_head = masks.of(tile.head);
+      w.store(maps, tile, MaskedPairs(a, masks, of_head));
       w.q.release(s.tiles.q_ring);
       tile = next_tile;
       if (!more) break;

@@ -67,6 +67,18 @@ struct ScoreFunctions {
   }
 };
 
+/// The scores after a function, for device/unresolved_rows.cuh.
+template <class T>
+struct ChangedPairs : MaskedPairs<T> {
+  const HeadScores& function;
+
+  __device__ __forceinline__ ChangedPairs(const MaskedPairs<T>& pairs, const HeadScores& of_head)
+      : MaskedPairs<T>(pairs), function(of_head) {}
+  __device__ __forceinline__ float exponent(int query, int key, float product) const {
+    return __fmul_rn(function.change(this->a.scale * product, query, key).score, kLog2e);
+  }
+};
+
 /// Scales a warp's scores and applies a function to them.
 template <class Tile, class Function>
 __device__ __forceinline__ void change(ch07::Scores<Tile>& rS, const Function& function, float scale,

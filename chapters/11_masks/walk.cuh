@@ -8,6 +8,7 @@
 #include "07_multi_stage/copies.cuh"
 #include "device/attention.cuh"
 #include "device/cp_async.cuh"
+#include "device/unresolved_rows.cuh"
 #include "lists.cuh"
 #include "masks.cuh"
 
@@ -31,6 +32,19 @@ struct MaskedBlock : ch07::Block<Tile> {
     this->factor = attention.exp2_scale;  // a parameter: it needs no register
     if (Tile::kDense) this->gK.stride = this->gV.stride = Tile::kHeadDim;
     this->seen_by_last = masks.keys;  // keys after these are not loaded, and count as zeros
+  }
+};
+
+/// What device/unresolved_rows.cuh needs to know of the scores under masks.
+template <class T>
+struct MaskedPairs : PlainPairs<T> {
+  const Masks& all;
+  const HeadMasks& masks;
+
+  __device__ __forceinline__ MaskedPairs(const Attention<T>& a, const Masks& of_all, const HeadMasks& of_head)
+      : PlainPairs<T>{a}, all(of_all), masks(of_head) {}
+  __device__ __forceinline__ bool exists(int query, int key) const {
+    return masks.sees(all.query(query), all.key(key));
   }
 };
 

@@ -140,8 +140,7 @@ __global__ void __launch_bounds__(32 * kRowsOfPrepare) prepare_backward(PairBack
   if (lane != 0) return;
   const float lse = exists ? a.lse[size_t(head) * a.seq_q + query] : -INFINITY;
   a.delta[number] = d;
-  a.log2_sum[number] =
-      lse == -INFINITY ? INFINITY : lse * kLog2e;  // 2^(s - inf) = 0 for every finite score s
+  a.log2_sum[number] = resolved_lse(lse) * kLog2e;  // 2^(s - inf) = 0 for every finite score s
 }
 
 /// dQ = scale * the sums, in 16 bits: a block has 64 queries and 64 columns.
@@ -338,7 +337,7 @@ struct BackwardConsumer {
     const float factor = a.exp2_scale;
 #pragma unroll
     for (int i = 0; i < 32; ++i)
-      rS[i] = ptx::exp2_approx(rS[i] * factor - (i % 2 == 0 ? log2_sum[i / 4].x : log2_sum[i / 4].y));
+      rS[i] = ptx::exp2_approx(fmaf(rS[i], factor, -(i % 2 == 0 ? log2_sum[i / 4].x : log2_sum[i / 4].y)));
     if (first_key + Tile::Bc <= a.visible_keys(first_query)) return;
     const int lane = threadIdx.x % 32, key = first_key + warp_key + lane / 4;
 #pragma unroll

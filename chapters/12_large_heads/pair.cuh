@@ -17,6 +17,7 @@
 #include "device/hopper.cuh"
 #include "device/math.cuh"
 #include "device/reduce.cuh"
+#include "device/unresolved_rows.cuh"
 #include "pair_tiles.cuh"
 #include "pair_work.cuh"
 
@@ -204,7 +205,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       const int row = i / 2 % 2;
-      rS[i] = ptx::exp2_approx(rS[i] * factor - m[row]);
+      rS[i] = ptx::exp2_approx(fmaf(rS[i], factor, -m[row]));
       l[row] += rS[i];
     }
   }
@@ -294,10 +295,17 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
             pack<T>(rO[4 * n + 2 * half] * inv_l[half], rO[4 * n + 2 * half + 1] * inv_l[half]);
       }
     }
+    const int first_col = part * Tile::kPartCols + rank * Tile::kBlockCols + 64 * first_panel;
+    repair_rows(
+        m, a, work.head, first_query, PlainPairs{a}, first_col, min(first_col + Tile::kCols, a.head_dim_v),
+        [&](int row, int col, float o) {
+          const int at = col - first_col;
+          sO[at / 64 * Tile::Br * 64 + row * 64 + ((at / 8 % 8) ^ (row % 8)) * 8 + at % 8] = T(o);
+        },
+        part == 0 && this->number() == 0);
     ptx::fence_proxy_async();
     __syncwarp();
     if (lane == 0 && first_query < a.seq_q) {
-      const int first_col = part * Tile::kPartCols + rank * Tile::kBlockCols + 64 * first_panel;
       for (int col = 0; col < Tile::kCols && first_col + col < a.head_dim_v; col += 64)
         ptx::tma_store(&maps.o, sO + col * Tile::Br, first_col + col, first_query, work.head % maps.o.heads,
                        work.head / maps.o.heads);

@@ -276,7 +276,8 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
 #pragma unroll
       for (int n = 0; n < 8; ++n)
         top[row] = fmaxf(top[row], fmaxf(rS[4 * n + 2 * row], rS[4 * n + 2 * row + 1]));
-      top[row] = warp_reduce<4>(top[row], Max()) - Tile::kBitsOfP;
+      top[row] =
+          __fsub_ru(warp_reduce<4>(top[row], Max()), Tile::kBitsOfP);  // rounded down, P might exceed fp16
     }
     this->reduce_over_sharers(top, Max());
     bool grew = false;

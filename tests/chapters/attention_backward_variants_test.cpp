@@ -14,6 +14,7 @@
 
 #include "attention_checks.hpp"
 #include "harness/runner.hpp"
+#include "large_scores.hpp"
 #include "scales.hpp"
 
 namespace fa {
@@ -178,6 +179,32 @@ TEST_P(BackwardVariant, TakesTheLargestScale) {
     for (float& x : inputs.at(name).data) x *= 2.5e-20f;  // logits are near 1
   }
   EXPECT_EQ(run_on(shape, inputs).complaint(), "");
+}
+
+// A rounded LSE of 2^24 or more does not determine P. Rows that have one add nothing, rather than NaN.
+TEST_P(BackwardVariant, GivesFiniteGradientsForScoresOfAnySize) {
+  for (const DType dtype : kTypes) {
+    for (const double magnitude : score_magnitudes()) {
+      for (const double sign : {1.0, -1.0}) {
+        Shape shape = as_taken({.seq_q = 19, .seq_k = 70, .head_dim = 32, .causal = sign > 0});
+        shape.dtype = dtype;
+        if (!takes(shape)) continue;
+        if (GetParam() == "standard" && dtype != DType::kFloat32) continue;  // rounds scores to 16 bits
+        TensorMap inputs = random_inputs<AttentionBackward>(shape, Init::kNormal, 17);
+        shape.scale = large_scores(shape, inputs, magnitude, sign, dtype != DType::kFloat16);
+        const VariantResult result = run_on(shape, inputs);
+        for (const char* name : {"dq", "dk", "dv"}) {
+          for (const float x : result.outputs.at(name).data) {
+            // In fp16, the scale times the error of dS may overflow.
+            ASSERT_TRUE(std::isfinite(x) || (std::isinf(x) && dtype == DType::kFloat16))
+                << name << ' ' << x << ' ' << magnitude * sign << ' ' << text(shape);
+          }
+        }
+        if (magnitude > 1) continue;
+        EXPECT_EQ(result.complaint(), "") << magnitude * sign << ' ' << text(shape);
+      }
+    }
+  }
 }
 
 TEST_P(BackwardVariant, IsRightOnRandomShapes) {

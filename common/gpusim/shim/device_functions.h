@@ -222,6 +222,12 @@ GPUSIM_INLINE float __fdividef(float x, float y) { return x / y; }
 GPUSIM_INLINE float __frcp_rn(float x) { return 1.0f / x; }
 GPUSIM_INLINE float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 GPUSIM_INLINE float __fadd_rn(float x, float y) { return x + y; }
+GPUSIM_INLINE float __fsub_rn(float x, float y) { return x - y; }
+/// Rounds towards +infinity: next to the nearest number if that is too small. Its error is a float (Knuth 1997, 4.2.2).
+GPUSIM_INLINE float __fsub_ru(float x, float y) {
+  const float nearest = x - y, of_y = nearest - x, error = (x - (nearest - of_y)) + (-y - of_y);
+  return error > 0.0f ? __builtin_nextafterf(nearest, __builtin_inff()) : nearest;
+}
 GPUSIM_INLINE float __fmul_rn(float x, float y) { return x * y; }
 GPUSIM_INLINE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 GPUSIM_INLINE float __frsqrt_rn(float x) { return rsqrtf(x); }
