@@ -149,6 +149,46 @@ class HostFunctions(unittest.TestCase):
         )
         self.assertEqual(errors, [f"kernel.cu:3: {says}{advice}"])
 
+    def test_templates_outside_of_namespaces(self) -> None:
+        # g++ forgets their ABI tags, which say that they are functions of a GPU.
+        templates = (
+            "template <class T> __device__ T twice(T x) { return x + x; }\n"
+            "template <class T> __device__ __noinline__ T sum(T* x, int n) {\n"
+            "  return n > 0 ? x[n] + sum(x, n - 1) : twice(x[0]);\n}\n"
+        )
+        self.assertEqual(self.errors_in_kernel("x[0] = sum(x, n);", templates), [])
+        kernel = (
+            "template <class T> __global__ void kernel(T* x) {\n"
+            "  x[0] = std::max(x[1], x[2]);\n}\n"
+            "template __global__ void kernel<float>(float*);\n"
+        )
+        says = "kernel.cu:2: error: a kernel cannot call std::max" + ONLY_THE_CPU
+        self.assertEqual(self.errors_of(kernel), [says + "use max() or fmaxf()"])
+
+    def test_arrays_whose_size_is_no_constant(self) -> None:
+        says = (
+            "kernel.cu:{}: error: a kernel cannot have an array whose size is known only when it runs"
+            " | nvcc needs a constant: a constexpr variable or a template parameter"
+        )
+        for statement in (
+            "float acc[n];\nfor (int j = 0; j < n; ++j) acc[j] = 1; x[0] = acc[n - 1];",
+            "float acc[n][3]; acc[0][n % 3] = 1; x[0] = acc[n - 1][0];",
+            "auto m = reinterpret_cast<float (*)[n]>(x); m[1][0] = 1;",
+            "const auto f = [&](int m) { float a[m]; a[m - 1] = 1; return a[0]; }; x[0] = f(n);",
+        ):
+            with self.subTest(statement):
+                self.assertEqual(self.errors_in_kernel(statement), [says.format(2)])
+        function = "int {} {{ int a[n]; a[n - 1] = 1; return a[0]; }}\n"
+        for beginning in ("__device__ ", "template <class T> __device__ "):
+            with self.subTest(beginning):
+                call = "f<int>(n)" if "template" in beginning else "f(n)"
+                source = beginning + function.format("f(int n)")
+                errors = self.errors_in_kernel(f"x[0] = {call};", source)
+                self.assertEqual(errors, [says.format(1)])
+        self.assertEqual(self.errors_of(function.format("host(int n)")), [])
+        sizes = "const int m = 4; float a[m], b[sizeof(int[m])]; a[n] = b[n] = 1; x[0] = a[1] + b[1];"
+        self.assertEqual(self.errors_in_kernel(sizes), [])
+
     def test_functions_of_the_c_library(self) -> None:
         errors = self.errors_in_kernel("memmove(x, x + 1, n);")
         says = "kernel.cu:2: error: a kernel cannot call memmove" + ONLY_THE_CPU
