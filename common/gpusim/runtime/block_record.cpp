@@ -259,6 +259,7 @@ void BlockRunner::record_warp_op(int warp, const Thread& leader, std::uint32_t l
       return record_op(warp, record::Op::kMma, lanes, pc, record_->product({.m = 16, .n = 8, .type = type}));
     }
     case WarpOp::kMatrixLoad: {
+      if (leader.resolve != &resolve_load_matrices) return;  // of wmma, whose accesses speak for themselves
       const std::uint32_t site = sites_.of(reinterpret_cast<std::uintptr_t>(pc));
       const bool transposed = static_cast<const MatrixOperand*>(leader.operand)->transposed;
       for (auto event = record_->events.rbegin(); event != record_->events.rend(); ++event) {
