@@ -625,8 +625,9 @@ class BlockRunner {
   void record_defect(const FindingKey& key, const Example& example, bool in_kernel);
   void tell_defect(std::uint32_t number, std::uint32_t event);
   void settle_defects(const WarpAccess& access, std::uint32_t event, std::uint32_t lanes, int warp);
+  void settle_defects_before(int access, int warp);
   void flush_defects(int warp);
-  std::uint32_t record_failed_access(const FindingKey& key, const Example& example);
+  std::uint32_t record_failed_access(const FindingKey& key, const Example& example, bool by_thread = true);
 
   Arena& arena_;
   const std::uintptr_t arena_base_;
@@ -642,8 +643,9 @@ class BlockRunner {
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
-  bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
-  int idle_rounds_ = 0;  ///< full logs since the last synchronisation
+  bool in_fiber_ = false;  ///< a thread runs
+  bool yields_ = false;    ///< a warp has had a long turn: it may be waiting for something that others write
+  int idle_rounds_ = 0;    ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
   const device::Launch* launch_ = nullptr;

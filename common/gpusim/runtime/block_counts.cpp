@@ -18,6 +18,8 @@ std::vector<TraceEntry>* trace = nullptr;
 
 void BlockRunner::process(const WarpAccess& access, int warp) {
   const InstructionKey& key = access.key;
+  if (record_ != nullptr) [[unlikely]]
+    settle_defects_before(log_.number_of(access), warp);
   if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
   if (key.kind() == AccessKind::kFence) return process_fence(key, access.lanes, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
