@@ -52,12 +52,15 @@ class HostFunctions(unittest.TestCase):
     def headers() -> list[str]:
         return ["-std=c++20", f"-I{GPUSIM.parent}", "-isystem", str(GPUSIM / "shim")]
 
-    def compile(self, source: str, *options: str) -> subprocess.CompletedProcess:
+    def compile(
+        self, source: str, *options: str, includes: bool = True
+    ) -> subprocess.CompletedProcess:
         """Compiles a source file with the name kernel.cu, whose first line is number 1."""
         with tempfile.TemporaryDirectory(prefix="gpusim-host-") as name:
             path = Path(name) / "kernel.cu"
             path.write_text(source, encoding="utf-8")
-            words = [*self.command, "-include", str(self.includes), *self.headers()]
+            before = ["-include", str(self.includes)] if includes else []
+            words = [*self.command, *before, *self.headers()]
             words += [*options, "-x", "c++", "-c", str(path)]
             words += ["-o", str(path.with_suffix(".o"))]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -225,6 +228,12 @@ class HostFunctions(unittest.TestCase):
         ):
             with self.subTest(statement):
                 self.assertEqual(self.errors_in_kernel(statement), [])
+
+    def test_the_runtime_is_included(self) -> None:
+        source = (
+            "__global__ void kernel(float* x) { x[threadIdx.x] = min(x[0], 1.0f); }\n"
+        )
+        self.assertEqual(self.compile(source, includes=False).stderr, "")
 
     def test_what_the_compiler_writes(self) -> None:
         types = (

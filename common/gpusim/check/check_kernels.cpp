@@ -11,7 +11,7 @@
 /// copy constructors; and some of the C library's. Everything that a kernel calls has been inlined, and is found in the debug
 /// information, or is a call in the object file.
 ///
-/// It also refuses arrays in kernels whose size is no constant, which are an extension of g++.
+/// It includes <cuda_runtime.h> in files that end in .cu, and refuses arrays in kernels whose size is no constant, which are an extension of g++.
 #include <cxxabi.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -338,8 +338,16 @@ int report_unknown_sizes(std::vector<std::string> words, const std::string& dump
   return 1;
 }
 
+/// nvcc includes the runtime at the beginning of each file of its own.
+void include_runtime(std::vector<std::string>& words) {
+  const bool is_cuda =
+      std::any_of(words.begin(), words.end(), [](const std::string& word) { return word.ends_with(".cu"); });
+  if (is_cuda) words.insert(words.end(), {"-include", "cuda_runtime.h"});
+}
+
 int compile_and_check(std::vector<std::string> words, bool with_names) {
   const std::string object = object_of(words), dump = object + ".ssa";
+  if (!object.empty()) include_runtime(words);
   if (with_names && !object.empty()) words.push_back("-fdump-tree-ssa=" + dump);
   int status = run(words);
   if (object.empty()) return status;
