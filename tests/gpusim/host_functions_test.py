@@ -235,6 +235,21 @@ class HostFunctions(unittest.TestCase):
         )
         self.assertEqual(self.compile(source, includes=False).stderr, "")
 
+    def test_the_headers_of_cuda(self) -> None:
+        """They exist, and go together with those of C and C++, whichever comes first."""
+        names = (
+            "builtin_types cooperative_groups cooperative_groups/reduce cooperative_groups/scan cuda cudaTypedefs"
+            " cuda_bf16 cuda_fp16 cuda_pipeline cuda_profiler_api cuda_runtime cuda_runtime_api"
+            " device_atomic_functions device_functions device_launch_parameters driver_types host_defines"
+            " math_constants math_functions mma vector_functions vector_types"
+        )
+        of_cuda = [f"#include <{name}.h>\n" for name in names.split()]
+        others = [f"#include <{name}>\n" for name in ("cmath", "math.h", "cstdlib")]
+        kernel = "__global__ void k(float* x) { x[threadIdx.x] = CUDART_PI_F + abs(x[0]); }\n"
+        for headers in (of_cuda + others, others + of_cuda[::-1]):
+            source = "".join(headers) + kernel
+            self.assertEqual(self.compile(source, includes=False).stderr, "")
+
     def test_what_the_compiler_writes(self) -> None:
         types = (
             "struct Part { __device__ Part(float* x) : x(x) {}\n"

@@ -87,7 +87,7 @@ requires(!std::is_same_v<Use, accumulator>) GPUSIM_INLINE
   constexpr bool kIsA = std::is_same_v<Use, matrix_a>;
   constexpr bool kIsRows = kIsA != kIsTransposed<kM>;  // of the product that is computed
   constexpr bool kAlongK = kIsA == std::is_same_v<Layout, row_major>;
-  constexpr unsigned kPieces = f.num_elements / 2;
+  constexpr unsigned kPieces = fragment<Use, kM, kN, kK, T, Layout>::num_elements / 2;
   // Where an 8 x 8 matrix begins in memory.
   const auto begin = [&](unsigned i) {
     const Piece p = piece<kIsRows>(i);
