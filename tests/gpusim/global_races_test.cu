@@ -179,7 +179,7 @@ TEST(GlobalRaces, AFenceIsNoBarrierOfTheGrid) {
                                " and Read access by thread (1,0,0) of block (0,0,0) at " +
                                place_of("sums: read")));
   EXPECT_TRUE(
-      says(report, "blocks are not ordered: the __threadfence() at " + place_of("sums: fence") +
+      says(report, "byte 4 of \"parts\": the __threadfence() at " + place_of("sums: fence") +
                        " orders the accesses of its own thread, but no block waits for another: use a "
                        "second kernel, grid.sync() in a cooperative launch, or, if all blocks are resident, "
                        "an atomic counter that they wait for"));

@@ -89,7 +89,7 @@ requires(!std::is_same_v<Use, accumulator>) GPUSIM_INLINE
   constexpr bool kAlongK = kIsA == std::is_same_v<Layout, row_major>;
   constexpr unsigned kPieces = fragment<Use, kM, kN, kK, T, Layout>::num_elements / 2;
   // Where an 8 x 8 matrix begins in memory.
-  const auto begin = [&](unsigned i) {
+  const auto begin = [&](unsigned i) __attribute__((always_inline)) {
     const Piece p = piece<kIsRows>(i);
     return memory + (kAlongK ? p.line * ldm + p.k : p.k * ldm + p.line);
   };
@@ -113,21 +113,17 @@ requires(!std::is_same_v<Use, accumulator>) GPUSIM_INLINE
   __builtin_memcpy(f.x, registers, sizeof registers);
 }
 
-/// Calls f(i, row, column) for i = 0, 2, 4, 6: where element i of an accumulator is. Element i + 1 is its neighbour in the row,
-/// or below it in a transposed product.
-template <int kM, int kN, class F>
-GPUSIM_INLINE void for_each_pair(F&& f) {
-  const int lane = gpusim::device::lane();
-  for (int i = 0; i < 8; i += 2) {
-    const int part = i / 4;
-    const unsigned across = unsigned(lane % 4 * 2 + (kM == kN ? 8 * part : 0));
-    const unsigned down = unsigned(lane / 4 + i % 4 * 4 + (kM == kN ? 0 : 16 * part));
-    if (kIsTransposed<kM>) {
-      f(i, across, down);
-    } else {
-      f(i, down, across);
-    }
-  }
+/// Row and column of elements i and i + 1 of an accumulator, for an even i: neighbours in a row, or, in a transposed product,
+/// in a column.
+struct Place {
+  unsigned row, column;
+};
+template <int kM, int kN>
+GPUSIM_INLINE Place place_of_pair(int i) {
+  const int lane = gpusim::device::lane(), part = i / 4;
+  const unsigned across = unsigned(lane % 4 * 2 + (kM == kN ? 8 * part : 0));
+  const unsigned down = unsigned(lane / 4 + i % 4 * 4 + (kM == kN ? 0 : 16 * part));
+  return kIsTransposed<kM> ? Place{across, down} : Place{down, across};
 }
 
 /// Two neighbours in memory, in one access.
@@ -138,33 +134,35 @@ template <int kM, int kN, int kK, class T>
 GPUSIM_INLINE void load_matrix_sync(fragment<accumulator, kM, kN, kK, T>& f, const T* memory, unsigned ldm,
                                     layout_t layout) {
   gpusim::device::warp_rendezvous(~0u, gpusim::device::WarpOp::kMatrixLoad, nullptr, nullptr);
-  for_each_pair<kM, kN>([&](int i, unsigned row, unsigned column) {
-    const T* const at = memory + (layout == mem_row_major ? row * ldm + column : column * ldm + row);
+  for (int i = 0; i < 8; i += 2) {
+    const Place at = place_of_pair<kM, kN>(i);
+    const unsigned offset = layout == mem_row_major ? at.row * ldm + at.column : at.column * ldm + at.row;
     if ((layout == mem_row_major) != kIsTransposed<kM>) {
-      const Pair<T> pair = *reinterpret_cast<const Pair<T>*>(at);
+      const Pair<T> pair = *reinterpret_cast<const Pair<T>*>(memory + offset);
       __builtin_memcpy(f.x + i, &pair, sizeof pair);
-    } else {
-      f.x[i] = *at;
-      f.x[i + 1] = at[ldm];
+    } else {  // one access if ldm is the constant 0
+      f.x[i] = memory[offset];
+      f.x[i + 1] = memory[offset + ldm];
     }
-  });
+  }
 }
 
 template <int kM, int kN, int kK, class T>
 GPUSIM_INLINE void store_matrix_sync(T* memory, const fragment<accumulator, kM, kN, kK, T>& f, unsigned ldm,
                                      layout_t layout) {
   gpusim::device::warp_rendezvous(~0u, gpusim::device::WarpOp::kMatrixLoad, nullptr, nullptr);
-  for_each_pair<kM, kN>([&](int i, unsigned row, unsigned column) {
-    T* const at = memory + (layout == mem_row_major ? row * ldm + column : column * ldm + row);
+  for (int i = 0; i < 8; i += 2) {
+    const Place at = place_of_pair<kM, kN>(i);
+    const unsigned offset = layout == mem_row_major ? at.row * ldm + at.column : at.column * ldm + at.row;
     if ((layout == mem_row_major) != kIsTransposed<kM>) {
       Pair<T> pair;
       __builtin_memcpy(&pair, f.x + i, sizeof pair);
-      *reinterpret_cast<Pair<T>*>(at) = pair;
+      *reinterpret_cast<Pair<T>*>(memory + offset) = pair;
     } else {
-      *at = f.x[i];
-      at[ldm] = f.x[i + 1];
+      memory[offset] = f.x[i];
+      memory[offset + ldm] = f.x[i + 1];
     }
-  });
+  }
 }
 
 /// d = a * b + c. Sums are rounded to fp32, and then to fp16 if that is what d holds.
