@@ -120,8 +120,8 @@ __global__ void reduce(const float* x, float* sum, int n) {
   for (int i = blockIdx.x * kThreads + threadIdx.x; i < n; i += gridDim.x * kThreads) mine += x[i];
   part[threadIdx.x] = mine;
   __syncthreads();
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    if (int(threadIdx.x) < half) part[threadIdx.x] += part[threadIdx.x + half];
+  for (int rest = kThreads / 2; rest > 0; rest /= 2) {
+    if (int(threadIdx.x) < rest) part[threadIdx.x] += part[threadIdx.x + rest];
     __syncthreads();
   }
   if (threadIdx.x == 0) atomicAdd(sum, part[0]);
@@ -153,9 +153,9 @@ __global__ void stencil(const float* in, float* out, int n) {
 
 /// Running sums of one block.
 __global__ void scan(const int* in, int* out, int n) {
-  extern __shared__ int values[];
-  int* from = values;
-  int* to = values + n;
+  extern __shared__ int scanned[];
+  int* from = scanned;
+  int* to = scanned + n;
   const int i = threadIdx.x;
   from[i] = in[i];
   __syncthreads();
@@ -194,7 +194,7 @@ __global__ void sum_by_groups(const int* x, int* sums, int* before) {
 __global__ void many_atomics(unsigned* u, long long* ll, __half* h, __half2* h2, __nv_bfloat16* b) {
   atomicInc(&u[0], 9);
   atomicDec(&u[1], 9);
-  atomicMax(ll, (long long)threadIdx.x);
+  atomicMax(ll, static_cast<long long>(threadIdx.x));
   atomicAdd(h, __float2half(1.0f));
   atomicAdd(h2, __floats2half2_rn(1.0f, 2.0f));
   atomicAdd(b, __float2bfloat16(1.0f));
