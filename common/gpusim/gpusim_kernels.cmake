@@ -12,7 +12,8 @@ function(gpusim_kernel_options variable)
       -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
       -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic -Wno-psabi --param=tsan-instrument-func-entry-exit=0)
   else()
-    list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds -O1 -fno-vectorize -fno-slp-vectorize)
+    list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds -O1 -fno-vectorize -fno-slp-vectorize
+      -Werror=vla)
   endif()
   set(${variable} ${options} PARENT_SCOPE)
 endfunction()

@@ -3,6 +3,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <string>
 #include <vector>
 
 #include "simulator.hpp"
@@ -142,6 +143,95 @@ TEST(GlobalRaces, EveryWordCountsOnce) {
   const Buffer<float4> data("data", 64);
   const gpusim::Report wrong = run({100, 64}, wide_output, data.get());
   EXPECT_EQ(told(wrong), (Defects{{DefectKind::kRace, {line_of("wide"), line_of("wide")}, 4 * 64}}));
+}
+
+// ---- __threadfence() as a barrier of the grid ---------------------------------------------------------------
+
+enum class Meeting { kNone, kFence, kCounter };
+
+/// Each block sums its part of x, and the first one adds up all sums.
+template <Meeting kMeeting>
+__global__ void sum_of_sums(const float* x, float* parts, int* arrived, float* total) {
+  float sum = x[blockIdx.x * 32 + threadIdx.x];
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(~0u, sum, d);
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;              // sums: write
+  if constexpr (kMeeting != Meeting::kNone) __threadfence();  // sums: fence
+  if (kMeeting == Meeting::kCounter && threadIdx.x == 0) atomicAdd(arrived, 1);
+  if (blockIdx.x == 0 && threadIdx.x < gridDim.x) atomicAdd(total, parts[threadIdx.x]);  // sums: read
+}
+
+gpusim::Report report_of_sums(void (*kernel)(const float*, float*, int*, float*)) {
+  const Buffer<float> x("x", std::vector<float>(8 * 32, 1.0f)), parts("parts", 8);
+  const auto arrived = Buffer<int>::zeros("arrived", 1);
+  const auto total = Buffer<float>::zeros("total", 1);
+  return run({8, 32}, kernel, x.get(), parts.get(), arrived.get(), total.get());
+}
+
+std::string place_of(const std::string& tag) {
+  return "global_races_test.cu:" + std::to_string(line_of(tag, __FILE__));
+}
+
+TEST(GlobalRaces, AFenceIsNoBarrierOfTheGrid) {
+  const gpusim::Report report = report_of_sums(sum_of_sums<Meeting::kFence>);
+  ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
+  EXPECT_TRUE(says(report, "Race reported between Write access by thread (0,0,0) of block (1,0,0) at " +
+                               place_of("sums: write") +
+                               " and Read access by thread (1,0,0) of block (0,0,0) at " +
+                               place_of("sums: read")));
+  EXPECT_TRUE(
+      says(report, "byte 4 of \"parts\": the __threadfence() at " + place_of("sums: fence") +
+                       " orders the accesses of its own thread, but no block waits for another: use a "
+                       "second kernel, grid.sync() in a cooperative launch, or, if all blocks are resident, "
+                       "an atomic counter that they wait for"));
+}
+
+TEST(GlobalRaces, OfBlocksThatMeetAtACounterTheReportSaysThatItIsNotFollowed) {
+  const gpusim::Report report = report_of_sums(sum_of_sums<Meeting::kCounter>);
+  ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
+  EXPECT_TRUE(says(report,
+                   "but no block waits for another: if an atomic counter or a flag orders them, that is not "
+                   "followed here"));
+}
+
+TEST(GlobalRaces, AnAtomicOperationDoesNotOrderAReadAfterTheWriteOfAnotherBlock) {
+  const gpusim::Report report = report_of_sums(sum_of_sums<Meeting::kNone>);
+  ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
+  EXPECT_TRUE(says(report,
+                   "blocks are not ordered: no block waits for another; read in a second kernel what this "
+                   "one writes"));
+}
+
+/// Neighbours, some of them in the same warp, some in another, and some in another block.
+template <bool kFence>
+__global__ void smooth_twice(const float* in, float* once, float* twice, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const int left = i > 0 ? i - 1 : 0, right = i + 1 < n ? i + 1 : i;
+  once[i] = in[left] + in[i] + in[right];  // smooth: write
+  if (kFence) __threadfence();             // smooth: fence
+  twice[i] = once[left] + once[right];     // smooth: read
+}
+
+TEST(GlobalRaces, NoBarrierOfAWarpOrBlockIsBlamedWhereBlocksRaceAsWell) {
+  constexpr int n = 4 * 64;
+  const Buffer<float> in("in", std::vector<float>(n, 1.0f)), once("once", n), twice("twice", n);
+  for (const bool fence : {true, false}) {
+    const gpusim::Report report =
+        run({4, 64}, fence ? smooth_twice<true> : smooth_twice<false>, in.get(), once.get(), twice.get(), n);
+    EXPECT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
+    EXPECT_TRUE(says(report, fence ? "the __threadfence() at " + place_of("smooth: fence") + " orders"
+                                   : "no block waits for another; read in a second kernel"));
+    EXPECT_FALSE(says(report, "__syncwarp()"));
+    EXPECT_FALSE(says(report, "__syncthreads()"));
+    EXPECT_FALSE(says(report, "Uninitialized"));
+  }
+}
+
+TEST(GlobalRaces, InsideABlockAFenceIsNoBarrierEither) {
+  const Buffer<float> in("in", std::vector<float>(32, 1.0f)), once("once", 32), twice("twice", 32);
+  const gpusim::Report report = run({1, 32}, smooth_twice<true>, in.get(), once.get(), twice.get(), 32);
+  EXPECT_TRUE(says(report, "in block (0,0,0): no __syncthreads() between the two: the __threadfence() at " +
+                               place_of("smooth: fence") + " waits for no other thread"));
+  EXPECT_FALSE(says(report, "__syncwarp()"));
 }
 
 // ---- inside a block ----------------------------------------------------------------------------------------

@@ -52,12 +52,15 @@ class HostFunctions(unittest.TestCase):
     def headers() -> list[str]:
         return ["-std=c++20", f"-I{GPUSIM.parent}", "-isystem", str(GPUSIM / "shim")]
 
-    def compile(self, source: str, *options: str) -> subprocess.CompletedProcess:
+    def compile(
+        self, source: str, *options: str, includes: bool = True
+    ) -> subprocess.CompletedProcess:
         """Compiles a source file with the name kernel.cu, whose first line is number 1."""
         with tempfile.TemporaryDirectory(prefix="gpusim-host-") as name:
             path = Path(name) / "kernel.cu"
             path.write_text(source, encoding="utf-8")
-            words = [*self.command, "-include", str(self.includes), *self.headers()]
+            before = ["-include", str(self.includes)] if includes else []
+            words = [*self.command, *before, *self.headers()]
             words += [*options, "-x", "c++", "-c", str(path)]
             words += ["-o", str(path.with_suffix(".o"))]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -149,6 +152,46 @@ class HostFunctions(unittest.TestCase):
         )
         self.assertEqual(errors, [f"kernel.cu:3: {says}{advice}"])
 
+    def test_templates_outside_of_namespaces(self) -> None:
+        # g++ forgets their ABI tags, which say that they are functions of a GPU.
+        templates = (
+            "template <class T> __device__ T twice(T x) { return x + x; }\n"
+            "template <class T> __device__ __noinline__ T sum(T* x, int n) {\n"
+            "  return n > 0 ? x[n] + sum(x, n - 1) : twice(x[0]);\n}\n"
+        )
+        self.assertEqual(self.errors_in_kernel("x[0] = sum(x, n);", templates), [])
+        kernel = (
+            "template <class T> __global__ void kernel(T* x) {\n"
+            "  x[0] = std::max(x[1], x[2]);\n}\n"
+            "template __global__ void kernel<float>(float*);\n"
+        )
+        says = "kernel.cu:2: error: a kernel cannot call std::max" + ONLY_THE_CPU
+        self.assertEqual(self.errors_of(kernel), [says + "use max() or fmaxf()"])
+
+    def test_arrays_whose_size_is_no_constant(self) -> None:
+        says = (
+            "kernel.cu:{}: error: a kernel cannot have an array whose size is known only when it runs"
+            " | nvcc needs a constant: a constexpr variable or a template parameter"
+        )
+        for statement in (
+            "float acc[n];\nfor (int j = 0; j < n; ++j) acc[j] = 1; x[0] = acc[n - 1];",
+            "float acc[n][3]; acc[0][n % 3] = 1; x[0] = acc[n - 1][0];",
+            "auto m = reinterpret_cast<float (*)[n]>(x); m[1][0] = 1;",
+            "const auto f = [&](int m) { float a[m]; a[m - 1] = 1; return a[0]; }; x[0] = f(n);",
+        ):
+            with self.subTest(statement):
+                self.assertEqual(self.errors_in_kernel(statement), [says.format(2)])
+        function = "int {} {{ int a[n]; a[n - 1] = 1; return a[0]; }}\n"
+        for beginning in ("__device__ ", "template <class T> __device__ "):
+            with self.subTest(beginning):
+                call = "f<int>(n)" if "template" in beginning else "f(n)"
+                source = beginning + function.format("f(int n)")
+                errors = self.errors_in_kernel(f"x[0] = {call};", source)
+                self.assertEqual(errors, [says.format(1)])
+        self.assertEqual(self.errors_of(function.format("host(int n)")), [])
+        sizes = "const int m = 4; float a[m], b[sizeof(int[m])]; a[n] = b[n] = 1; x[0] = a[1] + b[1];"
+        self.assertEqual(self.errors_in_kernel(sizes), [])
+
     def test_functions_of_the_c_library(self) -> None:
         errors = self.errors_in_kernel("memmove(x, x + 1, n);")
         says = "kernel.cu:2: error: a kernel cannot call memmove" + ONLY_THE_CPU
@@ -185,6 +228,27 @@ class HostFunctions(unittest.TestCase):
         ):
             with self.subTest(statement):
                 self.assertEqual(self.errors_in_kernel(statement), [])
+
+    def test_the_runtime_is_included(self) -> None:
+        source = (
+            "__global__ void kernel(float* x) { x[threadIdx.x] = min(x[0], 1.0f); }\n"
+        )
+        self.assertEqual(self.compile(source, includes=False).stderr, "")
+
+    def test_the_headers_of_cuda(self) -> None:
+        """They exist, and go together with those of C and C++, whichever comes first."""
+        names = (
+            "builtin_types cooperative_groups cooperative_groups/reduce cooperative_groups/scan cuda cudaTypedefs"
+            " cuda_bf16 cuda_fp16 cuda_pipeline cuda_profiler_api cuda_runtime cuda_runtime_api"
+            " device_atomic_functions device_functions device_launch_parameters driver_types host_defines"
+            " math_constants math_functions mma vector_functions vector_types"
+        )
+        of_cuda = [f"#include <{name}.h>\n" for name in names.split()]
+        others = [f"#include <{name}>\n" for name in ("cmath", "math.h", "cstdlib")]
+        kernel = "__global__ void k(float* x) { x[threadIdx.x] = CUDART_PI_F + abs(x[0]); }\n"
+        for headers in (of_cuda + others, others + of_cuda[::-1]):
+            source = "".join(headers) + kernel
+            self.assertEqual(self.compile(source, includes=False).stderr, "")
 
     def test_what_the_compiler_writes(self) -> None:
         types = (

@@ -84,7 +84,10 @@ TEST(LdmatrixTest, ChecksTheAddressOfEachRow) {
   const int line = line_of("load");
   EXPECT_EQ(told(report_of(Row::kMisaligned)), (Defects{{DefectKind::kMisaligned, {line}, 1}}));
   EXPECT_EQ(told(report_of(Row::kBehindTheEnd)), (Defects{{DefectKind::kOutOfBounds, {line}, 1}}));
-  EXPECT_EQ(told(report_of(Row::kGlobal)), (Defects{{DefectKind::kOutOfBounds, {line}, 1}}));
+  const gpusim::Report global = report_of(Row::kGlobal);
+  EXPECT_EQ(told(global), (Defects{{DefectKind::kOutOfBounds, {line}, 1}}));
+  EXPECT_TRUE(says(global, "Invalid __shared__ read of size 16 bytes"));
+  EXPECT_TRUE(says(global, "address is byte 0 of \"out\", in global memory"));
 }
 
 TEST(LdmatrixTest, ReportsBytesThatNobodyHasWritten) {

@@ -74,8 +74,9 @@ struct Recording {
                cost + link + (e.part == 0 ? "" : "." + number(e.part));
       }
       case Kind::kOp: {
-        constexpr const char* kNames[] = {"syncwarp", "shuffle", "vote",      "mma",        "elect",
-                                          "fence",    "init",    "registers", "wgmma_fence"};
+        constexpr const char* kNames[] = {"syncwarp",    "shuffle",   "vote",  "mma",
+                                          "elect",       "fence",     "init",  "registers",
+                                          "wgmma_fence", "local use", "failed"};
         return std::string(kNames[e.flags]) +
                (e.array == kNone || e.flags == 3 ? "" : " " + name("barriers", e.array)) +
                (e.offset == kNone ? "" : " " + number(e.offset));
@@ -516,6 +517,77 @@ TEST(Recorder, AnUninitializedReadIsTheOneOfThisAddress) {
   const Recording r = record([&] { run({1, 32}, half_written, y.get()); });
   ASSERT_EQ(r.header["defects"].size(), 1u);
   EXPECT_EQ(r.text(r.events.at(r.header["defects"][0]["event"])), "read tile+128 1/1w");
+}
+
+__global__ void reads_accumulators_early(float* y) {
+  auto* const memory = reinterpret_cast<unsigned char*>(pieces);
+  for (int i = threadIdx.x; i < 1024; i += 128) reinterpret_cast<std::uint32_t*>(memory)[i] = 0x3c003c00u;
+  ptx::fence_proxy_async();
+  __syncthreads();
+  const auto descriptor = [&](int start) {
+    return (ptx::shared_address(memory) + std::uint32_t(start)) >> 4 | std::uint64_t(8) << 16 |
+           std::uint64_t(16) << 32;
+  };
+  float d[8] = {};
+  ptx::wgmma_fence();
+  ptx::wgmma<__half, false, false, false>(d, descriptor(0), descriptor(2048));
+  ptx::wgmma_commit();
+  y[threadIdx.x] = 1.0f;     // registers: before
+  const float early = d[5];  // registers: early
+  y[threadIdx.x] = early;    // registers: after
+  ptx::wgmma_wait<0>(d);
+  y[threadIdx.x] = d[5];
+}
+
+/// The times of the first warp's events on a line.
+std::vector<std::uint32_t> times(const Recording& r, int line) {
+  std::vector<std::uint32_t> result;
+  for (const Event& e : r.events) {
+    if (e.warp == 0 && e.kind != Kind::kDefect && e.site != kNone && r.line(e) == line)
+      result.push_back(e.time);
+  }
+  return result;
+}
+
+TEST(Recorder, AUseOfRegistersThatIsADefectHasAStep) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> y("y", 128);
+  const Recording r = record([&] { run({1, 128, 4096}, reads_accumulators_early, y.get()); });
+  ASSERT_EQ(r.header["defects"].size(), 1u);
+  const auto& defect = r.header["defects"][0];
+  EXPECT_NE(defect["message"].get<std::string>().find("Accumulator d[5] read at"), std::string::npos);
+  ASSERT_FALSE(defect["event"].is_null());
+  const Event& event = r.events.at(defect["event"]);
+  EXPECT_EQ(r.text(event), "local use");
+  EXPECT_EQ(r.line(event), line_of("registers: early"));
+  EXPECT_EQ(event.lanes, 1u);
+  const auto before = times(r, line_of("registers: before")), after = times(r, line_of("registers: after"));
+  ASSERT_EQ(before.size(), 1u);
+  ASSERT_EQ(after.size(), 1u);
+  EXPECT_EQ(event.time, before[0] + 1);
+  EXPECT_EQ(after[0], event.time + 1);
+}
+
+__global__ void wrong_index(float* y, int n) {
+  float r[4] = {1, 2, 3, 4};
+  for (int i = 0; i <= n; ++i) {
+    y[i] = 0.0f;
+    y[i] += r[i];  // wrong index
+  }
+}
+
+TEST(Recorder, AWrongIndexHasAStep) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> y("y", 8);
+  const Recording r = record([&] { run({1, 1}, wrong_index, y.get(), 4); });
+  ASSERT_EQ(r.header["defects"].size(), 1u);
+  ASSERT_FALSE(r.header["defects"][0]["event"].is_null());
+  const Event& event = r.events.at(r.header["defects"][0]["event"]);
+  EXPECT_EQ(r.text(event), "local use");
+  EXPECT_EQ(r.line(event), line_of("wrong index"));
+  std::uint32_t last = 0;
+  for (const Event& e : r.events) last = std::max(last, e.kind == Kind::kAccess ? e.time : 0);
+  EXPECT_EQ(event.time, last + 1);
 }
 
 struct Tiles {

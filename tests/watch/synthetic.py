@@ -19,6 +19,7 @@ ACCESS, OP, WAIT, GO_ON, ARRIVE, COMMIT, COPY, COPY_LANDS = range(1, 9)
 PRODUCT, PRODUCT_ENDS, LANDED, DEFECT, END = range(9, 14)
 READ, WRITE, ATOMIC, ASYNC, LDMATRIX, LDMATRIX_TRANSPOSED = range(6)
 SYNCWARP, SHUFFLE, VOTE, MMA = range(4)
+LOCAL_USE = 9
 ALL = 0xFFFFFFFF
 
 
@@ -607,6 +608,43 @@ def large(folder: Path, events: int = 400_000, warps: int = 8) -> Synthetic:
     del made.events[events:]
     for section in made.header["sections"]:
         section["complete"], section["left_out"] = False, 123_456
+    return made
+
+
+EARLY = """__global__ void early(float* y) {
+  multiply(d);
+  y[threadIdx.x] = 1.0f;
+  y[threadIdx.x] = d[5];
+}
+"""
+
+
+def early(folder: Path) -> Synthetic:
+    """Warp 1 reads an accumulator before its product is done, after seven other steps."""
+    source = folder / "early.cu"
+    source.write_text(EARLY, encoding="utf-8")
+    made = Synthetic("early", 4, str(source))
+    y = made.array("global", "y", 512, shape=[128], type="f32")
+    for warp in range(4):
+        offsets = [128 * warp + 4 * lane for lane in range(32)]
+        for _ in range(7):
+            made.access(warp, y, offsets, 4, flags=WRITE, site=made.site(3))
+        if warp == 1:
+            event = made.event(OP, warp, flags=LOCAL_USE, lanes=1, site=made.site(4))
+            made.header["defects"].append(
+                {
+                    "kind": "wgmma",
+                    "message": "Wgmma error detected. Accumulator d[5] read at early.cu:4 before the wait, by thread"
+                    " (32,0,0) in block (0,0,0)\n    the product was issued at early.cu:2, and no wgmma_wait() has"
+                    " followed",
+                    "event": event,
+                    "site": made.site(4),
+                    "thread": 32,
+                }
+            )
+            made.event(DEFECT, warp, 0, array=0, link=event, site=made.site(4))
+        made.access(warp, y, offsets, 4, flags=WRITE, site=made.site(4))
+    made.end()
     return made
 
 

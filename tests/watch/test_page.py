@@ -305,6 +305,17 @@ class FindingsTest(WatchPageTest):
             "no __syncthreads() between line 5 and line 6", self.text("source-holder")
         )
 
+    def test_a_defect_of_registers_has_its_step(self):
+        self.show("early", synthetic.early(self.folder))
+        self.assertEqual(self.step(), 7)  # where the page opens
+        self.assertIn("Wrong use of wgmma", self.text("findings"))
+        card = self.text("defects-holder")
+        self.assertIn("Here: warp 1 reads accumulator d[5]", card)
+        self.assertIn("early.cu:4", card)
+        self.assertIn("Go to step 7", card)
+        self.assertNotIn("not recorded", card)
+        self.no_messages()
+
     def test_reports_of_one_warp(self):
         """If several warps use the bytes, the page shows two of them and says what it takes."""
         self.show("slices", synthetic.slices(self.folder))

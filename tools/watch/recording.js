@@ -6,7 +6,7 @@ const KIND = {
   productBegins: 9, productEnds: 10, landed: 11, defect: 12, end: 13,
 };
 const ACCESS = { read: 0, write: 1, atomic: 2, async: 3, ldmatrix: 4, ldmatrixTransposed: 5 };
-const OP_MMA = 3;
+const OP_MMA = 3, OP_LOCAL = 9;
 const BYTE_COLUMNS = ["kind", "flags", "warp", "part"];
 const WORD_COLUMNS = ["site", "lanes", "array", "pattern", "offset", "link", "time"];
 

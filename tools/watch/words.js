@@ -36,8 +36,22 @@ const bytesText = (bytes) =>
   bytes < 1e4 ? counted(bytes, "byte") : bytes < 1e7 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 const ratioText = (taken, ideal) => (taken / ideal).toFixed(taken % ideal ? 1 : 0);
 
-const OPS = ["__syncwarp", "shuffle", "vote", "mma", "elect", "fence", "initialises a barrier", "changes its registers", "wgmma fence"];
+const OPS = ["__syncwarp", "shuffle", "vote", "mma", "elect", "fence", "initialises a barrier", "changes its registers", "wgmma fence",
+  "uses a local variable", "fails at an instruction"];
 const opName = (flags) => OPS[flags] ?? "instruction";
+
+// What a thread does where a defect is the event: "reads accumulator d[5]".
+function localUse(recording, event) {
+  const message = shortMessage(recording.header.defects.find((defect) => defect.event === event)?.message);
+  const register = /(Accumulator|Register)( \S+\[\d+\])?( of A)? (read|written) at /.exec(message);
+  if (register) {
+    const [, what, name, ofA, done] = register;
+    return `${done === "read" ? "reads" : "writes"} ${name ? "" : "an "}${what.toLowerCase()}${name ?? ""}${ofA ?? ""}`;
+  }
+  const index = /Invalid index (-?\d+) at .* in block \([^)]*\) (.+) has \d+ element/.exec(message);
+  if (index) return `uses index ${index[1]} of ${index[2]}`;
+  return /Uninitialized __local__ memory read/.test(message) ? "reads a local variable" : OPS[OP_LOCAL];
+}
 
 function barrierName(recording, index) {
   const barrier = recording.header.barriers[index];
@@ -69,6 +83,7 @@ function doing(recording, event) {
     }
     case KIND.op: {
       const product = flags[event] === OP_MMA ? header.products[array[event]] : null;
+      if (flags[event] === OP_LOCAL) return localUse(recording, event);
       return product ? `mma m${product.m}n${product.n}k${product.k}` : opName(flags[event]);
     }
     case KIND.wait: return `begins to wait for ${barrierName(recording, array[event])}${phaseText(recording, event)}`;

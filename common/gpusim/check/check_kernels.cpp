@@ -6,10 +6,12 @@
 /// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for reports (shared_arrays.hpp).
 ///
 /// nvcc knows that from `__host__` and `__device__`, which mean nothing to a C++ compiler. In the simulator they are ABI
-/// tags (shim/cuda_runtime.h): a mangled name says whether its function has them. Such functions are part of a GPU's
-/// program, and so are the simulator's own; functions that the compiler has written, such as copy constructors; and some
-/// of the C library's. Everything that a kernel calls has been inlined, and is found in the debug information, or is a call
-/// in the object file.
+/// tags (shim/cuda_runtime.h): a mangled name says whether its function has them, or g++'s dump does (gpu_functions.hpp). Such
+/// functions are part of a GPU's program, and so are the simulator's own; functions that the compiler has written, such as
+/// copy constructors; and some of the C library's. Everything that a kernel calls has been inlined, and is found in the debug
+/// information, or is a call in the object file.
+///
+/// It includes <cuda_runtime.h> in files that end in .cu, and refuses arrays in kernels whose size is no constant, which are an extension of g++.
 #include <cxxabi.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -31,6 +33,7 @@
 #include <vector>
 
 #include "gpusim/check/debug_info.hpp"
+#include "gpusim/check/gpu_functions.hpp"
 #include "gpusim/check/object_file.hpp"
 #include "gpusim/check/shared_arrays.hpp"
 
@@ -38,8 +41,6 @@ extern char** environ;
 
 namespace gpusim::check {
 namespace {
-
-constexpr std::string_view kKernelTag = "B6kernel", kDeviceTag = "B6device";
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
@@ -131,19 +132,20 @@ bool is_of_simulator(std::string_view mangled) {
                                    "__ubsan_handle_", "__tls_get_addr"});
 }
 
-bool is_of_gpu(std::string_view mangled) {
+bool is_of_gpu(const std::string& mangled, const GpuFunctions& known) {
   const bool is_tagged = contains(mangled, kDeviceTag) || contains(mangled, kKernelTag);
-  return (is_tagged && !is_standard(mangled)) || is_of_simulator(mangled);
+  return (is_tagged && !is_standard(mangled)) || is_of_simulator(mangled) || known.device.contains(mangled) ||
+         known.kernels.contains(mangled);
 }
 
-bool runs_on_gpu(const InlinedCall& call) {
+bool runs_on_gpu(const InlinedCall& call, const GpuFunctions& known) {
   if (!call.function.starts_with("_Z")) return true;  // a lambda; with clang++, any function
-  return is_of_gpu(call.function) || contains(call.file, "/gpusim/shim/") || call.implicit ||
+  return is_of_gpu(call.function, known) || contains(call.file, "/gpusim/shim/") || call.implicit ||
          is_in_cuda_cpp_library(call) || is_special_member(call.function);
 }
 
-bool runs_on_gpu(const Call& call) {
-  return call.callee.empty() || is_of_gpu(call.callee) || is_in_cuda_c_library(call.callee) ||
+bool runs_on_gpu(const Call& call, const GpuFunctions& known) {
+  return call.callee.empty() || is_of_gpu(call.callee, known) || is_in_cuda_c_library(call.callee) ||
          is_special_member(call.callee);
 }
 
@@ -153,12 +155,13 @@ struct Finding {
   std::string function;  ///< mangled
 };
 
-void find_inlined(const std::vector<InlinedCall>& calls, std::vector<Finding>& findings) {
+void find_inlined(const std::vector<InlinedCall>& calls, const GpuFunctions& known,
+                  std::vector<Finding>& findings) {
   for (const InlinedCall& call : calls) {
-    if (!runs_on_gpu(call)) {
+    if (!runs_on_gpu(call, known)) {
       findings.push_back({call.caller, call.function});
     } else if (!contains(call.file, "/gpusim/shim/") && !is_standard(call.function)) {
-      find_inlined(call.inside, findings);  // the libraries may do what they like
+      find_inlined(call.inside, known, findings);  // the libraries may do what they like
     }
   }
 }
@@ -186,11 +189,11 @@ SourceLine line_of(const Call& call, const ObjectFile& object, const std::string
 }
 
 /// What the kernels of an object file call, and functions that they call and the compiler has not inlined.
-std::vector<Finding> findings_in(const std::string& path) {
+std::vector<Finding> findings_in(const std::string& path, const GpuFunctions& known) {
   const ObjectFile object(path);
   std::vector<const Function*> open;
   for (const Function& f : object.functions()) {
-    if (contains(f.name, kKernelTag)) open.push_back(&f);
+    if (contains(f.name, kKernelTag) || known.kernels.contains(f.name)) open.push_back(&f);
   }
   std::vector<Finding> findings;
   if (open.empty()) return findings;
@@ -201,12 +204,12 @@ std::vector<Finding> findings_in(const std::string& path) {
     const Function& f = *open.back();
     open.pop_back();
     if (!seen.insert(f.begin).second) continue;
-    find_inlined(debug.inlined_into(f.begin), findings);
+    find_inlined(debug.inlined_into(f.begin), known, findings);
     const auto& calls = object.calls();
     auto call = std::lower_bound(calls.begin(), calls.end(), f.begin,
                                  [](const Call& c, std::uint64_t address) { return c.address < address; });
     for (; call != calls.end() && call->address < f.end; ++call) {
-      if (!runs_on_gpu(*call)) {
+      if (!runs_on_gpu(*call, known)) {
         called.push_back({line_of(*call, object, path), call->callee});
         continue;
       }
@@ -258,16 +261,26 @@ std::string text_of(const SourceLine& where) {
   return text;
 }
 
-/// Prints the findings in the format of the compiler.
+/// Prints an error in the format of the compiler, the same one only once.
+class Errors {
+ public:
+  void add(const SourceLine& where, const std::string& what, const std::string& advice) {
+    std::ostringstream error;
+    error << where.file << ':' << where.line << ": error: a kernel cannot " << what << '\n'
+          << std::setw(5) << where.line << " | " << text_of(where) << '\n'
+          << "      | " << advice << '\n';
+    if (printed_.insert(error.str()).second) std::cerr << error.str();
+  }
+
+ private:
+  std::set<std::string> printed_;
+};
+
 int report(const std::vector<Finding>& findings) {
-  std::set<std::string> errors;
+  Errors errors;
   for (const Finding& f : findings) {
     const Advice advice = advice_for(f.function);
-    std::ostringstream error;
-    error << f.line.file << ':' << f.line.line << ": error: a kernel cannot " << advice.action << '\n'
-          << std::setw(5) << f.line.line << " | " << text_of(f.line) << '\n'
-          << "      | it runs on the CPU only: " << advice.instead << '\n';
-    if (errors.insert(error.str()).second) std::cerr << error.str();
+    errors.add(f.line, advice.action, "it runs on the CPU only: " + advice.instead);
   }
   return findings.empty() ? 0 : 1;
 }
@@ -286,12 +299,13 @@ int run(std::vector<std::string> words) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
+std::string contents_of(const std::string& path) {
+  std::ifstream in(path);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
 /// Puts the names of the shared arrays into a section of the object file. Without them, reports count bytes.
-void add_names(const std::string& object, const std::string& dump) {
-  std::ifstream in(dump);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  const std::string names = shared_arrays(text);
-  std::remove(dump.c_str());
+void add_names(const std::string& object, const std::string& names) {
   if (names.empty()) return;
   const std::string file = object + ".names";
   std::ofstream(file) << names;
@@ -307,17 +321,45 @@ std::string object_of(const std::vector<std::string>& words) {
   return (output + 1)->ends_with(".o") ? output[1] : "";
 }
 
+/// Compiles once more, to learn where the arrays are whose size is no constant. @param words  the last one makes the dump
+int report_unknown_sizes(std::vector<std::string> words, const std::string& dump, const GpuFunctions& known) {
+  if (known.with_unknown_sizes.empty()) return 0;
+  words.back() = "-fdump-tree-ssa-lineno=" + dump;
+  words.emplace_back("-w");
+  run(words);
+  const std::string text = contents_of(dump);
+  Errors errors;
+  for (const std::string& function : known.with_unknown_sizes) {
+    for (const SourceLine& where : unknown_sizes(text, function)) {
+      errors.add(where, "have an array whose size is known only when it runs",
+                 "nvcc needs a constant: a constexpr variable or a template parameter");
+    }
+  }
+  return 1;
+}
+
+/// nvcc includes the runtime at the beginning of each file of its own.
+void include_runtime(std::vector<std::string>& words) {
+  const bool is_cuda =
+      std::any_of(words.begin(), words.end(), [](const std::string& word) { return word.ends_with(".cu"); });
+  if (is_cuda) words.insert(words.end(), {"-include", "cuda_runtime.h"});
+}
+
 int compile_and_check(std::vector<std::string> words, bool with_names) {
   const std::string object = object_of(words), dump = object + ".ssa";
+  if (!object.empty()) include_runtime(words);
   if (with_names && !object.empty()) words.push_back("-fdump-tree-ssa=" + dump);
   int status = run(words);
   if (object.empty()) return status;
-  if (status == 0) status = report(findings_in(object));
+  const std::string text = with_names && status == 0 ? contents_of(dump) : "";
+  const GpuFunctions known = gpu_functions(text);
+  if (status == 0) status = report_unknown_sizes(words, dump, known);
+  if (status == 0) status = report(findings_in(object, known));
+  if (with_names) std::remove(dump.c_str());
   if (status != 0) {
-    std::remove(dump.c_str());
     std::remove(object.c_str());  // or the next build would take it
-  } else if (with_names) {
-    add_names(object, dump);
+  } else {
+    add_names(object, shared_arrays(text));
   }
   return status;
 }

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpusim/check/gpu_functions.hpp"
 #include "gpusim/runtime/expression.hpp"
 
 namespace gpusim::check {
@@ -398,12 +399,11 @@ class Kernel {
 
 std::string shared_arrays(const std::string& dump) {
   const std::map<std::string, DumpedFunction> functions = functions_of(dump);
+  const std::set<std::string> kernels = gpu_functions(dump).kernels;
   const auto numbered = [](std::size_t position) { return "$" + std::to_string(position); };
   std::string lines;
   for (const auto& [name, function] : functions) {
-    const bool is_lambda = function.mangled.starts_with("_ZZ");
-    const bool is_kernel = function.mangled.find("B6kernel") != std::string::npos;
-    if (is_kernel && !is_lambda) lines += Kernel(functions, function, numbered).arrays();
+    if (kernels.contains(function.mangled)) lines += Kernel(functions, function, numbered).arrays();
   }
   return lines;
 }

@@ -26,7 +26,7 @@ enum class Space : std::uint8_t { kGlobal, kShared, kCluster };
 ///
 /// kCopyCommit and kCopyWait access nothing. They stand in the log to say when a lane commits a group of copies and when
 /// it waits, and have a number instead of an address: how many groups it has committed, and how many the wait covers. The
-/// number of a kOperation says which of BlockRunner::operations_ it is.
+/// number of a kOperation says which of BlockRunner::operations_ it is. A kFence is a __threadfence().
 enum class AccessKind : std::uint8_t {
   kRead,
   kWrite,
@@ -38,6 +38,7 @@ enum class AccessKind : std::uint8_t {
   kCopyCommit,
   kCopyWait,
   kOperation,
+  kFence,
   kAsyncRead  ///< by an asynchronous operation; not in the log
 };
 
@@ -87,6 +88,8 @@ class AccessLog {
  public:
   /// The size of the window, which is small enough to stay in the first-level cache.
   static constexpr int kWindow = 128;
+  /// A number that is higher than that of each access.
+  static constexpr int kEnd = 0x7fffffff;
 
   /// @param follows  false: every access goes through append(), with the same result
   explicit AccessLog(bool follows = true)
@@ -119,6 +122,8 @@ class AccessLog {
   /// The current lane's latest access of this turn, until the next window; -1 if there is none.
   int latest() const { return cursor_ != nowhere() ? int(cursor_ - &accesses_[0]) - 1 : latest_; }
   std::uintptr_t pc(int access) const { return accesses_[access].key.pc(); }
+  /// The number of an access that is being processed, as latest() counts.
+  int number_of(const WarpAccess& access) const { return int(&access - &accesses_[0]); }
   const LoopTracker& place(int access) const { return places_[access]; }
 
   /// Whether every access has been passed to `process`.

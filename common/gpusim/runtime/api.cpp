@@ -120,6 +120,10 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorNotSupported: return "cudaErrorNotSupported";
     case cudaErrorInvalidClusterSize: return "cudaErrorInvalidClusterSize";
+    case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchOutOfResources: return "cudaErrorLaunchOutOfResources";
+    case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+    case cudaErrorUnknown: break;
   }
   return "cudaErrorUnknown";
 }
@@ -138,6 +142,10 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorNotSupported: return "operation not supported";
     case cudaErrorInvalidClusterSize: return "cluster misconfiguration";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    case cudaErrorLaunchOutOfResources: return "too many resources requested for launch";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case cudaErrorUnknown: break;
   }
   return "unknown error";
 }
@@ -176,6 +184,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   p->minor = emulated.compute_capability % 10;
   p->multiProcessorCount = emulated.multiprocessors;
   p->l2CacheSize = emulated.l2_mib << 20;
+  p->totalConstMem = 64 * 1024;
+  p->concurrentKernels = p->unifiedAddressing = 1;
   return cudaSuccess;
 }
 
@@ -386,5 +396,6 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   const bool has_limit = limit != dynamic_shared_limits().end();
   const std::size_t most = has_limit ? emulated_device().shared_bytes_per_block() : kDefaultDynamicShared;
   const std::size_t dynamic = std::max(has_limit ? limit->second : 0, config.dynamicSmemBytes);
-  return result(static_bytes + dynamic <= most ? cudaSuccess : cudaErrorInvalidValue);
+  const bool fits = static_bytes <= kMostStaticShared && static_bytes + dynamic <= most;
+  return result(fits ? cudaSuccess : cudaErrorInvalidValue);
 }

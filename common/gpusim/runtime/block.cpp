@@ -146,6 +146,7 @@ void BlockRunner::start_threads() {
     t.index = index;
     t.linear = i;
     t.state = State::kReady;
+    t.fence_pc = nullptr;
     t.loops.reset();
     t.open_group.clear();
     t.groups.clear();

@@ -64,6 +64,8 @@ struct Tally {
   Findings findings;
   std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
+  std::vector<std::uint32_t>
+      releases;  ///< blocks that have executed an atomic operation after a __threadfence()
 };
 
 /// Runs the blocks given to it, one after the other. Belongs to one CPU thread.
@@ -140,6 +142,8 @@ class BlockRunner {
   std::uint32_t active_lanes() const { return lanes_in_turn_; }
 
   int sync_threads(int value, const void* pc);
+  void thread_fence(const void* pc);
+  [[noreturn]] void trap_by_kernel(const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
   /// A shuffle has read the value of a lane that its mask names, but that was not there.
@@ -258,12 +262,13 @@ class BlockRunner {
     void (*resolve)(void* const*) = nullptr;
     // kBlockSync; kMbarrier: the parity; kNamedBarrier: the number
     int value = 0;
-    std::uintptr_t barrier = 0;  ///< kMbarrier
-    int party = 0;               ///< kNamedBarrier: the threads that have to come
-    bool arrived = false;        ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
-    bool of_cluster = false;     ///< kMbarrier: the scope of the wait
-    bool only_tests = false;     ///< kMbarrier: it goes on even if the phase is not complete
-    bool passed = false;         ///< kMbarrier: the phase was complete
+    std::uintptr_t barrier = 0;      ///< kMbarrier
+    int party = 0;                   ///< kNamedBarrier: the threads that have to come
+    bool arrived = false;            ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
+    bool of_cluster = false;         ///< kMbarrier: the scope of the wait
+    bool only_tests = false;         ///< kMbarrier: it goes on even if the phase is not complete
+    bool passed = false;             ///< kMbarrier: the phase was complete
+    const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
@@ -423,6 +428,8 @@ class BlockRunner {
 
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
+  void process_fence(InstructionKey key, std::uint32_t lanes, int warp);
+  void note_release(std::uint32_t lanes, int warp);
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
@@ -618,8 +625,9 @@ class BlockRunner {
   void record_defect(const FindingKey& key, const Example& example, bool in_kernel);
   void tell_defect(std::uint32_t number, std::uint32_t event);
   void settle_defects(const WarpAccess& access, std::uint32_t event, std::uint32_t lanes, int warp);
+  void settle_defects_before(int access, int warp);
   void flush_defects(int warp);
-  std::uint32_t record_failed_access(const FindingKey& key, const Example& example);
+  std::uint32_t record_failed_access(const FindingKey& key, const Example& example, bool by_thread = true);
 
   Arena& arena_;
   const std::uintptr_t arena_base_;
@@ -635,8 +643,9 @@ class BlockRunner {
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
-  bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
-  int idle_rounds_ = 0;  ///< full logs since the last synchronisation
+  bool in_fiber_ = false;  ///< a thread runs
+  bool yields_ = false;    ///< a warp has had a long turn: it may be waiting for something that others write
+  int idle_rounds_ = 0;    ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
   const device::Launch* launch_ = nullptr;

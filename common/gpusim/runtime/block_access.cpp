@@ -152,10 +152,14 @@ BlockRunner::StaticVariable* BlockRunner::variable_at(std::size_t offset) {
 std::string BlockRunner::place_of(Space space, std::uintptr_t address) const {
   if (space == Space::kGlobal) return arena_.place_of(address);
   const std::size_t offset = address - shared_base_;
+  if (offset >= shared_bytes_) {
+    return address - arena_base_ < arena_bytes_ ? arena_.place_of(address) + ", in global memory"
+                                                : "not in shared memory";
+  }
   const StaticVariable* best = nullptr;
   std::size_t best_distance = ~std::size_t(0);
   for (const StaticVariable& v : variables_) {
-    if (v.name.empty()) continue;
+    if (v.name.empty() || v.is_index) continue;
     const std::size_t end = v.offset + v.bytes;
     const std::size_t distance = offset >= end ? offset - end + 1 : offset < v.offset ? v.offset - offset : 0;
     if (distance < best_distance) {

@@ -18,6 +18,14 @@ int BlockRunner::sync_threads(int value, const void* pc) {
   return current_->value;
 }
 
+void BlockRunner::thread_fence(const void* pc) {
+  const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kFence, Space::kGlobal);
+  if (debugging_) return process_fence(key, 1u << lane(), current_->linear / kWarpSize);
+  while (!log_.append(key, current_->loops, 0)) suspend();
+}
+
+void BlockRunner::trap_by_kernel(const void* pc) { misuse(pc, {"the thread executes __trap()"}); }
+
 void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operand,
                                   void (*resolve)(void* const*), const void* pc) {
   Thread& t = *current_;

@@ -18,7 +18,10 @@ std::vector<TraceEntry>* trace = nullptr;
 
 void BlockRunner::process(const WarpAccess& access, int warp) {
   const InstructionKey& key = access.key;
+  if (record_ != nullptr) [[unlikely]]
+    settle_defects_before(log_.number_of(access), warp);
   if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
+  if (key.kind() == AccessKind::kFence) return process_fence(key, access.lanes, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
   warps_[warp].barrier_pc = nullptr;
   if (!warps_[warp].products.tiles.empty()) ++tally.ops.accesses_beside_products;
@@ -30,6 +33,7 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   if (record_ != nullptr) [[unlikely]]
     record_access(access, pattern, warp);
   if (key.space() == Space::kGlobal) {
+    if (key.kind() == AccessKind::kAtomic) note_release(access.lanes, warp);
     count_global(access, pattern);
   } else if (key.space() == Space::kCluster) {
     count_remote(access);
@@ -42,6 +46,21 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   for (int g = 0; g < pattern.group_count; ++g) {
     const std::uint32_t lanes = pattern.groups[g];
     find_races(key, access.addresses[std::countr_zero(lanes)], lanes, actor);
+  }
+}
+
+void BlockRunner::process_fence(InstructionKey key, std::uint32_t lanes, int warp) {
+  arena_.grid_races().note_fence(sites_.of(key.pc()));
+  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1)
+    threads_[warp * kWarpSize + std::countr_zero(rest)].fence_pc = reinterpret_cast<const void*>(key.pc());
+}
+
+/// An atomic operation in global memory: after a fence, others may learn from it what the thread has written.
+void BlockRunner::note_release(std::uint32_t lanes, int warp) {
+  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const bool is_release = threads_[warp * kWarpSize + std::countr_zero(rest)].fence_pc != nullptr;
+    const bool is_known = !tally.releases.empty() && tally.releases.back() == number_;
+    if (is_release && !is_known) tally.releases.push_back(number_);
   }
 }
 
@@ -155,6 +174,10 @@ void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address,
   found(key, [&](Example& e) {
     fill(e, actor.warp * kWarpSize + lane, instruction.space(), address);
     e.rival_thread = rival.thread;
+    if (instruction.space() == Space::kGlobal && rival.thread < kMaxThreads) {
+      const void* const own = threads_[e.thread].fence_pc;
+      e.fence = reinterpret_cast<std::uintptr_t>(own != nullptr ? own : threads_[rival.thread].fence_pc);
+    }
     explain_copy(e, instruction, address, rival);
     if (has_clocks_) explain_async(e, instruction, address, rival);
   });

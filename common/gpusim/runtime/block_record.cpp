@@ -259,6 +259,7 @@ void BlockRunner::record_warp_op(int warp, const Thread& leader, std::uint32_t l
       return record_op(warp, record::Op::kMma, lanes, pc, record_->product({.m = 16, .n = 8, .type = type}));
     }
     case WarpOp::kMatrixLoad: {
+      if (leader.resolve != &resolve_load_matrices) return;  // of wmma, whose accesses speak for themselves
       const std::uint32_t site = sites_.of(reinterpret_cast<std::uintptr_t>(pc));
       const bool transposed = static_cast<const MatrixOperand*>(leader.operand)->transposed;
       for (auto event = record_->events.rbegin(); event != record_->events.rend(); ++event) {
@@ -671,15 +672,22 @@ void BlockRunner::record_defect(const FindingKey& key, const Example& example, b
   if (!record_->known_defects.insert(key).second) return;
   const auto number = std::uint32_t(record_->defects.size());
   record_->defects.push_back({key, example});
-  if (in_kernel) {
-    record_->waiting_defects.push_back(number);
+  const bool is_of_memory = key.bytes != 0 && key.space <= Space::kCluster;
+  if (in_kernel && is_of_memory) {
+    record_->waiting_defects.push_back({number});
     return;
   }
   const bool is_access = key.kind == DefectKind::kRace || key.kind == DefectKind::kMissingFence;
-  tell_defect(number,
-              record_->find(sites_.of(key.pc),
-                            key.kind == DefectKind::kBarrierDivergence ? -1 : example.thread / kWarpSize,
-                            is_access ? lanes_of(example.thread) : ~0u, kNone, 0));
+  const bool is_divergence = key.kind == DefectKind::kBarrierDivergence;
+  std::uint32_t event = record_->find(sites_.of(key.pc), is_divergence ? -1 : example.thread / kWarpSize,
+                                      is_access ? lanes_of(example.thread) : ~0u, kNone, 0);
+  // What accesses no memory is no event of its own. This one becomes one, where its thread is.
+  if (event == kNone && in_fiber_) {
+    record_->waiting_defects.push_back({number, false, log_.latest()});
+    return;
+  }
+  if (event == kNone && !is_access && !is_divergence) event = record_failed_access(key, example, false);
+  tell_defect(number, event);
   if (!is_access || key.rival_pc == 0 || example.rival_block != linear_) return;
   std::uint32_t array = Event::kShared;
   std::uintptr_t begin = shared_base_;
@@ -714,7 +722,9 @@ void BlockRunner::tell_defect(std::uint32_t number, std::uint32_t event) {
 /// An access has come out of the log: it may be one whose defect was found when it was made.
 void BlockRunner::settle_defects(const WarpAccess& access, std::uint32_t event, std::uint32_t lanes,
                                  int warp) {
-  std::erase_if(record_->waiting_defects, [&](std::uint32_t number) {
+  std::erase_if(record_->waiting_defects, [&](const record::WaitingDefect& waiting) {
+    if (!waiting.is_access) return false;
+    const std::uint32_t number = waiting.number;
     const FindingKey& key = record_->defects[number].key;
     const Example& example = record_->defects[number].example;
     const int lane = example.thread % kWarpSize;
@@ -726,19 +736,45 @@ void BlockRunner::settle_defects(const WarpAccess& access, std::uint32_t event, 
   });
 }
 
-/// The warp's log is empty: the defects that are left are those of accesses that were not made. Records them nevertheless.
-void BlockRunner::flush_defects(int warp) {
-  std::erase_if(record_->waiting_defects, [&](std::uint32_t number) {
-    const record::RecordedDefect& defect = record_->defects[number];
-    if (defect.example.thread / kWarpSize != warp) return false;
-    tell_defect(number, record_failed_access(defect.key, defect.example));
+/// Records the defects of a warp's threads that access no memory, up to an access in the log.
+void BlockRunner::settle_defects_before(int access, int warp) {
+  std::erase_if(record_->waiting_defects, [&](const record::WaitingDefect& waiting) {
+    const record::RecordedDefect& defect = record_->defects[waiting.number];
+    if (waiting.is_access || waiting.after >= access || defect.example.thread / kWarpSize != warp)
+      return false;
+    tell_defect(waiting.number, record_failed_access(defect.key, defect.example));
     return true;
   });
 }
 
-std::uint32_t BlockRunner::record_failed_access(const FindingKey& key, const Example& example) {
+/// The warp's log is empty: the defects that are left are those of accesses that were not made. Records them nevertheless.
+void BlockRunner::flush_defects(int warp) {
+  std::erase_if(record_->waiting_defects, [&](const record::WaitingDefect& waiting) {
+    const record::RecordedDefect& defect = record_->defects[waiting.number];
+    if (defect.example.thread / kWarpSize != warp) return false;
+    tell_defect(waiting.number, record_failed_access(defect.key, defect.example));
+    return true;
+  });
+}
+
+/// Records what has no event: an access that was not made, a use of a register, an instruction that failed.
+/// @param by_thread  it was found when a thread was at it, not when its warp was
+std::uint32_t BlockRunner::record_failed_access(const FindingKey& key, const Example& example,
+                                                bool by_thread) {
   const bool is_access = key.kind == DefectKind::kOutOfBounds || key.kind == DefectKind::kMisaligned;
-  if (!is_access || key.bytes == 0 || !example.detail.empty() || key.space == Space::kCluster) return kNone;
+  if (key.bytes != 0 && key.space == Space::kCluster) return kNone;
+  const int warp = example.thread / kWarpSize;
+  if (!is_access || key.bytes == 0 || !example.detail.empty() || key.space > Space::kCluster) {
+    const bool is_index = is_access && !example.detail.empty();
+    const bool is_local =
+        key.space > Space::kCluster || (by_thread && (is_index || key.kind == DefectKind::kWgmma));
+    return record_->add({.kind = record::Kind::kOp,
+                         .flags = std::uint8_t(is_local ? record::Op::kLocalUse : record::Op::kFailed),
+                         .warp = std::uint8_t(warp),
+                         .site = sites_.of(key.pc),
+                         .lanes = lanes_of(example.thread),
+                         .time = record_->take_time(warp)});
+  }
   std::uint32_t array = Event::kShared;
   std::uintptr_t begin = shared_base_;
   if (key.space == Space::kGlobal) {
@@ -746,7 +782,6 @@ std::uint32_t BlockRunner::record_failed_access(const FindingKey& key, const Exa
     if (array == 0) return kNone;
     begin = arena_.allocation(array).begin;
   }
-  const int warp = example.thread / kWarpSize;
   return record_->add({.kind = record::Kind::kAccess,
                        .flags = key.access == AccessKind::kRead     ? record::kRead
                                 : key.access == AccessKind::kAtomic ? record::kAtomic

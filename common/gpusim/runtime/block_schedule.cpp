@@ -86,6 +86,7 @@ bool BlockRunner::run_warp(int warp) {
     }
     if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
     log_.advance(process_one);
+    if (record_ != nullptr) settle_defects_before(AccessLog::kEnd, warp);
     if (record_ != nullptr && log_.empty()) [[unlikely]]
       flush_defects(warp);
     if (trapped_) return true;
@@ -259,7 +260,9 @@ void BlockRunner::resume(Thread& thread) {
   log_.enter(thread.linear % kWarpSize);
   turn_to(thread);
   current_runner = this;
+  in_fiber_ = true;
   const transfer_t back = jump_fcontext(thread.context, this);
+  in_fiber_ = false;
   current_runner = nullptr;
   sanitizer::arrive(scheduler_fake_stack_);
   thread.context = back.fctx;

@@ -24,7 +24,8 @@ const char* verb(AccessKind kind) {
     case AccessKind::kAsyncRead: return "Async read";
     case AccessKind::kCopyCommit:
     case AccessKind::kCopyWait:
-    case AccessKind::kOperation: break;
+    case AccessKind::kOperation:
+    case AccessKind::kFence: break;
   }
   return "?";
 }
@@ -52,11 +53,32 @@ std::string what_is_missing(const FindingKey& key, const Example& e, const LineO
     return "the __syncthreads() at " + line_of(e.early_barrier).text +
            " comes before the wait for the copy, not after it";
   }
+  if (e.fence != 0) {
+    return "no __syncthreads() between the two: the __threadfence() at " + line_of(e.fence).text +
+           " waits for no other thread";
+  }
   const bool same_warp = e.thread / kWarpSize == e.rival_thread / kWarpSize;
   const bool landed =
       e.waited || key.access == AccessKind::kCopyLand || key.rival_access == AccessKind::kCopyLand;
   return std::string(same_warp ? "no __syncwarp() or __syncthreads()" : "no __syncthreads()") + " between " +
          (landed ? "the wait for the copy and the other access" : "the two");
+}
+
+/// What would order the accesses of two blocks.
+std::string how_to_order_blocks(const FindingKey& key, const Example& e, const LineOf& line_of) {
+  if (e.fence != 0) {
+    const std::string fence = "the __threadfence() at " + line_of(e.fence).text +
+                              " orders the accesses of its own thread, but no block waits for another: ";
+    return fence + (e.released
+                        ? "if an atomic counter or a flag orders them, that is not followed here"
+                        : "use a second kernel, grid.sync() in a cooperative launch, or, if all blocks "
+                          "are resident, an atomic counter that they wait for");
+  }
+  const auto reads = [](AccessKind kind) { return kind == AccessKind::kRead; };
+  const bool is_sum = line_of(key.pc).text == line_of(key.rival_pc).text;  // "total[0] += 1"
+  if (is_sum || (!reads(key.access) && !reads(key.rival_access)))
+    return "blocks are not ordered; use an atomic operation";
+  return "blocks are not ordered: no block waits for another; read in a second kernel what this one writes";
 }
 
 std::string describe_race_of_streams(const FindingKey& key, const Example& e, const LineOf& line_of) {
@@ -93,7 +115,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
     return out.str();
   }
   if (e.block != e.rival_block) {
-    out << ": blocks are not ordered; use an atomic operation";
+    out << ": " << how_to_order_blocks(key, e, line_of);
     return out.str();
   }
   out << (e.note.empty() ? " in block " + triple(e.grid.at(e.block)) : e.note) << ": ";
@@ -216,7 +238,7 @@ void Findings::merge(Findings& other) {
 DefectText::DefectText(const std::vector<std::pair<const FindingKey*, const Example*>>& findings) {
   std::set<std::uintptr_t> pcs;
   for (const auto& [key, e] : findings) {
-    pcs.insert({key->pc, key->rival_pc, e->lax_wait, e->early_barrier});
+    pcs.insert({key->pc, key->rival_pc, e->lax_wait, e->early_barrier, e->fence});
     for (const Group& group : e->groups) pcs.insert(group.where.pc);
     for (const Piece& piece : e->message) pcs.insert(piece.pc);
     for (const Piece& piece : e->reason) pcs.insert(piece.pc);
@@ -253,13 +275,32 @@ std::vector<Defect> Findings::describe() const {
   using Place = std::tuple<bool, std::uint64_t, std::uint64_t>;
   std::map<std::tuple<DefectKind, Space, std::uint8_t, std::string, std::string>, std::size_t> seen;
   std::vector<std::pair<Place, Defect>> placed;
-  for (const auto& [key, entry] : entries_) {
+  // What a block reads before another one has written it may never have been written.
+  std::set<std::uintptr_t> early_reads;
+  // Races between blocks come first: of two accesses that also race inside a block, a barrier there orders only those.
+  std::vector<const std::pair<const FindingKey, Entry>*> entries;
+  const auto is_between_blocks = [](const FindingKey& key) {
+    return key.kind == DefectKind::kRace && key.rule == kBetweenBlocks;
+  };
+  for (const auto& entry : entries_) {
+    const FindingKey& key = entry.first;
+    entries.push_back(&entry);
+    if (!is_between_blocks(key)) continue;
+    if (key.access == AccessKind::kRead) early_reads.insert(key.pc);
+    if (key.rival_access == AccessKind::kRead) early_reads.insert(key.rival_pc);
+  }
+  std::stable_partition(entries.begin(), entries.end(),
+                        [&](const auto* entry) { return is_between_blocks(entry->first); });
+  for (const auto* known : entries) {
+    const auto& [key, entry] = *known;
+    if (key.kind == DefectKind::kUninitializedRead && early_reads.contains(key.pc)) continue;
     const std::string line = text.line_of(key.pc).text;
     const std::string rival_line = key.rival_pc != 0 ? text.line_of(key.rival_pc).text : "";
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
+    const std::uint8_t rule = is_between_blocks(key) ? 0 : key.rule;
     const auto [it, is_new] =
-        seen.try_emplace({key.kind, key.space, key.rule, pair.first, pair.second}, placed.size());
+        seen.try_emplace({key.kind, key.space, rule, pair.first, pair.second}, placed.size());
     const Example& example = entry.example;
     const Place place{key.kind == DefectKind::kUninitializedRead, example.block, example.order};
     if (is_new) {

@@ -40,10 +40,13 @@ struct FindingKey {
   AccessKind rival_access = AccessKind::kRead;
   Space space = Space::kGlobal;
   std::uint32_t bytes = 0;
-  std::uint8_t rule = 0;  ///< which of several that a kind of defect stands for
+  std::uint8_t rule = 0;  ///< which of several that a kind of defect stands for; races: kBetweenBlocks or 0
 
   auto operator<=>(const FindingKey&) const = default;
 };
+
+/// FindingKey::rule of races over global memory between the blocks of a launch.
+inline constexpr std::uint8_t kBetweenBlocks = 1;
 
 /// A part of a report's text.
 struct Piece {
@@ -90,6 +93,9 @@ struct Example {
   std::vector<Piece> reason;   ///< races: what is missing between the two, if it is not empty
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
+  std::uintptr_t fence =
+      0;                  ///< races over global memory: a __threadfence() that does not order the two, or 0
+  bool released = false;  ///< races between blocks: after it, the writer's block executes an atomic operation
   bool of_streams = false;                       ///< races: between operations of two streams
   std::string routine = {}, rival_routine = {};  ///< of the host, instead of a kernel
   // Races with an asynchronous copy; return addresses, or 0.

@@ -188,6 +188,22 @@ void resolve_ballot(void* const* lanes) {
   }
 }
 
+struct MatchOperand {
+  std::uint64_t value;
+  unsigned result;
+};
+void resolve_match(void* const* lanes) {
+  for (int i = 0; i < kWarpSize; ++i) {
+    auto* const operand = static_cast<MatchOperand*>(lanes[i]);
+    if (operand == nullptr) continue;
+    operand->result = 0;
+    for (int j = 0; j < kWarpSize; ++j) {
+      const auto* const other = static_cast<const MatchOperand*>(lanes[j]);
+      operand->result |= unsigned(other != nullptr && other->value == operand->value) << j;
+    }
+  }
+}
+
 struct ReduceOperand {
   std::int64_t value;
   Reduction how;
@@ -223,6 +239,9 @@ void resolve_reduce(void* const* lanes) {
 
 int lane() { return current_runner->lane(); }
 unsigned active_lanes() { return current_runner->active_lanes(); }
+bool is_shared(const void* address) { return current_runner->is_shared(address); }
+void thread_fence() { current_runner->thread_fence(GPUSIM_CALLER); }
+void trap() { current_runner->trap_by_kernel(GPUSIM_CALLER); }
 
 void declare_members(const void* object, std::size_t bytes, MemberAt member_at) {
   current_runner->declare_members({reinterpret_cast<std::uintptr_t>(object), bytes, member_at});
@@ -257,6 +276,12 @@ std::uint64_t shuffle(unsigned mask, std::uint64_t value, int source) {
   return operand.result;
 }
 
+unsigned match(unsigned mask, std::uint64_t value) {
+  MatchOperand operand{value, 0};
+  current_runner->warp_rendezvous(mask, WarpOp::kVote, &operand, &resolve_match, GPUSIM_CALLER);
+  return operand.result;
+}
+
 unsigned ballot(unsigned mask, bool vote) {
   BallotOperand operand{vote, 0};
   current_runner->warp_rendezvous(mask, WarpOp::kVote, &operand, &resolve_ballot, GPUSIM_CALLER);
@@ -267,6 +292,12 @@ void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t
   if (current_runner->lane() < 8 * matrices) current_runner->read_matrix_row(row, GPUSIM_CALLER);
   MatrixOperand operand{row, matrices, transposed, registers};
   current_runner->warp_rendezvous(~0u, WarpOp::kMatrixLoad, &operand, &resolve_load_matrices, GPUSIM_CALLER);
+}
+
+std::uint32_t transpose_matrix(std::uint32_t pair) {
+  TransposeOperand operand{pair};
+  current_runner->warp_rendezvous(~0u, WarpOp::kMatrixLoad, &operand, &resolve_transpose, GPUSIM_CALLER);
+  return operand.pair;
 }
 
 void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c,
@@ -303,6 +334,10 @@ T compare_and_swap(T* address, T expected, T desired, const void* pc) {
 
 }  // namespace
 
+std::uint16_t atomic_update(std::uint16_t* address, std::uint16_t operand,
+                            std::uint16_t (*op)(std::uint16_t, std::uint16_t)) {
+  return update(address, operand, op, GPUSIM_CALLER);
+}
 std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
                             std::uint32_t (*op)(std::uint32_t, std::uint32_t)) {
   return update(address, operand, op, GPUSIM_CALLER);
@@ -321,6 +356,9 @@ void atomic_add_vector(float* address, float* values, int count) {
   for (int i = 0; i < count; ++i) {
     values[i] = std::atomic_ref(address[i]).fetch_add(values[i], std::memory_order_relaxed);
   }
+}
+std::uint16_t atomic_cas(std::uint16_t* address, std::uint16_t expected, std::uint16_t desired) {
+  return compare_and_swap(address, expected, desired, GPUSIM_CALLER);
 }
 std::uint32_t atomic_cas(std::uint32_t* address, std::uint32_t expected, std::uint32_t desired) {
   return compare_and_swap(address, expected, desired, GPUSIM_CALLER);
@@ -390,7 +428,18 @@ std::size_t run(const Launch& launch) {
     recorder->write_at_exit();
     recorder->begin_launch();
   }
-  return pool.run(launch);
+  const std::size_t static_bytes = pool.run(launch);
+  if (static_bytes > kMostStaticShared) {
+    const auto entry = reinterpret_cast<std::uintptr_t>(launch.kernel) + 1;
+    const std::vector<std::string> names = functions_around({entry})[entry];
+    Session::instance().add(
+        DefectKind::kUnsupported,
+        "Too much shared memory in kernel " + (names.empty() ? "?" : names.back()) + ": it has " +
+            std::to_string(static_bytes) + " bytes in variables of fixed size\n    ptxas allows " +
+            std::to_string(kMostStaticShared) +
+            " of them, whatever cudaFuncSetAttribute() says: for more, declare extern __shared__");
+  }
+  return static_bytes;
 }
 
 }  // namespace device

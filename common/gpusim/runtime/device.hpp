@@ -46,11 +46,22 @@ unsigned ballot(unsigned mask, bool vote);
 /// The sum of the values of all lanes in the mask; likewise the minimum, the maximum and the bitwise operations.
 enum class Reduction : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
 std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how);
+/// Bit i: lane i of the mask has the same value as this one.
+unsigned match(unsigned mask, std::uint64_t value);
 /// Bit i: lane i continues from the warp's last synchronisation, in this branch or another.
 unsigned active_lanes();
 int lane();
 
+/// __threadfence(). It orders the accesses of this thread, and waits for no other.
+void thread_fence();
+/// Ends the thread, and reports it.
+[[noreturn]] void trap();
+/// Whether this is an address in the shared memory of this block.
+bool is_shared(const void* address);
+
 /// Replaces *address by op(*address, operand) atomically. @return the previous value
+std::uint16_t atomic_update(std::uint16_t* address, std::uint16_t operand,
+                            std::uint16_t (*op)(std::uint16_t old, std::uint16_t operand));
 std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
                             std::uint32_t (*op)(std::uint32_t old, std::uint32_t operand));
 std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
@@ -59,6 +70,7 @@ std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
 /// @param values  in: what to add; out: the previous values
 void atomic_add_vector(float* address, float* values, int count);
 /// Writes `desired` if *address is `expected`. @return the previous value
+std::uint16_t atomic_cas(std::uint16_t* address, std::uint16_t expected, std::uint16_t desired);
 std::uint32_t atomic_cas(std::uint32_t* address, std::uint32_t expected, std::uint32_t desired);
 std::uint64_t atomic_cas(std::uint64_t* address, std::uint64_t expected, std::uint64_t desired);
 
@@ -68,6 +80,9 @@ std::uint64_t atomic_cas(std::uint64_t* address, std::uint64_t expected, std::ui
 /// @param registers   one per matrix M. Lane l gets M[l / 4][2 * (l % 4)] in the lower and the next element of the row in
 ///                    the upper half; if `transposed`, M[2 * (l % 4)][l / 4] and the element below it
 void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t* registers);
+
+/// movmatrix.trans: transposes an 8 x 8 matrix of 16-bit elements, which the 32 lanes hold as load_matrices() would leave it.
+std::uint32_t transpose_matrix(std::uint32_t pair);
 
 /// mma.sync.aligned.m16n8k16: d = a * b + c, with a 16 x 16, b 16 x 8, c and d 16 x 8, and all 32 lanes.
 ///
@@ -119,6 +134,8 @@ struct Launch {
   std::initializer_list<std::int64_t> parameters;  ///< the arguments; 0 for those that are no integers
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
 };
+/// The most static shared memory of a kernel: ptxas refuses more.
+inline constexpr std::size_t kMostStaticShared = 48 * 1024;
 /// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at most
 std::size_t run(const Launch& launch);
 

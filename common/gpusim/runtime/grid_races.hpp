@@ -46,12 +46,26 @@ class GridRaces {
   explicit operator bool() const;
 
   /// Before a launch, whose blocks have the numbers [first_block, ...), larger than all before.
-  void begin(std::uint32_t first_block) { first_block_ = first_block; }
+  void begin(std::uint32_t first_block) {
+    first_block_ = first_block;
+    fence_ = kNoSite;
+  }
 
   /// A block makes this use of these bytes, part or all of one word, for the first time. Call it from any CPU thread.
   /// @param suspects  receives the word when its first conflict shows
   void record(std::uintptr_t offset, std::size_t bytes, Use use, User user,
               std::vector<std::uintptr_t>& suspects);
+
+  /// A thread executes __threadfence(). Call it from any CPU thread.
+  void note_fence(std::uint16_t site) {
+    const std::atomic_ref fence(fence_);
+    for (std::uint32_t first = fence; site < first && !fence.compare_exchange_weak(first, site);) {
+    }
+  }
+  /// Where the launch has executed __threadfence(): the lowest site.
+  std::optional<std::uint16_t> fence() const {
+    return fence_ == kNoSite ? std::nullopt : std::optional(std::uint16_t(fence_));
+  }
 
   /// The conflicts over one suspect, each pair of uses with the lowest blocks that made them.
   std::vector<GridRace> conflicts(std::uintptr_t suspect) const;
@@ -80,7 +94,10 @@ class GridRaces {
   bool used_by_another(const Cell& cell, std::uint32_t block) const;
   std::array<User, 2> users(std::uintptr_t byte, int use) const;
 
+  static constexpr std::uint32_t kNoSite = 0xffffffff;
+
   std::uint32_t first_block_ = 1;
+  std::uint32_t fence_ = kNoSite;
   std::array<std::array<Reserved<Cell>, kUses>, kUnits> cells_;
   Reserved<std::atomic<std::uint16_t>> flags_;     ///< by page: which of the cells are in use
   Reserved<std::atomic<std::uint64_t>> suspects_;  ///< a bit per word

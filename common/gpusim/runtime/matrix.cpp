@@ -41,6 +41,20 @@ void resolve_load_matrices(void* const* lanes) {
   }
 }
 
+void resolve_transpose(void* const* lanes) {
+  std::array<std::array<std::uint16_t, 8>, 8> matrix;
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const std::uint32_t pair = static_cast<const TransposeOperand*>(lanes[lane])->pair;
+    const auto g = std::size_t(lane / 4), t = std::size_t(2 * (lane % 4));
+    matrix[t][g] = std::uint16_t(pair);
+    matrix[t + 1][g] = std::uint16_t(pair >> 16);
+  }
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const auto g = std::size_t(lane / 4), t = std::size_t(2 * (lane % 4));
+    static_cast<TransposeOperand*>(lanes[lane])->pair = matrix[g][t] | std::uint32_t(matrix[g][t + 1]) << 16;
+  }
+}
+
 void resolve_mma(void* const* lanes) {
   std::array<std::array<double, kK>, kM> a;
   std::array<std::array<double, kN>, kK> b;

@@ -17,6 +17,12 @@ struct MatrixOperand {
 };
 void resolve_load_matrices(void* const* lanes);
 
+/// The operand of a lane for movmatrix, and its result.
+struct TransposeOperand {
+  std::uint32_t pair;
+};
+void resolve_transpose(void* const* lanes);
+
 /// The operands of a lane for mma: 4 registers of a, 2 of b, 4 of c and d.
 struct MmaOperand {
   device::MmaType type;

@@ -57,7 +57,10 @@ enum class Op : std::uint8_t {
   kFence,
   kBarrierInit,
   kRegisters,
-  kProductFence
+  kProductFence,
+  // Only where they have a defect:
+  kLocalUse,  ///< of a register, or of another local variable
+  kFailed     ///< an instruction that has not been carried out
 };
 
 /// One record of the file. Before it is written, `site` is the number of a site (sites.hpp), and `array` and `offset` of an
@@ -161,6 +164,13 @@ struct RecordedDefect {
   const class BlockRecord* rival_block = nullptr;  ///< which has the rival event; null: this block
 };
 
+/// A defect whose event is not there yet.
+struct WaitingDefect {
+  std::uint32_t number = 0;
+  bool is_access = true;  ///< of memory, which will be in the log; false: not, and comes after ..
+  int after = -1;         ///< .. this access in the log
+};
+
 /// A variable of shared memory that the block has, or a part of it that has a name.
 struct SharedArray {
   std::string variable, name;
@@ -221,7 +231,7 @@ class BlockRecord {
   std::uint32_t same_in_batch(const Event& event) const;
 
   std::set<FindingKey> known_defects;
-  std::vector<std::uint32_t> waiting_defects;  ///< whose access will be in the log
+  std::vector<WaitingDefect> waiting_defects;
   std::vector<std::vector<std::uint32_t>>
       product_times;  ///< by warpgroup and number: when the last warp has issued it
 

@@ -118,6 +118,8 @@ void Session::absorb(Tally& tally) {
   tally.early_waits.clear();
   suspects_.insert(suspects_.end(), tally.suspects.begin(), tally.suspects.end());
   tally.suspects.clear();
+  releases_.insert(tally.releases.begin(), tally.releases.end());
+  tally.releases.clear();
   tally.shared = {};
   tally.ops = {};
 }
@@ -136,7 +138,8 @@ std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::La
   const Dim3 block_dim{launch.block.x, launch.block.y, launch.block.z};
   const auto block = [&](const User& user) { return block_of(user, launch, first); };
   constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
-  const Arena& arena = Arena::instance();
+  Arena& arena = Arena::instance();
+  const std::optional<std::uint16_t> fence = arena.grid_races().fence();
   const std::uintptr_t address = arena.base() + race.offset;
   return {{.kind = DefectKind::kRace,
            .pc = pc_of_site(race.other.site()),
@@ -144,7 +147,8 @@ std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::La
            .access = kKinds[int(race.other_use)],
            .rival_access = kKinds[int(race.one_use)],
            .space = Space::kGlobal,
-           .bytes = 4},
+           .bytes = 4,
+           .rule = kBetweenBlocks},
           {.block = block(race.other),
            .rival_block = block(race.one),
            .thread = race.other.thread() % kMaxThreads,
@@ -153,7 +157,8 @@ std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::La
            .block_dim = block_dim,
            .address = address,
            .place = arena.place_of(address),
-           .detail = {}}};
+           .detail = {},
+           .fence = fence ? pc_of_site(*fence) : 0}};
 }
 
 void Session::settle_grid_races(const device::Launch& launch, std::uint32_t first_block) {
@@ -163,17 +168,35 @@ void Session::settle_grid_races(const device::Launch& launch, std::uint32_t firs
   for (const std::uintptr_t suspect : suspects_) {
     for (const GridRace& race : arena.grid_races().conflicts(suspect)) {
       auto [key, example] = finding_of(race, launch, first_block);
+      example.released = releases_.contains(race.one.block());
       if (record::Recorder* recorder = record::Recorder::instance()) recorder->add_race(key, example);
       if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
     }
     arena.grid_races().settle(suspect);
   }
   suspects_.clear();
+  releases_.clear();
 }
 
 void Session::add(const FindingKey& key, Example example) {
   const std::lock_guard lock(mutex_);
   if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
+}
+
+void Session::add(DefectKind kind, const std::string& message) {
+  const std::lock_guard lock(mutex_);
+  add_words(kind, message);
+}
+
+void Session::add_words(DefectKind kind, const std::string& message) {
+  std::vector<Defect>& defects = report_.defects;
+  const auto same =
+      std::find_if(defects.begin(), defects.end(), [&](const Defect& d) { return d.message == message; });
+  if (same == defects.end()) {
+    defects.push_back({kind, message, 1});
+  } else {
+    ++same->count;
+  }
 }
 
 bool Session::account(AccessKind kind, std::uintptr_t address, std::size_t bytes,
@@ -186,14 +209,7 @@ bool Session::account(AccessKind kind, std::uintptr_t address, std::size_t bytes
                          const std::string& why) {
     const std::string message = what + " of size " + std::to_string(bytes) + " bytes by " + routine +
                                 "\n    address is " + arena.place_of(where) + why;
-    std::vector<Defect>& defects = report_.defects;
-    const auto same =
-        std::find_if(defects.begin(), defects.end(), [&](const Defect& d) { return d.message == message; });
-    if (same == defects.end()) {
-      defects.push_back({defect, message, 1});
-    } else {
-      ++same->count;
-    }
+    add_words(defect, message);
   };
 
   const bool is_read = kind == AccessKind::kRead;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -35,19 +36,23 @@ class Session {
   void settle_grid_races(const device::Launch& launch, std::uint32_t first_block);
   /// One finding, of any thread.
   void add(const FindingKey& key, Example example);
+  /// A defect that is no finding of a thread.
+  void add(DefectKind kind, const std::string& message);
   /// An access by the host on behalf of a kernel. @return false if it is outside an allocation
   bool account(AccessKind kind, std::uintptr_t address, std::size_t bytes, const std::string& routine);
   Report take();
 
  private:
   Session();
+  void add_words(DefectKind kind, const std::string& message);
 
   std::mutex mutex_;
-  Report report_;  ///< its defects: those of account(); the others are in findings_
+  Report report_;  ///< its defects: those that are in words already; the others are in findings_
   BlockCounts blocks_;
   Findings findings_;
   std::map<std::uintptr_t, std::int64_t> early_waits_;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects_;
+  std::set<std::uint32_t> releases_;
 };
 
 }  // namespace gpusim

@@ -8,6 +8,7 @@
 /// The upper half of a float: its range with 8 bits of precision. Conversions from and to numbers are implicit, as
 /// in CUDA.
 struct alignas(2) __nv_bfloat16 {
+  using gpusim_float16 = void;  ///< for atomicAdd()
   __nv_bfloat16() = default;
   GPUSIM_INLINE __nv_bfloat16(float value) : __nv_bfloat16(double(value)) {}
   GPUSIM_INLINE __nv_bfloat16(double value)
@@ -31,6 +32,7 @@ GPUSIM_INLINE __half::__half(__nv_bfloat16 value) : __half(float(value)) {}
 
 /// Two of them in one 32-bit register or word, x in the low bits.
 struct alignas(4) __nv_bfloat162 {
+  using gpusim_float16 = void;
   __nv_bfloat16 x;
   __nv_bfloat16 y;
 

@@ -3,12 +3,13 @@
 ///
 /// A result is the exact one rounded once, to nearest, ties to even; subnormals are kept; a NaN result is
 /// CUDA's canonical 0x7fff. The one deliberate difference: `a * b + c` rounds twice here, whereas nvcc may
-/// contract it to one rounding. Missing: elementary functions (hexp, ...), directed roundings, saturation.
+/// contract it to one rounding. Missing: directed roundings, saturation, and some conversions of integers.
 ///
 /// Everything is always inlined: the memory hooks see a struct that is read or written by the kernel's own
 /// code, not one that is an operand of a call.
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -160,6 +161,7 @@ struct __nv_bfloat16;
 
 /// IEEE half precision. Conversions from and to numbers are implicit, as in CUDA.
 struct alignas(2) __half {
+  using gpusim_float16 = void;  ///< for atomicAdd()
   __half() = default;
   GPUSIM_INLINE __half(float value) : __half(double(value)) {}
   GPUSIM_INLINE __half(double value) : bits_(gpusim::float16::narrow<gpusim::float16::Binary16>(value)) {}
@@ -180,6 +182,7 @@ struct alignas(2) __half {
 
 /// Two halves in one 32-bit register or word, x in the low bits.
 struct alignas(4) __half2 {
+  using gpusim_float16 = void;
   __half x;
   __half y;
 
@@ -211,6 +214,12 @@ GPUSIM_INLINE __half __float2half(float a) { return __half(a); }
 GPUSIM_INLINE __half __float2half_rn(float a) { return __half(a); }
 GPUSIM_INLINE __half __double2half(double a) { return __half(a); }
 GPUSIM_INLINE float __half2float(__half a) { return float(a); }
+GPUSIM_INLINE __half __int2half_rn(int a) { return __half(a); }
+GPUSIM_INLINE __half __uint2half_rn(unsigned a) { return __half(a); }
+GPUSIM_INLINE int __half2int_rn(__half a) {
+  return gpusim::float16::to_integer<int>(__builtin_nearbyintf(a));
+}
+GPUSIM_INLINE int __half2int_rz(__half a) { return gpusim::float16::to_integer<int>(a); }
 
 // Pairs: construction, access to the halves, conversion.
 

@@ -71,9 +71,28 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   return std::apply(launch, call.arguments);
 }
 
+/// The same with pointers to the arguments.
+template <class... Params>
+cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, void** arguments,
+                             std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr) {
+  const cudaLaunchConfig_t config{grid, block, dynamic_shared_bytes, stream};
+  return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return cudaLaunchKernelEx(&config, kernel, *static_cast<Params*>(arguments[i])...);
+  }
+  (std::index_sequence_for<Params...>());
+}
+
 template <class T>
-cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, std::size_t bytes, std::size_t offset = 0) {
+cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, std::size_t bytes, std::size_t offset = 0,
+                               cudaMemcpyKind = cudaMemcpyHostToDevice) {
   if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
   __builtin_memcpy(reinterpret_cast<char*>(&symbol) + offset, from, bytes);
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, std::size_t bytes, std::size_t offset = 0,
+                                 cudaMemcpyKind = cudaMemcpyDeviceToHost) {
+  if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
+  __builtin_memcpy(to, reinterpret_cast<const char*>(&symbol) + offset, bytes);
   return cudaSuccess;
 }

@@ -8,6 +8,8 @@
 
 #include "vector_types.h"
 
+#define CUDART_VERSION 12080
+
 enum cudaError_t : int {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
@@ -19,8 +21,12 @@ enum cudaError_t : int {
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchOutOfResources = 701,
+  cudaErrorLaunchFailure = 719,
   cudaErrorNotSupported = 801,
   cudaErrorInvalidClusterSize = 912,
+  cudaErrorUnknown = 999,
 };
 using cudaError = cudaError_t;
 
@@ -75,6 +81,9 @@ struct cudaDeviceProp {
   int major, minor;
   int multiProcessorCount;
   int l2CacheSize;
+  std::size_t totalConstMem;
+  int concurrentKernels, integrated, unifiedAddressing;
+  int canMapHostMemory, managedMemory, cooperativeLaunch;  ///< which the simulator does not do
 };
 
 using cudaStream_t = struct CUstream_st*;
@@ -84,6 +93,15 @@ inline constexpr unsigned int cudaStreamDefault = 0;
 inline constexpr unsigned int cudaStreamNonBlocking = 1;
 inline constexpr unsigned int cudaEventDefault = 0;
 inline constexpr unsigned int cudaEventDisableTiming = 2;
+inline constexpr unsigned int cudaHostAllocDefault = 0;
+
+/// How a multiprocessor divides its memory makes no difference here.
+enum cudaFuncCache {
+  cudaFuncCachePreferNone = 0,
+  cudaFuncCachePreferShared = 1,
+  cudaFuncCachePreferL1 = 2,
+  cudaFuncCachePreferEqual = 3,
+};
 
 /// Of the attributes of a launch, the simulator knows clusters.
 enum cudaLaunchAttributeID {
@@ -165,6 +183,19 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
 cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags,
                                     cudaDriverEntryPointQueryResult* status = nullptr);
 
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+inline cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+inline cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                                std::size_t width, std::size_t height, cudaMemcpyKind kind) {
+  const cudaError_t error = cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind);
+  return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
+}
+
 template <class T>
 cudaError_t cudaMalloc(T** pointer, std::size_t bytes) {
   return cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
@@ -172,6 +203,14 @@ cudaError_t cudaMalloc(T** pointer, std::size_t bytes) {
 template <class T>
 cudaError_t cudaMallocHost(T** pointer, std::size_t bytes) {
   return cudaMallocHost(reinterpret_cast<void**>(pointer), bytes);
+}
+template <class T>
+cudaError_t cudaHostAlloc(T** pointer, std::size_t bytes, unsigned int = cudaHostAllocDefault) {
+  return cudaMallocHost(reinterpret_cast<void**>(pointer), bytes);
+}
+template <class... Params>
+cudaError_t cudaFuncSetCacheConfig(void (*)(Params...), cudaFuncCache) {
+  return cudaSuccess;
 }
 template <class... Params>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Params...), cudaFuncAttribute attribute, int value) {

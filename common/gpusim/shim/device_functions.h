@@ -3,12 +3,12 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "gpusim/runtime/device.hpp"
+#include "math_functions.h"
 #include "vector_types.h"
 
 // ---- where am I -----------------------------------------------------------------------------------------
@@ -33,9 +33,11 @@ GPUSIM_INLINE int __syncthreads_and(int predicate) {
 GPUSIM_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
   gpusim::device::warp_rendezvous(mask, gpusim::device::WarpOp::kSync, nullptr, nullptr);
 }
-GPUSIM_INLINE void __threadfence() {}
+GPUSIM_INLINE void __threadfence() { gpusim::device::thread_fence(); }
+GPUSIM_INLINE void __threadfence_system() { gpusim::device::thread_fence(); }
 GPUSIM_INLINE void __threadfence_block() {}
 GPUSIM_INLINE void __nanosleep(unsigned) {}
+GPUSIM_INLINE void __trap() { gpusim::device::trap(); }
 
 GPUSIM_INLINE unsigned __activemask() { return gpusim::device::active_lanes(); }
 GPUSIM_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
@@ -102,14 +104,31 @@ GPUSIM_REDUCE(or, kOr, unsigned)
 GPUSIM_REDUCE(xor, kXor, unsigned)
 #undef GPUSIM_REDUCE
 
+/// The lanes of the mask whose value is the same as this lane's.
+template <class T>
+GPUSIM_INLINE unsigned __match_any_sync(unsigned mask, T value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "__match_any_sync() compares 4 or 8 bytes");
+  std::uint64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  return gpusim::device::match(mask, bits);
+}
+/// The mask if all lanes in it have the same value, otherwise 0.
+template <class T>
+GPUSIM_INLINE unsigned __match_all_sync(unsigned mask, T value, int* all) {
+  const unsigned same = __match_any_sync(mask, value);
+  *all = same == mask;
+  return same == mask ? mask : 0;
+}
+
 // ---- atomics --------------------------------------------------------------------------------------------
 
 namespace gpusim::device {
 
 template <std::size_t kBytes>
-using Bits = std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>;
+using Bits = std::conditional_t<kBytes == 2, std::uint16_t,
+                                std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>;
 
-/// *address = op(*address, operand), for any 4- or 8-byte type.
+/// *address = op(*address, operand), for any type of 2, 4 or 8 bytes.
 template <class T, class Op>
 GPUSIM_INLINE T atomic(T* address, T operand, Op) {
   using B = Bits<sizeof(T)>;
@@ -120,11 +139,16 @@ GPUSIM_INLINE T atomic(T* address, T operand, Op) {
 
 }  // namespace gpusim::device
 
-#define GPUSIM_ATOMIC(name, type, expression)                                                        \
-  GPUSIM_INLINE type atomic##name(type* address, type operand) {                                     \
+// Their scope makes no difference here.
+#define GPUSIM_ATOMIC_OF_SCOPE(name, type, expression)                                               \
+  GPUSIM_INLINE type name(type* address, type operand) {                                             \
     return gpusim::device::atomic(address, operand,                                                  \
                                   [](type old, [[maybe_unused]] type value) { return expression; }); \
   }
+#define GPUSIM_ATOMIC(name, type, expression)                    \
+  GPUSIM_ATOMIC_OF_SCOPE(atomic##name, type, expression)         \
+  GPUSIM_ATOMIC_OF_SCOPE(atomic##name##_block, type, expression) \
+  GPUSIM_ATOMIC_OF_SCOPE(atomic##name##_system, type, expression)
 #define GPUSIM_ATOMIC_INTEGERS(name, expression) \
   GPUSIM_ATOMIC(name, int, expression)           \
   GPUSIM_ATOMIC(name, unsigned int, expression)  \
@@ -134,15 +158,30 @@ GPUSIM_ATOMIC(Add, float, old + value)
 GPUSIM_ATOMIC(Add, double, old + value)
 GPUSIM_ATOMIC(Sub, int, old - value)
 GPUSIM_ATOMIC(Sub, unsigned int, old - value)
+GPUSIM_ATOMIC(Inc, unsigned int, old >= value ? 0 : old + 1)
+GPUSIM_ATOMIC(Dec, unsigned int, old == 0 || old > value ? value : old - 1)
 GPUSIM_ATOMIC_INTEGERS(Min, value < old ? value : old)
+GPUSIM_ATOMIC(Min, long long, value < old ? value : old)
 GPUSIM_ATOMIC_INTEGERS(Max, value > old ? value : old)
+GPUSIM_ATOMIC(Max, long long, value > old ? value : old)
 GPUSIM_ATOMIC_INTEGERS(And, old& value)
+GPUSIM_ATOMIC(And, long long, old& value)
 GPUSIM_ATOMIC_INTEGERS(Or, old | value)
+GPUSIM_ATOMIC(Or, long long, old | value)
 GPUSIM_ATOMIC_INTEGERS(Xor, old ^ value)
+GPUSIM_ATOMIC(Xor, long long, old ^ value)
 GPUSIM_ATOMIC_INTEGERS(Exch, ((void)old, value))
 GPUSIM_ATOMIC(Exch, float, ((void)old, value))
 #undef GPUSIM_ATOMIC_INTEGERS
 #undef GPUSIM_ATOMIC
+#undef GPUSIM_ATOMIC_OF_SCOPE
+
+/// __half, __half2 and their like of the other format; pairs are added together, which a GPU does not promise.
+template <class T>
+requires requires { typename T::gpusim_float16; }
+GPUSIM_INLINE T atomicAdd(T* address, std::type_identity_t<T> operand) {
+  return gpusim::device::atomic(address, operand, [](T old, T value) { return old + value; });
+}
 
 GPUSIM_INLINE float2 atomicAdd(float2* address, float2 operand) {
   gpusim::device::atomic_add_vector(&address->x, &operand.x, 2);
@@ -158,6 +197,14 @@ GPUSIM_INLINE T atomicCAS(T* address, T expected, T desired) {
   using B = gpusim::device::Bits<sizeof(T)>;
   return std::bit_cast<T>(gpusim::device::atomic_cas(reinterpret_cast<B*>(address),
                                                      std::bit_cast<B>(expected), std::bit_cast<B>(desired)));
+}
+template <class T>
+GPUSIM_INLINE T atomicCAS_block(T* address, T expected, T desired) {
+  return atomicCAS(address, expected, desired);
+}
+template <class T>
+GPUSIM_INLINE T atomicCAS_system(T* address, T expected, T desired) {
+  return atomicCAS(address, expected, desired);
 }
 
 // ---- loads and stores with a cache hint: the hint changes nothing here -----------------------------------
@@ -205,57 +252,3 @@ using ::gpusim_memset;
 }  // namespace std
 #define memcpy gpusim_memcpy  // also in std::memcpy
 #define memset gpusim_memset
-
-// ---- arithmetic -----------------------------------------------------------------------------------------
-
-// The C library declares functions of these names for its own use, hence macros. The GPU's versions are
-// approximations; these are as exact as the ordinary ones.
-#define __expf(x) expf(x)
-#define __exp10f(x) exp10f(x)
-#define __logf(x) logf(x)
-#define __log2f(x) log2f(x)
-#define __powf(x, y) powf(x, y)
-#define __sinf(x) sinf(x)
-#define __cosf(x) cosf(x)
-
-GPUSIM_INLINE float __fdividef(float x, float y) { return x / y; }
-GPUSIM_INLINE float __frcp_rn(float x) { return 1.0f / x; }
-GPUSIM_INLINE float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-GPUSIM_INLINE float __fadd_rn(float x, float y) { return x + y; }
-GPUSIM_INLINE float __fsub_rn(float x, float y) { return x - y; }
-/// Rounds towards +infinity: next to the nearest number if that is too small. Its error is a float (Knuth 1997, 4.2.2).
-GPUSIM_INLINE float __fsub_ru(float x, float y) {
-  const float nearest = x - y, of_y = nearest - x, error = (x - (nearest - of_y)) + (-y - of_y);
-  return error > 0.0f ? __builtin_nextafterf(nearest, __builtin_inff()) : nearest;
-}
-GPUSIM_INLINE float __fmul_rn(float x, float y) { return x * y; }
-GPUSIM_INLINE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
-GPUSIM_INLINE float __frsqrt_rn(float x) { return rsqrtf(x); }
-GPUSIM_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-
-GPUSIM_INLINE int __float_as_int(float x) { return std::bit_cast<int>(x); }
-GPUSIM_INLINE unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-GPUSIM_INLINE float __int_as_float(int x) { return std::bit_cast<float>(x); }
-GPUSIM_INLINE float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-GPUSIM_INLINE int __popc(unsigned x) { return std::popcount(x); }
-GPUSIM_INLINE int __popcll(unsigned long long x) { return std::popcount(x); }
-GPUSIM_INLINE int __clz(int x) { return std::countl_zero(unsigned(x)); }
-GPUSIM_INLINE int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(unsigned(x)) + 1; }
-GPUSIM_INLINE unsigned __brev(unsigned x) {
-  unsigned r = 0;
-  for (int i = 0; i < 32; ++i) r |= ((x >> i) & 1u) << (31 - i);
-  return r;
-}
-
-GPUSIM_INLINE int min(int a, int b) { return b < a ? b : a; }
-GPUSIM_INLINE int max(int a, int b) { return a < b ? b : a; }
-GPUSIM_INLINE unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
-GPUSIM_INLINE unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
-GPUSIM_INLINE long long min(long long a, long long b) { return b < a ? b : a; }
-GPUSIM_INLINE long long max(long long a, long long b) { return a < b ? b : a; }
-GPUSIM_INLINE long min(long a, long b) { return b < a ? b : a; }
-GPUSIM_INLINE long max(long a, long b) { return a < b ? b : a; }
-GPUSIM_INLINE unsigned long min(unsigned long a, unsigned long b) { return b < a ? b : a; }
-GPUSIM_INLINE unsigned long max(unsigned long a, unsigned long b) { return a < b ? b : a; }
-GPUSIM_INLINE float min(float a, float b) { return __builtin_fminf(a, b); }
-GPUSIM_INLINE float max(float a, float b) { return __builtin_fmaxf(a, b); }

@@ -77,6 +77,31 @@ GPUSIM_INLINE GPUSIM_HALF __hmin_nan(GPUSIM_HALF a, GPUSIM_HALF b) {
   return __hisnan(a) || __hisnan(b) ? GPUSIM_FROM_BITS(gpusim::float16::kNaN) : __hmin(a, b);
 }
 
+// Elementary functions: as exact as the C library's in double.
+#define GPUSIM_ELEMENTARY(name, expression)          \
+  GPUSIM_INLINE GPUSIM_HALF h##name(GPUSIM_HALF a) { \
+    const double x = float(a);                       \
+    return GPUSIM_HALF(double(expression));          \
+  }                                                  \
+  GPUSIM_INLINE GPUSIM_PAIR h2##name(GPUSIM_PAIR a) { return {h##name(a.x), h##name(a.y)}; }
+GPUSIM_ELEMENTARY(exp, std::exp(x))
+GPUSIM_ELEMENTARY(exp2, std::exp2(x))
+GPUSIM_ELEMENTARY(exp10, std::pow(10.0, x))
+GPUSIM_ELEMENTARY(log, std::log(x))
+GPUSIM_ELEMENTARY(log2, std::log2(x))
+GPUSIM_ELEMENTARY(log10, std::log10(x))
+GPUSIM_ELEMENTARY(sin, std::sin(x))
+GPUSIM_ELEMENTARY(cos, std::cos(x))
+GPUSIM_ELEMENTARY(tanh, std::tanh(x))
+GPUSIM_ELEMENTARY(sqrt, std::sqrt(x))
+GPUSIM_ELEMENTARY(rsqrt, 1.0 / std::sqrt(x))
+GPUSIM_ELEMENTARY(rcp, 1.0 / x)
+GPUSIM_ELEMENTARY(floor, std::floor(x))
+GPUSIM_ELEMENTARY(ceil, std::ceil(x))
+GPUSIM_ELEMENTARY(trunc, std::trunc(x))
+GPUSIM_ELEMENTARY(rint, std::nearbyint(x))
+#undef GPUSIM_ELEMENTARY
+
 // The same on pairs, for each half separately.
 
 #define GPUSIM_ON_HALVES(name, operation)                         \
