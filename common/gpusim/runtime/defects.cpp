@@ -35,7 +35,15 @@ const char* lower_verb(AccessKind kind) {
                                                                          : "write";
 }
 
-const char* name_of(Space space) { return space == Space::kGlobal ? "__global__" : "__shared__"; }
+const char* name_of(Space space) {
+  switch (space) {
+    case Space::kGlobal: return "__global__";
+    case Space::kLocal: return "__local__";
+    case Space::kShared:
+    case Space::kCluster: break;
+  }
+  return "__shared__";
+}
 
 /// The source line of a return address.
 using LineOf = std::function<SourceLine(std::uintptr_t pc)>;

@@ -20,6 +20,7 @@
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/device_members.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/published.hpp"
 #include "gpusim/runtime/session.hpp"
@@ -96,6 +97,7 @@ class Pool {
   }
 
   void work(std::size_t thread) {
+    const HostRuntime runtime;
     std::unique_ptr<BlockRunner> runner;
     std::unique_ptr<Cluster> cluster;
     std::uint64_t seen = 0;
@@ -252,7 +254,7 @@ void warp_rendezvous(unsigned mask, WarpOp op, void* operand, void (*resolve)(vo
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, int source) {
   ShuffleOperand operand{value, source, 0, false};
   current_runner->warp_rendezvous(mask, WarpOp::kShuffle, &operand, &resolve_shuffle, GPUSIM_CALLER);
-  if (operand.absent && (mask >> (source & (kWarpSize - 1)) & 1) != 0) [[unlikely]]
+  if (operand.absent) [[unlikely]]
     current_runner->read_from_absent(mask, source & (kWarpSize - 1), GPUSIM_CALLER);
   return operand.result;
 }
@@ -355,6 +357,8 @@ void* map_shared_rank(const void* shared, int rank) {
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (current_runner == nullptr) {
+    if (bytes != 0) check_on_host(from, AccessKind::kRead, GPUSIM_CALLER);
+    if (bytes != 0) check_on_host(to, AccessKind::kWrite, GPUSIM_CALLER);
     std::memcpy(to, from, bytes);
     return;
   }
@@ -369,6 +373,7 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 
 void fill_bytes(void* to, int value, std::size_t bytes) {
   if (current_runner == nullptr) {
+    if (bytes != 0) check_on_host(to, AccessKind::kWrite, GPUSIM_CALLER);
     std::memset(to, value, bytes);
     return;
   }

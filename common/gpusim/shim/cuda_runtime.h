@@ -19,7 +19,7 @@
 #define __host__
 #define __device__ __attribute__((abi_tag("device")))
 #define __global__ __attribute__((flatten, abi_tag("kernel")))  // the hooks miss struct operands of calls
-#define __constant__
+#define __constant__ __attribute__((abi_tag("constant")))  // says which variables are the device's, as that of __device__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
@@ -42,7 +42,7 @@ namespace gpusim::device {
 ///
 /// @param integers  the arguments; 0 for those that are no integers
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*body)(const void*),
-                   const void* arguments, std::initializer_list<std::int64_t> integers);
+                   const void* arguments, std::size_t argument_bytes, std::initializer_list<std::int64_t> integers);
 
 template <class T>
 std::int64_t integer_or_zero(const T& x) {
@@ -65,7 +65,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     std::apply(c.kernel, c.arguments);  // a copy of the arguments for every thread
   };
   const auto launch = [&](const Params&... arguments) {
-    return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel), body, &call,
+    return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel), body, &call, sizeof call,
                                   {gpusim::device::integer_or_zero(arguments)...});
   };
   return std::apply(launch, call.arguments);
