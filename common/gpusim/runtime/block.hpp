@@ -4,6 +4,7 @@
 
 #include <boost/context/detail/fcontext.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -127,6 +128,9 @@ class BlockRunner {
   }
   void change_loop(const void* pc, const void* frame);
   void count_block(const void* pc);
+
+  /// An operation has used a local variable that nothing has written. @param thread  which has it; -1: the one that runs
+  void read_unwritten_local(const void* pc, int thread = -1);
 
   /// An array, wherever it is, has no element with this index. Ends the thread.
   [[noreturn]] void index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc);
@@ -320,6 +324,8 @@ class BlockRunner {
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kStack = 64 * 1024;
   static constexpr std::size_t kStackStride = kStack + kPage;  // a guard page below each stack
+  /// How much of it a kernel is likely to use.
+  static constexpr std::size_t kLikelyStack = 8 * 1024;
   /// After this many accesses without any synchronisation in the block, a lane is assumed to run forever.
   static constexpr std::int64_t kLongPatience = 1 << 25;
 
@@ -476,6 +482,12 @@ class BlockRunner {
     if (kKind == AccessKind::kWrite && kSize >= 4)
       std::memcpy(arena_.initialized(address), &written, sizeof written);
     return (states & written) == written || (kKind == AccessKind::kWrite && kSize >= 4);
+  }
+
+  /// Remembers how much of its stack the thread uses.
+  void note_depth() {
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    used_stack_ = std::max(used_stack_, own_stack_ + kStackStride - here);
   }
 
   // block_access.cpp
@@ -718,6 +730,7 @@ class BlockRunner {
 
   std::byte* stacks_ = nullptr;
   std::uintptr_t own_stack_ = 0;  ///< of current_
+  std::size_t used_stack_ = 0;    ///< by threads of this kernel, at most
   // For AddressSanitizer, which must be notified of every change of stack.
   void* scheduler_fake_stack_ = nullptr;
   const void* scheduler_stack_ = nullptr;

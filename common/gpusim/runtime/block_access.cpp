@@ -60,6 +60,7 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
     warps_[warp].barrier_pc = nullptr;
     find_races(key, address, 1u << lane(), actor_of(key, warp));
   }
+  note_depth();
   while (!log_.append(key, current_->loops, address)) suspend();
 }
 
@@ -259,6 +260,18 @@ void BlockRunner::index_out_of_bounds(const IndexedArray& array, std::int64_t in
     });
   }
   stop();
+}
+
+void BlockRunner::read_unwritten_local(const void* pc, int thread) {
+  const FindingKey key{.kind = DefectKind::kUninitializedRead,
+                       .pc = reinterpret_cast<std::uintptr_t>(pc),
+                       .space = Space::kLocal,
+                       .bytes = 4};
+  found(key, [&](Example& e) {
+    fill(e, thread >= 0 ? thread : current_->linear, Space::kShared, shared_base_);
+    e.shared = {};
+    e.address = 0;
+  });
 }
 
 void BlockRunner::stop() {

@@ -8,6 +8,7 @@
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
+#include "gpusim/runtime/local_reads.hpp"
 
 namespace gpusim {
 
@@ -241,6 +242,7 @@ void BlockRunner::fiber_main(transfer_t from) {
   auto* self = static_cast<BlockRunner*>(from.data);
   sanitizer::arrive(nullptr, &self->scheduler_stack_, &self->scheduler_stack_size_);
   self->scheduler_ = from.fctx;
+  trap_invalid_operations();
   self->launch_->body(self->launch_->arguments);
   self->end_thread();
 }
@@ -267,6 +269,7 @@ void BlockRunner::resume(Thread& thread) {
 }
 
 void BlockRunner::suspend() {
+  note_depth();
   void* fake_stack = nullptr;
   sanitizer::leave(&fake_stack, scheduler_stack_, scheduler_stack_size_);
   const transfer_t back = jump_fcontext(scheduler_, nullptr);

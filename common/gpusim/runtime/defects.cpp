@@ -143,6 +143,11 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
           << key.bytes;
       break;
     case DefectKind::kUninitializedRead:
+      if (key.space == Space::kLocal) {
+        out << "Uninitialized __local__ memory read of size " << key.bytes << " bytes at " << line << who
+            << "\n    a local variable has no value yet: nothing has written it";
+        break;
+      }
       out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes << " bytes at "
           << line << who << "\n    address is " << e.place << e.note << ", which nothing has written";
       break;

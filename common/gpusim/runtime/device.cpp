@@ -21,6 +21,7 @@
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/device_members.hpp"
 #include "gpusim/runtime/host_memory.hpp"
+#include "gpusim/runtime/local_reads.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/published.hpp"
 #include "gpusim/runtime/session.hpp"
@@ -42,6 +43,7 @@ int worker_count() {
 class Pool {
  public:
   Pool() {
+    handle_invalid_operations();
     const std::size_t count = std::size_t(worker_count());
     Progress::instance().begin(count);
     for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this, i] { work(i); });
@@ -274,6 +276,8 @@ void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t
 void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c,
                   int since) {
   current_runner->require(since, "mma", GPUSIM_CALLER);
+  if (is_any_unwritten(a, 4) || is_any_unwritten(b, 2) || is_any_unwritten(c, 4)) [[unlikely]]
+    current_runner->read_unwritten_local(GPUSIM_CALLER);
   MmaOperand operand{type, d, a, b, c};
   current_runner->warp_rendezvous(~0u, WarpOp::kMma, &operand, &resolve_mma, GPUSIM_CALLER);
 }
