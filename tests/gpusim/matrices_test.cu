@@ -169,6 +169,7 @@ __global__ void multiply_unset(float* out, Unset unset) {
 }
 
 TEST(MmaTest, ReportsRegistersThatAreNeverSet) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 128);
   EXPECT_TRUE(is_clean(run({}, multiply_unset, out.get(), Unset::kNothing)));
   for (const Unset unset : {Unset::kA, Unset::kB, Unset::kC}) {

@@ -108,6 +108,7 @@ __global__ void add_to_accumulators(float* out, int set) {
 }
 
 TEST(WgmmaChecks, AccumulatorsThatAreNeverSet) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(is_clean(report_of(add_to_accumulators, 8)));
   for (const int set : {0, 7}) {
     EXPECT_TRUE(tells(report_of(add_to_accumulators, set), DefectKind::kUninitializedRead,

@@ -54,9 +54,9 @@ class Instruction {
     }
     const std::uint8_t opcode = *at++;
     const bool only_reads_last = opcode == 0x51 || opcode == 0x5a || opcode == 0x2c || opcode == 0x2d || map == 3;
-    const bool compares = opcode == 0x2e || opcode == 0x2f;
+    const bool compares = opcode == 0x2e || opcode == 0x2f;  // one number each, without a prefix
     if (is_double) return;
-    lanes_ = is_scalar || compares ? 1 : 4;
+    lanes_ = is_scalar || compares ? 1 : only_reads_last && opcode != 0x51 ? 2 : 4;
     const std::uint8_t modrm = *at++;
     if (!only_reads_last) add_register((modrm >> 3 & 7) | (rex & 4) << 1);
     if (!only_reads_last && second >= 0) add_register(second);

@@ -3,7 +3,7 @@
 ///
 /// The compiler puts no hooks at most local variables: they would be registers. So a thread's stack is filled with a
 /// signalling NaN before the thread begins, and its floating-point arithmetic traps: the first operation on such a number is
-/// an uninitialized read.
+/// an uninitialized read. With clang++ nothing traps, because it may compute a number before it knows whether anybody needs it.
 #pragma once
 
 #include <cstddef>
