@@ -65,8 +65,11 @@ testing::AssertionResult is_host_access(const gpusim::Report& report, const std:
                                         std::int64_t count) {
   if (told(report) != Defects{{DefectKind::kOutOfBounds, {line}, count}})
     return testing::AssertionFailure() << "line " << line << "\n" << gpusim::format_defects(report);
-  if (const auto found = says(report, "Invalid __global__ " + access + " at addresses_test.cu:"); !found) return found;
-  return says(report, "address is in the host's memory: a kernel can use what cudaMalloc() or cudaMallocHost() returns");
+  if (const auto found = says(report, "Invalid __global__ " + access + " at addresses_test.cu:"); !found)
+    return found;
+  return says(
+      report,
+      "address is in the host's memory: a kernel can use what cudaMalloc() or cudaMallocHost() returns");
 }
 
 TEST(Addresses, AHostPointerInAKernel) {
@@ -74,12 +77,15 @@ TEST(Addresses, AHostPointerInAKernel) {
   const float stack[32] = {};
   const Buffer<float> out("out", 32);
   const auto line = line_of("read from");
-  EXPECT_TRUE(is_host_access(run({1, 32}, read_from, heap.data(), out.get()), "read of size 4 bytes", line, 32));
-  EXPECT_TRUE(is_host_access(run({1, 32}, read_from, hidden(stack), out.get()), "read of size 4 bytes", line, 32));
-  EXPECT_TRUE(is_host_access(run({1, 32}, read_from, hidden(of_host), out.get()), "read of size 4 bytes", line, 32));
-  std::vector<float> result(32);
   EXPECT_TRUE(
-      is_host_access(run({1, 32}, write_to, result.data()), "write of size 4 bytes", line_of("write to"), 32));
+      is_host_access(run({1, 32}, read_from, heap.data(), out.get()), "read of size 4 bytes", line, 32));
+  EXPECT_TRUE(
+      is_host_access(run({1, 32}, read_from, hidden(stack), out.get()), "read of size 4 bytes", line, 32));
+  EXPECT_TRUE(
+      is_host_access(run({1, 32}, read_from, hidden(of_host), out.get()), "read of size 4 bytes", line, 32));
+  std::vector<float> result(32);
+  EXPECT_TRUE(is_host_access(run({1, 32}, write_to, result.data()), "write of size 4 bytes",
+                             line_of("write to"), 32));
   EXPECT_EQ(result, std::vector<float>(32)) << "the write is not made";
 }
 
@@ -130,7 +136,9 @@ TEST(Addresses, PinnedMemoryIsForKernelsToo) {
 
 __global__ void read_variables(const float* table, float* out) {
   const unsigned i = threadIdx.x;
-  of_device[i] = float(i);
+  static float of_kernel[32];
+  of_kernel[i] = float(i);
+  of_device[i] = of_kernel[i];
   atomicAdd(&counter, 1);
   out[i] = of_device[i] + of_constants[i] + of_one_file[i % 4] + table[i % 4];
 }
@@ -199,8 +207,8 @@ TEST(Addresses, AnAsynchronousCopyGoesToSharedMemory) {
 // ---- pointers of the device on the host --------------------------------------------------------------------------
 
 volatile float sink;
-void read_on_host(const float* device) { sink = device[3]; }        // host read
-void write_on_host(float* device) { device[1] = 1.0f; }             // host write
+void read_on_host(const float* device) { sink = device[3]; }                     // host read
+void write_on_host(float* device) { device[1] = 1.0f; }                          // host write
 void copy_on_host(float* to, const float* from) { std::memcpy(to, from, 128); }  // host copy
 
 TEST(AddressesDeathTest, ADevicePointerOnTheHost) {
@@ -212,10 +220,12 @@ TEST(AddressesDeathTest, ADevicePointerOnTheHost) {
   EXPECT_EXIT(read_on_host(x.get()), stops,
               "gpusim: error: host code reads byte 12 of \"x\", in device memory, at " + at("host read") +
                   ": it needs cudaMemcpy\\(\\)\n$");
-  EXPECT_EXIT(write_on_host(x.get()), stops,
-              "gpusim: error: host code writes byte 4 of \"x\", in device memory, at " + at("host write") + ": ");
-  EXPECT_EXIT(copy_on_host(host.data(), x.get()), stops,
-              "gpusim: error: host code reads byte 0 of \"x\", in device memory, at " + at("host copy") + ": ");
+  EXPECT_EXIT(
+      write_on_host(x.get()), stops,
+      "gpusim: error: host code writes byte 4 of \"x\", in device memory, at " + at("host write") + ": ");
+  EXPECT_EXIT(
+      copy_on_host(host.data(), x.get()), stops,
+      "gpusim: error: host code reads byte 0 of \"x\", in device memory, at " + at("host copy") + ": ");
 }
 
 }  // namespace

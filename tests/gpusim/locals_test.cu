@@ -23,7 +23,8 @@ testing::AssertionResult finds(const gpusim::Report& report, const std::string& 
   if (told(report) != Defects{{DefectKind::kUninitializedRead, {line_of(tag)}, count}})
     return testing::AssertionFailure() << gpusim::format_defects(report);
   return says(report, "Uninitialized __local__ memory read of size 4 bytes at locals_test.cu:" +
-                          std::to_string(line_of(tag)) + " by thread (0,0,0) in block (0,0,0)\n"
+                          std::to_string(line_of(tag)) +
+                          " by thread (0,0,0) in block (0,0,0)\n"
                           "=========     a local variable has no value yet: nothing has written it");
 }
 
@@ -162,7 +163,8 @@ __global__ void invalid_operations(const float* x, float* y) {
 }
 
 TEST(Locals, InvalidOperationsAreNone) {
-  const float infinite = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinite = std::numeric_limits<float>::infinity(),
+              nan = std::numeric_limits<float>::quiet_NaN();
   const Buffer<float> x("x", std::vector<float>{infinite, nan, 0.0f});
   const Buffer<float> y("y", 6 * 128);
   EXPECT_TRUE(is_clean(run({1, 128}, invalid_operations, x.get(), y.get())));
@@ -171,9 +173,7 @@ TEST(Locals, InvalidOperationsAreNone) {
   EXPECT_EQ(result[4], 2.0f);
 }
 
-__global__ void signalling(const float* x, float* y) {
-  y[threadIdx.x] = x[threadIdx.x] + 1.0f;
-}
+__global__ void signalling(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x] + 1.0f; }
 
 TEST(Locals, OtherSignallingNaNsAreNone) {
   std::vector<float> values(32);

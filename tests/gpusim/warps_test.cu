@@ -157,10 +157,10 @@ __global__ void from_outside_the_mask(int* out) {
 TEST(Shuffles, FromALaneOutsideTheMaskIsReported) {
   const Buffer<int> out("out", 16);
   const gpusim::Report report = run({1, 32}, from_outside_the_mask, out.get());
-  EXPECT_EQ(told(report),
-            (Defects{{DefectKind::kBarrierDivergence, {line_of("outside the mask")}, 16}}));
-  EXPECT_TRUE(says(report, "Barrier error detected. Lane 20 of warp 0 in block (0,0,0) is not in mask 0x0000ffff, "
-                           "but lane 0, which reads its value, has reached __shfl_sync() at warps_test.cu:"));
+  EXPECT_EQ(told(report), (Defects{{DefectKind::kBarrierDivergence, {line_of("outside the mask")}, 16}}));
+  EXPECT_TRUE(says(report,
+                   "Barrier error detected. Lane 20 of warp 0 in block (0,0,0) is not in mask 0x0000ffff, "
+                   "but lane 0, which reads its value, has reached __shfl_sync() at warps_test.cu:"));
   EXPECT_EQ(out.host()[0], -1) << "undefined in CUDA; here all bits are one, which is NaN for a float";
 }
 
@@ -213,8 +213,10 @@ void check_mask_of_others(const std::string& name) {
   const gpusim::Report report = run({1, 32}, with_mask<kCall>, out.get(), 0xffff0000u);
   ASSERT_EQ(report.defects.size(), 1u) << name << "\n" << gpusim::format_defects(report);
   EXPECT_EQ(report.defects[0].kind, DefectKind::kBarrierDivergence);
-  EXPECT_TRUE(says(report, "Barrier error detected. Mask 0xffff0000 in block (0,0,0) does not name thread (0,0,0), "
-                           "which has reached " + name + "() at warps_test.cu:"));
+  EXPECT_TRUE(says(report,
+                   "Barrier error detected. Mask 0xffff0000 in block (0,0,0) does not name thread (0,0,0), "
+                   "which has reached " +
+                       name + "() at warps_test.cu:"));
   EXPECT_TRUE(is_clean(run({1, 32}, with_mask<kCall>, out.get(), kFull)));
 }
 

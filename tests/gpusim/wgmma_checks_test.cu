@@ -111,11 +111,12 @@ TEST(WgmmaChecks, AccumulatorsThatAreNeverSet) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(is_clean(report_of(add_to_accumulators, 8)));
   for (const int set : {0, 7}) {
-    EXPECT_TRUE(tells(report_of(add_to_accumulators, set), DefectKind::kUninitializedRead,
-                      "Uninitialized __local__ memory read of size 4 bytes at " + issued("unset") +
-                          " by thread (0,0,0) in block (0,0,0)\n    a local variable has no value yet: nothing has "
-                          "written it",
-                      128));
+    EXPECT_TRUE(
+        tells(report_of(add_to_accumulators, set), DefectKind::kUninitializedRead,
+              "Uninitialized __local__ memory read of size 4 bytes at " + issued("unset") +
+                  " by thread (0,0,0) in block (0,0,0)\n    a local variable has no value yet: nothing has "
+                  "written it",
+              128));
   }
 }
 

@@ -79,7 +79,7 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
   if (expects_for_ != reinterpret_cast<const void*>(launch.kernel)) {
     expects_for_ = reinterpret_cast<const void*>(launch.kernel);
     expects_clocks_ = false;
-    used_stack_ = kLikelyStack;
+    used_stack_ = 0;
   }
   window_.clear();
   async_shadow_.forget();
@@ -139,7 +139,11 @@ void BlockRunner::clear_shared() {
 
 void BlockRunner::start_threads() {
   Dim3 index{0, 0, 0};
-  const std::size_t to_fill = std::min(used_stack_ / 16 * 16, kStack);
+#ifndef __clang__
+  trap_invalid_operations();
+#endif
+  const std::size_t to_fill =
+      used_stack_ == 0 ? kLikelyStack : std::min((used_stack_ + 15) / 16 * 16, kStack);
   for (int i = 0; i < thread_count_; ++i) {
     Thread& t = threads_[i];
     std::byte* bottom = stacks_ + std::size_t(i) * kStackStride + kPage;

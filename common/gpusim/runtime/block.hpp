@@ -494,7 +494,8 @@ class BlockRunner {
   void check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   void check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   void access_local(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
-  void access_elsewhere(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  void access_elsewhere(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+                        bool aligned);
   int owner_of_local(std::uintptr_t address) const;
   [[noreturn]] void trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
                          AccessKind access, const void* pc);
@@ -730,7 +731,7 @@ class BlockRunner {
 
   std::byte* stacks_ = nullptr;
   std::uintptr_t own_stack_ = 0;  ///< of current_
-  std::size_t used_stack_ = 0;    ///< by threads of this kernel, at most
+  std::size_t used_stack_ = 0;    ///< by threads of this kernel, at most; 0 before its first block
   // For AddressSanitizer, which must be notified of every change of stack.
   void* scheduler_fake_stack_ = nullptr;
   const void* scheduler_stack_ = nullptr;

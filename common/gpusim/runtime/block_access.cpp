@@ -80,7 +80,8 @@ void BlockRunner::access_elsewhere(std::uintptr_t address, std::size_t size, Acc
   if (kind == AccessKind::kCopyIssue) trap(DefectKind::kOutOfBounds, Space::kShared, address, size, kind, pc);
   const auto arguments = reinterpret_cast<std::uintptr_t>(launch_->arguments);
   const bool is_read = kind == AccessKind::kRead;
-  if (is_read && address - arguments < launch_->argument_bytes) return;  // a thread copies them when it begins
+  if (is_read && address - arguments < launch_->argument_bytes)
+    return;  // a thread copies them when it begins
   if (is_pinned(address, size) || is_device_variable(address) || (is_read && is_constant(address))) return;
   {
     const OutsideKernel outside;  // functions of the standard library that the runtime calls may have hooks
@@ -184,7 +185,9 @@ std::string BlockRunner::place_of(Space space, std::uintptr_t address) const {
     return "in the local memory of thread " + triple(block_dim_.at(std::uint64_t(owner)));
   if (space == Space::kGlobal) return arena_.place_of(address);
   const std::size_t offset = address - shared_base_;
-  if (offset >= shared_bytes_) return arena_.place_of(address) + ", not in shared memory";
+  if (offset >= shared_bytes_)
+    return (arena_.contains(address) ? arena_.place_of(address) : "in the host's memory") +
+           ", not in shared memory";
   const StaticVariable* best = nullptr;
   std::size_t best_distance = ~std::size_t(0);
   for (const StaticVariable& v : variables_) {

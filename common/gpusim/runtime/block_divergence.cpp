@@ -271,11 +271,11 @@ void BlockRunner::read_from_absent(unsigned mask, int source, const void* pc) {
   const bool is_named = (mask >> source & 1) != 0;
   const bool returned = warp * kWarpSize + source < thread_count_;
   const std::string reader = "lane " + std::to_string(lane()) + ", which reads its value, has reached ";
-  std::string text = "Barrier error detected. Lane " + std::to_string(source) + " of warp " + std::to_string(warp) +
-                     " in " + block_name();
+  std::string text = "Barrier error detected. Lane " + std::to_string(source) + " of warp " +
+                     std::to_string(warp) + " in " + block_name();
   text += is_named ? (returned ? " has returned" : " does not exist") + (", but mask " + mask_text(mask)) +
-                                 " names it, and " + reader
-                           : " is not in mask " + mask_text(mask) + ", but " + reader;
+                         " names it, and " + reader
+                   : " is not in mask " + mask_text(mask) + ", but " + reader;
   Example found;
   found.message = {text, Piece::call(pc)};
   add_divergence(nullptr, pc, std::move(found));

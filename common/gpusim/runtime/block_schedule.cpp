@@ -8,7 +8,6 @@
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
-#include "gpusim/runtime/local_reads.hpp"
 
 namespace gpusim {
 
@@ -242,9 +241,6 @@ void BlockRunner::fiber_main(transfer_t from) {
   auto* self = static_cast<BlockRunner*>(from.data);
   sanitizer::arrive(nullptr, &self->scheduler_stack_, &self->scheduler_stack_size_);
   self->scheduler_ = from.fctx;
-#ifndef __clang__
-  trap_invalid_operations();
-#endif
   self->launch_->body(self->launch_->arguments);
   self->end_thread();
 }

@@ -21,9 +21,7 @@ std::map<std::uintptr_t, std::size_t>& pinned() {
 constinit DeviceRange device_range;
 constinit thread_local int HostRuntime::depth = 0;
 
-void pin(void* pointer, std::size_t bytes) {
-  pinned()[reinterpret_cast<std::uintptr_t>(pointer)] = bytes;
-}
+void pin(void* pointer, std::size_t bytes) { pinned()[reinterpret_cast<std::uintptr_t>(pointer)] = bytes; }
 
 void unpin(const void* pointer) { pinned().erase(reinterpret_cast<std::uintptr_t>(pointer)); }
 

@@ -1,13 +1,12 @@
 #include "gpusim/runtime/local_reads.hpp"
 
-#include <emmintrin.h>
 #include <signal.h>
 #include <ucontext.h>
 #include <unwind.h>
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <cstring>
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/host_memory.hpp"
@@ -53,7 +52,8 @@ class Instruction {
       if (*at == 0x38 || *at == 0x3a) map = *at++ == 0x38 ? 2 : 3;
     }
     const std::uint8_t opcode = *at++;
-    const bool only_reads_last = opcode == 0x51 || opcode == 0x5a || opcode == 0x2c || opcode == 0x2d || map == 3;
+    const bool only_reads_last =
+        opcode == 0x51 || opcode == 0x5a || opcode == 0x2c || opcode == 0x2d || map == 3;
     const bool compares = opcode == 0x2e || opcode == 0x2f;  // one number each, without a prefix
     if (is_double) return;
     lanes_ = is_scalar || compares ? 1 : only_reads_last && opcode != 0x51 ? 2 : 4;
@@ -149,7 +149,8 @@ void on_trap(int signal, siginfo_t* info, void* context) {
   if (current_runner == nullptr || !Instruction(machine).reads_unwritten()) return;
   BlockRunner& runner = *current_runner;
   const OutsideKernel outside;
-  if (const std::uintptr_t pc = place_in_kernel()) runner.read_unwritten_local(reinterpret_cast<const void*>(pc));
+  if (const std::uintptr_t pc = place_in_kernel())
+    runner.read_unwritten_local(reinterpret_cast<const void*>(pc));
 }
 
 }  // namespace

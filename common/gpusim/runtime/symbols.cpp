@@ -26,8 +26,9 @@ namespace {
 struct Executable {
   std::uintptr_t base = 0;
   std::size_t tls_bytes = 0;
-  void* tls_data = nullptr;                                          // of the calling thread
-  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> constants;  // segments that are read-only while it runs
+  void* tls_data = nullptr;  // of the calling thread
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>>
+      constants;  // segments that are read-only while it runs
 };
 
 Executable executable() {
@@ -147,7 +148,8 @@ std::vector<std::pair<std::uintptr_t, std::uintptr_t>> device_variables() {
   for_each_symbol(image, [&](const Elf64_Sym& symbol, const char* name) {
     if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_size == 0) return;
     const std::string_view mangled = name;
-    if (mangled.find("B6device") != mangled.npos || mangled.find("B8constant") != mangled.npos)
+    const auto has = [&](const char* tag) { return mangled.find(tag) != mangled.npos; };
+    if (has("B6device") || has("B8constant") || has("B6kernel"))  // the latter: static variables in a kernel
       ranges.emplace_back(base + symbol.st_value, base + symbol.st_value + symbol.st_size);
   });
   return ranges;

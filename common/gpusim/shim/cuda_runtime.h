@@ -18,7 +18,8 @@
 #define __host__
 #define __device__ __attribute__((abi_tag("device")))
 #define __global__ __attribute__((flatten, abi_tag("kernel")))  // the hooks miss struct operands of calls
-#define __constant__ __attribute__((abi_tag("constant")))  // says which variables are the device's, as that of __device__
+#define __constant__ \
+  __attribute__((abi_tag("constant")))  // says which variables are the device's, as that of __device__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
@@ -47,7 +48,8 @@ namespace gpusim::device {
 ///
 /// @param integers  the arguments; 0 for those that are no integers
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*body)(const void*),
-                   const void* arguments, std::size_t argument_bytes, std::initializer_list<std::int64_t> integers);
+                   const void* arguments, std::size_t argument_bytes,
+                   std::initializer_list<std::int64_t> integers);
 
 template <class Call>
 GPUSIM_WITHOUT_HOOKS void call_kernel(const void* call) {
