@@ -11,7 +11,9 @@
 #include "simulator.hpp"
 
 // They are not set, and that is the point.
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #pragma GCC diagnostic ignored "-Wuninitialized"
 
 namespace gpusim_test {
