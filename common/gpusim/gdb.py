@@ -69,6 +69,7 @@ for command in (
     "set environment GPUSIM_DEBUG 1",
     "set print inferior-events off",
     "set print thread-events off",
+    "handle SIGFPE nostop noprint pass",  # the simulator looks at each: runtime/local_reads.hpp
     *(f"skip -gfi *{part}*" for part in (*RUNTIME, "/c++/")),  # `step` stays in kernels
 ):
     gdb.execute(command, to_string=True)

@@ -440,7 +440,7 @@ TEST(Barriers, AShuffleFromALaneThatHasReturned) {
   EXPECT_TRUE(
       says(report,
            "Barrier error detected. Lane 7 of warp 0 in block (0,0,0) has returned, but mask 0xffffffff "
-           "names it, and lane 0, which reads its value, has reached " +
+           "names it, and lane 0, which reads its value, has reached __shfl_sync() at " +
                at("absent")));
   EXPECT_EQ(out.host()[0], -1) << "undefined";
   report = run({1, 48}, reads_a_lane, out.get(), 20);

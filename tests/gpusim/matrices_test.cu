@@ -157,6 +157,31 @@ TEST(MmaTest, ReportsALaneThatDoesNotCome) {
   }
 }
 
+// ---- registers that are never set ------------------------------------------------------------------------------
+
+enum class Unset { kNothing, kA, kB, kC };
+
+__global__ void multiply_unset(float* out, Unset unset) {
+  std::uint32_t a[4], b[2];
+  float c[4];
+  for (int i = 0; i < 4 && unset != Unset::kA; ++i) a[i] = 0x3c003c00u;
+  for (int i = 0; i < 2 && unset != Unset::kB; ++i) b[i] = 0x3c003c00u;
+  for (int i = 0; i < (unset == Unset::kC ? 3 : 4); ++i) c[i] = 0.0f;
+  ptx::mma_m16n8k16_f16(c, a, b);  // unset
+  for (int i = 0; i < 4; ++i) out[4 * threadIdx.x + unsigned(i)] = c[i];
+}
+
+TEST(MmaTest, ReportsRegistersThatAreNeverSet) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 128);
+  EXPECT_TRUE(is_clean(run({}, multiply_unset, out.get(), Unset::kNothing)));
+  for (const Unset unset : {Unset::kA, Unset::kB, Unset::kC}) {
+    const gpusim::Report report = run({}, multiply_unset, out.get(), unset);
+    EXPECT_EQ(told(report), (Defects{{DefectKind::kUninitializedRead, {line_of("unset")}, 32}}));
+    EXPECT_TRUE(says(report, "Uninitialized __local__ memory read of size 4 bytes"));
+  }
+}
+
 // ---- numbers -------------------------------------------------------------------------------------------------
 
 /// D = a * b + c in every element, from bf16 numbers of which the rows of A and columns of B are full.

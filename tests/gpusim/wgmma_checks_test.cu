@@ -96,6 +96,30 @@ TEST(WgmmaChecks, AccumulatorsMayBeUsedAfterTheWait) {
   EXPECT_TRUE(is_clean(report_of(use_accumulators, Use::kNamedLater)));
 }
 
+__global__ void add_to_accumulators(float* out, int set) {
+  fill();
+  float d[8];
+  for (int i = 0; i < set; ++i) d[i] = 0.0f;
+  ptx::wgmma_fence();
+  multiply<true>(d);  // unset
+  ptx::wgmma_commit();
+  ptx::wgmma_wait<0>(d);
+  for (int i = 0; i < 8; ++i) out[8 * threadIdx.x + i] = d[i];
+}
+
+TEST(WgmmaChecks, AccumulatorsThatAreNeverSet) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  EXPECT_TRUE(is_clean(report_of(add_to_accumulators, 8)));
+  for (const int set : {0, 7}) {
+    EXPECT_TRUE(
+        tells(report_of(add_to_accumulators, set), DefectKind::kUninitializedRead,
+              "Uninitialized __local__ memory read of size 4 bytes at " + issued("unset") +
+                  " by thread (0,0,0) in block (0,0,0)\n    a local variable has no value yet: nothing has "
+                  "written it",
+              128));
+  }
+}
+
 TEST(WgmmaChecks, AccumulatorsOfAGroupThatIsNotCommitted) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_TRUE(tells(report_of(use_accumulators, Use::kBeforeCommit), DefectKind::kWgmma,

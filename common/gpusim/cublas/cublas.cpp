@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gpusim/gpusim.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
@@ -83,6 +84,7 @@ cublasStatus_t gemm(const char* routine, cublasHandle_t handle, cublasOperation_
   const bool c_inside = out.each_range(batch, write);
   if (!a_inside || !b_inside || !c_inside) return CUBLAS_STATUS_EXECUTION_FAILED;
 
+  const gpusim::HostRuntime runtime;
   using Float = Eigen::MatrixXf;
   for (std::int64_t matrix = 0; matrix < batch; ++matrix) {
     const Float wide_a = map(in_a, matrix).template cast<float>();

@@ -18,8 +18,8 @@ inline constexpr int kWarpSize = 32;
 inline constexpr int kMaxThreads = 1024;
 inline constexpr int kMaxWarps = kMaxThreads / kWarpSize;
 
-/// kCluster is the shared memory of another block of the cluster.
-enum class Space : std::uint8_t { kGlobal, kShared, kCluster };
+/// kCluster is the shared memory of another block of the cluster. kGlobal is any memory that is not one of the others.
+enum class Space : std::uint8_t { kGlobal, kShared, kCluster, kLocal };
 
 /// kCopyIssue and kCopyLand are the two ends of an asynchronous copy into shared memory: between them the
 /// destination may change at any moment.

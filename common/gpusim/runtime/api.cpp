@@ -15,6 +15,7 @@
 #include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/cluster_order.hpp"
 #include "gpusim/runtime/emulated.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/streams.hpp"
 
 using gpusim::Arena;
@@ -86,6 +87,7 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
   if (!valid_device_range(to, bytes) || !valid_device_range(from, bytes))
     return result(cudaErrorInvalidValue);
   if (bytes == 0) return cudaSuccess;
+  const gpusim::HostRuntime runtime;
   Streams::instance().begin(stream, routine);
   use(from, bytes, Use::kRead);
   use(to, bytes, Use::kWrite);
@@ -97,6 +99,7 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
 cudaError_t fill(void* to, int value, std::size_t bytes, cudaStream_t stream, const char* routine) {
   if (bytes == 0) return cudaSuccess;
   if (!is_device(to) || !valid_device_range(to, bytes)) return result(cudaErrorInvalidValue);
+  const gpusim::HostRuntime runtime;
   Streams::instance().begin(stream, routine);
   use(to, bytes, Use::kWrite);
   std::memset(to, value, bytes);
@@ -240,9 +243,11 @@ cudaError_t cudaFree(void* pointer) {
 
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
   *pointer = std::malloc(bytes);
+  if (*pointer != nullptr) gpusim::pin(*pointer, bytes);
   return result(*pointer != nullptr || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeHost(void* pointer) {
+  gpusim::unpin(pointer);
   std::free(pointer);
   return cudaSuccess;
 }
@@ -368,7 +373,7 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigne
 
 cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void* kernel,
                                    void (*body)(const void*), const void* arguments,
-                                   std::initializer_list<std::int64_t> integers) {
+                                   std::size_t argument_bytes, std::initializer_list<std::int64_t> integers) {
   const dim3 grid = config.gridDim;
   const dim3 block = config.blockDim;
   const auto in_range = [](unsigned value, unsigned most) { return value >= 1 && value <= most; };
@@ -391,6 +396,7 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
                                         arguments,
                                         kernel,
                                         integers,
+                                        argument_bytes,
                                         cluster});
   // Only the run shows which static variables a kernel has. A device refuses the launch instead.
   const bool has_limit = limit != dynamic_shared_limits().end();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpusim/runtime/defects.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/streams.hpp"
 
 namespace gpusim {
@@ -33,6 +34,7 @@ Arena::Arena() {
     if (!data || !owners || !init || !races || !publishers) continue;
     base_ = reinterpret_cast<std::uintptr_t>(data.data());
     size_ = size;
+    device_range = {base_, size_};
     data_ = std::move(data);
     page_owner_ = std::move(owners);
     init_ = std::move(init);
@@ -148,6 +150,8 @@ std::uint32_t Arena::nearest(std::uintptr_t address) const {
 std::string Arena::place_of(std::uintptr_t address) const {
   if (address == 0) return "a null pointer";
   if (is_null(address)) return std::to_string(address) + " bytes after a null pointer";
+  if (!contains(address))
+    return "in the host's memory: a kernel can use what cudaMalloc() or cudaMallocHost() returns";
   const Allocation* nearest = nullptr;
   std::uintptr_t least = ~std::uintptr_t(0);
   const Allocation* released = nullptr;  // the last one that held the address

@@ -13,6 +13,7 @@
 
 #include "gpusim/runtime/emulated.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
+#include "gpusim/runtime/local_reads.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -78,6 +79,7 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
   if (expects_for_ != reinterpret_cast<const void*>(launch.kernel)) {
     expects_for_ = reinterpret_cast<const void*>(launch.kernel);
     expects_clocks_ = false;
+    used_stack_ = 0;
   }
   window_.clear();
   async_shadow_.forget();
@@ -137,11 +139,17 @@ void BlockRunner::clear_shared() {
 
 void BlockRunner::start_threads() {
   Dim3 index{0, 0, 0};
+#ifndef __clang__
+  trap_invalid_operations();
+#endif
+  const std::size_t to_fill =
+      used_stack_ == 0 ? kLikelyStack : std::min((used_stack_ + 15) / 16 * 16, kStack);
   for (int i = 0; i < thread_count_; ++i) {
     Thread& t = threads_[i];
     std::byte* bottom = stacks_ + std::size_t(i) * kStackStride + kPage;
     if (t.context == nullptr) mprotect(bottom - kPage, kPage, PROT_NONE);
     sanitizer::renew(bottom, kStack);
+    fill_with_unwritten(bottom + kStack - to_fill, bottom + kStack);
     t.context = boost::context::detail::make_fcontext(bottom + kStack, kStack, &BlockRunner::fiber_main);
     t.index = index;
     t.linear = i;

@@ -4,6 +4,7 @@
 
 #include <boost/context/detail/fcontext.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -104,12 +105,10 @@ class BlockRunner {
       const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kGlobal);
       if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
         return;
-    } else if (!Arena::is_null(address)) [[likely]] {
+    } else if (is_own_local(address)) [[likely]] {
       if (register_time_ != 0) [[unlikely]]
         note_register(address, kSize, kKind, pc);
-      if (cluster_ != nullptr) [[unlikely]]
-        access_remote(address, kSize, kKind, pc, true);
-      return;  // a local variable
+      return;
     }
     on_access(pointer, kSize, kKind, pc);
   }
@@ -132,12 +131,17 @@ class BlockRunner {
   void change_loop(const void* pc, const void* frame);
   void count_block(const void* pc);
 
+  /// An operation has used a local variable that nothing has written. @param thread  which has it; -1: the one that runs
+  void read_unwritten_local(const void* pc, int thread = -1);
+
   /// An array, wherever it is, has no element with this index. Ends the thread.
   [[noreturn]] void index_out_of_bounds(const IndexedArray& array, std::int64_t index, const void* pc);
 
   bool is_shared(const void* pointer) const {
     return reinterpret_cast<std::uintptr_t>(pointer) - shared_base_ < shared_bytes_;
   }
+  /// Whether it is in a local variable of the thread that runs.
+  bool is_own_local(std::uintptr_t address) const { return address - own_stack_ < kStackStride; }
   int lane() const { return current_->linear % kWarpSize; }
   std::uint32_t active_lanes() const { return lanes_in_turn_; }
 
@@ -146,7 +150,7 @@ class BlockRunner {
   [[noreturn]] void trap_by_kernel(const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
-  /// A shuffle has read the value of a lane that its mask names, but that was not there.
+  /// A shuffle has read the value of a lane that takes no part in it: the mask does not name it, or it was not there.
   void read_from_absent(unsigned mask, int source, const void* pc);
   /// A lane's share of an ldmatrix: the address must be in shared memory.
   void read_matrix_row(const void* row, const void* pc);
@@ -325,6 +329,8 @@ class BlockRunner {
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kStack = 64 * 1024;
   static constexpr std::size_t kStackStride = kStack + kPage;  // a guard page below each stack
+  /// How much of it a kernel is likely to use.
+  static constexpr std::size_t kLikelyStack = 8 * 1024;
   /// After this many accesses without any synchronisation in the block, a lane is assumed to run forever.
   static constexpr std::int64_t kLongPatience = 1 << 25;
 
@@ -485,9 +491,19 @@ class BlockRunner {
     return (states & written) == written || (kKind == AccessKind::kWrite && kSize >= 4);
   }
 
+  /// Remembers how much of its stack the thread uses.
+  void note_depth() {
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    used_stack_ = std::max(used_stack_, own_stack_ + kStackStride - here);
+  }
+
   // block_access.cpp
   void check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   void check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  void access_local(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
+  void access_elsewhere(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+                        bool aligned);
+  int owner_of_local(std::uintptr_t address) const;
   [[noreturn]] void trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
                          AccessKind access, const void* pc);
   /// Ends the thread; its block is abandoned.
@@ -508,7 +524,8 @@ class BlockRunner {
   void require_cluster(const char* instruction, const void* pc);
   [[noreturn]] void misuse_cluster(const std::string& how, const void* pc);
   void note_cluster(device::WarpOp op, std::uint32_t lanes, int warp);
-  void access_remote(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  void access_remote(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned,
+                     BlockRunner& owner);
   void count_remote(const WarpAccess& access);
   void find_remote_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
   void find_cluster_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor,
@@ -722,6 +739,8 @@ class BlockRunner {
   SiteNumbers sites_;
 
   std::byte* stacks_ = nullptr;
+  std::uintptr_t own_stack_ = 0;  ///< of current_
+  std::size_t used_stack_ = 0;    ///< by threads of this kernel, at most; 0 before its first block
   // For AddressSanitizer, which must be notified of every change of stack.
   void* scheduler_fake_stack_ = nullptr;
   const void* scheduler_stack_ = nullptr;

@@ -8,6 +8,8 @@
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/cluster.hpp"
+#include "gpusim/runtime/host_memory.hpp"
+#include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
 namespace {
@@ -48,10 +50,8 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
   } else if (address - arena_base_ < arena_bytes_) {
     check_global(address, size, kind, pc, aligned);
   } else {
-    if (Arena::is_null(address)) trap(DefectKind::kOutOfBounds, Space::kGlobal, address, size, kind, pc);
-    if (register_time_ != 0) note_register(address, size, kind, pc);
-    if (cluster_ != nullptr) access_remote(address, size, kind, pc, aligned);
-    return;
+    return is_own_local(address) ? access_local(address, size, kind, pc)
+                                 : access_elsewhere(address, size, kind, pc, aligned);
   }
   const InstructionKey key = InstructionKey::make(pc, size, kind, space);
   if (debugging_) [[unlikely]] {  // with this thread on the stack
@@ -60,21 +60,52 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
     warps_[warp].barrier_pc = nullptr;
     find_races(key, address, 1u << lane(), actor_of(key, warp));
   }
+  note_depth();
   while (!log_.append(key, current_->loops, address)) suspend();
 }
 
-/// An address outside this block's memory and the global one: of a local variable, or of another block of the cluster.
+/// An address in a local variable of the thread.
+void BlockRunner::access_local(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc) {
+  if (kind == AccessKind::kCopyIssue) trap(DefectKind::kOutOfBounds, Space::kShared, address, size, kind, pc);
+  if (register_time_ != 0) note_register(address, size, kind, pc);
+}
+
+/// An address outside of the device's memory, this block's and this thread's. Ends the thread if no kernel may use it.
+void BlockRunner::access_elsewhere(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+                                   bool aligned) {
+  if (cluster_ != nullptr) {
+    if (BlockRunner* const owner = cluster_->owner_of(address))
+      return access_remote(address, size, kind, pc, aligned, *owner);
+  }
+  if (kind == AccessKind::kCopyIssue) trap(DefectKind::kOutOfBounds, Space::kShared, address, size, kind, pc);
+  const auto arguments = reinterpret_cast<std::uintptr_t>(launch_->arguments);
+  const bool is_read = kind == AccessKind::kRead;
+  if (is_read && address - arguments < launch_->argument_bytes)
+    return;  // a thread copies them when it begins
+  if (is_pinned(address, size) || is_device_variable(address) || (is_read && is_constant(address))) return;
+  {
+    const OutsideKernel outside;  // functions of the standard library that the runtime calls may have hooks
+    if (is_in_library(reinterpret_cast<std::uintptr_t>(pc))) return;
+  }
+  const Space space = owner_of_local(address) >= 0 ? Space::kLocal : Space::kGlobal;
+  trap(DefectKind::kOutOfBounds, space, address, size, kind, pc);
+}
+
+/// The thread of the block that has a local variable at an address; -1 if there is none.
+int BlockRunner::owner_of_local(std::uintptr_t address) const {
+  const std::uintptr_t offset = address - reinterpret_cast<std::uintptr_t>(stacks_);
+  return offset < std::size_t(thread_count_) * kStackStride ? int(offset / kStackStride) : -1;
+}
+
+/// An address in the shared memory of another block of the cluster.
 void BlockRunner::access_remote(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
-                                bool aligned) {
-  if (address - reinterpret_cast<std::uintptr_t>(stacks_) < kMaxThreads * kStackStride) return;
-  BlockRunner* const owner = cluster_->owner_of(address);
-  if (owner == nullptr) return;
-  const std::size_t offset = address - owner->shared_base_;
+                                bool aligned, BlockRunner& owner) {
+  const std::size_t offset = address - owner.shared_base_;
   const StaticVariable* const v = variable_at(offset);
   if (v == nullptr || offset - v->offset + size > v->bytes)
     trap(DefectKind::kOutOfBounds, Space::kCluster, address, size, kind, pc);
   if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kCluster, address, size, kind, pc);
-  std::uint8_t* const state = &owner->shared_state_[offset / 4];
+  std::uint8_t* const state = &owner.shared_state_[offset / 4];
   if (kind == AccessKind::kWrite) {
     set_initialized(state, address, size);
   } else if (!all_initialized(state, address, size)) {
@@ -150,11 +181,13 @@ BlockRunner::StaticVariable* BlockRunner::variable_at(std::size_t offset) {
 }
 
 std::string BlockRunner::place_of(Space space, std::uintptr_t address) const {
+  if (const int owner = owner_of_local(address); owner >= 0)
+    return "in the local memory of thread " + triple(block_dim_.at(std::uint64_t(owner)));
   if (space == Space::kGlobal) return arena_.place_of(address);
   const std::size_t offset = address - shared_base_;
   if (offset >= shared_bytes_) {
-    return address - arena_base_ < arena_bytes_ ? arena_.place_of(address) + ", in global memory"
-                                                : "not in shared memory";
+    return arena_.contains(address) ? arena_.place_of(address) + ", in global memory"
+                                    : "in the host's memory, not in shared memory";
   }
   const StaticVariable* best = nullptr;
   std::size_t best_distance = ~std::size_t(0);
@@ -231,6 +264,18 @@ void BlockRunner::index_out_of_bounds(const IndexedArray& array, std::int64_t in
     });
   }
   stop();
+}
+
+void BlockRunner::read_unwritten_local(const void* pc, int thread) {
+  const FindingKey key{.kind = DefectKind::kUninitializedRead,
+                       .pc = reinterpret_cast<std::uintptr_t>(pc),
+                       .space = Space::kLocal,
+                       .bytes = 4};
+  found(key, [&](Example& e) {
+    fill(e, thread >= 0 ? thread : current_->linear, Space::kShared, shared_base_);
+    e.shared = {};
+    e.address = 0;
+  });
 }
 
 void BlockRunner::stop() {

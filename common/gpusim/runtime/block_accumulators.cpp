@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/local_reads.hpp"
 
 namespace gpusim {
 namespace {
@@ -182,6 +183,7 @@ std::shared_ptr<AccumulatorTile> BlockRunner::take_accumulators(int warp, const 
     const int thread = warp * kWarpSize + lane;
     float* const d = products.arrived[std::size_t(lane)]->d;
     tile->arrays[std::size_t(lane)] = d;
+    if (op.add && is_any_unwritten(d, op.count)) read_unwritten_local(op.pc, thread);
     for (int i = 0; i < op.count; ++i) {
       tile->values[std::size_t(accumulator_row(lane, i) * tile->n() + accumulator_column(lane, i))] = d[i];
       RegisterUse& use = register_uses_.at(d + i);
@@ -223,6 +225,7 @@ void BlockRunner::take_operand_registers(int warp, PendingOp& pending) {
   for (int lane = 0; lane < kWarpSize; ++lane) {
     const std::uint32_t* const a = products.arrived[std::size_t(lane)]->a;
     registers.arrays[std::size_t(lane)] = a;
+    if (is_any_unwritten(a, 4)) read_unwritten_local(op.pc, warp * kWarpSize + lane);
     std::uint32_t values[4];
     std::copy_n(a, 4, values);
     widen_registers(values, op.shape.type, lane, rows);

@@ -160,8 +160,9 @@ void BlockRunner::report_divergence() {
   if (at_barrier != nullptr && unnamed == nullptr) {
     report_deadlock(*at_barrier);
   } else if (unnamed != nullptr) {
-    found.detail = "Mask " + mask_text(unnamed->mask) + " in " + block_name() + " does not name thread " +
-                   triple(unnamed->index) + ", which has";
+    found.message = {"Barrier error detected. Mask " + mask_text(unnamed->mask) + " in " + block_name() +
+                         " does not name thread " + triple(unnamed->index) + ", which has reached ",
+                     Piece::call(unnamed->sync_pc)};
     add_divergence(unnamed, unnamed->sync_pc, std::move(found));
   } else if (in_warp != nullptr) {
     const int begin = in_warp->linear / kWarpSize * kWarpSize;
@@ -267,12 +268,16 @@ void BlockRunner::report_deadlock(Thread& waiting) {
 void BlockRunner::read_from_absent(unsigned mask, int source, const void* pc) {
   const OutsideKernel outside;
   const int warp = current_->linear / kWarpSize;
+  const bool is_named = (mask >> source & 1) != 0;
   const bool returned = warp * kWarpSize + source < thread_count_;
+  const std::string reader = "lane " + std::to_string(lane()) + ", which reads its value, has reached ";
+  std::string text = "Barrier error detected. Lane " + std::to_string(source) + " of warp " +
+                     std::to_string(warp) + " in " + block_name();
+  text += is_named ? (returned ? " has returned" : " does not exist") + (", but mask " + mask_text(mask)) +
+                         " names it, and " + reader
+                   : " is not in mask " + mask_text(mask) + ", but " + reader;
   Example found;
-  found.detail = "Lane " + std::to_string(source) + " of warp " + std::to_string(warp) + " in " +
-                 block_name() + (returned ? " has returned" : " does not exist") + ", but mask " +
-                 mask_text(mask) + " names it, and lane " + std::to_string(lane()) +
-                 ", which reads its value, has";
+  found.message = {text, Piece::call(pc)};
   add_divergence(nullptr, pc, std::move(found));
 }
 

@@ -777,8 +777,9 @@ std::uint32_t BlockRunner::record_failed_access(const FindingKey& key, const Exa
   }
   std::uint32_t array = Event::kShared;
   std::uintptr_t begin = shared_base_;
+  if (key.space == Space::kLocal) return kNone;
   if (key.space == Space::kGlobal) {
-    array = arena_.nearest(example.address);
+    array = arena_.contains(example.address) ? arena_.nearest(example.address) : 0;
     if (array == 0) return kNone;
     begin = arena_.allocation(array).begin;
   }

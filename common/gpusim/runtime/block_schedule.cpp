@@ -249,6 +249,7 @@ void BlockRunner::fiber_main(transfer_t from) {
 /// Before a jump to the thread.
 void BlockRunner::turn_to(Thread& thread) {
   current_ = &thread;
+  own_stack_ = reinterpret_cast<std::uintptr_t>(stacks_) + std::size_t(thread.linear) * kStackStride;
   ::threadIdx = {thread.index.x, thread.index.y, thread.index.z};
   sanitizer::leave(&scheduler_fake_stack_, stacks_ + std::size_t(thread.linear) * kStackStride + kPage,
                    kStack);
@@ -269,6 +270,7 @@ void BlockRunner::resume(Thread& thread) {
 }
 
 void BlockRunner::suspend() {
+  note_depth();
   void* fake_stack = nullptr;
   sanitizer::leave(&fake_stack, scheduler_stack_, scheduler_stack_size_);
   const transfer_t back = jump_fcontext(scheduler_, nullptr);

@@ -5,10 +5,13 @@
 #include <optional>
 #include <utility>
 
+#include "gpusim/runtime/host_memory.hpp"
+
 namespace gpusim {
 
 CpuThread::CpuThread()
     : thread_([this] {
+        const HostRuntime runtime;
         std::unique_lock lock(mutex_);
         for (;;) {
           changed_.wait(lock, [this] { return stop_ || work_ != nullptr; });

@@ -36,7 +36,15 @@ const char* lower_verb(AccessKind kind) {
                                                                          : "write";
 }
 
-const char* name_of(Space space) { return space == Space::kGlobal ? "__global__" : "__shared__"; }
+const char* name_of(Space space) {
+  switch (space) {
+    case Space::kGlobal: return "__global__";
+    case Space::kLocal: return "__local__";
+    case Space::kShared:
+    case Space::kCluster: break;
+  }
+  return "__shared__";
+}
 
 /// The source line of a return address.
 using LineOf = std::function<SourceLine(std::uintptr_t pc)>;
@@ -157,6 +165,11 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
           << key.bytes;
       break;
     case DefectKind::kUninitializedRead:
+      if (key.space == Space::kLocal) {
+        out << "Uninitialized __local__ memory read of size " << key.bytes << " bytes at " << line << who
+            << "\n    a local variable has no value yet: nothing has written it";
+        break;
+      }
       out << "Uninitialized " << name_of(key.space) << " memory read of size " << key.bytes << " bytes at "
           << line << who << "\n    address is " << e.place << e.note << ", which nothing has written";
       break;

@@ -20,6 +20,8 @@
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/device_members.hpp"
+#include "gpusim/runtime/host_memory.hpp"
+#include "gpusim/runtime/local_reads.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/published.hpp"
 #include "gpusim/runtime/session.hpp"
@@ -41,6 +43,7 @@ int worker_count() {
 class Pool {
  public:
   Pool() {
+    handle_invalid_operations();
     const std::size_t count = std::size_t(worker_count());
     Progress::instance().begin(count);
     for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this, i] { work(i); });
@@ -96,6 +99,7 @@ class Pool {
   }
 
   void work(std::size_t thread) {
+    const HostRuntime runtime;
     std::unique_ptr<BlockRunner> runner;
     std::unique_ptr<Cluster> cluster;
     std::uint64_t seen = 0;
@@ -271,7 +275,7 @@ void warp_rendezvous(unsigned mask, WarpOp op, void* operand, void (*resolve)(vo
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, int source) {
   ShuffleOperand operand{value, source, 0, false};
   current_runner->warp_rendezvous(mask, WarpOp::kShuffle, &operand, &resolve_shuffle, GPUSIM_CALLER);
-  if (operand.absent && (mask >> (source & (kWarpSize - 1)) & 1) != 0) [[unlikely]]
+  if (operand.absent) [[unlikely]]
     current_runner->read_from_absent(mask, source & (kWarpSize - 1), GPUSIM_CALLER);
   return operand.result;
 }
@@ -303,6 +307,8 @@ std::uint32_t transpose_matrix(std::uint32_t pair) {
 void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c,
                   int since) {
   current_runner->require(since, "mma", GPUSIM_CALLER);
+  if (is_any_unwritten(a, 4) || is_any_unwritten(b, 2) || is_any_unwritten(c, 4)) [[unlikely]]
+    current_runner->read_unwritten_local(GPUSIM_CALLER);
   MmaOperand operand{type, d, a, b, c};
   current_runner->warp_rendezvous(~0u, WarpOp::kMma, &operand, &resolve_mma, GPUSIM_CALLER);
 }
@@ -393,6 +399,8 @@ void* map_shared_rank(const void* shared, int rank) {
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (current_runner == nullptr) {
+    if (bytes != 0) check_on_host(from, AccessKind::kRead, GPUSIM_CALLER);
+    if (bytes != 0) check_on_host(to, AccessKind::kWrite, GPUSIM_CALLER);
     std::memcpy(to, from, bytes);
     return;
   }
@@ -407,6 +415,7 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 
 void fill_bytes(void* to, int value, std::size_t bytes) {
   if (current_runner == nullptr) {
+    if (bytes != 0) check_on_host(to, AccessKind::kWrite, GPUSIM_CALLER);
     std::memset(to, value, bytes);
     return;
   }

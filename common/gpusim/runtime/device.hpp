@@ -39,7 +39,7 @@ enum class WarpOp : std::uint8_t {
 /// @param resolve  called once with the operands of all lanes, nullptr for lanes outside the mask
 void warp_rendezvous(unsigned mask, WarpOp op, void* operand, void (*resolve)(void* const* operands));
 
-/// The value that lane `source` of the mask holds; all ones if that lane takes no part.
+/// The value that lane `source` of the mask holds; all ones, and a report, if that lane takes no part.
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, int source);
 /// Bit i: lane i of the mask voted yes.
 unsigned ballot(unsigned mask, bool vote);
@@ -132,6 +132,7 @@ struct Launch {
   const void* arguments;
   const void* kernel;                              ///< its address
   std::initializer_list<std::int64_t> parameters;  ///< the arguments; 0 for those that are no integers
+  std::size_t argument_bytes = 0;                  ///< at `arguments`
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
 };
 /// The most static shared memory of a kernel: ptxas refuses more.

@@ -11,6 +11,7 @@
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/bounds.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 
 namespace {
 
@@ -22,18 +23,20 @@ constexpr auto kWrite = AccessKind::kWrite;
 
 template <AccessKind kKind, std::size_t kSize>
 [[gnu::always_inline]] inline void note(const void* p, const void* pc) {
-  if (current_runner != nullptr) current_runner->access<kKind, kSize>(p, pc);
+  if (current_runner != nullptr) return current_runner->access<kKind, kSize>(p, pc);
+  gpusim::check_on_host(p, kKind, pc);
 }
 
 inline void note_unaligned(const void* p, std::size_t size, AccessKind kind, const void* pc) {
-  if (current_runner != nullptr) current_runner->on_access(p, size, kind, pc, false);
+  if (current_runner != nullptr) return current_runner->on_access(p, size, kind, pc, false);
+  gpusim::check_on_host(p, kind, pc);
 }
 
 /// A copy of a whole object, divided into the accesses that nvcc generates. The compiler calls this for objects of odd
 /// sizes, and for those of up to 16 bytes that are aligned to less than 8 and less than their size. For these, nvcc
 /// accesses no more at once than the alignment allows, except in shared memory, where it knows every address.
 void note_range(const void* p, std::size_t size, AccessKind kind, const void* pc) {
-  if (current_runner == nullptr) return;
+  if (current_runner == nullptr) return size == 0 ? void() : gpusim::check_on_host(p, kind, pc);
   const std::size_t widest = size > 16 || current_runner->is_shared(p) ? 16
                              : size > 4                                ? 4
                              : size == 4                               ? 2

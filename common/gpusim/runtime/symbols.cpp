@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -26,6 +27,8 @@ struct Executable {
   std::uintptr_t base = 0;
   std::size_t tls_bytes = 0;
   void* tls_data = nullptr;  // of the calling thread
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>>
+      constants;  // segments that are read-only while it runs
 };
 
 Executable executable() {
@@ -36,7 +39,12 @@ Executable executable() {
         out.base = info->dlpi_addr;
         out.tls_data = info->dlpi_tls_data;
         for (int i = 0; i < info->dlpi_phnum; ++i) {
-          if (info->dlpi_phdr[i].p_type == PT_TLS) out.tls_bytes = info->dlpi_phdr[i].p_memsz;
+          const auto& segment = info->dlpi_phdr[i];
+          if (segment.p_type == PT_TLS) out.tls_bytes = segment.p_memsz;
+          const bool is_constant = segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0;
+          if (!is_constant && segment.p_type != PT_GNU_RELRO) continue;
+          const std::uintptr_t begin = out.base + segment.p_vaddr;
+          out.constants.emplace_back(begin, begin + segment.p_memsz);
         }
         return 1;
       },
@@ -131,6 +139,20 @@ std::vector<TlsVariable> read_tls_variables() {
   std::sort(variables.begin(), variables.end(),
             [](const TlsVariable& a, const TlsVariable& b) { return a.offset < b.offset; });
   return variables;
+}
+
+std::vector<std::pair<std::uintptr_t, std::uintptr_t>> device_variables() {
+  const Image image;
+  const std::uintptr_t base = executable().base;
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> ranges;
+  for_each_symbol(image, [&](const Elf64_Sym& symbol, const char* name) {
+    if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_size == 0) return;
+    const std::string_view mangled = name;
+    const auto has = [&](const char* tag) { return mangled.find(tag) != mangled.npos; };
+    if (has("B6device") || has("B8constant") || has("B6kernel"))  // the latter: static variables in a kernel
+      ranges.emplace_back(base + symbol.st_value, base + symbol.st_value + symbol.st_size);
+  });
+  return ranges;
 }
 
 std::optional<std::string> read_line(std::FILE* file) {
@@ -233,12 +255,43 @@ std::string function_at(std::uintptr_t return_address) {
   return function;
 }
 
+bool is_in_library(std::uintptr_t return_address) {
+  static std::mutex mutex;
+  static std::unordered_map<std::uintptr_t, bool> known;
+  const std::lock_guard lock(mutex);
+  const auto [it, is_new] = known.try_emplace(return_address);
+  if (is_new) {
+    const std::string mangled = function_at(return_address);
+    std::string_view name = mangled;
+    const bool is_nested = name.starts_with("_ZN");
+    name.remove_prefix(is_nested ? 3 : std::min<std::size_t>(2, name.size()));
+    if (is_nested) name.remove_prefix(std::min(name.find_first_not_of("rVKRO"), name.size()));
+    it->second = name.starts_with("St") || name.starts_with("Sa") || name.starts_with("Ss") ||
+                 name.starts_with("9__gnu_cxx") || name.starts_with("6gpusim");
+  }
+  return it->second;
+}
+
 std::string section_of_executable(const std::string& name) {
   const Image image;
   for (const Elf64_Shdr& section : image.sections()) {
     if (image.name_of(section) == name) return std::string(image.data() + section.sh_offset, section.sh_size);
   }
   return "";
+}
+
+Ranges::Ranges(std::vector<std::pair<std::uintptr_t, std::uintptr_t>> ranges) : ranges_(std::move(ranges)) {
+  std::sort(ranges_.begin(), ranges_.end());
+}
+
+bool Ranges::contain(std::uintptr_t address) const {
+  const auto after = std::upper_bound(ranges_.begin(), ranges_.end(), std::pair(address, ~std::uintptr_t(0)));
+  return after != ranges_.begin() && address < std::prev(after)->second;
+}
+
+const DataLayout& data_layout() {
+  static const DataLayout layout{Ranges(device_variables()), Ranges(executable().constants)};
+  return layout;
 }
 
 const TlsLayout& tls_layout() {

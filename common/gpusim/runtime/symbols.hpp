@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace gpusim {
@@ -39,8 +40,30 @@ std::unordered_map<std::uintptr_t, SourceLine> source_lines(
 /// The mangled name of the function that contains a return address; empty if there is none.
 std::string function_at(std::uintptr_t return_address);
 
+/// Whether a return address is in a function of the standard library or of the simulator, which is not part of a kernel:
+/// what kernels call is inlined into them.
+bool is_in_library(std::uintptr_t return_address);
+
 /// The contents of a section of the executable's file; empty if there is none.
 std::string section_of_executable(const std::string& name);
+
+/// Ranges of addresses that do not overlap.
+class Ranges {
+ public:
+  /// @param ranges  where each begins and ends
+  explicit Ranges(std::vector<std::pair<std::uintptr_t, std::uintptr_t>> ranges = {});
+  bool contain(std::uintptr_t address) const;
+
+ private:
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> ranges_;  ///< in order
+};
+
+/// The executable's ordinary variables.
+struct DataLayout {
+  Ranges device_variables;  ///< those with `__device__` or `__constant__`, which are ABI tags of their names
+  Ranges constants;         ///< bytes that nobody can write
+};
+const DataLayout& data_layout();
 
 /// A thread_local variable of the executable.
 struct TlsVariable {

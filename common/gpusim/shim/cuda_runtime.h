@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -19,7 +18,8 @@
 #define __host__
 #define __device__ __attribute__((abi_tag("device")))
 #define __global__ __attribute__((flatten, abi_tag("kernel")))  // the hooks miss struct operands of calls
-#define __constant__
+#define __constant__ \
+  __attribute__((abi_tag("constant")))  // says which variables are the device's, as that of __device__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
@@ -36,13 +36,25 @@
 #define __shared__ __attribute__((aligned(128))) constinit thread_local
 #endif
 
+#ifdef __clang__
+#define GPUSIM_WITHOUT_HOOKS __attribute__((no_sanitize("thread", "coverage")))
+#else
+#define GPUSIM_WITHOUT_HOOKS __attribute__((no_sanitize("thread"), no_sanitize_coverage))
+#endif
+
 namespace gpusim::device {
 
 /// Refuses what a real device would refuse, then runs the grid.
 ///
 /// @param integers  the arguments; 0 for those that are no integers
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*body)(const void*),
-                   const void* arguments, std::initializer_list<std::int64_t> integers);
+                   const void* arguments, std::size_t argument_bytes,
+                   std::initializer_list<std::int64_t> integers);
+
+template <class Call>
+GPUSIM_WITHOUT_HOOKS void call_kernel(const void* call) {
+  (*static_cast<const Call*>(call))();
+}
 
 template <class T>
 std::int64_t integer_or_zero(const T& x) {
@@ -55,20 +67,14 @@ std::int64_t integer_or_zero(const T& x) {
 /// `kernel<<<grid, block, shared, stream>>>(args...)`, in the form that a C++ compiler can read.
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
-  struct Call {
-    void (*kernel)(Params...);
-    std::tuple<Params...> arguments;
-  };
-  const Call call{kernel, std::tuple<Params...>(static_cast<Params>(std::forward<Args>(args))...)};
-  const auto body = [](const void* data) {
-    const Call& c = *static_cast<const Call*>(data);
-    std::apply(c.kernel, c.arguments);  // a copy of the arguments for every thread
-  };
   const auto launch = [&](const Params&... arguments) {
-    return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel), body, &call,
+    // A copy of the arguments for every thread. Hooks here would leave something where its local variables will be.
+    const auto call = [kernel, ... copies = arguments]() GPUSIM_WITHOUT_HOOKS { kernel(copies...); };
+    return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel),
+                                  &gpusim::device::call_kernel<decltype(call)>, &call, sizeof call,
                                   {gpusim::device::integer_or_zero(arguments)...});
   };
-  return std::apply(launch, call.arguments);
+  return launch(static_cast<Params>(std::forward<Args>(args))...);
 }
 
 /// The same with pointers to the arguments.

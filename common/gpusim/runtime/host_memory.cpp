@@ -1,0 +1,50 @@
+#include "gpusim/runtime/host_memory.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/symbols.hpp"
+
+namespace gpusim {
+namespace {
+
+/// Bytes by address.
+std::map<std::uintptr_t, std::size_t>& pinned() {
+  static std::map<std::uintptr_t, std::size_t> ranges;
+  return ranges;
+}
+
+}  // namespace
+
+constinit DeviceRange device_range;
+constinit thread_local int HostRuntime::depth = 0;
+
+void pin(void* pointer, std::size_t bytes) { pinned()[reinterpret_cast<std::uintptr_t>(pointer)] = bytes; }
+
+void unpin(const void* pointer) { pinned().erase(reinterpret_cast<std::uintptr_t>(pointer)); }
+
+bool is_pinned(std::uintptr_t address, std::size_t bytes) {
+  const auto after = pinned().upper_bound(address);
+  if (after == pinned().begin()) return false;
+  const auto& [begin, size] = *std::prev(after);
+  return address - begin <= size && bytes <= size - (address - begin);
+}
+
+bool is_device_variable(std::uintptr_t address) { return data_layout().device_variables.contain(address); }
+
+bool is_constant(std::uintptr_t address) { return data_layout().constants.contain(address); }
+
+void host_access(std::uintptr_t address, AccessKind kind, const void* pc) {
+  if (HostRuntime::is_at_work()) return;
+  const HostRuntime outside;
+  const auto at = reinterpret_cast<std::uintptr_t>(pc);
+  std::fflush(stdout);
+  std::fprintf(stderr, "gpusim: error: host code %s %s, in device memory, at %s: it needs cudaMemcpy()\n",
+               kind == AccessKind::kRead ? "reads" : "writes", Arena::instance().place_of(address).c_str(),
+               source_lines({at}).at(at).text.c_str());
+  std::exit(2);
+}
+
+}  // namespace gpusim
