@@ -16,6 +16,7 @@ import torch
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled, unpack_dual
+from torch.autograd.function import _SingleLevelFunction
 from torch.compiler import is_dynamo_compiling
 from torch.utils.flop_counter import register_flop_formula
 
@@ -228,10 +229,16 @@ def _below_autograd(operator, args):
         return operator(*args)
 
 
-# A function turns gradients off. Those that nested transformations of torch.func want are turned on again.
+class _Function(_SingleLevelFunction):
+    """A torch.autograd.Function for operators, which torch.func's transformations call one after another. A function turns
+    gradients off in forward(), where those of the other transformations have to be turned on again."""
+
+    _compiled_autograd_key = staticmethod(
+        torch.autograd.Function._compiled_autograd_key
+    )
 
 
-class _Attention(torch.autograd.Function):
+class _Attention(_Function):
     @staticmethod
     def forward(*args):
         with torch.enable_grad(), _set_fwd_grad_enabled(True):
@@ -241,7 +248,7 @@ class _Attention(torch.autograd.Function):
     backward = staticmethod(_gradients)
 
 
-class _AttentionBackward(torch.autograd.Function):
+class _AttentionBackward(_Function):
     @staticmethod
     def forward(*args):
         with torch.enable_grad(), _set_fwd_grad_enabled(True):
@@ -262,7 +269,7 @@ def _any_gradient(*tensors: torch.Tensor) -> bool:
     return any(tensor.requires_grad for tensor in tensors)
 
 
-def _autograd_of(operator, function: type[torch.autograd.Function]):
+def _autograd_of(operator, function: type[_Function]):
     """What an operator does for autograd, and for those transformations of torch.func that differentiate."""
 
     def call(*args):
@@ -273,9 +280,8 @@ def _autograd_of(operator, function: type[torch.autograd.Function]):
             )
         if not torch.is_grad_enabled() or not _any_gradient(*tensors):
             return _below_autograd(operator, args)
-        # Function.apply() itself calls the transformations, which have called this.
         with enable_single_level_autograd_function():
-            return super(torch.autograd.Function, function).apply(*args)
+            return function.apply(*args)
 
     return call
 
