@@ -131,8 +131,8 @@ def _attention_backward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV, each laid out like its input. The chapters' programs, which run on the CPU, compute O and LSE themselves.
 
-    @param do  with any strides: PyTorch itself makes such gradients, those of o.sum() for example. This is the only tensor
-        that is copied where the kernels cannot read it
+    @param do  with any strides: PyTorch itself makes such gradients, those of o.sum() for example. It is copied where the
+        kernels cannot read it
     """
     checks.require_problem(q, k, v, scale)
     checks.require_results(q, do, o, lse)
@@ -403,13 +403,17 @@ def scaled_dot_product_attention(
     are the same.
 
     Kernels read and write tensors where they are: [batch, seq, heads, head_dim] tensors become an input by transpose(1, 2),
-    O and the gradients are laid out like query and like their inputs, and what a variant cannot read is refused. Under
+    O and the gradients are laid out like query and like their inputs, and what a variant cannot read is refused. A tensor
+    that expand() has made is read where it is, too. A variant that reads dense tensors alone gets a dense copy of it. Under
     autocast, inputs are converted first, as PyTorch's own attention does.
 
-    @param query  [batch, heads, seq_q, head_dim], float32, float16 or bfloat16
+    torch.func.grad, vjp, jacrev and vmap work. vmap makes one call of all, with a larger batch, and copies what it has to.
+
+    @param query  [batch, heads, seq_q, head_dim], float32, float16 or bfloat16. All lengths but head_dim may be 0: a query
+        that sees no key has O = 0 and LSE = -inf
     @param key, value  [batch, kv_heads, seq_k, head_dim]; heads must be a multiple of kv_heads, and if they differ,
         enable_gqa must be true
-    @param scale  default: 1 / sqrt(head_dim)
+    @param scale  a number, which has no gradient; default: 1 / sqrt(head_dim)
     @param return_lse  also return the natural logarithm of each row's sum of exp(scale * q.k), [batch, heads, seq_q] in
         float32, which has no gradient
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
