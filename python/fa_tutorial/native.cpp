@@ -403,9 +403,10 @@ bool has_tangent(std::initializer_list<std::reference_wrapper<const Tensor>> ten
 
 /// Whether a backward pass has run for such tensors. Python says where there is none.
 bool has_backward(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view backward) {
-  return q.dim() == 4 && q.layout() == at::kStrided && k.layout() == at::kStrided &&
-         v.layout() == at::kStrided && !q.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
-         kernel_for(choice(true, backward, q, is_dense(q, k, v)));
+  for (const Tensor* x : {&q, &k, &v}) {
+    if (x->layout() != at::kStrided || x->unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return false;
+  }
+  return q.dim() == 4 && kernel_for(choice(true, backward, q, is_dense(q, k, v)));
 }
 
 Pair attention_autograd(c10::DispatchKeySet keys, const Tensor& q, const Tensor& k, const Tensor& v,

@@ -195,7 +195,10 @@ def _require_backward(
         reason = simulator.refusal(chapter, variant, q.dtype, head_dim)
     else:
         kind = (q.dtype, head_dim, q.device)
-        dense = all(x.is_contiguous() or checks.is_expanded(x) for x in (q, k, v))
+        known = all(isinstance(size, int) for x in (q, k, v) for size in x.shape)
+        dense = not known or all(
+            x.is_contiguous() or checks.is_expanded(x) for x in (q, k, v)
+        )
         reason = chapter_library.refusal(chapter, variant, *kind, dense)
     if reason and not _are_empty(q, k):
         refused = _sentence(name, reason)
