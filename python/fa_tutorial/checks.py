@@ -15,14 +15,24 @@ def _listed(shape: torch.Size) -> str:
     return str(list(shape))
 
 
+def is_expanded(tensor: torch.Tensor) -> bool:
+    """Whether elements share memory, as those of an expanded tensor do."""
+    return any(
+        stride == 0 and size > 1
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+
+
 def rows_are_whole(tensor: torch.Tensor) -> bool:
-    """Whether each row is in one piece, and begins at a multiple of ALIGNMENT bytes if the tensor does. The other strides may
-    be any; an expanded tensor has strides of 0."""
+    """Whether the tensor is dense, or each row is in one piece and begins at a multiple of ALIGNMENT bytes if the tensor does.
+    The other strides may be any, also those of an expanded tensor, which are 0."""
     multiple = ALIGNMENT // tensor.element_size()
     *outer, of_rows = zip(tensor.shape, tensor.stride(), strict=True)
-    return (of_rows[0] == 1 or of_rows[1] == 1) and all(
-        size == 1 or (stride > 0 and stride % multiple == 0) for size, stride in outer
+    # Strides before sizes: torch.compile may not know a size.
+    whole = (of_rows[1] == 1 or of_rows[0] == 1) and all(
+        stride % multiple == 0 or size == 1 for size, stride in outer
     )
+    return whole or tensor.is_contiguous()
 
 
 def require_readable(name: str, tensor: torch.Tensor) -> None:
@@ -39,11 +49,11 @@ def require_readable(name: str, tensor: torch.Tensor) -> None:
         raise ValueError(
             f"{name} has the shape {_listed(tensor.shape)}: it must be [batch, heads, sequence, head_dim]"
         )
-    if tensor.numel() == 0:
+    if tensor.shape[3] == 0:
         raise ValueError(
-            f"{name} has the shape {_listed(tensor.shape)}: every length must be at least 1"
+            f"{name} has the shape {_listed(tensor.shape)}: head_dim must be at least 1"
         )
-    if not tensor.is_contiguous() and not rows_are_whole(tensor):
+    if not rows_are_whole(tensor):
         raise ValueError(
             f"{name} has the strides {list(tensor.stride())}: the last must be 1 and the others multiples of {ALIGNMENT} bytes,"
             f" pass {name}.contiguous()"
@@ -72,9 +82,10 @@ def require_problem(
         raise ValueError(
             f"query has the shape {_listed(q.shape)} and key {_listed(k.shape)}: batch and head_dim must be the same"
         )
-    if q.shape[1] % k.shape[1] != 0:
+    heads, kv_heads = q.shape[1], k.shape[1]
+    if heads != kv_heads and (kv_heads == 0 or heads % kv_heads != 0):
         raise ValueError(
-            f"query has {q.shape[1]} heads and key {k.shape[1]}: the heads of query must be a multiple of those of key"
+            f"query has {heads} heads and key {kv_heads}: the heads of query must be a multiple of those of key"
         )
     if not (math.isfinite(scale) and scale > 0):
         raise ValueError(f"scale is {scale}: it must be a finite number above 0")

@@ -210,7 +210,7 @@ bool is_readable(const Tensor& x, const Tensor& q) {
   if (x.size(3) > 1 && x.stride(3) != 1) return false;
   for (int axis = 0; axis < 3; ++axis) {
     const std::int64_t bytes = x.stride(axis) * std::int64_t(x.element_size());
-    if (x.size(axis) > 1 && (bytes == 0 || bytes % kAlignment != 0)) return false;
+    if (x.size(axis) > 1 && bytes % kAlignment != 0) return false;
   }
   return true;
 }
@@ -393,17 +393,26 @@ bool needs_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> 
   return false;
 }
 
+/// Whether one of the tensors is a dual number of a derivative in forward mode, which Python refuses.
+bool has_tangent(std::initializer_list<std::reference_wrapper<const Tensor>> tensors) {
+  for (const Tensor& x : tensors) {
+    if (x._fw_grad(0).defined()) return true;
+  }
+  return false;
+}
+
 /// Whether a backward pass has run for such tensors. Python says where there is none.
 bool has_backward(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view backward) {
-  return q.dim() == 4 && q.layout() == at::kStrided && k.layout() == at::kStrided &&
-         v.layout() == at::kStrided && !q.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
-         kernel_for(choice(true, backward, q, is_dense(q, k, v)));
+  for (const Tensor* x : {&q, &k, &v}) {
+    if (x->layout() != at::kStrided || x->unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return false;
+  }
+  return q.dim() == 4 && kernel_for(choice(true, backward, q, is_dense(q, k, v)));
 }
 
 Pair attention_autograd(c10::DispatchKeySet keys, const Tensor& q, const Tensor& k, const Tensor& v,
                         bool causal, double scale, std::string_view forward, std::string_view backward) {
   const bool gradient = needs_gradient({q, k, v});
-  if (gradient && !has_backward(q, k, v, backward))
+  if (has_tangent({q, k, v}) || (gradient && !has_backward(q, k, v, backward)))
     return attention_in_python(q, k, v, causal, scale, forward, backward);
   static const auto native = operator_named<Forward>("fa_tutorial::attention_native");
   Pair results = [&] {
@@ -417,7 +426,7 @@ Pair attention_autograd(c10::DispatchKeySet keys, const Tensor& q, const Tensor&
 Triple backward_autograd(c10::DispatchKeySet keys, const Tensor& d_o, const Tensor& q, const Tensor& k,
                          const Tensor& v, const Tensor& o, const Tensor& lse, bool causal, double scale,
                          std::string_view backward) {
-  if (needs_gradient({d_o, q, k, v, o, lse}))  // Python refuses the second derivative
+  if (has_tangent({d_o, q, k, v, o, lse}) || needs_gradient({d_o, q, k, v, o, lse}))  // Python refuses both
     return backward_in_python(d_o, q, k, v, o, lse, causal, scale, backward);
   static const auto native = operator_named<Backward>("fa_tutorial::attention_backward_native");
   return native.redispatch(keys & c10::after_autograd_keyset, d_o, q, k, v, o, lse, causal, scale, backward);
@@ -435,6 +444,7 @@ bool is_plain(const Tensor& q, const Tensor& k, const Tensor& v) {
   const auto local = c10::impl::tls_local_dispatch_key_set();
   const auto keys = (q.key_set() | k.key_set() | v.key_set() | local.included_) - local.excluded_;
   if (!plain.isSupersetOf(keys) || at::impl::torch_function_mode_enabled()) return false;
+  if (has_tangent({q, k, v})) return false;
   if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) return false;
   return !keys.has(DispatchKey::AutocastCUDA) ||
          q.scalar_type() == at::autocast::get_autocast_dtype(at::kCUDA);

@@ -363,7 +363,7 @@ def forward(
         v,
         o,
         lse,
-        heads // k.shape[1],
+        heads // max(k.shape[1], 1),  # without heads, no program runs
         seq_q,
         k.shape[2],
         scale,
@@ -402,7 +402,7 @@ def backward(
     delta_kernel[(triton.cdiv(rows, tile.Br),)](
         do, o, delta, rows, HEAD_DIM=head_dim, Br=tile.Br
     )
-    lengths = (heads // kv_heads, seq_q, seq_k, scale)
+    lengths = (heads // max(kv_heads, 1), seq_q, seq_k, scale)
     constants = {"CAUSAL": causal, "HEAD_DIM": head_dim, "Br": tile.Br, "Bc": tile.Bc}
     constants |= {"num_warps": tile.warps, "num_stages": tile.stages}
     inputs = (q, k, v, do, lse, delta)

@@ -26,7 +26,7 @@ from . import reference
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 HEAD_DIMS = (8, 32, 40, 64, 72, 80, 96, 112, 128)
 MORE_HEAD_DIMS = (*HEAD_DIMS, 160, 192, 200, 256)  # on a GPU; the simulator is slow
-VIEWS = ("own", "part", "copied", "heads inside", "packed")
+VIEWS = ("own", "part", "copied", "expanded", "heads inside", "packed")
 STRIDED = ("heads inside", "packed")  # for those kernels that take them
 GRADIENTS = ("dense", "of a sum", "transposed", "odd address", "part")
 
@@ -66,14 +66,16 @@ def any_call(choose: random.Random, longest: int, device: str) -> Call:
 
 
 def viewed(x: torch.Tensor, kind: str) -> torch.Tensor:
-    """The tensor, a part of a larger one, one that was transposed and copied, or a view of one in the order [batch, seq, heads,
-    head_dim], alone or beside two others; a leaf of autograd."""
+    """The tensor, a part of a larger one, one that was transposed and copied, one head of one batch for all, or a view of one
+    in the order [batch, seq, heads, head_dim], alone or beside two others; a leaf of autograd."""
     if kind == "part":
         whole = torch.randn(x.shape[0] + 2, *x.shape[1:], device=x.device).to(x.dtype)
         whole[1:-1] = x
         x = whole[1:-1]
     elif kind == "copied":
         x = x.transpose(1, 2).contiguous().transpose(1, 2).contiguous()
+    elif kind == "expanded":
+        x = x[:1, :1].expand(x.shape)
     elif kind == "heads inside":
         x = x.transpose(1, 2).contiguous().transpose(1, 2)
     elif kind == "packed":

@@ -138,6 +138,49 @@ class ChapterLibraryTest(unittest.TestCase):
             chapter_library.refusal(*asked), "--head-dim is 64: must be one of 32"
         )
 
+    def test_every_option_has_our_name(self):
+        for reason, sentence in (
+            (
+                "--batch 65536 times --kv-heads 2: this variant takes at most 65535",
+                "batch 65536 times kv_heads 2: this variant takes at most 65535",
+            ),
+            (
+                "--heads is 6: must be a multiple of --kv-heads, which is 4",
+                "of kv_heads,",
+            ),
+            (
+                "--head-dim-v is 8: takes that of --head-dim",
+                "head_dim_v is 8: .* head_dim",
+            ),
+        ):
+            refused = operators._sentence("07/final", chapter_library.Refusal(reason))
+            self.assertRegex(str(refused), f"^07/final cannot run this: .*{sentence}")
+            self.assertNotIn("--", str(refused))
+
+    def test_expanded_tensors(self):
+        """Kernels read them where they are; those that read dense tensors alone get copies."""
+        k = self.k[:, :1].expand(2, 3, 7, 64)
+        v = self.v[:1].transpose(1, 2).contiguous().transpose(1, 2).expand(2, 3, 7, 64)
+        given = (self.q, k, v)
+        found = operators._readable("07/final", *given)
+        self.assertTrue(all(x is y for x, y in zip(found, given, strict=True)))
+        strides = chapter_library.describe(
+            dict(zip("qkv", found, strict=True)), False, 1.0
+        ).k_strides
+        numbers = (strides.batch, strides.head, strides.row)
+        self.assertEqual(numbers, (3 * 7 * 64, 0, 64))
+        chapter_library.refusal.cache_clear()
+        self.library.bytes = -1
+        self.library.error = (
+            b"q has the strides (1, 2, 3, 1): this variant takes others"
+        )
+        q, *copies = operators._readable("07/final", *given)
+        self.assertIs(q, self.q)
+        for copy, x in zip(copies, (k, v), strict=True):
+            self.assertTrue(copy.is_contiguous() and torch.equal(copy, x))
+        dense = (self.q, self.k, self.v)
+        self.assertIs(operators._readable("07/final", *dense)[1], self.k)
+
     def test_a_launch_that_fails(self):
         self.library.launches, self.library.error = False, b"no kernel image"
         tensors = {"q": self.q, "k": self.k, "v": self.v}

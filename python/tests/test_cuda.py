@@ -19,6 +19,7 @@ import fa_tutorial
 import torch
 from fa_tutorial import chapter_library, native, operators, selection
 from fa_tutorial import scaled_dot_product_attention as attention
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import random_calls, reference, test_operators, test_training, triton_cases
@@ -91,11 +92,40 @@ class AutogradOnGpu(test_operators.Autograd):
         ):
             with someone:
                 self.assertFalse(computes(q, k, v), someone)
+        with forward_ad.dual_level():
+            self.assertTrue(computes(q, k, v))
+            self.assertFalse(computes(q, forward_ad.make_dual(k, k), v))
+
+        def inside(x: torch.Tensor) -> torch.Tensor:
+            self.assertFalse(computes(x, k, v))
+            return x.sum()
+
+        torch.func.vmap(inside)(q.detach()[None])
+        torch.func.grad(inside)(q.detach())
         self.assertFalse(computes(q, k, v.cpu()))
         self.assertFalse(computes(q, k, v[:, :, 1:]))
 
     def test_compiled_by_inductor(self):
         self.compiled_agrees("inductor")
+
+
+@on_a_gpu
+class TransformationsOnGpu(test_operators.Transformations):
+    device = "cuda"
+
+    def test_many_gradients_in_cpp(self):
+        for _ in range(2):  # the second time, autograd's node is the one of C++
+            self.test_many_gradients_of_one_call()
+
+
+@on_a_gpu
+class EmptyOnGpu(test_operators.Empty):
+    device = "cuda"
+
+
+@on_a_gpu
+class FlopsOnGpu(test_operators.Flops):
+    device = "cuda"
 
 
 @on_a_gpu
@@ -277,6 +307,44 @@ class Layouts(Compared):
             taken = torch.cuda.max_memory_allocated() - before
         self.assertLess(taken, 1.1 * o.nbytes)  # O and LSE, and no copy
 
+    def test_expanded(self):
+        """One head of one batch of K and V for all: kernels that take strides read it where it is."""
+        q, k, v, do = inputs(seq=4000)
+        k, v = (x[:1, :1].expand(q.shape) for x in (k, v))
+        exact = reference.attention(q, k, v, do, True, 64**-0.5)
+        before = torch.cuda.memory_allocated()
+        for variant in ("", "07/final", "09/final"):
+            if torch.cuda.get_device_capability() != (9, 0) and variant[:2] == "09":
+                continue
+            with fa_tutorial.use(*filter(None, [variant])), torch.no_grad():
+                for _ in range(2):  # the second time in C++
+                    torch.cuda.reset_peak_memory_stats()
+                    o = attention(q, k, v, is_causal=True)
+                    taken = torch.cuda.max_memory_allocated() - before
+                    self.assertLess(taken, 1.5 * o.nbytes, variant)  # no copy of K or V
+                    share = reference.share_of_limit(exact, "o", o)
+                    self.assertLessEqual(share, 1.0, variant)
+                    del o
+        for _ in range(2):
+            self.is_right([q, k, v, do], forward_and_backward(q, k, v, do))
+
+    def test_expanded_in_every_variant(self):
+        for name in fa_tutorial.variants():
+            done = 0
+            for dtype in (torch.float32, torch.bfloat16):
+                q, k, v, do = inputs(dtype, seq=100)
+                k = k[:1].expand(k.shape)
+                v = v[:, :1].expand(v.shape)
+                with fa_tutorial.use(name):
+                    try:
+                        for _ in range(2):
+                            found = forward_and_backward(q, k, v, do)
+                            self.is_right([q, k, v, do], found, (name, dtype))
+                        done += 1
+                    except ValueError as refusal:
+                        self.assertRegex(str(refusal), rf"{name}.*dtype is .*takes")
+            self.assertGreaterEqual(done, 1, name)
+
     def test_variants_that_need_dense_tensors(self):
         q, k, v = self.packed(torch.float32)
         with fa_tutorial.use("03/one_pass"):
@@ -284,6 +352,44 @@ class Layouts(Compared):
             with self.assertRaisesRegex(ValueError, words) as raised:
                 attention(q, k, v)
             self.assertNotIn("\n", str(raised.exception))
+
+
+@on_a_gpu
+class ManyHeads(unittest.TestCase):
+    def test_more_than_the_other_dimensions_of_a_grid(self):
+        """A grid has at most 65535 blocks in y and in z: a variant computes more heads, or says in one sentence that it does
+        not. With one key, O is V."""
+        self.addCleanup(fa_tutorial.use)
+        many = 65536
+        for name in fa_tutorial.variants():
+            done = 0
+            for dtype in (torch.float32, torch.bfloat16):
+                for batch, heads, kv_heads in (
+                    (many, 1, 1),
+                    (1, many, many),
+                    (1, many, 1),
+                ):
+                    q = torch.randn(batch, heads, 1, 64, device="cuda").to(dtype)
+                    k, v = (
+                        x[:, :kv_heads].clone().requires_grad_() for x in (q, 2 * q)
+                    )
+                    with fa_tutorial.use(name):
+                        try:
+                            for _ in range(2):  # the second time in C++
+                                o = attention(q, k, v, enable_gqa=True)
+                                (dv,) = torch.autograd.grad(o, v, torch.ones_like(o))
+                        except ValueError as refusal:
+                            words = (
+                                rf"{name} cannot run this: .*(at most 65535|dtype is)"
+                            )
+                            self.assertRegex(str(refusal), words)
+                            self.assertNotIn("\n", str(refusal))
+                            continue
+                    torch.testing.assert_close(o, v.expand(o.shape), msg=name)
+                    expected = torch.full_like(v, heads // kv_heads)
+                    torch.testing.assert_close(dv, expected, msg=name)
+                    done += 1
+            print(f"{name}: {done} of 6 with {many} heads", file=sys.stderr)
 
 
 @on_a_gpu
@@ -383,6 +489,9 @@ class TritonOnGpu(triton_cases.Cases):
 
     def test_one_of_each(self):
         self.one_of_each()
+
+    def test_empty(self):
+        self.empty()
 
     def test_large_logits(self):
         self.large_logits()

@@ -46,6 +46,24 @@ class Cases(unittest.TestCase):
             self.compare(dtype, 2, 2, 40, 9, large, True, 1.0)  # rows that see no key
             self.compare(dtype, 3, 1, 33, 50, small, False, 0.05)
 
+    def empty(self):
+        """No batch, no query, or no key."""
+        for batch, heads, seq_q, seq_k in (
+            (0, 2, 5, 5),
+            (2, 0, 5, 5),
+            (2, 2, 0, 5),
+            (2, 2, 5, 0),
+        ):
+            q = torch.randn(batch, heads, seq_q, 32, device=self.device)
+            k = torch.randn(batch, heads, seq_k, 32, device=self.device)
+            o, lse = triton_attention.forward(q, k, k, causal=True, tile=self.tile)
+            results = triton_attention.backward(
+                q, q, k, k, o, lse, causal=True, tile=self.tile
+            )
+            for found, given in zip((o, *results), (q, q, k, k), strict=True):
+                self.assertTrue(torch.equal(found, torch.zeros_like(given)))
+            self.assertTrue(torch.equal(lse, torch.full_like(lse, -torch.inf)))
+
     def large_logits(self):
         """The maximum grows by more than the threshold of the lazy rescaling, and by less."""
         self.compare(self.dtypes[0], 1, 1, 40, 80, self.head_dims[0], True, 3.0)
@@ -99,6 +117,9 @@ class Interpreted(Cases):
 
     def test_one_of_each(self):
         self.one_of_each()
+
+    def test_empty(self):
+        self.empty()
 
     def test_large_logits(self):
         self.large_logits()
