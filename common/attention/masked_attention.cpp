@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 
+#include "attention/fp32_errors.hpp"
 #include "attention/masked_reference.hpp"
 #include "attention/problem.hpp"
 
@@ -326,10 +327,11 @@ Tolerances MaskedAttention::tolerances(const Shape& shape) {
   return limits;
 }
 
-Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inputs,
-                                       const Reference& expected) {
-  Tolerances limits = tolerances(shape);
-  if (!shape.backward || shape.dtype == DType::kFloat32) return limits;
+namespace {
+
+/// Raises the limits of dQ and dK by what rounding O to 16 bits costs.
+void widen_for_rounded_o(const MaskedShape& shape, const TensorMap& inputs, const Reference& expected,
+                         Tolerances& limits) {
   const ErrorsOfGradients errors = errors_from_rounding_o(shape, inputs);
   for (const auto& [name, error] : {std::pair{"dq", errors.dq}, {"dk", errors.dk}}) {
     const std::vector<double>& gradient = expected.at(name);
@@ -339,6 +341,33 @@ Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inpu
   }
   if (Tolerance& of_zeros = limits.at("dq"); of_zeros.measure == Measure::kMaxAbs)
     of_zeros.limit = std::max(of_zeros.limit, errors.row_of_dq);
+}
+
+Scores scores_of(const MaskedShape& shape) {
+  const Dropout dropout = Dropout::of(shape.dropout, shape.dropout_seed);
+  return {
+      .sees = [shape](auto head, auto query, auto key) { return shape.sees(head, query, key); },
+      .score = [shape](double product, auto head, auto query,
+                       auto key) { return shape.score(product, head, query, key); },
+      .derivative = [shape](double product) { return shape.score_derivative(product); },
+      .kept = [shape, dropout](auto head, auto query, auto key) -> double {
+        if (dropout.kept == Dropout::kOf) return 1;
+        return shape.keeps(head, query, key) ? double(Dropout::kOf) / dropout.kept : 0;
+      },
+  };
+}
+
+}  // namespace
+
+Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inputs,
+                                       const Reference& expected) {
+  Tolerances limits = tolerances(shape);
+  if (shape.backward && shape.dtype != DType::kFloat32) widen_for_rounded_o(shape, inputs, expected, limits);
+  Shape forward = shape;
+  forward.backward = false;
+  widen_for_fp32(shape, scores_of(shape), inputs, shape.backward ? reference(forward, inputs) : expected,
+                 expected, limits);
+  accept_nan_of_hidden_keys(shape, inputs, limits);
   return limits;
 }
 

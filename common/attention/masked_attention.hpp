@@ -114,7 +114,7 @@ struct MaskedAttention {
   static Reference reference(const Shape& shape, const TensorMap& inputs);
   static Excerpt<Shape> ends(const Shape& shape);
   static Tolerances tolerances(const Shape& shape);
-  /// In 16 bits, wider by what rounding O costs dQ and dK: see AttentionBackward::tolerances().
+  /// The limits on these inputs: as those of AttentionForward and AttentionBackward.
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& expected);
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);

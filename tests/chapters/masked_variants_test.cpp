@@ -308,6 +308,33 @@ TEST_P(MaskedVariant, DoesNotReadWhatIsHidden) {
   }
 }
 
+// A NaN at a key that most queries do not see. The other head of K and V, and the queries that read it, are not touched.
+TEST_P(MaskedVariant, LetsNaNOfAHiddenKeySpreadWithinItsHead) {
+  Shape causal{{.heads = 4,
+                .kv_heads = 2,
+                .seq_q = 130,
+                .seq_k = 130,
+                .head_dim = 64,
+                .causal = true,
+                .dtype = DType::kBFloat16}};
+  Shape window = causal;
+  window.window = 40;
+  Shape blocks{
+      {.heads = 4, .kv_heads = 2, .seq_q = 128, .seq_k = 128, .head_dim = 64, .dtype = DType::kBFloat16}};
+  blocks.block_mask = blocks_where(blocks, 1, 64, [](auto, auto row, auto col) { return row >= col; });
+  for (Shape shape : {causal, window, blocks}) {
+    for (const bool backward : {false, true}) {
+      shape.backward = backward;
+      if (!takes(shape)) continue;
+      for (const char* name : {"k", "v"}) {
+        TensorMap inputs = random_inputs<MaskedAttention>(shape, Init::kNormal, 5);
+        inputs.at(name).data[std::size_t(shape.seq_k - 1) * 64] = kNaN;
+        EXPECT_EQ(run_on(shape, inputs).complaint(), "") << text(shape) << ' ' << name;
+      }
+    }
+  }
+}
+
 TEST_P(MaskedVariant, PassesNaNOnToItsQueryAndNoOther) {
   Shape shape{{.seq_q = 64, .seq_k = 128, .head_dim = 64, .dtype = DType::kBFloat16}};
   shape.block_mask = blocks_where(shape, 1, 64, [](auto, auto, auto) { return true; });
