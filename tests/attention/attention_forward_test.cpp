@@ -196,11 +196,22 @@ TEST(AttentionShape, RefusesLengthsThatHaveNoAddresses) {
   EXPECT_EQ(refuse({.seq_q = longest + 1}).value_or(""),
             "--seq-q is 2147483393: must be from 1 to 2147483392");
   EXPECT_EQ(refuse({.seq_k = most}).value_or(""), "--seq-k is 2147483647: must be from 1 to 2147483392");
-  const Shape shape{
-      .batch = most, .heads = most, .kv_heads = most, .seq_q = longest, .seq_k = 1, .head_dim = 64};
+  const Shape shape{.seq_q = longest, .seq_k = 1, .head_dim = most};
   ASSERT_TRUE(refuse(shape));
-  EXPECT_EQ(refuse(shape)->find("--batch 2147483647 --heads 2147483647 --seq-q 2147483392"), 0u)
-      << *refuse(shape);
+  EXPECT_EQ(refuse(shape)->find("--batch 1 --heads 1 --seq-q 2147483392"), 0u) << *refuse(shape);
+}
+
+// Blocks, and rows of all heads, are counted in an int. Every head has whole tiles.
+TEST(AttentionShape, RefusesMoreRowsThanAGridHasBlocks) {
+  EXPECT_EQ(refuse({.batch = 65536, .heads = 127, .kv_heads = 1}), std::nullopt);
+  EXPECT_EQ(refuse({.batch = 65536, .heads = 128, .kv_heads = 1}),
+            "--batch 65536 times --heads 128 times --seq-q 1, rounded up to a multiple of 256: must be at "
+            "most 2147483647");
+  EXPECT_EQ(refuse({.batch = 4, .heads = 8, .kv_heads = 8, .seq_k = 1 << 27}),
+            "--batch 4 times --kv-heads 8 times --seq-k 134217728, rounded up to a multiple of 256: must be "
+            "at most 2147483647");
+  const std::int64_t most = std::numeric_limits<int>::max();
+  EXPECT_TRUE(refuse({.batch = most, .heads = most, .kv_heads = most, .seq_q = most - 255}));
 }
 
 TEST(AttentionShape, RefusesWhatAVariantWasNotCompiledFor) {

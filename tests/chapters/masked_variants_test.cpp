@@ -81,7 +81,11 @@ TEST_P(MaskedVariant, IsRightUnderACausalMask) {
 
 TEST_P(MaskedVariant, IsRightUnderAWindow) {
   bool causal = true;
-  for (const std::int64_t window : {1, 2, 31, 32, 33, 64, 127, 128, 129, 127, 128, 1000, 64}) {
+  constexpr std::int64_t kWidest = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t window :
+       {std::int64_t(1), std::int64_t(2), std::int64_t(31), std::int64_t(32), std::int64_t(33),
+        std::int64_t(64), std::int64_t(127), std::int64_t(128), std::int64_t(129), std::int64_t(127),
+        std::int64_t(128), kWidest, std::int64_t(64)}) {
     Shape shape{{.seq_q = 280, .seq_k = 280, .head_dim = 64, .causal = causal}};
     shape.window = window;
     expect_right(shape);
