@@ -1,5 +1,7 @@
 /// @file
 /// Chapter 06 as the harness sees it.
+#include <optional>
+#include <string>
 #include <type_traits>
 
 #include "attention/dispatch.cuh"
@@ -53,6 +55,20 @@ void launch_step(const Args& a, cudaStream_t stream) {
   });
 }
 
+/// Nothing if the kernels are compiled for the shape and the grid has room for its heads, otherwise what would be valid.
+template <class Choice>
+std::optional<std::string> refuse_shape(const Shape& shape) {
+  const std::string most = ": this variant takes at most " + std::to_string(kMostBlocksInYOrZ);
+  if (shape.heads / shape.kv_heads > kMostBlocksInYOrZ) {
+    return "--heads is " + std::to_string(shape.heads) + most + " for each of --kv-heads";
+  }
+  if (shape.batch * shape.kv_heads > kMostBlocksInYOrZ) {
+    return "--batch " + std::to_string(shape.batch) + " times --kv-heads " + std::to_string(shape.kv_heads) +
+           most;
+  }
+  return refuse_unless_compiled<Choice>(shape);
+}
+
 template <class Choice>
 Step step(const char* name, const char* summary) {
   return Step{.name = name,
@@ -62,7 +78,7 @@ Step step(const char* name, const char* summary) {
                   [](const Shape& shape) {
                     return attention_traffic(shape, Choice::template Tile<__nv_bfloat16, 64>::Br);
                   },
-              .refuse = refuse_unless_compiled<Choice>,
+              .refuse = refuse_shape<Choice>,
               .needs =
                   [](const Shape& shape) {
                     DeviceNeeds needs{.compute_capability = 80};

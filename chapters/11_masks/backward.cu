@@ -189,9 +189,17 @@ Pass pass() {
   return {.launch = launch_gradients<Kernel>,
           .traffic = traffic<Kernel>,
           .workspace = workspace<Kernel>,
-          .shared_bytes = [](const Shape& shape) {
-            return with_tiles_for<Kernel>(
-                shape, [&]<class Tile>(std::type_identity<Tile>) { return std::size_t(Tile::kSharedBytes); });
+          .shared_bytes =
+              [](const Shape& shape) {
+                return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+                  return std::size_t(Tile::kSharedBytes);
+                });
+              },
+          .refuse = [](const Shape& shape) -> std::optional<std::string> {
+            if (!backward::has_lists(Kernel::kFinds)) return std::nullopt;
+            return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+              return refuse_more_rows(lists_of<Kernel>(), "--seq-k", shape.seq_k, Tile::Bc);
+            });
           }};
 }
 

@@ -161,6 +161,12 @@ Pass forward() {
             return with_tiles_for<Kernel, Sizes>(
                 shape, [&]<class Tile>(std::type_identity<Tile>) { return std::size_t(Tile::kSharedBytes); });
           },
+      .refuse = [](const Shape& shape) -> std::optional<std::string> {
+        if (!kHasLists<Kernel>) return std::nullopt;
+        return with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+          return refuse_more_rows(lists_of<Kernel>(), "--seq-q", shape.seq_q, Tile::Br);
+        });
+      },
   };
 }
 
@@ -232,9 +238,12 @@ Variant<MaskedAttention> variant(const char* name, const char* summary, const Pa
                                       : forward.traffic(shape);
               },
           .refuse =
-              [refuse](const Shape& shape) {
+              [=](const Shape& shape) {
                 auto reason = refuse(shape);  // first: without --dtype, the type is fp32 if nothing runs
-                return reason ? reason : refuse_unless_compiled<Sizes>(shape);
+                if (!reason) reason = refuse_unless_compiled<Sizes>(shape);
+                if (!reason && forward.refuse) reason = forward.refuse(shape);
+                if (!reason && shape.backward && backward.refuse) reason = backward.refuse(shape);
+                return reason;
               },
           .takes_strides = true,
           .needs =

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/launch.cuh"
 #include "device/reduce.cuh"
 #include "masks.cuh"
 
@@ -219,6 +220,7 @@ __device__ __forceinline__ HeadRow row_of_block(const TileLists& lists, const Ma
 inline dim3 grid_of_rows(const TileLists& lists, std::int64_t heads, int blocks_per_sm) {
   std::int64_t at_once = std::clamp<std::int64_t>(256 * blocks_per_sm / lists.rows, 1, heads);
   while (heads % at_once != 0) --at_once;
+  while (heads % at_once != 0 || heads / at_once > kMostBlocksInYOrZ) ++at_once;
   return {unsigned(at_once), unsigned(lists.rows), unsigned(heads / at_once)};
 }
 

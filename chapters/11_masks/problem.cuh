@@ -50,7 +50,7 @@ inline Masks masks_of(const MaskedShape& shape) {
           .seq_q = int(shape.seq_q),
           .seq_k = int(shape.seq_k),
           .causal = shape.causal,
-          .window = int(shape.window.value_or(shape.seq_q + shape.seq_k)),
+          .window = int(shape.reach()),
           .documents = shape.documents ? shape.documents->data() : nullptr,
           .key_lengths = shape.key_lengths ? shape.key_lengths->data() : nullptr,
           .blocks = blocks ? blocks->blocks.data() : nullptr,

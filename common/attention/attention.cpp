@@ -12,6 +12,7 @@
 #include <numbers>
 #include <stdexcept>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "attention/parallel.hpp"
@@ -27,6 +28,8 @@ using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajo
 constexpr double kLeastScale = 1.2e-38, kMostScale = 2.3e38;
 static_assert(kLeastScale >= std::numeric_limits<float>::min());
 static_assert(kMostScale * std::numbers::log2e <= std::numeric_limits<float>::max());
+
+constexpr int kLargestTile = 256;  ///< rows of a tile, or of a pair of tiles
 
 /// Whether a tensor has the heads and the rows of K.
 bool is_of_keys(const std::string& name) { return name.ends_with('k') || name.ends_with('v'); }
@@ -171,8 +174,7 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
       {"seq-q", shape.seq_q},           {"seq-k", shape.seq_k}, {"head-dim", shape.head_dim},
       {"head-dim-v", shape.value_dim()}};
   for (const auto& [name, length] : lengths) {
-    // Kernels round a length up to whole tiles, or pairs of tiles, of up to 256 rows.
-    const int most = std::string_view(name).starts_with("seq") ? INT_MAX - 255 : INT_MAX;
+    const int most = std::string_view(name).starts_with("seq") ? INT_MAX - (kLargestTile - 1) : INT_MAX;
     if (length < 1 || length > most) {
       return fmt::format("--{} is {}: must be from 1 to {}", name, length, most);
     }
@@ -180,6 +182,18 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
   if (shape.heads % shape.kv_heads != 0) {
     return fmt::format("--heads is {}: must be a multiple of --kv-heads, which is {}", shape.heads,
                        shape.kv_heads);
+  }
+  // Kernels count rows in an int, and launch at most one block for each. Every head has whole tiles.
+  const std::tuple<const char*, std::int64_t, const char*, std::int64_t> heads_and_rows[] = {
+      {"heads", shape.heads, "seq-q", shape.seq_q}, {"kv-heads", shape.kv_heads, "seq-k", shape.seq_k}};
+  for (const auto& [name_of_heads, heads, name_of_rows, length] : heads_and_rows) {
+    std::int64_t rows = (length + kLargestTile - 1) / kLargestTile * kLargestTile;
+    if (__builtin_mul_overflow(rows, heads, &rows) || __builtin_mul_overflow(rows, shape.batch, &rows) ||
+        rows > INT_MAX) {
+      return fmt::format(
+          "--batch {} times --{} {} times --{} {}, rounded up to a multiple of {}: must be at most {}",
+          shape.batch, name_of_heads, heads, name_of_rows, length, kLargestTile, INT_MAX);
+    }
   }
   constexpr std::int64_t kAlignment = 16;  // of the accesses of kernels that take strides
   for (const auto& [name, strides] : shape.strides) {

@@ -9,9 +9,11 @@
 #include <string>
 #include <utility>
 
+#include "attention/fp32_errors.hpp"
 #include "attention/half.hpp"
 #include "attention/parallel.hpp"
 #include "attention/problem.hpp"
+#include "attention/weighted_rows.hpp"
 
 namespace fa {
 
@@ -160,7 +162,7 @@ Reference gradients_of(const Backward& b) {
     Eigen::Map<Matrix> dq_rows = rows_of(dq, first_row, queries, shape.head_dim);
     b.for_seen_keys(head, first_query, q_rows, d_o_rows,
                     [&](const Matrix&, const Matrix& ds, const Matrix& operand) {
-                      dq_rows.noalias() += scale_of_dq * (ds * operand);
+                      dq_rows.noalias() += scale_of_dq * weighted_rows(ds, operand);
                     });
   });
 
@@ -181,8 +183,9 @@ Reference gradients_of(const Backward& b) {
         const Matrix q_rows = b.rows(b.q, first_row, queries),
                      d_o_rows = b.value_rows(b.d_o, first_row, queries);
         const auto [p, ds] = b.p_and_ds(head, first_query, q_rows, d_o_rows, first_key, k_rows, v_rows);
-        dv_rows.noalias() += p.transpose() * (b.formulas.q_in_dv ? q_rows : d_o_rows);
-        dk_rows.noalias() += scale_of_dk * (ds.transpose() * (b.formulas.do_in_dk ? d_o_rows : q_rows));
+        dv_rows.noalias() += weighted_rows<Matrix>(p.transpose(), b.formulas.q_in_dv ? q_rows : d_o_rows);
+        dk_rows.noalias() +=
+            scale_of_dk * weighted_rows<Matrix>(ds.transpose(), b.formulas.do_in_dk ? d_o_rows : q_rows);
       }
     }
   });
@@ -277,10 +280,11 @@ Tolerances AttentionBackward::tolerances(const Shape& shape) {
   return {{"dq", of_dq_and_dk}, {"dk", of_dq_and_dk}, {"dv", of_each}};
 }
 
-Tolerances AttentionBackward::tolerances(const Shape& shape, const TensorMap& inputs,
-                                         const Reference& gradients) {
-  Tolerances limits = tolerances(shape);
-  if (shape.dtype == DType::kFloat32 || shape.seq_k == 1) return limits;
+namespace {
+
+/// Raises the limits of dQ and dK by what rounding O to 16 bits costs.
+void widen_for_rounded_o(const AttentionShape& shape, const TensorMap& inputs, const Reference& gradients,
+                         Tolerances& limits) {
   // An error e_i of D_i changes dQ_i by -scale * e_i * sum_j P_ij k_j, and dK_j by -scale * sum_i P_ij e_i q_i.
   const Backward b(shape, inputs);
   const std::int64_t heads = shape.batch * shape.heads, query_blocks = blocks_of(shape.seq_q);
@@ -313,6 +317,18 @@ Tolerances AttentionBackward::tolerances(const Shape& shape, const TensorMap& in
   };
   widen("dq", squares_of_dq);
   widen("dk", squares_of_dk);
+}
+
+}  // namespace
+
+Tolerances AttentionBackward::tolerances(const Shape& shape, const TensorMap& inputs,
+                                         const Reference& gradients) {
+  Tolerances limits = tolerances(shape);
+  if (shape.dtype != DType::kFloat32 && shape.seq_k > 1)
+    widen_for_rounded_o(shape, inputs, gradients, limits);
+  widen_for_fp32(shape, Scores::of(shape), inputs, AttentionForward::reference(shape, inputs), gradients,
+                 limits);
+  accept_nan_of_hidden_keys(shape, inputs, limits);
   return limits;
 }
 

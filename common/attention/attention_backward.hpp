@@ -54,7 +54,8 @@ struct AttentionBackward {
   static Tolerances tolerances(const Shape& shape);
   /// The limits on these inputs. In 16 bits, those of dQ and dK are wider than tolerances(shape) by what rounding O costs:
   /// D is computed from the rounded O, and the error of D does not cancel in dP - D. It matters if the rows of V, and
-  /// those of K, have much in common.
+  /// those of K, have much in common. And as with AttentionForward, limits are wider where logits are large, and NaN is
+  /// accepted where one of a hidden key may spread to.
   /// @param gradients  reference(shape, inputs)
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& gradients);
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "attention/fp32_errors.hpp"
 #include "attention/half.hpp"
 #include "attention/key_tiles.hpp"
 #include "attention/parallel.hpp"
@@ -147,6 +148,14 @@ Tolerances AttentionForward::tolerances(const Shape& shape) {
     case DType::kBFloat16: return limits(2 * kBFloat16, 8 * kBFloat16);
     default: return limits(1e-5, 1e-4);
   }
+}
+
+Tolerances AttentionForward::tolerances(const Shape& shape, const TensorMap& inputs,
+                                        const Reference& expected) {
+  Tolerances limits = tolerances(shape);
+  widen_for_fp32(shape, Scores::of(shape), inputs, expected, expected, limits);
+  accept_nan_of_hidden_keys(shape, inputs, limits);
+  return limits;
 }
 
 std::string AttentionForward::describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string&,

@@ -23,7 +23,8 @@ namespace fa {
 /// O = softmax(scale * Q K^T) V, and LSE, the natural log of each row's sum of exp(scale * q.k).
 ///
 /// Q, K, V and O have the shapes that AttentionShape names, LSE is [batch, heads, seq_q] and always fp32. A query that sees no key has O = 0 and LSE = -inf. A query that sees a
-/// logit of NaN or +inf has O = NaN and LSE = NaN; the contents of hidden keys do not matter.
+/// logit of NaN or +inf has O = NaN and LSE = NaN. The contents of hidden keys do not matter, unless K or V has a NaN or an
+/// infinity there: kernels may return NaN then for all queries that read this head of K and V.
 ///
 /// attention/problem.hpp describes the members.
 struct AttentionForward {
@@ -94,6 +95,10 @@ struct AttentionForward {
 
   /// O: relative L2 error 1e-5. LSE: 1e-4 for each element. In 16 bits, more: the error of standard attention.
   static Tolerances tolerances(const Shape& shape);
+  /// The limits on these inputs: wider if logits are so large that fp32 rounds them by more; and NaN is accepted where one
+  /// of a hidden key may spread to.
+  /// @param expected  reference(shape, inputs)
+  static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& expected);
 
   /// How many keys the query of an element sees if some are hidden, and their logits if they are at most four: "query 3
   /// sees 1 of 5 keys; its scaled logit is 0.31". Empty if there is nothing short to say.

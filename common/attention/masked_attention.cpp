@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 
+#include "attention/fp32_errors.hpp"
 #include "attention/masked_reference.hpp"
 #include "attention/problem.hpp"
 
@@ -29,7 +30,7 @@ std::int64_t MaskedShape::head_of_batch(std::int64_t head) const {
 bool MaskedShape::sees(std::int64_t head, std::int64_t query, std::int64_t key) const {
   const std::int64_t stands_at = query + seq_k - seq_q;
   if (causal && key > stands_at) return false;
-  if (window && std::abs(key - stands_at) >= *window) return false;
+  if (window && std::abs(key - stands_at) >= reach()) return false;
   if (documents && (*documents)[std::size_t(query)] != (*documents)[std::size_t(key)]) return false;
   if (key_lengths && key >= (*key_lengths)[std::size_t(head / heads)]) return false;
   if (block_mask) {
@@ -44,7 +45,7 @@ std::vector<KeyRange> MaskedShape::seen_keys(std::int64_t head, std::int64_t que
   const std::int64_t stands_at = query + seq_k - seq_q;
   std::int64_t first = std::max<std::int64_t>(of.first, 0), end = std::min(of.end, seq_k);
   if (causal) end = std::min(end, stands_at + 1);
-  if (window) first = std::max(first, stands_at - *window + 1), end = std::min(end, stands_at + *window);
+  if (window) first = std::max(first, stands_at - reach() + 1), end = std::min(end, stands_at + reach());
   if (documents) {
     const auto [begin_of_own, end_of_own] =
         std::equal_range(documents->begin(), documents->end(), (*documents)[std::size_t(query)]);
@@ -91,6 +92,11 @@ double MaskedShape::slope(std::int64_t head) const {
 double MaskedShape::score(double product, std::int64_t head, std::int64_t query, std::int64_t key) const {
   const double capped = softcap ? *softcap * std::tanh(product / *softcap) : product;
   return alibi ? capped - slope(head) * double(std::abs(key - (query + seq_k - seq_q))) : capped;
+}
+
+std::int64_t MaskedShape::reach() const {
+  const std::int64_t farther = seq_q + seq_k;
+  return std::min(window.value_or(farther), farther);
 }
 
 double MaskedShape::score_derivative(double product) const {
@@ -256,11 +262,9 @@ MaskedAttention::Args MaskedAttention::bind(const Shape& shape, const std::map<s
     return found == buffers.end() ? nullptr : static_cast<const T*>(found->second);
   };
   const BlockMask* mask = shape.block_mask.get();
-  // A window that is wider than all distances hides nothing, and its sums with positions fit an int.
-  const std::int64_t no_window = shape.seq_q + shape.seq_k;
   return {AttentionForward::bind(shape, buffers),
           shape.backward,
-          int(std::min(shape.window.value_or(no_window), no_window)),
+          int(shape.reach()),
           address("documents", static_cast<std::int32_t*>(nullptr)),
           address("key_lengths", static_cast<std::int32_t*>(nullptr)),
           address("block_mask", static_cast<std::uint8_t*>(nullptr)),
@@ -326,10 +330,11 @@ Tolerances MaskedAttention::tolerances(const Shape& shape) {
   return limits;
 }
 
-Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inputs,
-                                       const Reference& expected) {
-  Tolerances limits = tolerances(shape);
-  if (!shape.backward || shape.dtype == DType::kFloat32) return limits;
+namespace {
+
+/// Raises the limits of dQ and dK by what rounding O to 16 bits costs.
+void widen_for_rounded_o(const MaskedShape& shape, const TensorMap& inputs, const Reference& expected,
+                         Tolerances& limits) {
   const ErrorsOfGradients errors = errors_from_rounding_o(shape, inputs);
   for (const auto& [name, error] : {std::pair{"dq", errors.dq}, {"dk", errors.dk}}) {
     const std::vector<double>& gradient = expected.at(name);
@@ -339,6 +344,33 @@ Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inpu
   }
   if (Tolerance& of_zeros = limits.at("dq"); of_zeros.measure == Measure::kMaxAbs)
     of_zeros.limit = std::max(of_zeros.limit, errors.row_of_dq);
+}
+
+Scores scores_of(const MaskedShape& shape) {
+  const Dropout dropout = Dropout::of(shape.dropout, shape.dropout_seed);
+  return {
+      .sees = [shape](auto head, auto query, auto key) { return shape.sees(head, query, key); },
+      .score = [shape](double product, auto head, auto query,
+                       auto key) { return shape.score(product, head, query, key); },
+      .derivative = [shape](double product) { return shape.score_derivative(product); },
+      .kept = [shape, dropout](auto head, auto query, auto key) -> double {
+        if (dropout.kept == Dropout::kOf) return 1;
+        return shape.keeps(head, query, key) ? double(Dropout::kOf) / dropout.kept : 0;
+      },
+  };
+}
+
+}  // namespace
+
+Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inputs,
+                                       const Reference& expected) {
+  Tolerances limits = tolerances(shape);
+  if (shape.backward && shape.dtype != DType::kFloat32) widen_for_rounded_o(shape, inputs, expected, limits);
+  Shape forward = shape;
+  forward.backward = false;
+  widen_for_fp32(shape, scores_of(shape), inputs, shape.backward ? reference(forward, inputs) : expected,
+                 expected, limits);
+  accept_nan_of_hidden_keys(shape, inputs, limits);
   return limits;
 }
 

@@ -69,6 +69,9 @@ struct MaskedShape : AttentionShape {
   bool keeps(std::int64_t head, std::int64_t query, std::int64_t key) const;
   /// A score from scale * q.k: after softcap and ALiBi.
   double score(double product, std::int64_t head, std::int64_t query, std::int64_t key) const;
+  /// The least distance that the window hides. If there is none, or if it is wider than all distances, seq_q + seq_k: sums with
+  /// positions fit an int.
+  std::int64_t reach() const;
   /// The derivative of score() with respect to the product.
   double score_derivative(double product) const;
   /// What ALiBi takes from a score for each key of distance.
@@ -114,7 +117,7 @@ struct MaskedAttention {
   static Reference reference(const Shape& shape, const TensorMap& inputs);
   static Excerpt<Shape> ends(const Shape& shape);
   static Tolerances tolerances(const Shape& shape);
-  /// In 16 bits, wider by what rounding O costs dQ and dK: see AttentionBackward::tolerances().
+  /// The limits on these inputs: as those of AttentionForward and AttentionBackward.
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& expected);
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);

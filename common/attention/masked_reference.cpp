@@ -9,6 +9,7 @@
 
 #include "attention/half.hpp"
 #include "attention/parallel.hpp"
+#include "attention/weighted_rows.hpp"
 
 namespace fa {
 namespace {
@@ -72,7 +73,7 @@ class Masked {
     for_each_block_of_queries([&](const Queries& queries) {
       Eigen::Map<Matrix> dq_rows(dq.data() + row_of(queries) * d, queries.count, d);
       for_seen_blocks(queries, [&](const Matrix&, const Matrix& ds, const Matrix& k_rows) {
-        dq_rows.noalias() += scale_of_dq * (ds * k_rows);
+        dq_rows.noalias() += scale_of_dq * weighted_rows(ds, k_rows);
       });
     });
 
@@ -89,8 +90,8 @@ class Masked {
           const auto seen = seen_by(queries, keys);
           if (is_empty(seen)) continue;
           const auto [p, ds] = p_and_ds(queries, keys, seen);
-          dv_rows.noalias() += p.transpose() * query_rows(d_o_, queries);
-          dk_rows.noalias() += scale_of_dk * (ds.transpose() * query_rows(q_, queries));
+          dv_rows.noalias() += weighted_rows<Matrix>(p.transpose(), query_rows(d_o_, queries));
+          dk_rows.noalias() += scale_of_dk * weighted_rows<Matrix>(ds.transpose(), query_rows(q_, queries));
         }
       }
     });

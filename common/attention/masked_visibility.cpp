@@ -63,7 +63,7 @@ class MistakenMasks {
     const MaskedShape& s = shape_;
     const auto add = [&](const char* name, const Sees& sees) { masks_.push_back({name, seen_by(sees)}); };
     if (s.causal) add("the causal mask", causal_with(shift_));
-    if (s.window) add("the window", window_with(-*s.window + 1, *s.window - 1, shift_));
+    if (s.window) add("the window", window_with(-s.reach() + 1, s.reach() - 1, shift_));
     if (s.documents) add("the documents", documents_with(0, 0));
     if (s.key_lengths) add("the key lengths", lengths_with(0));
     if (s.block_mask) {
@@ -168,7 +168,7 @@ class MistakenMasks {
 
   void window() {
     const std::string mask = "the window";
-    const std::int64_t last = *shape_.window - 1, far = shape_.seq_q + shape_.seq_k;
+    const std::int64_t last = shape_.reach() - 1, far = shape_.seq_q + shape_.seq_k;
     const auto add_window = [&](const char* change, std::int64_t least, std::int64_t most,
                                 std::int64_t shift) {
       add_instead(change, mask, window_with(least, most, shift));

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fa {
 
@@ -23,6 +24,9 @@ constexpr std::string_view name_of(Measure measure) {
 struct Tolerance {
   Measure measure;
   double limit;
+  /// If the tensor is divided into as many parts of equal length: in which of them NaN is right as well, whatever the
+  /// reference says.
+  std::vector<bool> nan_in_part = {};
 };
 
 using Tolerances = std::map<std::string, Tolerance>;  ///< by output

@@ -56,7 +56,7 @@ struct TwoWayAttention {
   }
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& expected) {
     return shape.backward ? AttentionBackward::tolerances(shape, inputs, expected)
-                          : AttentionForward::tolerances(shape);
+                          : AttentionForward::tolerances(shape, inputs, expected);
   }
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cfloat>
-#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -318,12 +317,6 @@ using namespace baselines;
 
 std::optional<std::string> standard_attention::refuse(const AttentionShape& shape) {
   const auto text = [](std::int64_t number) { return std::to_string(number); };
-  std::int64_t rows = shape.batch;  // of all heads: the softmax has a block for each row
-  if (__builtin_mul_overflow(rows, shape.heads, &rows) || __builtin_mul_overflow(rows, shape.seq_q, &rows) ||
-      rows > INT_MAX) {
-    return "--batch " + text(shape.batch) + " times --heads " + text(shape.heads) + " times --seq-q " +
-           text(shape.seq_q) + ": must be at most " + text(INT_MAX) + " for standard attention";
-  }
   constexpr std::int64_t kMostKeys = 1 << 29;  // so that the bytes of S and P together fit into 63 bits
   if (shape.seq_k > kMostKeys) {
     return "--seq-k is " + text(shape.seq_k) + ": must be at most " + text(kMostKeys) +

@@ -46,6 +46,9 @@ inline int compute_capability() {
   return 10 * major + minor;
 }
 
+/// The most blocks of a grid in y, and in z. In x, there may be INT_MAX.
+constexpr int kMostBlocksInYOrZ = 65535;
+
 /// The configuration of `kernel<<<grid, block, shared_bytes, stream>>>`. A block may have more than 48 KiB of shared
 /// memory, static and dynamic together, only if an attribute of the kernel allows it, which is set here.
 template <class... Params>

@@ -24,10 +24,23 @@ double Margin::of(double expected) const {
 
 namespace {
 
-/// |got - expected|; 0 for two NaNs or equal infinities, NaN or inf if only one of the two is not finite.
-double distance(double got, double expected) {
-  if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
-  return std::abs(got - expected);
+/// Whether an element holds the poison of DeviceBuffer::poison(): in fp32, fp16 or bf16, a NaN of bits that are all set.
+bool is_unwritten(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return bits == 0xFFFFFFFF || bits == 0xFFFFE000 || bits == 0xFFFF0000;
+}
+
+/// |got - expected|; 0 for two NaNs, for one where the tolerance accepts any, or for equal infinities; NaN or inf if only one of
+/// the two is not finite.
+double distance(const Tensor& got, const std::vector<double>& expected, const Tolerance& tolerance,
+                std::size_t element) {
+  const float x = got.data[element];
+  const std::size_t parts = tolerance.nan_in_part.size();
+  const bool may_be_nan =
+      parts > 0 && tolerance.nan_in_part[element / (expected.size() / parts)] && !is_unwritten(x);
+  if (double(x) == expected[element] || (std::isnan(x) && (may_be_nan || std::isnan(expected[element]))))
+    return 0;
+  return std::abs(double(x) - expected[element]);
 }
 
 std::vector<std::int64_t> index_of(std::size_t element, const std::vector<std::int64_t>& shape) {
@@ -167,14 +180,13 @@ std::optional<double> same_difference(const Tensor& got, const std::vector<doubl
 /// @param wrong  indices of the wrong elements, at least one, ascending
 WrongPattern pattern_of(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance,
                         const std::vector<std::size_t>& wrong) {
-  constexpr std::uint32_t kPoison = 0xFFFFFFFF;
   WrongPattern pattern;
   for (std::size_t axis = 0; axis < got.shape.size(); ++axis)
     pattern.axes.push_back(indices_along(axis, wrong, got.shape));
 
   for (const std::size_t element : wrong) {
     const float value = got.data[element];
-    if (std::bit_cast<std::uint32_t>(value) == kPoison) {
+    if (is_unwritten(value)) {
       ++pattern.unwritten;
     } else if (!std::isfinite(value) && std::isfinite(expected[element])) {
       ++pattern.not_a_number;
@@ -204,7 +216,7 @@ std::vector<std::size_t> wrong_elements(const Tensor& got, const std::vector<dou
   const auto beyond = [&](double margins) {
     std::vector<std::size_t> wrong;
     for (std::size_t element = 0; element < expected.size(); ++element) {
-      if (!(distance(got.data[element], expected[element]) <= margins * margin.of(expected[element])))
+      if (!(distance(got, expected, tolerance, element) <= margins * margin.of(expected[element])))
         wrong.push_back(element);
     }
     return wrong;
@@ -221,7 +233,7 @@ TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tole
   TensorCheck check{.measure = tolerance.measure, .tolerance = tolerance.limit, .elements = expected.size()};
   double squared_error = 0, squared_norm = 0;
   for (std::size_t element = 0; element < expected.size(); ++element) {
-    const double error = distance(got.data[element], expected[element]);
+    const double error = distance(got, expected, tolerance, element);
     squared_error += error * error;
     if (std::isfinite(expected[element])) squared_norm += expected[element] * expected[element];
     if (!(error <= check.max_abs)) check.max_abs = std::isnan(check.max_abs) ? check.max_abs : error;

@@ -109,8 +109,8 @@ class Margin {
 
 /// Compares a tensor with its reference.
 ///
-/// A NaN is right only where the reference has a NaN, an infinity only where it has the same one; such
-/// elements then count as exact. If all reference elements are 0, the relative error is 0 or infinite.
+/// A NaN is right only where the reference has a NaN or where the tolerance accepts any, an infinity only where the reference has
+/// the same one; such elements then count as exact. If all reference elements are 0, the relative error is 0 or infinite.
 ///
 /// If the check fails, elements that are too far off count as wrong: for kMaxAbs, by more than the limit; for
 /// kRelL2, by more than limit * sqrt((e^2 + r^2) / 2), where e is the expected value of the element and r the

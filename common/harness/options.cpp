@@ -11,6 +11,7 @@
 #include <ostream>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 #include "harness/backend.hpp"
 #include "harness/errors.hpp"
@@ -28,9 +29,13 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name, std::optional<Nu
                         const std::string& help, const std::string& kind) {
   const auto convert = [name, &target, kind](const std::string& text) {
     const char* const end = text.data() + text.size();
+    const bool is_negative = text.starts_with('-');
+    if (std::is_unsigned_v<Number> && is_negative)
+      throw UsageError(fmt::format("{} '{}': must be a {}, at least 0", name, text, kind));
     const auto [rest, error] = std::from_chars(text.data(), end, target.emplace());
     if (error == std::errc::result_out_of_range) {
-      throw UsageError(fmt::format("{} {} is out of range: must be a smaller {}", name, text, kind));
+      throw UsageError(fmt::format("{} {} is out of range: must be a {} {}", name, text,
+                                   is_negative ? "larger" : "smaller", kind));
     }
     if (error != std::errc() || rest != end)
       throw UsageError(fmt::format("{} '{}': must be a {}", name, text, kind));

@@ -196,11 +196,22 @@ TEST(AttentionShape, RefusesLengthsThatHaveNoAddresses) {
   EXPECT_EQ(refuse({.seq_q = longest + 1}).value_or(""),
             "--seq-q is 2147483393: must be from 1 to 2147483392");
   EXPECT_EQ(refuse({.seq_k = most}).value_or(""), "--seq-k is 2147483647: must be from 1 to 2147483392");
-  const Shape shape{
-      .batch = most, .heads = most, .kv_heads = most, .seq_q = longest, .seq_k = 1, .head_dim = 64};
+  const Shape shape{.seq_q = longest, .seq_k = 1, .head_dim = most};
   ASSERT_TRUE(refuse(shape));
-  EXPECT_EQ(refuse(shape)->find("--batch 2147483647 --heads 2147483647 --seq-q 2147483392"), 0u)
-      << *refuse(shape);
+  EXPECT_EQ(refuse(shape)->find("--batch 1 --heads 1 --seq-q 2147483392"), 0u) << *refuse(shape);
+}
+
+// Blocks, and rows of all heads, are counted in an int. Every head has whole tiles.
+TEST(AttentionShape, RefusesMoreRowsThanAGridHasBlocks) {
+  EXPECT_EQ(refuse({.batch = 65536, .heads = 127, .kv_heads = 1}), std::nullopt);
+  EXPECT_EQ(refuse({.batch = 65536, .heads = 128, .kv_heads = 1}),
+            "--batch 65536 times --heads 128 times --seq-q 1, rounded up to a multiple of 256: must be at "
+            "most 2147483647");
+  EXPECT_EQ(refuse({.batch = 4, .heads = 8, .kv_heads = 8, .seq_k = 1 << 27}),
+            "--batch 4 times --kv-heads 8 times --seq-k 134217728, rounded up to a multiple of 256: must be "
+            "at most 2147483647");
+  const std::int64_t most = std::numeric_limits<int>::max();
+  EXPECT_TRUE(refuse({.batch = most, .heads = most, .kv_heads = most, .seq_q = most - 255}));
 }
 
 TEST(AttentionShape, RefusesWhatAVariantWasNotCompiledFor) {
@@ -355,6 +366,91 @@ TEST(AttentionForwardOthers, TakeAnInputForAnotherOrInAnotherOrder) {
   }
   EXPECT_EQ(other_problem(shape, inputs, "if v had rows 0 to 7 and 8 to 15 of every 16 swapped"),
             AttentionForward::reference(shape, changed));
+}
+
+/// The limits of fp32 on these inputs.
+Tolerances limits_of(const Shape& shape, const TensorMap& inputs) {
+  return AttentionForward::tolerances(shape, inputs, AttentionForward::reference(shape, inputs));
+}
+
+TEST(AttentionForwardLimits, AreTheSameForAllOrdinaryInputs) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    for (const std::int64_t head_dim : {8, 64, 512}) {
+      for (const Init init : {Init::kNormal, Init::kUniform, Init::kOffset, Init::kOutliers}) {
+        if (init == Init::kOutliers && head_dim > 64) continue;  // logits are up to 100
+        const Shape shape{.heads = 2,
+                          .kv_heads = 1,
+                          .seq_q = 70,
+                          .seq_k = 150,
+                          .head_dim = head_dim,
+                          .causal = head_dim == 64,
+                          .dtype = dtype};
+        const Tolerances here = limits_of(shape, AttentionForward::random_inputs(shape, init, 3));
+        for (const auto& [name, tolerance] : AttentionForward::tolerances(shape)) {
+          EXPECT_EQ(here.at(name).measure, tolerance.measure);
+          EXPECT_LE(here.at(name).limit, (init == Init::kOutliers ? 1.1 : 1) * tolerance.limit)
+              << name << ' ' << head_dim << ' ' << int(init);
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionForwardLimits, GrowWithTheLogits) {
+  const Shape shape{.heads = 2, .kv_heads = 1, .seq_q = 70, .seq_k = 150, .head_dim = 64};
+  TensorMap inputs = AttentionForward::random_inputs(shape, Init::kNormal, 3);
+  for (float& x : inputs.at("q").data) x = 1 + 0.05f * x;
+  for (float& x : inputs.at("k").data) x -= 40;
+  const Tolerances here = limits_of(shape, inputs);  // logits near -320, each off by 320 * 5 * 2^-24
+  EXPECT_NEAR(here.at("o").limit, 9.6e-5, 1e-5);
+  EXPECT_NEAR(here.at("lse").limit, 3.8e-4, 4e-5);
+}
+
+TEST(AttentionForwardLimits, CountWhatCancelsInALogit) {
+  const Shape shape{.seq_q = 70, .seq_k = 150, .head_dim = 64};
+  TensorMap inputs = AttentionForward::random_inputs(shape, Init::kNormal, 3);
+  for (float& x : inputs.at("q").data) x = 100 + 0.05f * x;
+  for (std::size_t i = 0; i < inputs.at("k").data.size(); ++i)
+    inputs.at("k").data[i] = 0.1f * inputs.at("k").data[i] + (i % 64 < 32 ? 10.0f : -10.0f);
+  EXPECT_GT(limits_of(shape, inputs).at("o").limit, 1e-4);  // logits are below 100, sums up to 4000
+}
+
+// Logits of 1e30 differ by more than they are rounded by, or belong to equal rows of V: the usual limit holds for O. If not, O
+// is a mean of two rows of V with any weights. LSE has a relative limit.
+TEST(AttentionForwardLimits, AreUsualWhereRoundingCannotChangeO) {
+  const Shape shape{.seq_q = 1, .seq_k = 2, .head_dim = 64, .scale = 1};
+  const auto tensor = [&](std::int64_t rows, float first, float second) {
+    std::vector<float> data(std::size_t(64 * rows), second);
+    std::fill_n(data.begin(), 64, first);
+    return Tensor{.shape = {1, 1, rows, 64}, .data = data};
+  };
+  const auto limits = [&](float first_key, float second_key, float first_value, float second_value) {
+    return limits_of(shape, {{"q", tensor(1, 1.25e14f, 0)},
+                             {"k", tensor(2, first_key, second_key)},
+                             {"v", tensor(2, first_value, second_value)}});
+  };
+  EXPECT_EQ(limits(1.25e14f, 1e14f, 1, 2).at("o").limit, 1e-5);
+  EXPECT_EQ(limits(1.25e14f, -1.25e14f, 1, 2).at("o").limit, 1e-5);
+  EXPECT_EQ(limits(1.25e14f, 1.25e14f, 2, 2).at("o").limit, 1e-5);
+  EXPECT_NEAR(limits(1.25e14f, 1.25e14f, 1, 3).at("o").limit, 0.5, 1e-6);  // O is 2, and may be from 1 to 3
+  const double lse = limits(1.25e14f, 1e14f, 1, 2).at("lse").limit;
+  EXPECT_GT(lse, 1e24);  // LSE is 1e30
+  EXPECT_LT(lse, 3e24);
+}
+
+TEST(AttentionForwardLimits, AcceptNaNOnlyInTheHeadThatReadsIt) {
+  const Shape shape{
+      .batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 3, .seq_k = 3, .head_dim = 2, .causal = true};
+  TensorMap inputs = AttentionForward::random_inputs(shape, Init::kNormal, 3);
+  EXPECT_EQ(limits_of(shape, inputs).at("o").nan_in_part, std::vector<bool>(4, false));
+  inputs.at("v").data[2 * 3 * 2 + 5] = kNaN;  // of the second batch
+  const Tolerances with_v = limits_of(shape, inputs);
+  EXPECT_EQ(with_v.at("o").nan_in_part, (std::vector{false, false, true, false}));
+  EXPECT_EQ(with_v.at("lse").nan_in_part, std::vector<bool>(4, false));
+  inputs.at("k").data[0] = kNaN;
+  const Tolerances with_both = limits_of(shape, inputs);
+  EXPECT_EQ(with_both.at("o").nan_in_part, (std::vector{true, false, true, false}));
+  EXPECT_EQ(with_both.at("lse").nan_in_part, (std::vector{true, false, false, false}));
 }
 
 TEST(AttentionForwardOthers, HavePInDisorder) {

@@ -304,6 +304,23 @@ void expect_differences(MaskedShape shape) {
   }
 }
 
+TEST(MaskedShape, TakesAnyWindow) {
+  const MaskedShape all = shape_of({.seq_q = 5, .seq_k = 7, .head_dim = 2});
+  const TensorMap inputs = MaskedAttention::random_inputs(all, Init::kNormal, 1);
+  for (const std::int64_t window :
+       {std::int64_t(12), std::int64_t(1) << 32, std::numeric_limits<std::int64_t>::max()}) {
+    MaskedShape shape = all;
+    shape.window = window;
+    EXPECT_EQ(shape.seen_pairs(), 5 * 7) << window;
+    EXPECT_TRUE(shape.sees(0, 0, 6));
+    EXPECT_EQ(MaskedAttention::reference(shape, inputs), MaskedAttention::reference(all, inputs));
+    for (const OtherProblem& other : MaskedAttention::other_problems(shape, inputs)) {
+      if (other.change.find("window") != std::string::npos)
+        EXPECT_EQ(other.change, "if the window of query i stood at key i");
+    }
+  }
+}
+
 TEST(MaskedReference, GradientsAreTheDerivativesOfTheForwardPass) {
   const AttentionShape small = {.batch = 2, .heads = 2, .kv_heads = 1, .seq_q = 5, .seq_k = 5, .head_dim = 2};
   const auto expect = [&](auto change) {

@@ -223,6 +223,32 @@ TEST_P(BackwardVariant, IsRightOnRandomShapes) {
   }
 }
 
+// Logits near -320: fp32 rounds each by about 2e-5, and P with it.
+TEST_P(BackwardVariant, IsRightWhereLogitsAreFarFromZero) {
+  const Shape shape =
+      as_taken({.heads = 4, .kv_heads = 2, .seq_q = 38, .seq_k = 150, .head_dim = 64, .causal = true});
+  EXPECT_EQ(
+      run_on(shape, far_from_zero(random_inputs<AttentionBackward>(shape, Init::kNormal, 9))).complaint(),
+      "");
+}
+
+// The other head of K and V, and the queries that read it, are not touched.
+TEST_P(BackwardVariant, LetsNaNSpreadWithinItsHead) {
+  const Shape shape =
+      as_taken({.heads = 4, .kv_heads = 2, .seq_q = 40, .seq_k = 50, .head_dim = 32, .causal = true});
+  const auto last_key = std::size_t(49 * shape.head_dim), first_query = std::size_t(3);
+  for (const auto& [name, element] :
+       {std::pair{"v", last_key}, {"k", last_key}, {"q", first_query}, {"do", first_query}}) {
+    TensorMap inputs = random_inputs<AttentionBackward>(shape, Init::kNormal, 5);
+    inputs.at(name).data[element] = kNaN;
+    const VariantResult result = run_on(shape, inputs);
+    EXPECT_EQ(result.complaint(), "") << name;
+    const std::vector<float>& dq = result.outputs.at("dq").data;
+    EXPECT_TRUE(std::isnan(dq[std::size_t(name[0] == 'v' || name[0] == 'k' ? 39 * shape.head_dim : 0)]))
+        << name;
+  }
+}
+
 // Logits reach about +-80: P is near 0 or 1.
 TEST_P(BackwardVariant, IsRightOnOutliers) {
   expect_right({.seq_q = 65, .seq_k = 130, .head_dim = 64}, Init::kOutliers, 3);

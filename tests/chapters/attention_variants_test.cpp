@@ -247,6 +247,14 @@ TEST_P(AttentionVariant, IsRightOnOutliers) {
   expect_right({.seq_q = 70, .seq_k = 70, .head_dim = 32, .causal = true}, Init::kOutliers, 4);
 }
 
+// Logits near -320: fp32 rounds each by about 2e-5, and probabilities with it.
+TEST_P(AttentionVariant, IsRightWhereLogitsAreFarFromZero) {
+  const Shape shape =
+      as_taken({.heads = 14, .kv_heads = 2, .seq_q = 38, .seq_k = 150, .head_dim = 64, .causal = true});
+  EXPECT_EQ(
+      run_on(shape, far_from_zero(random_inputs<AttentionForward>(shape, Init::kNormal, 9))).complaint(), "");
+}
+
 // The first tokens of the first heads of the bundled input.
 TEST_P(AttentionVariant, IsRightOnTheRealInput) {
   Shape shape = as_taken({.heads = 3, .kv_heads = 3, .seq_q = 70, .seq_k = 70, .head_dim = 32});
@@ -270,6 +278,19 @@ TEST_P(AttentionVariant, PassesNaNOnToItsQueryAndNoOther) {
       ASSERT_EQ(std::isnan(result.outputs.at("o").data[query * head_dim + d]), query == 7)
           << query << ' ' << d;
     }
+  }
+}
+
+// Every query before the last one multiplies the row of V by 0, or leaves it out. The other head of K and V is not touched.
+TEST_P(AttentionVariant, LetsNaNOfAHiddenKeySpreadWithinItsHead) {
+  const Shape shape =
+      as_taken({.heads = 4, .kv_heads = 2, .seq_q = 40, .seq_k = 50, .head_dim = 32, .causal = true});
+  for (const auto& [name, value] : {std::pair{"v", kNaN}, {"v", kInf}, {"k", kNaN}}) {
+    TensorMap inputs = random_inputs<AttentionForward>(shape, Init::kNormal, 5);
+    inputs.at(name).data[std::size_t(49 * shape.head_dim + 3)] = value;
+    const VariantResult result = run_on(shape, inputs);
+    EXPECT_EQ(result.complaint(), "") << name << ' ' << value;
+    EXPECT_FALSE(std::isfinite(result.outputs.at("o").data[std::size_t(39 * shape.head_dim + 3)])) << name;
   }
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -34,6 +36,26 @@ TEST(TensorCoreMma, IsRightAroundTheEdgesOfItsTiles) {
           .seq_q = queries, .seq_k = keys, .head_dim = 32, .causal = causal, .dtype = DType::kBFloat16};
       EXPECT_EQ(run_variant_on("exp2", shape).complaint(), "") << queries << " x " << keys << causal;
     }
+  }
+}
+
+// Heads of K are z, and the heads of Q that share one are y.
+TEST(TensorCoreMma, RefusesMoreHeadsThanAGridHas) {
+  for (const Variant<AttentionForward>& variant : chapter_of<AttentionForward>(describe_chapter()).variants) {
+    const auto refusal = [&](std::int64_t batch, std::int64_t heads, std::int64_t kv_heads) {
+      return variant.refuse({.batch = batch,
+                             .heads = heads,
+                             .kv_heads = kv_heads,
+                             .seq_q = 1,
+                             .seq_k = 1,
+                             .head_dim = 64,
+                             .dtype = DType::kBFloat16});
+    };
+    EXPECT_EQ(refusal(1, 65535, 1), std::nullopt);
+    EXPECT_EQ(refusal(1, 65536, 1),
+              "--heads is 65536: this variant takes at most 65535 for each of --kv-heads");
+    EXPECT_EQ(refusal(65535, 1, 1), std::nullopt);
+    EXPECT_EQ(refusal(32768, 2, 2), "--batch 32768 times --kv-heads 2: this variant takes at most 65535");
   }
 }
 

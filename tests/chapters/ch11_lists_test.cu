@@ -191,5 +191,15 @@ TEST(TileOrderGrid, HasABlockForEachRowOfEachHead) {
   }
 }
 
+// Of 65537 heads, a prime number, one or all are taken at once.
+TEST(TileOrderGrid, HasNoMoreBlocksInZThanADeviceAllows) {
+  for (const int heads : {65535, 65536, 65537, 131072, 3 * 65537}) {
+    const dim3 grid = grid_of_rows(
+        {.listed = nullptr, .tiles = nullptr, .order = nullptr, .rows = 600, .most = 1}, heads, 2);
+    EXPECT_LE(int(grid.z), kMostBlocksInYOrZ) << heads;
+    EXPECT_EQ(int(grid.x * grid.z), heads);
+  }
+}
+
 }  // namespace lists_test
 }  // namespace fa::ch11

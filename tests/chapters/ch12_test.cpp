@@ -162,6 +162,40 @@ TEST_P(LargeHeads, IsRightForRowsOfVeryDifferentSizes) {
   EXPECT_EQ(run<TwoWayAttention>(chapter(), GetParam(), shape, inputs).complaint(), "") << "rows of zeros";
 }
 
+// Logits near -320 and -1280: in fp32, each is rounded by about as much as the limit of O.
+TEST_P(LargeHeads, IsRightWhereLogitsAreFarFromZero) {
+  for (const std::int64_t d : {16, 64, 1024}) {
+    const Shape shape = {
+        {.heads = 14, .kv_heads = 2, .seq_q = 20, .seq_k = 150, .head_dim = d, .causal = true}, false};
+    if (why_refused<TwoWayAttention>(variant(), shape)) GTEST_SKIP() << "not in fp32";
+    TensorMap inputs = random_inputs<TwoWayAttention>(shape, Init::kNormal, 9);
+    for (float& x : inputs.at("q").data) x = 1 + 0.05f * x;
+    for (float& x : inputs.at("k").data) x -= 40;
+    EXPECT_EQ(run<TwoWayAttention>(chapter(), GetParam(), shape, inputs).complaint(), "") << d;
+  }
+}
+
+// A NaN in V at a key that only the last query sees may reach the queries that read this head, and no others.
+TEST_P(LargeHeads, LetsNaNOfAHiddenKeySpreadWithinItsHead) {
+  for (const DType dtype : {kBFloat16, kFloat32}) {
+    for (const bool backward : {false, true}) {
+      const Shape shape = {{.heads = 4,
+                            .kv_heads = 2,
+                            .seq_q = 70,
+                            .seq_k = 70,
+                            .head_dim = 64,
+                            .causal = true,
+                            .dtype = dtype},
+                           backward};
+      if (is_tested_with_cluster(shape) || why_refused<TwoWayAttention>(variant(), shape)) continue;
+      TensorMap inputs = random_inputs<TwoWayAttention>(shape, Init::kNormal, 5);
+      inputs.at("v").data[69 * 64] = kNaN;
+      EXPECT_EQ(run<TwoWayAttention>(chapter(), GetParam(), shape, inputs).complaint(), "")
+          << name_of(dtype) << backward;
+    }
+  }
+}
+
 // What hidden keys hold does not matter.
 TEST_P(LargeHeads, IgnoresHiddenKeys) {
   for (const DType dtype : {kBFloat16, kFloat32}) {

@@ -173,6 +173,12 @@ TEST_F(LibraryTest, SaysWhyItRefuses) {
   attention = given();
   attention.head_dim = attention.head_dim_v = 12;
   EXPECT_EQ(reason("fp32_fused", attention), "--head-dim is 12: must be a multiple of 8 up to 256");
+  attention = given();
+  attention.batch = 1 << 30;
+  EXPECT_EQ(
+      reason("fp32_fused", attention),
+      "--batch 1073741824 times --heads 2 times --seq-q 37, rounded up to a multiple of 256: must be at "
+      "most 2147483647");
   attention.heads = 0;
   EXPECT_EQ(reason("fp32_fused", attention), "--heads is 0: must be from 1 to 2147483647");
 }

@@ -81,7 +81,11 @@ TEST_P(MaskedVariant, IsRightUnderACausalMask) {
 
 TEST_P(MaskedVariant, IsRightUnderAWindow) {
   bool causal = true;
-  for (const std::int64_t window : {1, 2, 31, 32, 33, 64, 127, 128, 129, 127, 128, 1000, 64}) {
+  constexpr std::int64_t kWidest = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t window :
+       {std::int64_t(1), std::int64_t(2), std::int64_t(31), std::int64_t(32), std::int64_t(33),
+        std::int64_t(64), std::int64_t(127), std::int64_t(128), std::int64_t(129), std::int64_t(127),
+        std::int64_t(128), kWidest, std::int64_t(64)}) {
     Shape shape{{.seq_q = 280, .seq_k = 280, .head_dim = 64, .causal = causal}};
     shape.window = window;
     expect_right(shape);
@@ -305,6 +309,33 @@ TEST_P(MaskedVariant, DoesNotReadWhatIsHidden) {
     const VariantResult result = run_on(shape, inputs);
     for (const float o : result.outputs.at("o").data) ASSERT_FALSE(std::isnan(o)) << text(shape);
     for (const float lse : result.outputs.at("lse").data) ASSERT_FALSE(std::isnan(lse)) << text(shape);
+  }
+}
+
+// A NaN at a key that most queries do not see. The other head of K and V, and the queries that read it, are not touched.
+TEST_P(MaskedVariant, LetsNaNOfAHiddenKeySpreadWithinItsHead) {
+  Shape causal{{.heads = 4,
+                .kv_heads = 2,
+                .seq_q = 130,
+                .seq_k = 130,
+                .head_dim = 64,
+                .causal = true,
+                .dtype = DType::kBFloat16}};
+  Shape window = causal;
+  window.window = 40;
+  Shape blocks{
+      {.heads = 4, .kv_heads = 2, .seq_q = 128, .seq_k = 128, .head_dim = 64, .dtype = DType::kBFloat16}};
+  blocks.block_mask = blocks_where(blocks, 1, 64, [](auto, auto row, auto col) { return row >= col; });
+  for (Shape shape : {causal, window, blocks}) {
+    for (const bool backward : {false, true}) {
+      shape.backward = backward;
+      if (!takes(shape)) continue;
+      for (const char* name : {"k", "v"}) {
+        TensorMap inputs = random_inputs<MaskedAttention>(shape, Init::kNormal, 5);
+        inputs.at(name).data[std::size_t(shape.seq_k - 1) * 64] = kNaN;
+        EXPECT_EQ(run_on(shape, inputs).complaint(), "") << text(shape) << ' ' << name;
+      }
+    }
   }
 }
 

@@ -56,6 +56,10 @@ TEST(Launch, ThrowsWhatTheDeviceRefuses) {
   DeviceVector<float> y(1);
   EXPECT_THROW(launch(multiples, 1, 2048, 0, nullptr, y.get(), 1, 1.0f), CudaError);
   EXPECT_THROW(launch(multiples, 0, 32, 0, nullptr, y.get(), 1, 1.0f), CudaError);
+  EXPECT_THROW(launch(multiples, dim3(1, kMostBlocksInYOrZ + 1), 1, 0, nullptr, y.get(), 0, 1.0f), CudaError);
+  EXPECT_THROW(launch(multiples, dim3(1, 1, kMostBlocksInYOrZ + 1), 1, 0, nullptr, y.get(), 0, 1.0f),
+               CudaError);
+  EXPECT_THROW(launch(multiples, 1u << 31, 1, 0, nullptr, y.get(), 0, 1.0f), CudaError);
   EXPECT_THROW(launch(multiples, 1, 32, std::size_t(1) << 20, nullptr, y.get(), 1, 1.0f), CudaError);
   cudaGetLastError();
   launch(multiples, 1, 32, 0, nullptr, y.get(), 1, 1.0f);  // a refusal leaves nothing behind

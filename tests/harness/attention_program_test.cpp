@@ -108,10 +108,15 @@ TEST_F(AttentionRefusal, Sizes) {
     expect({"--variant", "any", name, "0"}, name + " is 0" + range);
     expect({"--variant", "any", name, "-1"}, name + " is -1" + range);
     expect({"--variant", "any", name, "2147483648"}, name + " is 2147483648" + range);
+    expect({"--variant", "any", name, "9223372036854775807"}, name + " is 9223372036854775807" + range);
     for (const std::string text : {"ten", "1.5", ""}) {
       expect({name, text}, name + " '" + text + "': must be a whole number");
     }
   }
+  expect(
+      {"--batch", "65536", "--heads", "65536", "--kv-heads", "1", "--seq-q", "1"},
+      "--batch 65536 times --heads 65536 times --seq-q 1, rounded up to a multiple of 256: must be at most "
+      "2147483647");
   expect({"--heads", "6", "--kv-heads", "4"}, "--heads is 6: must be a multiple of --kv-heads, which is 4");
   expect({"--heads", "2", "--kv-heads", "4"}, "--heads is 2: must be a multiple of --kv-heads, which is 4");
 }
@@ -138,7 +143,7 @@ TEST_F(AttentionRefusal, TypesAndScales) {
   for (const std::string init : {"gauss", "special"}) {
     expect({"--init", init}, "--init '" + init + "': must be one of normal, uniform, outliers, offset");
   }
-  expect({"--seed", "-1"}, "--seed '-1': must be a whole number");
+  expect({"--seed", "-1"}, "--seed '-1': must be a whole number, at least 0");
   expect_mention({"--causal=maybe"}, "maybe");
   expect_mention({"--rows", "3"}, "--rows");
 }

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -102,6 +103,21 @@ TEST(Compare, LargestErrorOfInfinityAndNaN) {
     const TensorCheck check = compare({{1}, {got}}, {expected}, tolerance);
     EXPECT_FALSE(check.passed) << got << ' ' << expected;
     EXPECT_EQ(check.wrong_elements, 1);
+  }
+}
+
+TEST(Compare, AcceptsNaNInPartsWhereItMaySpread) {
+  const Tolerance tolerance{Measure::kRelL2, 1e-5, {false, true}};
+  EXPECT_TRUE(compare({{4}, {1, 2, 3, kNaN}}, {1, 2, 3, 4}, tolerance).passed);
+  EXPECT_TRUE(compare({{4}, {1, 2, 3, kNaN}}, {1, 2, 3, kInf}, tolerance).passed);
+  EXPECT_FALSE(compare({{4}, {1, kNaN, 3, 4}}, {1, 2, 3, 4}, tolerance).passed);
+  EXPECT_FALSE(compare({{4}, {1, 2, 3, 5}}, {1, 2, 3, 4}, tolerance).passed);
+  EXPECT_FALSE(compare({{4}, {1, 2, 3, 4}}, {1, 2, 3, kNaN}, tolerance).passed);   // that must be NaN
+  for (const std::uint32_t unwritten : {0xFFFFFFFFu, 0xFFFFE000u, 0xFFFF0000u}) {  // fp32, fp16, bf16
+    const TensorCheck check =
+        compare({{4}, {1, 2, 3, std::bit_cast<float>(unwritten)}}, {1, 2, 3, 4}, tolerance);
+    EXPECT_FALSE(check.passed);
+    EXPECT_EQ(check.pattern.value().unwritten, 1);
   }
 }
 

@@ -128,11 +128,16 @@ class MaskedRefusal : public RefusalTest {
 TEST_F(MaskedRefusal, Numbers) {
   expect({"--window", "0"}, "--window is 0: must be at least 1, which leaves each query one key");
   expect({"--window", "-3"}, "--window is -3: must be at least 1, which leaves each query one key");
+  expect({"--window", "-9223372036854775808"},
+         "--window is -9223372036854775808: must be at least 1, which leaves each query one key");
+  expect({"--window", "9223372036854775808"},
+         "--window 9223372036854775808 is out of range: must be a smaller whole number");
   expect({"--window", "wide"}, "--window 'wide': must be a whole number");
   for (const std::string value : {"1", "-0.1", "1.5", "nan", "0.999", "0.001"})
     expect({"--dropout", value}, "--dropout is " + value + ": must be 0, or from 0.002 to 0.998");
   expect({"--dropout", "half"}, "--dropout 'half': must be a number");
-  expect({"--dropout", "0.1", "--dropout-seed", "-1"}, "--dropout-seed '-1': must be a whole number");
+  expect({"--dropout", "0.1", "--dropout-seed", "-1"},
+         "--dropout-seed '-1': must be a whole number, at least 0");
   expect({"--dropout-seed", "3"}, "--dropout-seed needs --dropout: add --dropout F");
   for (const std::string value : {"0", "-50", "inf", "nan"})
     expect({"--softcap", value}, "--softcap is " + value + ": must be from 1e-06 to 1000000");

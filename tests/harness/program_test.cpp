@@ -67,6 +67,10 @@ TEST_F(Refusal, Sizes) {
     expect({name, "2147483648"}, name + " is 2147483648" + range);
     expect({name, "99999999999999999999"},
            name + " 99999999999999999999 is out of range: must be a smaller whole number");
+    expect({name, "-99999999999999999999"},
+           name + " -99999999999999999999 is out of range: must be a larger whole number");
+    expect({name, "9223372036854775807"}, name + " is 9223372036854775807" + range);
+    expect({name, "-9223372036854775808"}, name + " is -9223372036854775808" + range);
     for (const std::string text : {"ten", "1e3", "1.5", "0x10", " 5", "5 ", ""}) {
       expect({name, text}, name + " '" + text + "': must be a whole number");
     }
@@ -81,7 +85,7 @@ TEST_F(Refusal, Sizes) {
 
 TEST_F(Refusal, RandomInputs) {
   expect({"--init", "gauss"}, "--init 'gauss': must be one of normal, uniform, outliers, offset, special");
-  expect({"--seed", "-1"}, "--seed '-1': must be a whole number");
+  expect({"--seed", "-1"}, "--seed '-1': must be a whole number, at least 0");
   expect({"--seed", "18446744073709551616"},
          "--seed 18446744073709551616 is out of range: must be a smaller whole number");
 }
