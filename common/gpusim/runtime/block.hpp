@@ -363,7 +363,7 @@ class BlockRunner {
   void post(Operation&& operation, const void* pc);
   void process_operations(const WarpAccess& access, int warp);
   bool process_operation(Operation& operation, int thread, const void* pc);
-  void count_operation(Operation::Kind kind, std::int64_t lanes);
+  void count_operation(Operation::Kind kind, std::int64_t lanes, int warp);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
   void release(int thread, Clock& clock, bool relaxed = false);
