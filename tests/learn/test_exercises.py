@@ -1806,11 +1806,11 @@ class DiagnosisTest(unittest.TestCase):
         )
 
     def test_tiles_that_are_visited_for_nothing_are_named(self):
-        def kinds(*rows: str, read: int = 64) -> trials.Attempt:
+        def kinds(*rows: str, read: int = 64, of: str = "k") -> trials.Attempt:
             tiles = {"queries": 128, "keys": 64, "kinds": list(rows)}
-            x = {"x": {"read_bytes": 64, "write_bytes": 0}}
-            counted = {"tensors": {"x": {"read_bytes": read, "write_bytes": 0}}}
-            predicted = {"tensors": x, "tiles": tiles}
+            tensors = {of: {"read_bytes": 64, "write_bytes": 0}}
+            counted = {"tensors": {of: {"read_bytes": read, "write_bytes": 0}}}
+            predicted = {"tensors": tensors, "tiles": tiles}
             return attempt(traffic={"predicted": predicted, "counted": counted})
 
         right = kinds("pfe", "fpe", "eep")
@@ -1841,6 +1841,9 @@ class DiagnosisTest(unittest.TestCase):
             "tiles (0, 2), (1, 2), (2, 0) and 1 more of 128 queries and 64 keys are empty: "
             "does the kernel visit what is empty, or a tile twice?",
         )
+        finding = explain([kinds("pfe", "fpe", "eep", read=128, of="documents")])
+        self.assertEqual(finding.kind, "traffic")
+        self.assertNotIn("empty", "\n".join(finding.details))
 
     def test_a_solution_that_was_stopped_sets_no_limit(self):
         traffic = {"write_requests": 4, "write_sectors": 64, "write_bytes": 128}

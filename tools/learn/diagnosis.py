@@ -580,7 +580,8 @@ def _traffic(attempt: Attempt) -> Finding:
         details.append(
             f"{direction}s of {tensor}: {counted} bytes, {counted - allowed} more than the chapter's"
         )
-    details += _empty_tiles(attempt)
+    if any(tensor in ("k", "v") for tensor, _ in _excess(attempt)):
+        details += _empty_tiles(attempt)
     headline = "is right, but moves more bytes than the chapter allows"
     return Finding("traffic", attempt.variant, attempt.arguments, headline, details)
 

@@ -353,6 +353,7 @@ class BlockRunner {
   std::vector<Piece> what_it_does(const Thread& thread, bool many) const;
   std::vector<Piece> where_threads_are(const std::string& of_block) const;
   void report_deadlock(Thread& waiting);
+  Thread* divided_warp();
   void report_missing(int begin, int end, State state);
   void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
   void add_finding(Thread* at, const FindingKey& key, Example found);
