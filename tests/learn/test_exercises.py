@@ -745,7 +745,7 @@ class SeveralFilesTest(InAChapter):
             check.report_one(terminal, self.root, self.exercise, lambda: self.root, 3)
         self.assertIn(
             "exercise 3 of chapter 01 is right\n"
-            "   with the solutions of the others, in all variants, on these inputs:\n"
+            "   with the solutions of the others, on these inputs:\n"
             "   --rows 1\n"
             "   --rows 2\n",
             out.getvalue(),

@@ -355,7 +355,7 @@ def report_one(
         return verdict
     console.say(f"exercise {number} of chapter {exercise.number} is right", "green")
     console.say(
-        "   with the solutions of the others, in all variants, on these inputs:"
+        "   with the solutions of the others, on these inputs:"
     )
     for arguments in verdict.inputs:
         console.wrap(arguments, "   ", style="dim")
