@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
@@ -52,10 +53,12 @@ class ForwardBytes {
     const std::int64_t heads = shape_.batch * shape_.heads, heads_of_list = heads / lists;
     std::int64_t keys = 0, visited = 0, read = 0;
     MaskBytes asked;
+    TileKinds tiles = {.queries = Tile::Br, .keys = Tile::Bc};
     for (int list = 0; list < lists; ++list) {
       const HeadMasks masks = masks_.of(masks_.head_of_list(list));
       for (int tile = 0; tile < query_tiles_; ++tile) {
         const Visits visits = visit(finds, masks, tile);
+        tiles.kinds.push_back(visits.kinds);
         keys += visits.keys;
         visited += visits.tiles;
         read += std::max<std::int64_t>(0, visits.tiles - 1);  // the first one comes with its row
@@ -65,6 +68,7 @@ class ForwardBytes {
     }
 
     Traffic traffic;
+    if (finds != Finds::kAllTiles) traffic.tiles = std::move(tiles);
     const std::int64_t row = shape_.head_dim * std::int64_t(size_of(shape_.dtype)), q = heads * shape_.seq_q;
     traffic.tensors["q"] = {.read_bytes = q * row};
     traffic.tensors["o"] = {.write_bytes = q * row};
@@ -88,7 +92,8 @@ class ForwardBytes {
  private:
   struct Visits {
     std::int64_t tiles = 0, keys = 0;
-    MaskBytes asked;
+    std::string kinds = {};  ///< of all tiles: a row of TileKinds
+    MaskBytes asked = {};
   };
 
   /// What a block of one head reads.
@@ -110,6 +115,7 @@ class ForwardBytes {
       const Kind kind = finds == Finds::kAllTiles
                             ? Kind::kPartial
                             : masks.kind({queries, masks_.keys(tile * Tile::Bc, Tile::Bc)});
+      visits.kinds += kind == Kind::kEmpty ? 'e' : kind == Kind::kPartial ? 'p' : 'f';
       if (kind == Kind::kEmpty) continue;
       ++visits.tiles;
       visits.keys += std::clamp(masks.keys - tile * Tile::Bc, 0, Tile::Bc);

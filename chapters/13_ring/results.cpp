@@ -37,6 +37,8 @@ std::vector<std::int64_t*> numbers_of(Counters& c) {
           &c.named_barriers,
           &c.votes_beside_products,
           &c.accesses_beside_products,
+          &c.arrivals_beside_products,
+          &c.kernels_beside_transfers,
           &c.over_waited};
 }
 

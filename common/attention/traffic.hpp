@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace fa {
 
@@ -15,11 +17,20 @@ struct TensorTraffic {
   bool operator==(const TensorTraffic&) const = default;
 };
 
+/// What masks leave of each tile of scores.
+struct TileKinds {
+  std::int64_t queries = 0, keys = 0;  ///< of a tile
+  /// Of each row of tiles a letter for each tile: 'e'mpty, 'p'artial or 'f'ull. The rows of heads with different masks follow each
+  /// other.
+  std::vector<std::string> kinds = {};
+};
+
 /// Bytes by tensor name ("x", "y", "q", ...).
 struct Traffic {
   std::map<std::string, TensorTraffic> tensors;
   /// Of a formula: a run moves no fewer bytes, and how many more depends on its inputs.
   bool at_least = false;
+  std::optional<TileKinds> tiles = std::nullopt;  ///< of a formula for kernels that do not visit all tiles
 
   std::int64_t read_bytes() const {
     std::int64_t sum = 0;

@@ -54,6 +54,10 @@ struct OpCounters {
   std::int64_t votes_beside_products = 0;  ///< of the votes, those of warps with a wgmma in flight
   /// Loads, stores and atomic operations of warps with a wgmma in flight, on any memory, once per instruction.
   std::int64_t accesses_beside_products = 0;
+  std::int64_t arrivals_beside_products = 0;  ///< of the mbarrier_arrivals, those of such warps
+  /// Kernels that may run during a transfer to or from another device: one that was enqueued before them, and for which their
+  /// stream does not wait.
+  std::int64_t kernels_beside_transfers = 0;
   /// Groups of asynchronous copies or of products, once per warp, that have been waited for too early: their threads have
   /// executed another wait that covers them before anything of them was read for the first time. A group of products
   /// counts only if the first wait has finished an older one as well.

@@ -79,6 +79,8 @@ Observation take_observation() {
                     .named_barriers = report.ops.named_barriers,
                     .votes_beside_products = report.ops.votes_beside_products,
                     .accesses_beside_products = report.ops.accesses_beside_products,
+                    .arrivals_beside_products = report.ops.arrivals_beside_products,
+                    .kernels_beside_transfers = report.ops.kernels_beside_transfers,
                     .over_waited = report.ops.over_waited,
                     .early_waits = report.early_waits,
                     .blocks_of_function = report.blocks_of_function};

@@ -345,6 +345,9 @@ Json to_json(const Traffic& traffic) {
     json["tensors"][name] = {{"read_bytes", bytes.read_bytes}, {"write_bytes", bytes.write_bytes}};
   }
   if (traffic.at_least) json["at_least"] = true;
+  if (const auto& tiles = traffic.tiles) {
+    json["tiles"] = {{"queries", tiles->queries}, {"keys", tiles->keys}, {"kinds", tiles->kinds}};
+  }
   return json;
 }
 
@@ -386,6 +389,8 @@ Json to_json(const VariantResult& result) {
                    {"named_barriers", counted.named_barriers},
                    {"votes_beside_products", counted.votes_beside_products},
                    {"accesses_beside_products", counted.accesses_beside_products},
+                   {"arrivals_beside_products", counted.arrivals_beside_products},
+                   {"kernels_beside_transfers", counted.kernels_beside_transfers},
                    {"over_waited", counted.over_waited}};
     if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;
     if (!counted.blocks_of_function.empty()) json["blocks_of_function"] = counted.blocks_of_function;

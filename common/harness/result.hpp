@@ -44,6 +44,8 @@ struct Counters {
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
   std::int64_t votes_beside_products = 0;     ///< of the votes, those of warps with a wgmma in flight
   std::int64_t accesses_beside_products = 0;  ///< loads, stores and atomic operations of such warps
+  std::int64_t arrivals_beside_products = 0;  ///< of the mbarrier_arrivals, those of such warps
+  std::int64_t kernels_beside_transfers = 0;  ///< kernels that may run during a transfer enqueued before them
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
   /// would have been enough.
   std::int64_t over_waited = 0;

@@ -2,7 +2,9 @@
 /// Thread-block clusters: their barrier, the shared memory of other blocks, and what is wrong with it.
 #include <cuda_runtime.h>
 #include <gpusim_cluster.h>
+#include <gpusim_hopper.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -556,6 +558,52 @@ TEST(Clusters, ThreadsThatGoOnWithoutTheirBarrier) {
                                "\n=========     threads 0 to 31 of block (1,0,0) wait there"
                                "\n=========     threads 32 to 63 of block (1,0,0) have gone on to " +
                                at("some go on") + ", and returned"));
+}
+
+__global__ void one_thread_waits(float* out) {
+  if (threadIdx.x == 0) {
+    barrier_cluster_arrive();  // one arrives
+    barrier_cluster_wait();
+  }
+  __syncwarp();  // the others wait
+  barrier_cluster_arrive();
+  barrier_cluster_wait();
+  out[blockIdx.x] = 1.0f;
+}
+
+TEST(Clusters, AWarpWhoseLanesWentDifferentWaysComesBeforeThoseThatWaitForIt) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
+  const Buffer<float> out("out", 2);
+  const gpusim::Report report = run_clusters(2, {2, kThreads}, one_thread_waits, out.get());
+  ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
+  EXPECT_TRUE(says(report, "Divergent thread(s) in warp 0 of block (0,0,0): 31 of 32 threads"));
+  EXPECT_TRUE(says(report, "__syncwarp() at " + at("the others wait")));
+  EXPECT_TRUE(says(report, "lane 0 waits in barrier_cluster_arrive() at " + at("one arrives")));
+}
+
+__global__ void one_block_arrives(float* out) {
+  __shared__ std::uint64_t full;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&full, 1);
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (cluster_ctarank() == 0 && threadIdx.x >= 32) {
+    barrier_cluster_arrive();
+    barrier_cluster_wait();  // in a deadlock
+  } else {
+    mbarrier_wait(&full, 0);
+  }
+  out[blockIdx.x] = 1.0f;
+}
+
+TEST(Clusters, ADeadlockSaysHowManyThreadsHaveArrived) {
+  const Buffer<float> out("out", 2);
+  const gpusim::Report report = run_clusters(2, {2, kThreads}, one_block_arrives, out.get());
+  ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
+  EXPECT_TRUE(says(report, "Deadlock in the cluster that begins with block (0,0,0): no thread can go on"));
+  EXPECT_TRUE(says(report, "threads 32 to 63 of block (0,0,0) wait in barrier_cluster_wait() at " +
+                               at("in a deadlock") + ": 32 of 128 threads of the cluster have arrived"));
 }
 
 __global__ void half_a_warp_arrives(float* out) {

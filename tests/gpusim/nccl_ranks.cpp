@@ -29,6 +29,7 @@ ncclResult_t send(int peer, std::size_t count = kCount) {
 ncclResult_t receive(int peer, std::size_t count = kCount) {
   return ncclRecv(in, count, ncclFloat32, peer, comm, nullptr);
 }
+__global__ void empty_kernel() {}
 ncclResult_t both(const std::function<void()>& calls) {
   ncclGroupStart();
   calls();
@@ -37,6 +38,29 @@ ncclResult_t both(const std::function<void()>& calls) {
 /// The first that is not ncclSuccess.
 ncclResult_t in_turn(ncclResult_t first, const std::function<ncclResult_t()>& second) {
   return first != ncclSuccess ? first : second();
+}
+
+/// A ring on one stream, or with its sends on another one; then kernels on a third.
+/// @param waits  whether the kernels wait for the stream of the receives    @param same  they are on it
+ncclResult_t ring_and_kernels(bool split, bool waits, bool same) {
+  cudaStream_t streams[3] = {};
+  cudaEvent_t event = nullptr;
+  for (cudaStream_t& stream : streams) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  cudaEventCreate(&event);
+  cudaDeviceSynchronize();
+  const ncclResult_t result = both([&] {
+    ncclSend(out, kCount, ncclFloat32, next(), comm, streams[split ? 1 : 0]);
+    ncclRecv(in, kCount, ncclFloat32, previous(), comm, streams[0]);
+  });
+  cudaEventRecord(event, streams[0]);
+  cudaStream_t of_kernels = streams[same ? 0 : split ? 1 : 2];
+  if (waits) cudaStreamWaitEvent(of_kernels, event, 0);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = 1;
+  config.stream = of_kernels;
+  for (int i = 0; i < 2; ++i) cudaLaunchKernelEx(&config, empty_kernel);
+  cudaDeviceSynchronize();
+  return result;
 }
 
 /// What a case does. The result of the last call is printed.
@@ -105,6 +129,10 @@ const std::map<std::string, std::function<ncclResult_t()>>& cases() {
          ncclCommRegister(comm, out, 4, &handle);
          return in_turn(ncclCommDeregister(comm, handle), [&] { return ncclCommDeregister(comm, handle); });
        }},
+      {"kernels_beside", [] { return ring_and_kernels(false, false, false); }},
+      {"kernels_after", [] { return ring_and_kernels(false, true, false); }},
+      {"kernels_on_its_stream", [] { return ring_and_kernels(false, false, true); }},
+      {"kernels_on_the_stream_of_sends", [] { return ring_and_kernels(true, false, false); }},
       {"outside", [] { return both([] { send(next(), 1000), receive(previous(), 1000); }); }},
   };
   return kCases;
@@ -144,6 +172,10 @@ int main(int argc, char** argv) {
             ", from it: " + std::to_string(link.received_bytes);
   }
   const gpusim::Report report = gpusim::take_report();
+  if (report.launches > 0) {
+    line += "; " + std::to_string(report.ops.kernels_beside_transfers) + " of " +
+            std::to_string(report.launches) + " kernels beside transfers";
+  }
   for (const gpusim::Defect& defect : report.defects) {
     std::string message = defect.message;
     for (char& c : message) c = c == '\n' ? ' ' : c;

@@ -75,6 +75,18 @@ class Nccl(unittest.TestCase):
                 "sizes differ: rank 0 sends 64 bytes to rank 1, which receives 32", line
             )
 
+    def test_kernels_beside_transfers(self):
+        for case, beside in {
+            "kernels_beside": 2,
+            "kernels_after": 0,
+            "kernels_on_its_stream": 0,
+            "kernels_on_the_stream_of_sends": 0,  # all streams of a group wait for all of its calls
+        }.items():
+            for line in run(2, case):
+                self.assertIn("received ", line)
+                said = f"; {beside} of 2 kernels beside transfers"
+                self.assertTrue(line.endswith(said), f"{case}: {line}")
+
     def test_no_such_rank(self):
         self.assertIn(
             "rank 0 names peer 2: must be less than 2", run(2, "no_such_rank")[0]

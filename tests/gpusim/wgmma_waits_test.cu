@@ -67,6 +67,33 @@ TEST(WgmmaWaits, AWaitSpeaksForItsOwnWarp) {
   EXPECT_TRUE(says(report, "the product may still be reading: no "));
 }
 
+// ---- arrivals beside products --------------------------------------------------------------------------------
+
+__global__ void release(float* out, bool early) {
+  __shared__ std::uint64_t empty;
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&empty, 128);
+    ptx::fence_mbarrier_init();
+  }
+  fill();
+  float d[8];
+  ptx::wgmma_fence();
+  multiply(d);
+  if (early) ptx::mbarrier_arrive(&empty);
+  ptx::wgmma_wait<0>(d);
+  if (!early) ptx::mbarrier_arrive(&empty);
+  out[threadIdx.x] = d[0];
+}
+
+TEST(WgmmaWaits, ArrivalsBesideProductsAreCounted) {
+  for (const bool early : {true, false}) {
+    const gpusim::Report report = report_of(release, early);
+    EXPECT_TRUE(is_clean(report));
+    EXPECT_EQ(report.ops.mbarrier_arrivals, 4);
+    EXPECT_EQ(report.ops.arrivals_beside_products, early ? 4 : 0);
+  }
+}
+
 // ---- waits that come too early -------------------------------------------------------------------------------
 
 enum class Wait { kRight, kStrict, kStrictAndUsed, kStrictBeforeProduct, kOneByOne };

@@ -40,6 +40,8 @@ VariantResult counted(const std::string& name) {
   counters.votes = 2;
   counters.votes_beside_products = 1;
   counters.accesses_beside_products = 11;
+  counters.arrivals_beside_products = 6;
+  counters.kernels_beside_transfers = 12;
   result.counted = counters;
   return result;
 }
@@ -286,7 +288,8 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
                  "store_wavefronts": 5, "store_wavefronts_ideal": 2},
       "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "bulk_loads": 5, "bulk_stores": 6,
         "bulk_load_bytes": 4096,
-        "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "votes_beside_products": 1, "accesses_beside_products": 11, "over_waited": 0},
+        "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "votes_beside_products": 1, "accesses_beside_products": 11,
+        "arrivals_beside_products": 6, "kernels_beside_transfers": 12, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));
 }

@@ -226,9 +226,9 @@ class SheetTest(InAChapter):
         sheet, first = "exercises.toml: ", "exercises.toml: exercise 1"
         wrong = f"{first}: wrong answer 1"
         keys = (
-            "inputs, files, try, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
+            "inputs, files, try, limit_tiles, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
             "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, "
-            "least_accesses_beside_products, exercise, open"
+            "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -703,6 +703,53 @@ class SeveralFilesTest(InAChapter):
         verdict = self.check_one(2, wrong_numbers=False)
         self.assertTrue(verdict.blank)
         self.assertFalse(verdict.passed)
+
+    def fails_on(self, bad: str) -> mock.Mock:
+        """A bench on which answers to exercise 1 fail on one input, and everything else is right."""
+
+        def try_files(files, inputs, _variant):
+            answered = "return 1;" in files["kernel.cuh"]
+            numbers = wrong(ALL_ROWS, ALL_COLS)
+            return [
+                attempt(line, **(numbers if answered and line == bad else {}))
+                for line in inputs
+            ]
+
+        return mock.Mock(try_files=try_files, solution=mock.Mock(return_value=[]))
+
+    def test_an_answer_is_right_only_after_all_inputs(self):
+        only = SHEET.replace("= 1\n", '= 1\nonly = "--rows 2"\n')
+        self.write("exercises.toml", only)
+        self.assertEqual(self.exercise.inputs_of(1), ["--rows 2"])
+        copy = self.exercise.copy_with({1: ("  return 1;",), 2: ("    return 3 * x;",)})
+        for bad in ("--rows 1", "--rows 2"):
+            bench = self.fails_on(bad)
+            state, finding = checking.explain_in_full(bench, self.exercise, copy, 1)
+            self.assertEqual((state, finding.arguments), (checking.WRONG, bad))
+            verdict = checking.judge(bench, self.exercise, copy)
+            self.assertEqual((verdict.exercise, verdict.finding.arguments), (1, bad))
+            self.assertEqual(verdict.exercises[1], checking.WRONG)
+        bench = self.fails_on("")
+        state, _ = checking.explain_in_full(bench, self.exercise, copy, 1)
+        self.assertEqual(state, checking.RIGHT)
+
+    def test_the_inputs_on_which_one_answer_is_right_are_named(self):
+        self.run_command(start, "01")
+        self.answer(3, "return x + x;")
+        verdict = self.check_one(3, wrong_numbers=False)
+        self.assertEqual(verdict.inputs, ["--rows 1", "--rows 2"])
+        self.assertEqual(self.check_one(3, wrong_numbers=True).inputs, [])
+        out = io.StringIO()
+        with mock.patch.object(checking, "check_one", return_value=verdict):
+            terminal = console.Console(out)
+            check.report_one(terminal, self.root, self.exercise, lambda: self.root, 3)
+        self.assertIn(
+            "exercise 3 of chapter 01 is right\n"
+            "   with the solutions of the others, on these inputs:\n"
+            "   --rows 1\n"
+            "   --rows 2\n",
+            out.getvalue(),
+        )
 
     def test_after_one_exercise_comes_the_next_blank(self):
         def said(number: int) -> str:
@@ -1500,6 +1547,32 @@ class DiagnosisTest(unittest.TestCase):
         either = self.said(attempt("--a 1 --b 1"), attempt("--a 2 --b 2", **bad))
         self.assertNotIn("right up to", either)
 
+    def test_another_value_of_an_option_may_be_the_cause_as_well(self):
+        bad = wrong(ALL_ROWS, ALL_COLS, 32)
+        right = [attempt(f"--seq-q {n} --window {n}") for n in (2, 70)]
+        scaled = attempt("--seq-q 63 --window 63 --scale 0.25", **bad)
+        said = "of the inputs tried, only with --window 63, or with --scale 0.25"
+        self.assertIn(said, self.said(*right, scaled))
+        right = [attempt(f"--seq-q 300 --window {n}") for n in (2, 71)]
+        self.assertIn(
+            "right with --window 2 and 71, wrong with 63",
+            self.said(*right, attempt("--seq-q 300 --window 63", **bad)),
+        )
+        seeds = self.said(
+            attempt("--seq-q 3"),
+            attempt("--seq-q 3 --dropout 0.3 --dropout-seed 4", **bad),
+        )
+        self.assertIn("of the inputs tried, only with --dropout 0.3", seeds)
+        self.assertNotIn("--dropout-seed", seeds)
+
+    def test_the_number_of_ranks_has_its_own_option(self):
+        bad = wrong(ALL_ROWS, ALL_COLS, 32)
+        said = self.said(
+            attempt("-n 2 --seq-q 20", **bad), attempt("-n 3 --seq-q 20 --causal")
+        )
+        self.assertIn("wrong up to -n 2, right from 3 on", said)
+        self.assertNotIn("-- ", said)
+
     def test_which_sizes_fail(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
 
@@ -1711,6 +1784,67 @@ class DiagnosisTest(unittest.TestCase):
         finding = diagnosis._beyond("sectors", [stores], [fewer])
         self.assertIn("4 store instructions, with 16 sectors", finding.details[1])
 
+    def test_what_is_read_more_often(self):
+        def reads(times: int) -> trials.Attempt:
+            counted = {"read_requests": 10 * times, "read_sectors": 160 * times}
+            counted |= {"read_bytes": 5120 * times}
+            sizes = {"k": 4096 * times, "q": 1024}
+            counted["tensors"] = {
+                name: {"read_bytes": size, "write_bytes": 0}
+                for name, size in sizes.items()
+            }
+            predicted = {"tensors": counted["tensors"]}
+            return attempt(traffic={"predicted": predicted, "counted": counted})
+
+        details = diagnosis.explain([reads(3)], ["sectors"], [reads(1)]).details
+        self.assertEqual(
+            details[1:],
+            [
+                "your warps execute 30 load instructions, with 16 sectors each; the chapter's 10, with 16 each",
+                "you read k more often: 12288 bytes, the chapter's kernel 4096",
+            ],
+        )
+
+    def test_tiles_that_are_visited_for_nothing_are_named(self):
+        def kinds(*rows: str, read: int = 64, of: str = "k") -> trials.Attempt:
+            tiles = {"queries": 128, "keys": 64, "kinds": list(rows)}
+            tensors = {of: {"read_bytes": 64, "write_bytes": 0}}
+            counted = {"tensors": {of: {"read_bytes": read, "write_bytes": 0}}}
+            predicted = {"tensors": tensors, "tiles": tiles}
+            return attempt(traffic={"predicted": predicted, "counted": counted})
+
+        right = kinds("pfe", "fpe", "eep")
+        explain = diagnosis.explain
+        self.assertIsNone(explain([right], ["tiles"], [right]))
+        self.assertIsNone(explain([attempt()], ["tiles"], [attempt()]))
+        finding = explain([kinds("pfp", "fpe", "eep")], ["tiles"], [right])
+        headline = "is right, but takes tiles for more than they are"
+        self.assertEqual((finding.kind, finding.headline), ("tiles", headline))
+        self.assertEqual(
+            finding.details,
+            [
+                "tile (0, 2) of 128 queries and 64 keys is empty, and the kernel visits it"
+            ],
+        )
+        finding = explain([kinds("ppf", "ppf", "ppp")], ["tiles"], [right])
+        self.assertEqual(
+            finding.details,
+            [
+                "tiles (0, 2), (1, 2), (2, 0) and 1 more of 128 queries and 64 keys are empty, and the kernel visits them",
+                "tiles (0, 1) and (1, 0) of 128 queries and 64 keys are full, and the kernel evaluates the mask for every score of them",
+            ],
+        )
+        finding = explain([kinds("pfe", "fpe", "eep", read=128)])
+        self.assertEqual(finding.kind, "traffic")
+        self.assertEqual(
+            finding.details[-1],
+            "tiles (0, 2), (1, 2), (2, 0) and 1 more of 128 queries and 64 keys are empty: "
+            "does the kernel visit what is empty, or a tile twice?",
+        )
+        finding = explain([kinds("pfe", "fpe", "eep", read=128, of="documents")])
+        self.assertEqual(finding.kind, "traffic")
+        self.assertNotIn("empty", "\n".join(finding.details))
+
     def test_a_solution_that_was_stopped_sets_no_limit(self):
         traffic = {"write_requests": 4, "write_sectors": 64, "write_bytes": 128}
         own = attempt(traffic={"counted": traffic})
@@ -1780,6 +1914,8 @@ class DiagnosisTest(unittest.TestCase):
             "named_barriers": "fewer named barriers than the chapter's kernel",
             "votes_beside_products": "computes less while a product is in flight",
             "accesses_beside_products": "does less while a product is in flight",
+            "arrivals_beside_products": "releases less while a product is in flight",
+            "kernels_beside_transfers": "overlaps fewer kernels with transfers",
         }.items():
             few, many = (attempt(ops={kind: n}) for n in (4, 5))
             self.assertIsNone(diagnosis.explain([many], [kind], [few]))
@@ -1788,7 +1924,9 @@ class DiagnosisTest(unittest.TestCase):
             self.assertEqual(finding.kind, kind)
             self.assertIn(says, finding.headline)
             count, question = finding.details
-            self.assertIn("4, the chapter's kernel 5 (once for each warp)", count)
+            self.assertIn(": 4, the chapter's kernel 5", count)
+            per_warp = kind != "kernels_beside_transfers"
+            self.assertEqual("(once for each warp)" in count, per_warp)
             self.assertEqual(question, "Why?")
 
     def test_the_question_of_an_exercise_is_added_to_its_own_limit(self):

@@ -25,12 +25,12 @@ SO_FAR = "right so far"  # another answer is wrong, and the rest of the tests ha
 class Stage:
     """How thoroughly an answer is tested."""
 
-    quick: bool  # one variant and inputs of one size: this compiles a fraction of the kernels
+    quick: bool  # one variant, and inputs of one size that are about the exercise: this compiles a fraction of the kernels
     limits: bool  # whether it must do with what the solution does with
 
 
 # An answer that fails is tested no further. Wrong numbers come before limits. The limits of the one variant, which is
-# compiled and has run by then, come before the other variants.
+# compiled and has run by then, come before the other variants. No answer is right before all of them have run on all inputs.
 STAGES = (Stage(True, False), Stage(True, True), Stage(False, True))
 
 
@@ -48,6 +48,9 @@ class Verdict:
     warnings: list[str] = field(
         default_factory=list
     )  # of the compiler, about the learner's lines
+    inputs: list[str] = field(
+        default_factory=list
+    )  # on which one answer that is right has been tried
     printed: trials.Printed | None = None  # by the kernels
     remark: str | None = None
     notes: dict[int, str] = field(default_factory=dict)  # on right exercises
@@ -252,13 +255,14 @@ def _try_alone(
 ) -> list[trials.Attempt]:
     """Tries one answer, with solutions in place everywhere else. Results name the lines of the learner's copy.
 
-    @param quick  only one variant, and inputs of one size: this compiles a fraction of the kernels
+    @param quick  only one variant, and inputs of one size that are about the exercise
     """
     folder = project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, folder, keep)
-    inputs, variant = exercise.inputs_of(keep), None
+    inputs, variant = exercise.inputs, None
     if quick:
-        inputs, variant = trials.most_alike(inputs), exercise.variant_of(keep)
+        inputs = trials.most_alike(exercise.inputs_of(keep))
+        variant = exercise.variant_of(keep)
     attempts = bench.try_files(alone.texts, inputs, variant)
     for attempt in attempts:
         result = attempt.result or {}
@@ -493,6 +497,8 @@ def check_one(
     state, finding = explain_in_full(bench, exercise, copy, number)
     console.clear()
     verdict = Verdict(state == RIGHT, number, finding, states | {number: state})
+    if verdict.passed:
+        verdict.inputs = exercise.inputs
     if state == UNKNOWN:  # it does not compile with the solutions
         failed, _ = build_own(console, build, exercise)
         if failed:

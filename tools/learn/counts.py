@@ -47,4 +47,10 @@ COUNTS = {
 }
 
 # What an answer must not have less of than the solution.
-LEAST = ("named_barriers", "votes_beside_products", "accesses_beside_products")
+LEAST = (
+    "named_barriers",
+    "votes_beside_products",
+    "accesses_beside_products",
+    "arrivals_beside_products",
+    "kernels_beside_transfers",
+)

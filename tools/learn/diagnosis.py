@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from . import ranks
 from .counts import LEAST
 from .trials import HANGS, Attempt
 
@@ -41,6 +42,7 @@ KINDS = (
     "did_not_run",
     "numbers",
     "traffic",
+    "tiles",
     "sectors",
     "conflicts",
     *OPERATIONS,
@@ -329,19 +331,33 @@ def pattern_in_words(tensor: str, check: dict) -> list[str]:
 
 MOST_SIZES = 8  # that are listed one by one
 WITHOUT_KEYS = "--causal and more queries than keys"  # some of which see no key
+SAY_NOTHING = ("--seed", "--dropout-seed", "--variant")  # each input may have its own
+SIZES = (
+    ranks.COUNT,
+    "--rows",
+    "--cols",
+    "--batch",
+    "--heads",
+    "--kv-heads",
+    "--seq-q",
+    "--seq-k",
+    "--head-dim",
+    "--head-dim-v",
+)
 
 
 def _values(arguments: str) -> dict[str, str]:
-    """ "--rows 3 --causal" as {"rows": "3", "causal": ""}, with an entry for what some options mean together."""
+    """ "-n 2 --rows 3 --causal" as {"-n": "2", "--rows": "3", "--causal": ""}, with an entry for what some options mean
+    together."""
     values, option = {}, ""
     for word in shlex.split(arguments):
-        if word.startswith("--"):
-            option = word[2:]
+        if word.startswith("--") or word == ranks.COUNT:
+            option = word
             values[option] = ""
         else:
             values[option] = word
-    queries, keys = (int(values.get(name, 0)) for name in ("seq-q", "seq-k"))
-    if "causal" in values and queries > keys > 0:
+    queries, keys = (int(values.get(name, 0)) for name in ("--seq-q", "--seq-k"))
+    if "--causal" in values and queries > keys > 0:
         values[WITHOUT_KEYS] = ""
     return values
 
@@ -356,42 +372,46 @@ def _factor_of_all(sizes: Iterable[int], others: Iterable[int]) -> int:
 
 
 def only_where(failing: list[str], passing: list[str]) -> list[str]:
-    """What the failing inputs have and the passing ones lack: options, or a size if only one size differs."""
+    """What the failing inputs have and the passing ones lack: options, or a size if only one size differs.
+
+    Beside an option that the passing inputs lack, one that has another value there may be the cause as well.
+    """
     if not failing or not passing:
         return []
     bad, good = [_values(a) for a in failing], [_values(a) for a in passing]
     words, sizes, lists = [], [], []
+    is_new = False  # whether the passing inputs lack one of the words
     for option in dict.fromkeys(name for values in bad + good for name in values):
         wrong = {values.get(option) for values in bad}
         right = {values.get(option) for values in good}
-        if option in ("seed", "variant") or wrong & right:
+        if option in SAY_NOTHING or wrong & right:
             continue
+        if len(wrong) == 1 and None not in wrong and option not in SIZES:
+            words.append(f"{option} {next(iter(wrong))}".rstrip())
         try:
             bad_sizes, good_sizes = (
                 [int(value) for value in both] for both in (wrong, right)
             )
         except (TypeError, ValueError):  # a word, a flag, or absent
-            if len(wrong) == 1 and None not in wrong:
-                name = option if option == WITHOUT_KEYS else f"--{option}"
-                words.append(f"{name} {wrong.pop()}".rstrip())
+            is_new = is_new or len(wrong) == 1 and None not in wrong
             continue
         if min(bad_sizes) > max(good_sizes):
-            text = f"right up to --{option} {max(good_sizes)}, wrong from {min(bad_sizes)} on"
+            text = f"right up to {option} {max(good_sizes)}, wrong from {min(bad_sizes)} on"
             sizes.append(text)
         elif max(bad_sizes) < min(good_sizes):
-            text = f"wrong up to --{option} {max(bad_sizes)}, right from {min(good_sizes)} on"
+            text = f"wrong up to {option} {max(bad_sizes)}, right from {min(good_sizes)} on"
             sizes.append(text)
         elif factor := _factor_of_all(good_sizes, bad_sizes):
-            sizes.append(f"wrong unless --{option} is a multiple of {factor}")
+            sizes.append(f"wrong unless {option} is a multiple of {factor}")
         elif factor := _factor_of_all(bad_sizes, good_sizes):
-            sizes.append(f"wrong only if --{option} is a multiple of {factor}")
+            sizes.append(f"wrong only if {option} is a multiple of {factor}")
         elif len(good) + len(bad) <= MOST_SIZES:
             good_list, bad_list = (
                 _list([str(size) for size in sorted(set(both))])
                 for both in (good_sizes, bad_sizes)
             )
-            lists.append(f"right with --{option} {good_list}, wrong with {bad_list}")
-    if words:
+            lists.append(f"right with {option} {good_list}, wrong with {bad_list}")
+    if is_new:
         return [f"of the inputs tried, only with {', or with '.join(words)}"]
     found = sizes or lists  # a list says less than a threshold or a factor
     return found if len(found) == 1 else []
@@ -482,6 +502,68 @@ def _count(n: float) -> str:
     return {"1": "once", "2": "twice"}.get(text, f"{text} times")
 
 
+MOST_TILES = 3  # that are named one by one
+
+
+def _tiles(attempt: Attempt) -> dict | None:
+    """What the masks leave of each tile, if kernels skip some: "kinds" has a letter for each, 'e', 'p' or 'f'."""
+    return (attempt.result or {}).get("traffic", {}).get("predicted", {}).get("tiles")
+
+
+def _work_of_tiles(attempt: Attempt) -> int:
+    """More if more tiles are visited, or if the mask is evaluated in more of them."""
+    work = {"e": 0, "f": 1, "p": 2}
+    kinds = (_tiles(attempt) or {}).get("kinds", [])
+    return sum(work[letter] for row in kinds for letter in row)
+
+
+def _names_of(places: list[tuple[int, int]]) -> str:
+    """ "tiles (0, 2) and (1, 2)": rows of queries, and columns of keys."""
+    names = [f"({row}, {column})" for row, column in places[:MOST_TILES]]
+    if more := len(places) - len(names):
+        names.append(f"{more} more")
+    return f"tile{'s' if len(places) > 1 else ''} {_list(names)}"
+
+
+def _size_of(tiles: dict) -> str:
+    return f"of {tiles['queries']} queries and {tiles['keys']} keys"
+
+
+def _empty_tiles(attempt: Attempt) -> list[str]:
+    """A sentence on the tiles that the kernel should not visit."""
+    tiles = _tiles(attempt)
+    kinds = tiles["kinds"] if tiles else []
+    at = [(r, c) for r, row in enumerate(kinds) for c, k in enumerate(row) if k == "e"]
+    if not at:
+        return []
+    are = "are" if len(at) > 1 else "is"
+    return [
+        f"{_names_of(at)} {_size_of(tiles)} {are} empty: does the kernel visit what is empty, or a tile twice?"
+    ]
+
+
+def _more_tiles(attempt: Attempt, solution: Attempt) -> list[str]:
+    """Which tiles the kernel takes for more than they are."""
+    tiles, theirs = _tiles(attempt), _tiles(solution)
+    details = []
+    for kind, is_called, means in (
+        ("e", "pf", "empty, and the kernel visits"),
+        ("f", "p", "full, and the kernel evaluates the mask for every score of"),
+    ):
+        at = [
+            (r, c)
+            for r, (row, right) in enumerate(
+                zip(tiles["kinds"], theirs["kinds"], strict=True)
+            )
+            for c, (own, true) in enumerate(zip(row, right, strict=True))
+            if true == kind and own in is_called
+        ]
+        if at:
+            are, it = ("are", "them") if len(at) > 1 else ("is", "it")
+            details.append(f"{_names_of(at)} {_size_of(tiles)} {are} {means} {it}")
+    return details
+
+
 def _traffic(attempt: Attempt) -> Finding:
     details = []
     for (tensor, direction), (counted, allowed) in _excess(attempt).items():
@@ -498,6 +580,8 @@ def _traffic(attempt: Attempt) -> Finding:
         details.append(
             f"{direction}s of {tensor}: {counted} bytes, {counted - allowed} more than the chapter's"
         )
+    if any(tensor in ("k", "v") for tensor, _ in _excess(attempt)):
+        details += _empty_tiles(attempt)
     headline = "is right, but moves more bytes than the chapter allows"
     return Finding("traffic", attempt.variant, attempt.arguments, headline, details)
 
@@ -606,11 +690,31 @@ def _more_sectors(attempt: Attempt, solution: Attempt) -> list[str]:
     else:
         size = _global(attempt, "bytes")[way] / mine
         their_size = _global(solution, "bytes")[way] / theirs
-        details.append(
-            f"each of yours moves {size:.4g} bytes, each of the chapter's {their_size:.4g}: "
-            f"your {_plural(what)} are narrower, or fewer lanes take part in them"
-        )
+        if size < SAME_SIZE * their_size:
+            details.append(
+                f"each of yours moves {size:.4g} bytes, each of the chapter's {their_size:.4g}: "
+                f"your {_plural(what)} are narrower, or fewer lanes take part in them"
+            )
+        else:
+            details += _more_of_tensors(attempt, solution, way)
     return details
+
+
+SAME_SIZE = 0.99  # of the chapter's instructions: smaller ones are narrower
+
+
+def _more_of_tensors(attempt: Attempt, solution: Attempt, way: str) -> list[str]:
+    """What is read or written more often than in the solution. @param way  "read" or "write" """
+    own, theirs = (
+        each.result["traffic"]["counted"].get("tensors", {})
+        for each in (attempt, solution)
+    )
+    return [
+        f"you {way} {tensor} more often: {counted[f'{way}_bytes']} bytes, the chapter's kernel {allowed}"
+        for tensor, counted in own.items()
+        if counted[f"{way}_bytes"]
+        > (allowed := theirs.get(tensor, {}).get(f"{way}_bytes", 0))
+    ]
 
 
 def _more_conflicts(attempt: Attempt, solution: Attempt) -> list[str]:
@@ -638,10 +742,14 @@ BARRIERS = ("barriers", "named_barriers")
 
 
 def _compared(
-    attempt: Attempt, solution: Attempt, what: str, names: Iterable[str]
+    attempt: Attempt,
+    solution: Attempt,
+    what: str,
+    names: Iterable[str],
+    each: str = " (once for each warp)",
 ) -> list[str]:
-    own, theirs = (_operations(each, *names) for each in (attempt, solution))
-    return [f"{what}: {own}, the chapter's kernel {theirs} (once for each warp)"]
+    own, theirs = (_operations(one, *names) for one in (attempt, solution))
+    return [f"{what}: {own}, the chapter's kernel {theirs}{each}"]
 
 
 def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
@@ -656,6 +764,11 @@ def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
 
 # For each limit: what is counted, the headline, and the details.
 BEYOND = {
+    "tiles": (
+        _work_of_tiles,
+        "is right, but takes tiles for more than they are",
+        _more_tiles,
+    ),
     "sectors": (
         _sectors,
         "is right, but touches more sectors of memory than the chapter's kernel",
@@ -707,8 +820,23 @@ BEYOND = {
                 "does less while a product is in flight",
                 "loads, stores and atomic operations during a wgmma of the warp",
             ),
+            (
+                "arrivals_beside_products",
+                "releases less while a product is in flight",
+                "arrivals at mbarriers during a wgmma of the warp",
+            ),
         )
     },
+    "kernels_beside_transfers": (
+        lambda attempt: _operations(attempt, "kernels_beside_transfers"),
+        "is right, but overlaps fewer kernels with transfers than the chapter does",
+        partial(
+            _compared,
+            what="kernels that may run during a transfer",
+            names=["kernels_beside_transfers"],
+            each="",
+        ),
+    ),
 }
 
 

@@ -19,6 +19,7 @@ from .regions import Region, RegionError
 NAME = "exercises.toml"
 DEFAULT_FILES = ["kernel.cuh"]
 LIMITS = (
+    "tiles",
     "sectors",
     "conflicts",
     "mma",

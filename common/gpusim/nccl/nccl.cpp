@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,10 +148,25 @@ ncclResult_t transfer(const std::vector<Call>& calls, ncclComm_t comm) {
   return ncclSuccess;
 }
 
+/// The streams of a group wait for each other: its transfers begin when all have come to them, and all go on after them.
+void join_streams(const std::vector<Call>& calls) {
+  std::set<cudaStream_t> streams;
+  for (const Call& call : calls) streams.insert(call.stream);
+  if (streams.size() < 2) return;
+  cudaEvent_t event = nullptr;
+  cudaEventCreate(&event);
+  for (cudaStream_t earlier : streams) {
+    cudaEventRecord(event, earlier);
+    for (cudaStream_t later : streams) cudaStreamWaitEvent(later, event, 0);
+  }
+  cudaEventDestroy(event);
+}
+
 /// Runs all calls of a group.
 ncclResult_t run(const std::vector<Call>& calls) {
   if (calls.empty()) return ncclSuccess;
   ncclComm_t comm = calls.front().comm;
+  join_streams(calls);
   for (const Call& call : calls) {
     if (call.comm != comm)
       return failed(ncclInvalidUsage, "the simulator runs groups of one communicator only");
@@ -169,7 +185,9 @@ ncclResult_t run(const std::vector<Call>& calls) {
     return result;
   if (const ncclResult_t result = compare_sizes(*comm->board, halves, comm->rank); result != ncclSuccess)
     return result;
-  return transfer(calls, comm);
+  const ncclResult_t result = transfer(calls, comm);
+  join_streams(calls);
+  return result;
 }
 
 ncclResult_t add(const Call& call) {

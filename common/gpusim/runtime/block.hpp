@@ -364,6 +364,7 @@ class BlockRunner {
   std::vector<Piece> what_it_does(const Thread& thread, bool many) const;
   std::vector<Piece> where_threads_are(const std::string& of_block) const;
   void report_deadlock(Thread& waiting);
+  Thread* divided_warp();
   void report_missing(int begin, int end, State state);
   void add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc = 0);
   void add_finding(Thread* at, const FindingKey& key, Example found);
@@ -374,7 +375,7 @@ class BlockRunner {
   void post(Operation&& operation, const void* pc);
   void process_operations(const WarpAccess& access, int warp);
   bool process_operation(Operation& operation, int thread, const void* pc);
-  void count_operation(Operation::Kind kind, std::int64_t lanes);
+  void count_operation(Operation::Kind kind, std::int64_t lanes, int warp);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
   void release(int thread, Clock& clock, bool relaxed = false);

@@ -94,7 +94,7 @@ std::uint16_t BlockRunner::new_sequence(Sequence sequence) {
 
 void BlockRunner::process_operations(const WarpAccess& access, int warp) {
   count_operation(operations_[access.addresses[std::countr_zero(access.lanes)]].kind,
-                  std::popcount(access.lanes));
+                  std::popcount(access.lanes), warp);
   if (debugging_) return;  // post() has processed them
   if (!has_clocks_) start_clocks();
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());
@@ -110,14 +110,17 @@ void BlockRunner::process_operations(const WarpAccess& access, int warp) {
 }
 
 /// Counts an operation once for the lanes of a warp.
-void BlockRunner::count_operation(Operation::Kind kind, std::int64_t lanes) {
+void BlockRunner::count_operation(Operation::Kind kind, std::int64_t lanes, int warp) {
   OpCounters& ops = tally.ops;
   switch (kind) {
-    case Operation::Kind::kArrive: ++ops.mbarrier_arrivals; break;
+    case Operation::Kind::kArrive:
+    case Operation::Kind::kArriveInCluster:
+      ++ops.mbarrier_arrivals;
+      if (!warps_[warp].products.tiles.empty()) ++ops.arrivals_beside_products;
+      break;
     case Operation::Kind::kNamedArrive: ++ops.named_barriers; break;
     case Operation::Kind::kLoad: ops.bulk_loads += lanes; break;
     case Operation::Kind::kStore: ops.bulk_stores += lanes; break;
-    case Operation::Kind::kArriveInCluster: ++ops.mbarrier_arrivals; break;
     case Operation::Kind::kStoreInCluster: ++tally.shared.remote_requests; break;
     case Operation::Kind::kCopyInCluster: tally.shared.remote_requests += lanes; break;
     default: break;

@@ -136,6 +136,15 @@ void BlockRunner::report_missing(int begin, int end, State state) {
   add_divergence(&waiting, waiting.sync_pc, std::move(found), rival_pc);
 }
 
+/// The first thread that waits for lanes of its warp which do not come; null if there is none.
+BlockRunner::Thread* BlockRunner::divided_warp() {
+  const auto end = threads_.begin() + thread_count_;
+  const auto found = std::find_if(threads_.begin(), end, [&](const Thread& t) {
+    return t.state == State::kWarpSync && !warps_[t.linear / kWarpSize].is_blocked;
+  });
+  return found == end ? nullptr : &*found;
+}
+
 /// No thread can continue. Reports which of them wait where, and what the others do that have to come there.
 void BlockRunner::report_divergence() {
   const auto first = [&](auto&& holds) -> Thread* {
@@ -144,9 +153,7 @@ void BlockRunner::report_divergence() {
     }
     return nullptr;
   };
-  Thread* const in_warp = first([&](const Thread& t) {
-    return t.state == State::kWarpSync && !warps_[t.linear / kWarpSize].is_blocked;
-  });
+  Thread* const in_warp = divided_warp();
   Thread* const unnamed = first([](const Thread& t) {  // by its own mask
     return t.state == State::kWarpSync && (t.mask >> t.linear % kWarpSize & 1) == 0;
   });
@@ -189,8 +196,8 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
       if (t.mask == ~0u) return {waits, Piece::call(t.sync_pc)};
       return {waits, Piece::call(t.sync_pc), " with mask " + mask_text(t.mask)};
     }
-    case State::kBlockSync:
-    case State::kClusterSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kBlockSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kClusterSync: return {waits, Piece::call(t.sync_pc), ": " + cluster_->arrivals()};
     case State::kNamedBarrier: {
       const NamedBarrier& b = named_barriers_[std::size_t(t.value)];
       return {waits, Piece::call(t.sync_pc),

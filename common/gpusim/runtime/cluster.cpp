@@ -217,6 +217,18 @@ bool Cluster::open_barrier() {
   return progress;
 }
 
+std::string Cluster::arrivals() const {
+  int arrived = 0, threads = 0;
+  for (const BlockRunner* block : blocks_) {
+    threads += block->thread_count_;
+    arrived += int(std::count_if(
+        block->threads_.begin(), block->threads_.begin() + block->thread_count_, [&](const auto& t) {
+          return t.cluster.arrived > completed_ && t.state != BlockRunner::State::kDone;
+        }));
+  }
+  return std::to_string(arrived) + " of " + std::to_string(threads) + " threads of the cluster have arrived";
+}
+
 /// No thread of the cluster can continue, and some of them wait for an mbarrier. @return  whether this is so
 bool Cluster::report_deadlock() {
   const auto waits = [](const BlockRunner* block) {
@@ -242,6 +254,10 @@ bool Cluster::report_deadlock() {
 void Cluster::report_divergence() {
   if (report_deadlock()) return;
   using State = BlockRunner::State;
+  for (BlockRunner* block : blocks_) {  // a warp whose lanes went different ways keeps all others waiting
+    if (block->divided_warp() != nullptr)
+      return on_thread_of(block->rank_, [&] { block->report_divergence(); });
+  }
   const auto waits = [](const BlockRunner* block) {
     return std::any_of(block->threads_.begin(), block->threads_.begin() + block->thread_count_,
                        [](const auto& t) { return t.state == State::kClusterSync; });

@@ -61,6 +61,8 @@ class Cluster {
   /// From now on, all blocks have clocks, with the same numbers of components. @param late  some of them have begun already
   void start_clocks(bool late);
   std::uint16_t new_sequence(Sequence sequence);
+  /// How far the cluster's barrier is: "24 of 256 threads of the cluster have arrived".
+  std::string arrivals() const;
   /// A thread arrives at the cluster's barrier, and releases what it knows.
   void release(BlockRunner& block, int thread);
 

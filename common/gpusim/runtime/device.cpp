@@ -26,6 +26,7 @@
 #include "gpusim/runtime/published.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
+#include "gpusim/runtime/streams.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -432,7 +433,7 @@ std::size_t run(const Launch& launch) {
         "gpusim: the executable is stripped of the symbols that identify shared variables");
   }
   static Pool pool;
-  Session::instance().count_launch();
+  Session::instance().count_launch(Streams::instance().is_beside_transfer());
   if (record::Recorder* recorder = record::Recorder::instance()) {
     recorder->write_at_exit();
     recorder->begin_launch();

@@ -71,9 +71,10 @@ Session::Session() {
   });
 }
 
-void Session::count_launch() {
+void Session::count_launch(bool beside_transfer) {
   const std::lock_guard lock(mutex_);
   ++report_.launches;
+  report_.ops.kernels_beside_transfers += beside_transfer ? 1 : 0;
 }
 
 void Session::absorb(Tally& tally) {
@@ -110,6 +111,7 @@ void Session::absorb(Tally& tally) {
   report_.ops.named_barriers += tally.ops.named_barriers;
   report_.ops.votes_beside_products += tally.ops.votes_beside_products;
   report_.ops.accesses_beside_products += tally.ops.accesses_beside_products;
+  report_.ops.arrivals_beside_products += tally.ops.arrivals_beside_products;
   report_.ops.over_waited += tally.ops.over_waited;
   for (const auto& [pc, count] : tally.blocks) blocks_[pc] += count;
   tally.blocks.clear();
@@ -258,6 +260,7 @@ std::map<int, LinkCounters> links;
 }  // namespace
 
 void account_link(int peer, std::int64_t sent_bytes, std::int64_t received_bytes) {
+  Streams::instance().mark_transfer();
   links[peer].sent_bytes += sent_bytes;
   links[peer].received_bytes += received_bytes;
 }

@@ -29,7 +29,8 @@ class Session {
  public:
   static Session& instance();
 
-  void count_launch();
+  /// @param beside_transfer  whether a transfer between devices may be under way
+  void count_launch(bool beside_transfer);
   /// Moves everything out of the tally and leaves it empty.
   void absorb(Tally& tally);
   /// After the last block of a launch: finds the races between them. @param first_block  the number of the first

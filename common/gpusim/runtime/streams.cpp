@@ -74,6 +74,19 @@ void Streams::begin(const void* stream, const std::string& routine) {
   now_ = times;
 }
 
+void Streams::mark_transfer() {
+  const Operation& operation = operations_.back();
+  streams_[operation.stream].last_transfer = operation.time;
+}
+
+bool Streams::is_beside_transfer() const {
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const std::uint32_t over = number < now_.size() ? now_[number] : 0;
+    if (streams_[number].last_transfer > over) return true;
+  }
+  return false;
+}
+
 /// Whether an earlier use is over before the latest operation begins. Its own uses count as over.
 bool Streams::is_over(std::uint64_t last) const {
   const Operation& operation = operations_[last >> 32];

@@ -36,6 +36,11 @@ class Streams {
   /// An operation begins. @param routine  what reports call it; empty: a kernel, whose accesses have lines
   void begin(const void* stream, const std::string& routine = "");
 
+  /// The operation that has begun last is a transfer to or from another device.
+  void mark_transfer();
+  /// Whether the operation that has begun last need not wait for all transfers before it.
+  bool is_beside_transfer() const;
+
   /// Whether there is more than one stream: otherwise nothing can go wrong, and nobody needs to call use().
   bool are_several() const { return several_; }
 
@@ -52,6 +57,7 @@ class Streams {
   struct Stream {
     Times times;
     bool blocking = true;
+    std::uint32_t last_transfer = 0;  ///< its time; 0: there has been none
   };
   struct Operation {
     std::uint32_t stream, time;

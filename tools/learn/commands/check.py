@@ -354,6 +354,11 @@ def report_one(
         show_failure(console, exercise, verdict)
         return verdict
     console.say(f"exercise {number} of chapter {exercise.number} is right", "green")
+    console.say(
+        "   with the solutions of the others, on these inputs:"
+    )
+    for arguments in verdict.inputs:
+        console.wrap(arguments, "   ", style="dim")
     blanks = exercise.blanks()
     if blanks:
         following = next((n for n in blanks if n > number), blanks[0])
