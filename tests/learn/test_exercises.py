@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import re
+import shlex
 import subprocess
 import tempfile
 import threading
@@ -17,6 +18,7 @@ from unittest import mock
 
 from tools.learn import (
     checking,
+    cli,
     console,
     diagnosis,
     exercises,
@@ -24,12 +26,24 @@ from tools.learn import (
     maps,
     phases,
     project,
+    ranks,
     regions,
     setup,
     sheet,
     trials,
+    watching,
 )
-from tools.learn.commands import check, diff, hint, reset, solution, start, try_
+from tools.learn.commands import (
+    check,
+    debug,
+    diff,
+    hint,
+    reset,
+    solution,
+    start,
+    try_,
+    watch,
+)
 
 from . import fakes, fixtures
 
@@ -134,9 +148,9 @@ class InAChapter(unittest.TestCase):
         """The output of a command."""
         parser = argparse.ArgumentParser()
         module.add_options(parser)
-        out = io.StringIO()
-        self.status = module.main(console.Console(out), parser.parse_args(words))
-        return out.getvalue()
+        self.out = io.StringIO()
+        self.status = module.main(console.Console(self.out), parser.parse_args(words))
+        return self.out.getvalue()
 
 
 class ParserTest(unittest.TestCase):
@@ -704,6 +718,21 @@ class SeveralFilesTest(InAChapter):
         self.assertTrue(verdict.blank)
         self.assertFalse(verdict.passed)
 
+    def test_what_the_check_of_one_exercise_left_out_is_said_in_one_line(self):
+        self.run_command(start, "01")
+        for number, line in ((2, "return x;  //"), (3, "return x + x;")):
+            self.answer(number, line)
+        verdict = self.check_one(3, wrong_numbers=True)
+        verdict.exercises = {1: checking.BLANK} | {
+            n: checking.WRONG if n == 7 else checking.UNKNOWN for n in range(2, 12)
+        }
+        out = io.StringIO()
+        check.show_failure(console.Console(out), self.exercise, verdict)
+        line = "exercises: 1 blank, 7 wrong; not tried: 2 to 6, 8 to 11\n"
+        self.assertIn(line, out.getvalue())
+        self.assertEqual(out.getvalue().count("not tried"), 1)
+        self.assertEqual(check.in_ranges([1, 3, 4, 9]), "1, 3 to 4, 9")
+
     def test_after_one_exercise_comes_the_next_blank(self):
         def said(number: int) -> str:
             out, right = io.StringIO(), checking.Verdict(True, number)
@@ -1170,6 +1199,73 @@ def wrong(rows: dict, cols: dict, count: int = 3, **pattern) -> dict:
 
 
 ALL_ROWS, ALL_COLS = axis(4, 4, 0, 3, 1), axis(8, 8, 0, 7, 1)
+
+
+class PrintedCommands(unittest.TestCase):
+    """The commands that `check` prints, for each chapter, variant and input: each is parsed as ./learn parses it."""
+
+    def setUp(self):
+        # As if the program, which is not there, used MPI where the chapter's does.
+        by_name = mock.patch.object(
+            ranks, "has", lambda program: program.name.startswith("ch13")
+        )
+        mpirun = mock.patch("shutil.which", return_value="/usr/bin/mpirun")
+        for patch in (by_name, mpirun):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def commands(self, exercise: exercises.Exercise, alone: bool) -> Iterator[tuple]:
+        """The finding, and the words of the two commands."""
+        exercise_1 = checking.WRONG if alone else checking.SO_FAR
+        for arguments in [*exercise.inputs, f"{exercise.inputs[0]} --seed 77"]:
+            for variant in trials.variants_in(arguments) or ["some_variant"]:
+                finding = diagnosis.Finding("race", variant, arguments, "is wrong")
+                finding = dataclasses.replace(finding, at="o[0,0,0,0]")
+                verdict = checking.Verdict(exercise=1, finding=finding)
+                verdict.exercises = {1: exercise_1}
+                out = io.StringIO()
+                with mock.patch.object(check, "quote", return_value=[]):
+                    check.show_failure(console.Console(out), exercise, verdict)
+                said = dict(
+                    line.split(": ", 1)
+                    for line in out.getvalue().splitlines()
+                    if ": " in line
+                )
+                yield finding, *(shlex.split(said[name]) for name in ("watch", "gdb"))
+
+    def test_all_of_them(self):
+        for chapter in project.chapters():
+            exercise = exercises.Exercise(chapter)
+            program = Path(exercise.target)
+            for alone in (True, False):
+                for finding, to_watch, to_debug in self.commands(exercise, alone):
+                    with self.subTest(chapter.number, command=to_watch):
+                        self.assertEqual(to_watch[:2], ["./learn", "watch"])
+                        args = cli.parse(to_watch[1:])
+                        watch.refuse(args, chapter)
+                        options = watch.options_of(args, chapter, exercise)
+                        request = watching.Request(program, args.variant, options)
+                        words = ranks.command(program, request.words)
+                        self.assert_runs(words, finding, chapter)
+                    with self.subTest(chapter.number, command=to_debug):
+                        self.assertEqual(to_debug[:2], ["./learn", "debug"])
+                        args = cli.parse(to_debug[1:])
+                        words = debug.command_of(program, [], args.options, args.rank)
+                        at = words.index("--args")
+                        self.assert_runs(words[at + 1 :], finding, chapter)
+
+    def assert_runs(
+        self, words: list[str], finding: diagnosis.Finding, chapter: project.Chapter
+    ):
+        """The command line has one variant, that of the finding, and the program no number of ranks."""
+        at = next(i for i, word in enumerate(words) if word.startswith("ch"))
+        options = words[at + 1 :]
+        options = options[: options.index(":")] if ":" in options else options
+        expected = trials.words_of(finding.arguments, finding.variant)
+        if chapter.has_ranks:
+            count = expected.index("-n")
+            del expected[count : count + 2]
+        self.assertEqual(options, expected)
 
 
 class CountersTest(unittest.TestCase):
@@ -2021,7 +2117,7 @@ echo '{report}' > "$2"
         finding = diagnosis.Finding("numbers", "b", "--rows 2", "y is wrong")
         of_b = 'case "$words" in *"t b"*) echo b;; *) echo all;; esac'
         text = self.check(of_b, finding=finding)
-        expected = "your kernels printed, with --rows 2 --variant b\n   b\n"
+        expected = "your kernels printed, with --variant b --rows 2\n   b\n"
         self.assertEqual(text, expected)
         not_b = 'case "$words" in *"t b"*) ;; *"rows 2"*) echo all;; esac'
         text = self.check(not_b, finding=finding)
@@ -2058,6 +2154,16 @@ echo '{report}' > "$2"
             mock.patch.object(checking, "build_own", return_value=(None, ["w: x"])),
         ):
             return self.run_command(try_, "01", *words)
+
+    def test_try_says_what_is_wrong_with_the_options_and_nothing_else(self):
+        with self.assertRaisesRegex(console.LearnError, "^--row: no such option$"):
+            self.try_('echo "error: --row: no such option" >&2; exit 2', "--row", "3")
+        self.assertEqual(self.out.getvalue(), "")
+
+    def test_try_says_what_is_blank_also_if_the_program_crashes(self):
+        with self.assertRaisesRegex(console.LearnError, "was ended by SIGSEGV"):
+            self.try_("kill -SEGV $$", "--rows", "3")
+        self.assertIn("exercises 1 and 2 are still blank", self.out.getvalue())
 
     def test_try_shows_warnings_then_what_kernels_print_then_the_table(self):
         text = self.try_('echo "$words" | cut -d" " -f-6; printf end', "--rows", "3")

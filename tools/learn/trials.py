@@ -172,14 +172,20 @@ def variants_in(arguments: str) -> list[str]:
     return words[words.index(VARIANT) + 1].split(",") if VARIANT in words else []
 
 
-def words_of(arguments: str, choice: str) -> list[str]:
-    """The command line of an input for one variant, or for "all" that it is for."""
+def without_variant(arguments: str) -> list[str]:
+    """The words of an input, less those that say which variants it is for."""
     words = shlex.split(arguments)
     if VARIANT in words:
         at = words.index(VARIANT)
-        named, words = words[at + 1], words[:at] + words[at + 2 :]
-        choice = named if choice == "all" else choice
-    return [VARIANT, choice, *words]
+        del words[at : at + 2]
+    return words
+
+
+def words_of(arguments: str, choice: str) -> list[str]:
+    """The command line of an input for one variant, or for "all" that it is for."""
+    if choice == "all":
+        choice = ",".join(variants_in(arguments)) or choice
+    return [VARIANT, choice, *without_variant(arguments)]
 
 
 def printed(
@@ -190,13 +196,13 @@ def printed(
     time_limit: float = TIME_LIMIT,
 ) -> Printed | None:
     """What the kernels of a variant, or of "all", print on an input; None if they print nothing."""
-    choice = ["--variant", variant]
-    said = _once(program, words_of(arguments, variant), time_limit, IN_ORDER).said
+    words = words_of(arguments, variant)
+    said = _once(program, words, time_limit, IN_ORDER).said
     if not said:
         return None
     lines = said.removesuffix(b"\n").split(b"\n")
     shown = [line.decode("utf-8", "replace") for line in lines[:most]]
-    options = arguments if variant == "all" else f"{arguments} {shlex.join(choice)}"
+    options = arguments if variant == "all" else shlex.join(words)
     return Printed(options, shown, len(lines))
 
 
