@@ -774,6 +774,107 @@ class SeveralFilesTest(InAChapter):
         verdict, calls = self.judged({"b", None})
         self.assertEqual((verdict.exercise, calls), (1, [(True, "b")]))
 
+    def test_the_first_finding_is_told_while_others_are_still_tested(self):
+        copy = self.exercise.copy_with({1: ("  return 1;",), 3: ("  return 1;",)})
+        was_told = threading.Event()
+        told = []
+
+        def try_files(files, inputs, variant):
+            if "return 1;" in files["more.cuh"] and not was_told.wait(10):
+                raise AssertionError("nothing was told")
+            race = {"kind": "race", "message": "kernel.cuh:3", "count": 1}
+            return [attempt(defects=[race])]
+
+        def tell(verdict: checking.Verdict) -> None:
+            told.append((verdict.exercise, verdict.exercises[1], verdict.kind))
+            was_told.set()
+
+        bench = mock.Mock(try_files=try_files, solution=mock.Mock(return_value=[]))
+        with mock.patch.object(machine, "cores", return_value=2):
+            verdict = checking.judge(bench, self.exercise, copy, tell)
+        self.assertEqual(told, [(1, checking.WRONG, "race")])
+        self.assertEqual(verdict.exercises[3], checking.WRONG)
+
+    def checked(
+        self, copy: dict[int, tuple[str, ...]], bench: mock.Mock
+    ) -> tuple[checking.Verdict, list[str]]:
+        """The verdict of the whole check, and the targets that are built for it."""
+        self.run_command(start, "01", "--force")
+        for number, lines in copy.items():
+            self.answer(number, *lines)
+        build, targets = self.root / "build", []
+        build.mkdir(exist_ok=True)
+        (build / "build.ninja").touch()
+
+        def make(_console, _build, target):
+            targets.append(target)
+            return 1, ["error: the whole program"]
+
+        bench.compiler_said.return_value = ""
+        bench.solution.return_value = []
+        terminal = console.Console(io.StringIO())
+        with (
+            mock.patch.object(trials, "Workbench", return_value=bench),
+            mock.patch.object(checking, "make", make),
+            mock.patch.object(checking, "require"),
+        ):
+            verdict = checking.check(terminal, build, self.exercise, lambda: build)
+        return verdict, targets
+
+    def test_with_blanks_the_whole_program_is_not_built(self):
+        bench = mock.Mock()
+        bench.try_files.return_value = [attempt()]
+        verdict, targets = self.checked({1: ("  return 2 * x;",)}, bench)
+        self.assertEqual((verdict.exercise, verdict.blank), (2, True))
+        self.assertEqual(targets, [])
+        bench.try_files.return_value = [attempt(**wrong(ALL_ROWS, ALL_COLS))]
+        verdict, targets = self.checked({1: ("  return 3 * x;",)}, bench)
+        self.assertEqual((verdict.exercise, verdict.kind), (1, "numbers"))
+        self.assertEqual(targets, [])
+
+    def test_without_blanks_the_whole_program_comes_after_a_quick_trial(self):
+        bench = mock.Mock()
+        bench.try_files.return_value = [attempt()]
+        answers = {n: (f"  return x + {n};",) for n in (1, 2, 3)}
+        verdict, targets = self.checked(answers, bench)
+        self.assertEqual(targets, [self.exercise.target])
+        self.assertEqual(verdict.kind, "compile")
+        bench.try_files.return_value = [attempt(**wrong(ALL_ROWS, ALL_COLS))]
+        verdict, targets = self.checked(answers, bench)
+        self.assertEqual((verdict.kind, targets), ("numbers", []))
+
+    def test_errors_of_the_compiler_come_before_trials(self):
+        bench, chapter = mock.Mock(), self.exercise.chapter.path
+        line = f"{chapter}/kernel.cuh:5:3: error: no"
+        bench.look.side_effect = trials.CompileError(line)
+        verdict, targets = self.checked({1: ("  no;",)}, bench)
+        said = ["exercises/01_x/kernel.cuh:5:3: error: no"]
+        self.assertEqual((verdict.compiler, verdict.exercise), (said, 1))
+        self.assertEqual((targets, bench.try_files.call_count), ([], 0))
+
+    def test_what_only_code_shows_is_an_error_of_the_compiler_too(self):
+        bench, chapter = mock.Mock(), self.exercise.chapter.path
+        line = f"{chapter}/kernel.cuh:5: error: a kernel cannot throw"
+        bench.try_files.side_effect = trials.CompileError("elsewhere")
+        bench.program.side_effect = trials.CompileError(line)
+        verdict, _ = self.checked({1: ("  throw 1;",)}, bench)
+        said = ["exercises/01_x/kernel.cuh:5: error: a kernel cannot throw"]
+        self.assertEqual((verdict.compiler, verdict.exercise), (said, 1))
+
+    def test_warnings_of_a_trial_are_on_the_learners_lines(self):
+        copy = self.copy({2: ("", "  float m;", "  return x;")})
+        alone = regions.alone(copy, self.exercise.regions, "own", 2)
+        tried = alone.texts["kernel.cuh"].splitlines()
+        at = tried.index("  float m;") + 1
+        solved = tried.index("  const int y = x + x;") + 1
+        own = copy["kernel.cuh"].splitlines().index("  float m;") + 1
+        self.assertNotEqual(at, own)
+        path = self.exercise.chapter.path / "kernel.cuh"
+        lines = [f"{path}:{line}:9: warning: m" for line in (at, solved)]
+        found = checking._in_own_files(lines, alone, self.exercise)
+        mine = f"{self.exercise.folder / 'kernel.cuh'}:{own}:9: warning: m"
+        self.assertEqual(found, [mine, lines[1]])
+
     def test_what_one_variant_does_not_show_is_looked_for_in_all(self):
         verdict, calls = self.judged({None})
         self.assertEqual(verdict.exercise, 1)
@@ -1003,6 +1104,38 @@ class QuickTrial(unittest.TestCase):
             self.assertEqual(compiled(new, None), both)
             self.assertEqual(compiled({"b.cuh": "int b = 1;  // mine\n"}, "v"), both)
             self.assertEqual(compiled({"a.cuh": "int a;\n"}, None), ["chapter.cu"])
+
+    def test_a_look_makes_no_code(self):
+        calls = []
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(
+                trials.Workbench, "_call", lambda _, w: calls.append(w) or ""
+            ),
+        ):
+            bench = self.bench(Path(name))
+            bench.look({"a.cuh": "int a = 1;\n"}, [])
+            (words,) = calls
+            self.assertEqual(Path(words[words.index("-c") + 1]).name, "chapter.cu")
+            bench.look({"a.cuh": "int a = 1;\n", "b.cuh": "int b = 1;\n"}, [])
+        files = sorted(Path(words[words.index("-c") + 1]).name for words in calls[1:])
+        self.assertEqual(files, ["chapter.cu", "more.cu"])
+        for words in calls:
+            self.assertIn("-fsyntax-only", words)
+            self.assertEqual(words[words.index("-o") + 1], "/dev/null")
+
+    def test_errors_name_the_chapters_files(self):
+        def fail(_bench: trials.Workbench, words: list[str]) -> str:
+            file = Path(words[words.index("-c") + 1]).with_name("a.cuh")
+            raise trials.CompileError(f"{file}:1:5: error: no")
+
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(trials.Workbench, "_call", fail),
+        ):
+            bench = self.bench(Path(name))
+            with self.assertRaisesRegex(trials.CompileError, f"^{name}/a.cuh:1:5: "):
+                bench.look({"a.cuh": "int a = 1;\n"}, [])
 
     def test_trials_at_the_same_time_do_not_write_the_same_file(self):
         both_are_there, written = threading.Barrier(2), []
@@ -2117,7 +2250,7 @@ echo '{report}' > "$2"
         finding = diagnosis.Finding("numbers", "b", "--rows 2", "y is wrong")
         of_b = 'case "$words" in *"t b"*) echo b;; *) echo all;; esac'
         text = self.check(of_b, finding=finding)
-        expected = "your kernels printed, with --variant b --rows 2\n   b\n"
+        expected = "your kernels printed, with --rows 2 --variant b\n   b\n"
         self.assertEqual(text, expected)
         not_b = 'case "$words" in *"t b"*) ;; *"rows 2"*) echo all;; esac'
         text = self.check(not_b, finding=finding)

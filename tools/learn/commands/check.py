@@ -210,12 +210,33 @@ def states_in_words(console: Console, exercises: dict[int, str]) -> str:
 
 
 def show_failure(
-    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+    console: Console,
+    exercise: exercises.Exercise,
+    verdict: checking.Verdict,
+    told: bool = False,
 ) -> None:
     """Prints the fault and its evidence, then which exercises are right, then the task and the next command.
 
     A blank has no fault: its stub is not the learner's.
+
+    @param told  whether show_finding() has been called
     """
+    if not told:
+        show_finding(console, exercise, verdict)
+    show_evidence(console, exercise, verdict)
+    if verdict.finding or verdict.compiler or verdict.warnings or verdict.printed:
+        console.say()
+    if verdict.exercises:
+        console.say(f"exercises: {states_in_words(console, verdict.exercises)}")
+    show_step(console, exercise, verdict)
+    if command := watch_command(exercise, verdict):
+        console.say(f"watch: {command}")
+
+
+def show_finding(
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+) -> None:
+    """Prints the fault."""
     finding = verdict.finding
     if verdict.compiler:
         own = exercise.files if len(exercise.files) == 1 else [exercise.folder]
@@ -235,14 +256,6 @@ def show_failure(
             console.say(f"gdb:   {words}")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
-    show_evidence(console, exercise, verdict)
-    if finding or verdict.compiler or verdict.warnings or verdict.printed:
-        console.say()
-    if verdict.exercises:
-        console.say(f"exercises: {states_in_words(console, verdict.exercises)}")
-    show_step(console, exercise, verdict)
-    if command := watch_command(exercise, verdict):
-        console.say(f"watch: {command}")
 
 
 def show_step(
@@ -333,7 +346,13 @@ def report(
     simulator: Callable[[], Path | None],
 ) -> checking.Verdict:
     """Checks the exercises, stores the result, and shows it."""
-    verdict = checking.check(console, build, exercise, simulator)
+    told = []
+
+    def tell(verdict: checking.Verdict) -> None:
+        show_finding(console, exercise, verdict)
+        told.append(verdict.finding)
+
+    verdict = checking.check(console, build, exercise, simulator, tell)
     summary = verdict.summary() | {
         "chapter": exercise.chapter.name,
         "files": exercise.hashes(),
@@ -352,7 +371,7 @@ def report(
         show_next(console, exercise)
         write_whole(kept, json.dumps(summary, indent=1) + "\n")
     else:
-        show_failure(console, exercise, verdict)
+        show_failure(console, exercise, verdict, told == [verdict.finding])
     for path in exercises.edited_chapters():
         text = f"{path} differs from git. {exercises.HOW_TO_RESTORE.format(path=path)}"
         console.wrap(text, "note:  ", style="yellow")
