@@ -291,7 +291,7 @@ def run(
 
 
 # As GPUSIM_DEBUG in gpusim_kernels.cmake. The precompiled headers are for sources that are optimised.
-DEBUG = " -g2 -O0 -Wno-invalid-pch"
+DEBUG = " -g2 -O0 -gno-statement-frontiers -Wno-invalid-pch"
 
 
 class CompileError(Exception):

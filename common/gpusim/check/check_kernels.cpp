@@ -307,12 +307,21 @@ std::string object_of(const std::vector<std::string>& words) {
   return (output + 1)->ends_with(".o") ? output[1] : "";
 }
 
+/// Whether the compiler optimises. If not, what a kernel calls of the standard library is called and not inlined, also by
+/// CUDA's functions in the shim; a program for a debugger, whose kernels have been checked before.
+bool optimizes(const std::vector<std::string>& words) {
+  const auto level = std::find_if(words.rbegin(), words.rend(), [](const std::string& word) {
+    return word.starts_with("-O");
+  });
+  return level == words.rend() || *level != "-O0";
+}
+
 int compile_and_check(std::vector<std::string> words, bool with_names) {
   const std::string object = object_of(words), dump = object + ".ssa";
   if (with_names && !object.empty()) words.push_back("-fdump-tree-ssa=" + dump);
   int status = run(words);
   if (object.empty()) return status;
-  if (status == 0) status = report(findings_in(object));
+  if (status == 0 && optimizes(words)) status = report(findings_in(object));
   if (status != 0) {
     std::remove(dump.c_str());
     std::remove(object.c_str());  // or the next build would take it
