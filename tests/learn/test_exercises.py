@@ -2182,6 +2182,23 @@ class BuildTest(InAChapter):
         self.assertEqual(self.make("ninja: no work to do.")[2], shown)
         self.assertEqual(self.make(*self.steps(2))[2], [])
 
+    def test_a_look_comes_first_if_there_is_something_to_look_with(self):
+        (self.build / "build.ninja").touch()
+        error = trials.CompileError(
+            f"{self.exercise.chapter.path}/kernel.cuh:5: error: no"
+        )
+        look = mock.Mock(side_effect=error)
+        bench = mock.patch.object(
+            trials, "Workbench", return_value=mock.Mock(look=look)
+        )
+        with bench, mock.patch.object(checking, "make") as make:
+            failed, _ = checking.build_own(mock.Mock(), self.build, self.exercise)
+        make.assert_not_called()
+        self.assertEqual(failed.compiler, ["exercises/01_x/kernel.cuh:5: error: no"])
+        why = console.LearnError("ninja does not know the target", 1)
+        with mock.patch.object(trials, "Workbench", side_effect=why):
+            self.assertEqual(self.make(*self.steps(2))[1:], (None, []))
+
     def test_a_build_that_fails_gives_a_verdict(self):
         error = f"{self.exercise.files[0]}:5:3: error: no"
         _, failed, warnings = self.make(*self.steps(2), error, status=1)
