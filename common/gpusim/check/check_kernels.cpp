@@ -310,9 +310,8 @@ std::string object_of(const std::vector<std::string>& words) {
 /// Whether the compiler optimises. If not, what a kernel calls of the standard library is called and not inlined, also by
 /// CUDA's functions in the shim; a program for a debugger, whose kernels have been checked before.
 bool optimizes(const std::vector<std::string>& words) {
-  const auto level = std::find_if(words.rbegin(), words.rend(), [](const std::string& word) {
-    return word.starts_with("-O");
-  });
+  const auto level = std::find_if(words.rbegin(), words.rend(),
+                                  [](const std::string& word) { return word.starts_with("-O"); });
   return level == words.rend() || *level != "-O0";
 }
 
