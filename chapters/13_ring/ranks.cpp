@@ -120,7 +120,11 @@ void Ranks::finish(int status) {
   std::fflush(nullptr);
   if (status != 0) {
     // Rank 0 says why. mpirun ends it as soon as another one ends, so they wait until it has.
-    if (rank_ == 0) may_speak();
+    if (rank_ == 0) {
+      if (status == 1) std::exit(status);  // results are wrong: what is done at exit is done, as a recording
+      may_speak();
+    }
+    std::signal(SIGTERM, SIG_DFL);
     for (int waited_ms = 0; has_spoken->load() == 0 && waited_ms < 2000; ++waited_ms) usleep(1000);
     _exit(status);
   }

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
 import re
@@ -57,12 +56,14 @@ class CommandsTest(unittest.TestCase):
                 stops = dataclasses.replace(verdict, finding=finding)
                 self.debug(self.printed(exercise, stops)["gdb"])
 
+    def learn(self, *words: str) -> None:
+        """Runs ./learn, which must succeed."""
+        args, said = cli.parse([*words]), io.StringIO()
+        self.assertFalse(args.main(console.Console(said), args), said.getvalue())
+
     def watch(self, words: list[str], folder: Path) -> None:
-        page, said = folder / "page.html", io.StringIO()
-        more = ["--no-install", "--no-open", "--out", str(page)]
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            status = cli.main([*words, *more])
-        self.assertEqual(status, 0, said.getvalue())
+        page = folder / "page.html"
+        self.learn(*words, "--no-install", "--no-open", "--out", str(page))
         self.assertIn("<html", page.read_text(encoding="utf-8"))
 
     def debug(self, words: list[str]) -> None:
@@ -72,9 +73,8 @@ class CommandsTest(unittest.TestCase):
         with (
             mock.patch.object(debug.os, "execvp", lambda _, args: started.append(args)),
             mock.patch.object(machine, "require_toolchain"),
-            contextlib.redirect_stdout(io.StringIO()) as said,
         ):
-            self.assertFalse(cli.main([*words, "--no-install"]), said.getvalue())
+            self.learn(*words, "--no-install")
         done = subprocess.run(
             started[0],
             stdin=subprocess.DEVNULL,
