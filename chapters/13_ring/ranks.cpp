@@ -125,7 +125,8 @@ void Ranks::finish(int status) {
       may_speak();
     }
     std::signal(SIGTERM, SIG_DFL);
-    for (int waited_ms = 0; has_spoken->load() == 0 && waited_ms < 2000; ++waited_ms) usleep(1000);
+    const int most_ms = status == 1 ? 60000 : 2000;
+    for (int waited_ms = 0; has_spoken->load() == 0 && waited_ms < most_ms; ++waited_ms) usleep(1000);
     _exit(status);
   }
   std::signal(SIGTERM, SIG_DFL);
