@@ -120,8 +120,13 @@ void Ranks::finish(int status) {
   std::fflush(nullptr);
   if (status != 0) {
     // Rank 0 says why. mpirun ends it as soon as another one ends, so they wait until it has.
-    if (rank_ == 0) may_speak();
-    for (int waited_ms = 0; has_spoken->load() == 0 && waited_ms < 2000; ++waited_ms) usleep(1000);
+    if (rank_ == 0) {
+      if (status == 1) std::exit(status);  // results are wrong: what is done at exit is done, as a recording
+      may_speak();
+    }
+    std::signal(SIGTERM, SIG_DFL);
+    const int most_ms = status == 1 ? 60000 : 2000;
+    for (int waited_ms = 0; has_spoken->load() == 0 && waited_ms < most_ms; ++waited_ms) usleep(1000);
     _exit(status);
   }
   std::signal(SIGTERM, SIG_DFL);

@@ -1,19 +1,20 @@
-# gpusim_kernel_options(<variable> [<level>]): the compiler options for sources with kernels, for gpusim_kernels below.
-# <level>: of the debug information; by default, as the target's property GPUSIM_DEBUG says.
+# gpusim_kernel_options(<variable> [<debug>]): the compiler options for sources with kernels, for gpusim_kernels below.
+# <debug>: 1 for a debugger, 0 otherwise; by default, as the target's property GPUSIM_DEBUG says.
 function(gpusim_kernel_options variable)
-  set(level $<IF:$<BOOL:$<TARGET_PROPERTY:GPUSIM_DEBUG>>,2,1>)
+  set(debug $<BOOL:$<TARGET_PROPERTY:GPUSIM_DEBUG>>)
   if(ARGC GREATER 1)
-    set(level ${ARGV1})
+    set(debug ${ARGV1})
   endif()
-  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g${level} -fno-omit-frame-pointer)
+  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g$<IF:${debug},2,1> -fno-omit-frame-pointer)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    list(APPEND options -fsanitize=bounds-strict -fsanitize-recover=bounds-strict -gstatement-frontiers -Og
+    list(APPEND options -fsanitize=bounds-strict -fsanitize-recover=bounds-strict -g$<${debug}:no->statement-frontiers
+      $<IF:${debug},-O0,-Og>
       -fno-optimize-sibling-calls -fno-extern-tls-init
       -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
       -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic -Wno-psabi --param=tsan-instrument-func-entry-exit=0)
   else()
-    list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds -O1 -fno-vectorize -fno-slp-vectorize
-      -Werror=vla)
+    list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds
+      $<IF:${debug},-O0,-O1> -fno-vectorize -fno-slp-vectorize -Werror=vla)
   endif()
   set(${variable} ${options} PARENT_SCOPE)
 endfunction()
@@ -28,7 +29,9 @@ endfunction()
 # an error (check/check_kernels.cpp). DYNAMIC_SHARED lists the arrays that these sources declare as
 # `extern __shared__ T name[]`, with their namespace: fa::smem.
 #
-# If the target's property GPUSIM_DEBUG is set, a debugger shows local variables. Compiling then takes a quarter longer.
+# If the target's property GPUSIM_DEBUG is set, a debugger shows local variables: -Og keeps some of them in registers that are
+# soon used for others. Such programs are slower, may count other bytes, and are not checked for calls of what only the CPU
+# has.
 function(gpusim_kernels target)
   cmake_parse_arguments(arg "" "" "SOURCES;DYNAMIC_SHARED" ${ARGN})
   gpusim_kernel_options(options)

@@ -1,6 +1,6 @@
 """gdb shows a kernel on the simulator as docs/pages/debugging.md says: test_debugging.py BUILD_DIR
 
-The kernel is chapter 01's, with defects planted in some of its blocks.
+The kernel is chapter 01's, with defects planted in some of its blocks, and one of chapter 09's.
 """
 
 from __future__ import annotations
@@ -185,17 +185,41 @@ class Debugging(unittest.TestCase):
             "info locals",
             "next",
             "next",
+            "next",
             "print thread",
             "print blockIdx.x",
         )
         self.assertIn(f"kernel.cuh:{line}\n{line}\t", said[3])
         self.assertIn("[thread (5,0,0) of block (3,0,0)]", said[3])
+        self.assertNotIn("optimized out", said[3] + said[4])
         self.assertIn("\nthread = 5\n", said[4])
         self.assertRegex(said[4], r"\nm = \d\.\d+\nl = \d+\.\d+\n")
         self.assertIn(f"{line + 1}\t  __syncthreads();", said[5])
-        self.assertRegex(said[6], rf"(?m)^{line + 3}\t  for \(int other = 0")
-        self.assertIn("= 5\n", said[7])
-        self.assertIn("= 3\n", said[8])
+        self.assertRegex(said[6], rf"(?m)^{line + 2}\t  l = 0.0f;")
+        self.assertRegex(said[7], rf"(?m)^{line + 3}\t  for \(int other = 0")
+        self.assertIn("= 5\n", said[8])
+        self.assertIn("= 3\n", said[9])
+
+    def test_a_backtrace_is_that_of_the_kernel(self):
+        line = self.line("value += __shfl_xor_sync")
+        said = self.gdb(
+            OPTIONS,
+            "delete",
+            f"break kernel.cuh:{line}",
+            "continue",
+            "bt",
+            "bt -no-filters",
+        )
+        own = [text for text in said[4].splitlines() if text.startswith("#")]
+        self.assertEqual(len(own), 2, said[4])
+        self.assertRegex(own[0], r"^#0 .*fa::ch01::warp_sum \(value=[\d.]+\)")
+        self.assertRegex(own[1], r"^#1 .*fa::ch01::row_per_block_softmax \(x=0x")
+        hidden = re.search(
+            r"\n\((\d+) frames of the simulator and of libraries", said[4]
+        )
+        every = [text for text in said[5].splitlines() if text.startswith("#")]
+        self.assertEqual(len(own) + int(hidden[1]), len(every))
+        self.assertIn("std::", "".join(every))
 
     def run_program(self, options: str, **variables: str) -> str:
         done = subprocess.run(
@@ -242,14 +266,66 @@ class Debugging(unittest.TestCase):
             self.assertEqual(text, lines[int(number) - 1], number)
 
     def test_only_programs_for_debuggers_have_local_variables(self):
-        def levels(target: str) -> str:
+        def levels(target: str) -> tuple[str, str]:
             commands = trials.ninja_commands(BUILD, target)
             compile_ = next(c for c in commands if c.endswith("/chapter.cu"))
-            return re.findall(r" -g(\d)", compile_)[-1]
+            return tuple(
+                re.findall(rf" {option}", compile_)[-1] for option in ("-g\\d", "-O.")
+            )
 
         name = self.chapter.executable
-        self.assertEqual((levels(name), levels(f"{name}_debug")), ("1", "2"))
+        self.assertEqual(levels(name), (" -g1", " -Og"))
+        self.assertEqual(levels(f"{name}_debug"), (" -g2", " -O0"))
         self.assertNotIn("_debug_kernels", "".join(trials.ninja_commands(BUILD, "all")))
+
+
+class Hopper(unittest.TestCase):
+    """A chapter with long functions, all of which are inlined."""
+
+    def test_local_variables_have_values(self):
+        if reason := cannot_debug():
+            self.skipTest(reason)
+        chapter = project.select(["09"])[0]
+        text = (chapter.path / "consumer.cuh").read_text(encoding="utf-8")
+        lines = text.splitlines()
+        line = (
+            lines.index("      for (int panel = 0; panel < Tile::kPanels; ++panel)") + 1
+        )
+        options = "--variant wgmma --dtype bf16 --heads 1 --seq-q 50 --seq-k 45 --head-dim 128"
+        with tempfile.TemporaryDirectory(prefix="debugging-") as folder:
+            bench = trials.Workbench(BUILD, chapter, debug=True)
+            program = bench.program({}, Path(folder), [options], "wgmma")
+            words = debug.command_of(
+                program, [f"consumer.cuh:{line + 1}"], f"{options} --no-check".split()
+            )
+            at = words.index("--args")
+            show = [
+                word
+                for command in (
+                    "info locals",
+                    "info args",
+                    "continue",
+                    "print lane",
+                    "bt",
+                )
+                for word in ("-ex", "echo @@@\\n", "-ex", command)
+            ]
+            done = subprocess.run(
+                ["gdb", "-batch", *words[1:at], *show, *words[at:]],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+        _, its_locals, its_args, _, lane, trace = done.stdout.split("@@@\n")
+        self.assertRegex(its_locals, r"panel = 0\nlane = 0\nfirst_query = 16\nsO = 0x")
+        self.assertIn("tile = {head = 0, first_query = 0}", its_args)
+        self.assertNotIn("optimized out", its_locals)
+        self.assertIn("= 0\n", lane)  # also in the second round of the loop
+        own = [text for text in trace.splitlines() if text.startswith("#")]
+        self.assertEqual(len(own), 2, trace)
+        self.assertIn("fa::ch09::Consumer::store (tile=", own[0])
+        self.assertIn("fa::ch09::wgmma_attention (a=", own[1])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Chapter 13 as several processes: results, bytes, and how all end if something is wrong with one of them.
 
-test_ring.py PROGRAM    (build/sim/bin/ch13_ring)
+test_ring.py PROGRAM [CLASS]    (build/sim/bin/ch13_ring)
 """
 
 import json

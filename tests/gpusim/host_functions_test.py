@@ -115,6 +115,12 @@ class HostFunctions(unittest.TestCase):
             "      | it runs on the CPU only: use max() or fmaxf()\n",
         )
 
+    def test_programs_for_a_debugger_are_not_checked(self) -> None:
+        # There, __popc() calls std::popcount(), which is inlined everywhere else.
+        kernel = "__global__ void kernel(int* x) { x[0] = __popc(x[1]); }\n"
+        for options in ((), ("-O0",)):
+            self.assertEqual(self.errors_of(kernel, *options), [])
+
     def test_classes_of_the_cpp_library(self) -> None:
         errors = self.errors_in_kernel("std::vector<float> v(n); x[0] = v[n - 1];")
         says = "error: a kernel cannot call std::vector::{}" + ONLY_THE_CPU

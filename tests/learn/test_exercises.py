@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import re
+import shlex
 import subprocess
 import tempfile
 import threading
@@ -17,6 +18,7 @@ from unittest import mock
 
 from tools.learn import (
     checking,
+    cli,
     console,
     diagnosis,
     exercises,
@@ -24,12 +26,24 @@ from tools.learn import (
     maps,
     phases,
     project,
+    ranks,
     regions,
     setup,
     sheet,
     trials,
+    watching,
 )
-from tools.learn.commands import check, diff, hint, reset, solution, start, try_
+from tools.learn.commands import (
+    check,
+    debug,
+    diff,
+    hint,
+    reset,
+    solution,
+    start,
+    try_,
+    watch,
+)
 
 from . import fakes, fixtures
 
@@ -134,9 +148,9 @@ class InAChapter(unittest.TestCase):
         """The output of a command."""
         parser = argparse.ArgumentParser()
         module.add_options(parser)
-        out = io.StringIO()
-        self.status = module.main(console.Console(out), parser.parse_args(words))
-        return out.getvalue()
+        self.out = io.StringIO()
+        self.status = module.main(console.Console(self.out), parser.parse_args(words))
+        return self.out.getvalue()
 
 
 class ParserTest(unittest.TestCase):
@@ -751,6 +765,21 @@ class SeveralFilesTest(InAChapter):
             out.getvalue(),
         )
 
+    def test_what_the_check_of_one_exercise_left_out_is_said_in_one_line(self):
+        self.run_command(start, "01")
+        for number, line in ((2, "return x;  //"), (3, "return x + x;")):
+            self.answer(number, line)
+        verdict = self.check_one(3, wrong_numbers=True)
+        verdict.exercises = {1: checking.BLANK} | {
+            n: checking.WRONG if n == 7 else checking.UNKNOWN for n in range(2, 12)
+        }
+        out = io.StringIO()
+        check.show_failure(console.Console(out), self.exercise, verdict)
+        line = "exercises: 1 blank, 7 wrong; not tried: 2 to 6, 8 to 11\n"
+        self.assertIn(line, out.getvalue())
+        self.assertEqual(out.getvalue().count("not tried"), 1)
+        self.assertEqual(check.in_ranges([1, 3, 4, 9]), "1, 3 to 4, 9")
+
     def test_after_one_exercise_comes_the_next_blank(self):
         def said(number: int) -> str:
             out, right = io.StringIO(), checking.Verdict(True, number)
@@ -791,6 +820,107 @@ class SeveralFilesTest(InAChapter):
     def test_one_variant_is_enough_where_it_is_wrong(self):
         verdict, calls = self.judged({"b", None})
         self.assertEqual((verdict.exercise, calls), (1, [(True, "b")]))
+
+    def test_the_first_finding_is_told_while_others_are_still_tested(self):
+        copy = self.exercise.copy_with({1: ("  return 1;",), 3: ("  return 1;",)})
+        was_told = threading.Event()
+        told = []
+
+        def try_files(files, inputs, variant):
+            if "return 1;" in files["more.cuh"] and not was_told.wait(10):
+                raise AssertionError("nothing was told")
+            race = {"kind": "race", "message": "kernel.cuh:3", "count": 1}
+            return [attempt(defects=[race])]
+
+        def tell(verdict: checking.Verdict) -> None:
+            told.append((verdict.exercise, verdict.exercises[1], verdict.kind))
+            was_told.set()
+
+        bench = mock.Mock(try_files=try_files, solution=mock.Mock(return_value=[]))
+        with mock.patch.object(machine, "cores", return_value=2):
+            verdict = checking.judge(bench, self.exercise, copy, tell)
+        self.assertEqual(told, [(1, checking.WRONG, "race")])
+        self.assertEqual(verdict.exercises[3], checking.WRONG)
+
+    def checked(
+        self, copy: dict[int, tuple[str, ...]], bench: mock.Mock
+    ) -> tuple[checking.Verdict, list[str]]:
+        """The verdict of the whole check, and the targets that are built for it."""
+        self.run_command(start, "01", "--force")
+        for number, lines in copy.items():
+            self.answer(number, *lines)
+        build, targets = self.root / "build", []
+        build.mkdir(exist_ok=True)
+        (build / "build.ninja").touch()
+
+        def make(_console, _build, target):
+            targets.append(target)
+            return 1, ["error: the whole program"]
+
+        bench.compiler_said.return_value = ""
+        bench.solution.return_value = []
+        terminal = console.Console(io.StringIO())
+        with (
+            mock.patch.object(trials, "Workbench", return_value=bench),
+            mock.patch.object(checking, "make", make),
+            mock.patch.object(checking, "require"),
+        ):
+            verdict = checking.check(terminal, build, self.exercise, lambda: build)
+        return verdict, targets
+
+    def test_with_blanks_the_whole_program_is_not_built(self):
+        bench = mock.Mock()
+        bench.try_files.return_value = [attempt()]
+        verdict, targets = self.checked({1: ("  return 2 * x;",)}, bench)
+        self.assertEqual((verdict.exercise, verdict.blank), (2, True))
+        self.assertEqual(targets, [])
+        bench.try_files.return_value = [attempt(**wrong(ALL_ROWS, ALL_COLS))]
+        verdict, targets = self.checked({1: ("  return 3 * x;",)}, bench)
+        self.assertEqual((verdict.exercise, verdict.kind), (1, "numbers"))
+        self.assertEqual(targets, [])
+
+    def test_without_blanks_the_whole_program_comes_after_a_quick_trial(self):
+        bench = mock.Mock()
+        bench.try_files.return_value = [attempt()]
+        answers = {n: (f"  return x + {n};",) for n in (1, 2, 3)}
+        verdict, targets = self.checked(answers, bench)
+        self.assertEqual(targets, [self.exercise.target])
+        self.assertEqual(verdict.kind, "compile")
+        bench.try_files.return_value = [attempt(**wrong(ALL_ROWS, ALL_COLS))]
+        verdict, targets = self.checked(answers, bench)
+        self.assertEqual((verdict.kind, targets), ("numbers", []))
+
+    def test_errors_of_the_compiler_come_before_trials(self):
+        bench, chapter = mock.Mock(), self.exercise.chapter.path
+        line = f"{chapter}/kernel.cuh:5:3: error: no"
+        bench.look.side_effect = trials.CompileError(line)
+        verdict, targets = self.checked({1: ("  no;",)}, bench)
+        said = ["exercises/01_x/kernel.cuh:5:3: error: no"]
+        self.assertEqual((verdict.compiler, verdict.exercise), (said, 1))
+        self.assertEqual((targets, bench.try_files.call_count), ([], 0))
+
+    def test_what_only_code_shows_is_an_error_of_the_compiler_too(self):
+        bench, chapter = mock.Mock(), self.exercise.chapter.path
+        line = f"{chapter}/kernel.cuh:5: error: a kernel cannot throw"
+        bench.try_files.side_effect = trials.CompileError("elsewhere")
+        bench.program.side_effect = trials.CompileError(line)
+        verdict, _ = self.checked({1: ("  throw 1;",)}, bench)
+        said = ["exercises/01_x/kernel.cuh:5: error: a kernel cannot throw"]
+        self.assertEqual((verdict.compiler, verdict.exercise), (said, 1))
+
+    def test_warnings_of_a_trial_are_on_the_learners_lines(self):
+        copy = self.copy({2: ("", "  float m;", "  return x;")})
+        alone = regions.alone(copy, self.exercise.regions, "own", 2)
+        tried = alone.texts["kernel.cuh"].splitlines()
+        at = tried.index("  float m;") + 1
+        solved = tried.index("  const int y = x + x;") + 1
+        own = copy["kernel.cuh"].splitlines().index("  float m;") + 1
+        self.assertNotEqual(at, own)
+        path = self.exercise.chapter.path / "kernel.cuh"
+        lines = [f"{path}:{line}:9: warning: m" for line in (at, solved)]
+        found = checking._in_own_files(lines, alone, self.exercise)
+        mine = f"{self.exercise.folder / 'kernel.cuh'}:{own}:9: warning: m"
+        self.assertEqual(found, [mine, lines[1]])
 
     def test_what_one_variant_does_not_show_is_looked_for_in_all(self):
         verdict, calls = self.judged({None})
@@ -1022,6 +1152,38 @@ class QuickTrial(unittest.TestCase):
             self.assertEqual(compiled({"b.cuh": "int b = 1;  // mine\n"}, "v"), both)
             self.assertEqual(compiled({"a.cuh": "int a;\n"}, None), ["chapter.cu"])
 
+    def test_a_look_makes_no_code(self):
+        calls = []
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(
+                trials.Workbench, "_call", lambda _, w: calls.append(w) or ""
+            ),
+        ):
+            bench = self.bench(Path(name))
+            bench.look({"a.cuh": "int a = 1;\n"}, [])
+            (words,) = calls
+            self.assertEqual(Path(words[words.index("-c") + 1]).name, "chapter.cu")
+            bench.look({"a.cuh": "int a = 1;\n", "b.cuh": "int b = 1;\n"}, [])
+        files = sorted(Path(words[words.index("-c") + 1]).name for words in calls[1:])
+        self.assertEqual(files, ["chapter.cu", "more.cu"])
+        for words in calls:
+            self.assertIn("-fsyntax-only", words)
+            self.assertEqual(words[words.index("-o") + 1], "/dev/null")
+
+    def test_errors_name_the_chapters_files(self):
+        def fail(_bench: trials.Workbench, words: list[str]) -> str:
+            file = Path(words[words.index("-c") + 1]).with_name("a.cuh")
+            raise trials.CompileError(f"{file}:1:5: error: no")
+
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(trials.Workbench, "_call", fail),
+        ):
+            bench = self.bench(Path(name))
+            with self.assertRaisesRegex(trials.CompileError, f"^{name}/a.cuh:1:5: "):
+                bench.look({"a.cuh": "int a = 1;\n"}, [])
+
     def test_trials_at_the_same_time_do_not_write_the_same_file(self):
         both_are_there, written = threading.Barrier(2), []
 
@@ -1217,6 +1379,73 @@ def wrong(rows: dict, cols: dict, count: int = 3, **pattern) -> dict:
 
 
 ALL_ROWS, ALL_COLS = axis(4, 4, 0, 3, 1), axis(8, 8, 0, 7, 1)
+
+
+class PrintedCommands(unittest.TestCase):
+    """The commands that `check` prints, for each chapter, variant and input: each is parsed as ./learn parses it."""
+
+    def setUp(self):
+        # As if the program, which is not there, used MPI where the chapter's does.
+        by_name = mock.patch.object(
+            ranks, "has", lambda program: program.name.startswith("ch13")
+        )
+        mpirun = mock.patch("shutil.which", return_value="/usr/bin/mpirun")
+        for patch in (by_name, mpirun):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def commands(self, exercise: exercises.Exercise, alone: bool) -> Iterator[tuple]:
+        """The finding, and the words of the two commands."""
+        exercise_1 = checking.WRONG if alone else checking.SO_FAR
+        for arguments in [*exercise.inputs, f"{exercise.inputs[0]} --seed 77"]:
+            for variant in trials.variants_in(arguments) or ["some_variant"]:
+                finding = diagnosis.Finding("race", variant, arguments, "is wrong")
+                finding = dataclasses.replace(finding, at="o[0,0,0,0]")
+                verdict = checking.Verdict(exercise=1, finding=finding)
+                verdict.exercises = {1: exercise_1}
+                out = io.StringIO()
+                with mock.patch.object(check, "quote", return_value=[]):
+                    check.show_failure(console.Console(out), exercise, verdict)
+                said = dict(
+                    line.split(": ", 1)
+                    for line in out.getvalue().splitlines()
+                    if ": " in line
+                )
+                yield finding, *(shlex.split(said[name]) for name in ("watch", "gdb"))
+
+    def test_all_of_them(self):
+        for chapter in project.chapters():
+            exercise = exercises.Exercise(chapter)
+            program = Path(exercise.target)
+            for alone in (True, False):
+                for finding, to_watch, to_debug in self.commands(exercise, alone):
+                    with self.subTest(chapter.number, command=to_watch):
+                        self.assertEqual(to_watch[:2], ["./learn", "watch"])
+                        args = cli.parse(to_watch[1:])
+                        watch.refuse(args, chapter)
+                        options = watch.options_of(args, chapter, exercise)
+                        request = watching.Request(program, args.variant, options)
+                        words = ranks.command(program, request.words)
+                        self.assert_runs(words, finding, chapter)
+                    with self.subTest(chapter.number, command=to_debug):
+                        self.assertEqual(to_debug[:2], ["./learn", "debug"])
+                        args = cli.parse(to_debug[1:])
+                        words = debug.command_of(program, [], args.options, args.rank)
+                        at = words.index("--args")
+                        self.assert_runs(words[at + 1 :], finding, chapter)
+
+    def assert_runs(
+        self, words: list[str], finding: diagnosis.Finding, chapter: project.Chapter
+    ):
+        """The command line has one variant, that of the finding, and the program no number of ranks."""
+        at = next(i for i, word in enumerate(words) if word.startswith("ch"))
+        options = words[at + 1 :]
+        options = options[: options.index(":")] if ":" in options else options
+        expected = trials.words_of(finding.arguments, finding.variant)
+        if chapter.has_ranks:
+            count = expected.index("-n")
+            del expected[count : count + 2]
+        self.assertEqual(options, expected)
 
 
 class CountersTest(unittest.TestCase):
@@ -2091,6 +2320,23 @@ class BuildTest(InAChapter):
         self.assertEqual(self.make("ninja: no work to do.")[2], shown)
         self.assertEqual(self.make(*self.steps(2))[2], [])
 
+    def test_a_look_comes_first_if_there_is_something_to_look_with(self):
+        (self.build / "build.ninja").touch()
+        error = trials.CompileError(
+            f"{self.exercise.chapter.path}/kernel.cuh:5: error: no"
+        )
+        look = mock.Mock(side_effect=error)
+        bench = mock.patch.object(
+            trials, "Workbench", return_value=mock.Mock(look=look)
+        )
+        with bench, mock.patch.object(checking, "make") as make:
+            failed, _ = checking.build_own(mock.Mock(), self.build, self.exercise)
+        make.assert_not_called()
+        self.assertEqual(failed.compiler, ["exercises/01_x/kernel.cuh:5: error: no"])
+        why = console.LearnError("ninja does not know the target", 1)
+        with mock.patch.object(trials, "Workbench", side_effect=why):
+            self.assertEqual(self.make(*self.steps(2))[1:], (None, []))
+
     def test_a_build_that_fails_gives_a_verdict(self):
         error = f"{self.exercise.files[0]}:5:3: error: no"
         _, failed, warnings = self.make(*self.steps(2), error, status=1)
@@ -2196,6 +2442,16 @@ echo '{report}' > "$2"
             mock.patch.object(checking, "build_own", return_value=(None, ["w: x"])),
         ):
             return self.run_command(try_, "01", *words)
+
+    def test_try_says_what_is_wrong_with_the_options_and_nothing_else(self):
+        with self.assertRaisesRegex(console.LearnError, "^--row: no such option$"):
+            self.try_('echo "error: --row: no such option" >&2; exit 2', "--row", "3")
+        self.assertEqual(self.out.getvalue(), "")
+
+    def test_try_says_what_is_blank_also_if_the_program_crashes(self):
+        with self.assertRaisesRegex(console.LearnError, "was ended by SIGSEGV"):
+            self.try_("kill -SEGV $$", "--rows", "3")
+        self.assertIn("exercises 1 and 2 are still blank", self.out.getvalue())
 
     def test_try_shows_warnings_then_what_kernels_print_then_the_table(self):
         text = self.try_('echo "$words" | cut -d" " -f-6; printf end', "--rows", "3")

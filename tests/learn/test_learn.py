@@ -15,6 +15,7 @@ import unittest
 from unittest import mock
 
 from tools.learn import console, machine, packages, phases
+from tools.learn.cli import COMMANDS
 from tools.report import results, table
 
 from . import fakes, fixtures
@@ -748,6 +749,16 @@ class CommandLineTest(LearnTest):
             for line in done.stdout.splitlines():
                 self.assertLessEqual(len(line), WIDTH)
 
+    def test_help_is_that_of_the_command_wherever_it_stands(self):
+        for command in COMMANDS:
+            own = self.tree.learn(command, "--help")
+            self.assert_well(own)
+            self.assertTrue(own.stdout.startswith(f"usage: ./learn {command} "))
+            for words in (["01", "--help"], ["01", "-h"], ["01", "--rows", "3", "-h"]):
+                after = self.tree.learn(command, *words)
+                self.assertEqual((after.stdout, after.stderr), (own.stdout, ""))
+        self.assertEqual(self.tree.calls("cmake") + self.tree.calls("ch01"), [])
+
     def test_a_reader_that_leaves(self):
         read, write = os.pipe()
         os.close(read)
@@ -781,6 +792,14 @@ class OverviewTest(LearnTest):
             done.stdout, r"02  02_online_.* +built +tests: 1 of 1 failed\n"
         )
         self.assertIn("./learn test 02", done.stdout)
+
+    def test_tests_that_are_called_as_their_label(self):
+        self.tree.learn("test")
+        log = self.tree.root / "build/sim/Testing/Temporary/LastTest.log"
+        text = log.read_text().replace("test_ch01_safe_softmax.Safe", "chapter01.ends")
+        log.write_text(text)
+        said = self.tree.learn().stdout
+        self.assertRegex(said, r"01  Safe softmax +built +tests: 1 passed\n")
 
 
 class DoctorTest(LearnTest):

@@ -146,7 +146,7 @@ class ProfileTest(unittest.TestCase):
         for words in (["--help"], ["1", "--help"]):
             done = self.learn(*words)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout, "the profile of --help\n")
+            self.assertTrue(done.stdout.startswith("usage: ./learn profile "))
         self.assertEqual(self.builds(), [])
 
 

@@ -42,6 +42,36 @@ class Command(unittest.TestCase):
             [*begin, "5", program, "--x", "--y"],
         )
 
+    def test_one_rank_in_a_debugger(self):
+        def of(rank: int, *options: str) -> list[str]:
+            wrapped = ranks.Wrapped(["gdb", "--args"], rank)
+            words = ranks.command(self.several, options, "ch", wrapped)
+            return [word for word in words if word != "--allow-run-as-root"]
+
+        def begin(rank: int) -> list[str]:
+            return ["mpirun", "--stdin", f"{rank}", "--quiet", "--oversubscribe"]
+
+        gdb, plain = ["-n", "1", "gdb", "--args", "ch", "--x"], ["ch", "--x"]
+        self.assertEqual(of(0, "--x"), [*begin(0), *gdb, ":", "-n", "1", *plain])
+        self.assertEqual(
+            of(1, "-n", "4", "--x"),
+            [*begin(1), "-n", "1", *plain, ":", *gdb, ":", "-n", "2", *plain],
+        )
+        self.assertEqual(of(0, "-n", "1", "--x"), [*begin(0), *gdb])
+        words = ranks.command(self.alone, ["--x"], "ch", ranks.Wrapped(["gdb"], 0))
+        self.assertEqual(words, ["gdb", "ch", "--x"])
+
+    def test_a_rank_that_is_not_there(self):
+        ranks.refuse(["-n", "3"], 2, True)
+        ranks.refuse([], 1, True)
+        for options, rank, several, last in (
+            (["-n", "3"], 3, True, "0 to 2"),
+            ([], -1, True, "0 to 1"),
+            ([], 1, False, "0"),
+        ):
+            with self.assertRaisesRegex(LearnError, f"^--rank {rank}: must be {last}$"):
+                ranks.refuse(options, rank, several)
+
     def test_root_needs_permission(self):
         for user in (0, 1000):
             with mock.patch.object(os, "geteuid", return_value=user):

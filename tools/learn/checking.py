@@ -6,10 +6,12 @@ has the solution of every other exercise.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -177,13 +179,43 @@ def make(console: Console, build: Path, target: str) -> tuple[int, list[str]]:
     return status, phase.output
 
 
+def look(bench: trials.Workbench, exercise: Exercise) -> Verdict | None:
+    """Lets the compiler read the learner's files, which takes a fraction of a build. Returns a verdict if it finds errors."""
+    try:
+        bench.look(exercise.own_copy(), exercise.inputs)
+    except trials.CompileError as error:
+        return _failure_in(exercise, error)
+    return None
+
+
+def _failure_in(exercise: Exercise, error: trials.CompileError) -> Verdict:
+    """The verdict on the learner's files, which do not compile in a trial."""
+    said = str(error)
+    for name in exercise.names:
+        said = said.replace(
+            f"{exercise.chapter.path}/{name}", f"{exercise.folder}/{name}"
+        )
+    return compile_failure(exercise, said.splitlines())
+
+
+def can_look(build: Path) -> bool:
+    """Whether a build has the commands that trials need: Ninja's, for the simulator."""
+    return not build.name.startswith("cuda") and (build / "build.ninja").is_file()
+
+
 def build_own(
-    console: Console, build: Path, exercise: Exercise
+    console: Console, build: Path, exercise: Exercise, looked: bool = False
 ) -> tuple[Verdict | None, list[str]]:
     """Builds the learner's program. Returns a verdict if that fails, and the warnings about the learner's lines.
 
     The compiler warns only when it runs, so its output is stored for later builds that have nothing to do.
+
+    @param looked  whether look() has found nothing
     """
+    if not looked and can_look(build):
+        with contextlib.suppress(LearnError):  # without the chapter: make() says why
+            if failed := look(trials.Workbench(build, exercise.chapter), exercise):
+                return failed, []
     status, output = make(console, build, exercise.target)
     if status != 0:
         return compile_failure(exercise, output), []
@@ -193,12 +225,16 @@ def build_own(
         kept.write_text("\n".join(output), encoding="utf-8")
     elif kept.exists():
         output = kept.read_text(encoding="utf-8").splitlines()
-    own = {
+    return None, compiler_warnings(output, own_lines(exercise))
+
+
+def own_lines(exercise: Exercise) -> set[Position]:
+    """What the learner has written."""
+    return {
         ((exercise.folder / name).resolve(), line)
         for name, text in exercise.own_copy().items()
         for line in regions.changed_lines(text, exercise.blank_copy[name])
     }
-    return None, compiler_warnings(output, own)
 
 
 def require(console: Console, build: Path, target: str) -> None:
@@ -251,18 +287,17 @@ def _try_alone(
     exercise: Exercise,
     copy: dict[str, str],
     keep: int | None,
-    quick: bool = False,
+    quick: int | None = None,
 ) -> list[trials.Attempt]:
     """Tries one answer, with solutions in place everywhere else. Results name the lines of the learner's copy.
 
-    @param quick  only one variant, and inputs of one size that are about the exercise
+    @param quick  an exercise: only its variant, and inputs of one size
     """
     folder = project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, folder, keep)
     inputs, variant = exercise.inputs, None
     if quick:
-        inputs = trials.most_alike(exercise.inputs_of(keep))
-        variant = exercise.variant_of(keep)
+        inputs, variant = exercise.quick_trial_of(quick)
     attempts = bench.try_files(alone.texts, inputs, variant)
     for attempt in attempts:
         result = attempt.result or {}
@@ -338,11 +373,21 @@ def _in_own_lines(
     return text, texts[first] if answers else None
 
 
-def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> Verdict:
-    """Finds the faulty exercise of a copy that fails, and what is wrong with it. Uses the simulator."""
+Tell = Callable[[Verdict], None]
+
+
+def judge(
+    bench: trials.Workbench,
+    exercise: Exercise,
+    copy: dict[str, str],
+    tell: Tell = lambda verdict: None,
+    stages: tuple[Stage, ...] = STAGES,
+) -> Verdict:
+    """Finds the faulty exercise of a copy that fails, and what is wrong with it. Uses the simulator.
+
+    @param tell  called with the first finding, while other answers are still tested
+    """
     verdict = Verdict()
-    limits = limits_of(exercise, copy)
-    solution = bench.solution(tuple(exercise.inputs)) if limits else []
     try:
         folder = project.shown(exercise.folder)
         where = regions.places(copy, exercise.regions, folder)
@@ -351,20 +396,6 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
             f"{error}: without them, the exercises cannot be tested one at a time"
         )
         return verdict
-
-    # A mistake outside the exercises would make every one of them fail.
-    changed = _first_change_outside(copy, exercise.blank_copy)
-    if changed:
-        try:
-            attempts = _try_alone(bench, exercise, copy, None)
-        except trials.CompileError:
-            attempts = []
-        verdict.finding = diagnosis.explain(attempts, limits, solution)
-        if not attempts or verdict.finding:
-            verdict.remark = (
-                f"the mistake is outside the exercises, where you have: {changed}"
-            )
-            return verdict
 
     verdict.exercises = {
         region.number: BLANK
@@ -376,22 +407,58 @@ def judge(bench: trials.Workbench, exercise: Exercise, copy: dict[str, str]) -> 
     answered = [n for n in states if states[n] == UNKNOWN]
 
     # Before a blank, which is wrong, is blamed, the answers are tested in full.
-    for stage in STAGES:
+    for stage in stages:
+        if not stage.quick and (
+            outside := explain_outside(bench, exercise, copy, stage)
+        ):
+            return outside
         alone = partial(explain_alone, bench, exercise, copy, stage=stage)
-        with ThreadPoolExecutor(machine.cores()) as pool:
-            outcomes = pool.map(alone, answered)
         passed = RIGHT if stage == STAGES[-1] else SO_FAR
-        for number, (state, finding) in zip(answered, outcomes, strict=True):
-            states[number] = passed if state == RIGHT else state
-            if finding and verdict.exercise is None:
-                verdict.exercise, verdict.finding = number, finding
+        with ThreadPoolExecutor(machine.cores()) as pool:
+            outcomes = zip(answered, pool.map(alone, answered), strict=True)
+            for number, (state, finding) in outcomes:
+                states[number] = passed if state == RIGHT else state
+                if finding and verdict.exercise is None:
+                    # A mistake outside the exercises would make every one of them fail.
+                    if stage.quick and (
+                        outside := explain_outside(bench, exercise, copy, stage, number)
+                    ):
+                        return outside
+                    finding.details[:0] = maps.remarks(exercise, copy, number)
+                    verdict.exercise, verdict.finding = number, finding
+                    tell(verdict)
         if verdict.finding:
-            if states.get(verdict.exercise) == WRONG:
-                remarks = maps.remarks(exercise, copy, verdict.exercise)
-                verdict.finding.details[:0] = remarks
             return verdict
     verdict.exercise = next((n for n in states if states[n] == BLANK), None)
     return verdict
+
+
+def explain_outside(
+    bench: trials.Workbench,
+    exercise: Exercise,
+    copy: dict[str, str],
+    stage: Stage,
+    number: int | None = None,
+) -> Verdict | None:
+    """The verdict on what is outside of the exercises, which are solved; None if that is right.
+
+    @param number  the exercise whose quick trial is made
+    """
+    changed = _first_change_outside(copy, exercise.blank_copy)
+    if not changed:
+        return None
+    finding, limits = None, limits_of(exercise, copy) if stage.limits else []
+    try:
+        quick = number if stage.quick else None
+        attempts = _try_alone(bench, exercise, copy, None, quick)
+        solution = bench.solution(tuple(exercise.inputs)) if limits else []
+        finding = diagnosis.explain(attempts, limits, solution)
+    except trials.CompileError:
+        attempts = []
+    if attempts and not finding:
+        return None
+    remark = f"the mistake is outside the exercises, where you have: {changed}"
+    return Verdict(finding=finding, remark=remark)
 
 
 def explain_alone(
@@ -403,7 +470,8 @@ def explain_alone(
 ) -> tuple[str, diagnosis.Finding | None]:
     """Whether one answer is RIGHT or WRONG, and how; UNKNOWN if it needs something that another exercise defines."""
     try:
-        attempts = _try_alone(bench, exercise, copy, number, stage.quick)
+        quick = number if stage.quick else None
+        attempts = _try_alone(bench, exercise, copy, number, quick)
     except trials.CompileError:
         return UNKNOWN, None
     limits = limits_of(exercise, copy) if stage.limits else []
@@ -452,22 +520,27 @@ def check(
     build: Path,
     exercise: Exercise,
     simulator: Callable[[], Path | None],
+    tell: Tell = lambda verdict: None,
 ) -> Verdict:
     """Builds and tests the learner's files.
 
     @param build      a configured build
     @param simulator  returns a configured build with Ninja and the simulator, which finds the faulty exercise, or
                       None if there cannot be one. Called only if a file is wrong
+    @param tell       called with the first finding, as soon as it is made
     """
     copy = exercise.own_copy()
-    failed, warnings = build_own(console, build, exercise)
+    looked = can_look(build) and simulator() is not None
+    if looked and (first := _check_answers(console, build, exercise, copy, tell)):
+        return first
+    failed, warnings = build_own(console, build, exercise, looked)
     if failed:
         return failed
     program = build / "bin" / exercise.target
     console.update("   running")
     attempts = trials.run(program, exercise.inputs)
     console.clear()
-    verdict = _verdict_on(console, build, exercise, copy, attempts, simulator)
+    verdict = _verdict_on(console, build, exercise, copy, attempts, simulator, tell)
     verdict.attempts, verdict.warnings = attempts, warnings
     if verdict.passed and exercise.watches:
         require(console, build, exercise.chapter.executable)
@@ -475,6 +548,93 @@ def check(
         verdict.notes = notes_on(exercise, program, solution)
     verdict.printed = printed_by(program, verdict)
     return verdict
+
+
+def _check_answers(
+    console: Console, sim: Path, exercise: Exercise, copy: dict[str, str], tell: Tell
+) -> Verdict | None:
+    """Tests each answer by itself, without the whole program, which takes the compiler far longer and fails if there are blanks.
+    None if there are no blanks and nothing is found, or if marks are missing.
+    """
+    require(console, sim, exercise.chapter.executable)
+    bench = trials.Workbench(sim, exercise.chapter)
+    if failed := look(bench, exercise):
+        return failed
+    try:
+        blanks = exercise.blanks()
+    except regions.RegionError:
+        return None
+    console.step("   testing each exercise by itself")
+    stages = STAGES if blanks else tuple(s for s in STAGES if s.quick)
+    verdict = judge(bench, exercise, copy, tell, stages)
+    console.clear()
+    if not verdict.finding and not verdict.remark:
+        states = verdict.exercises
+        for number in (n for n in states if states[n] == UNKNOWN):
+            if failed := _compile_failure_of(bench, exercise, copy, number):
+                return failed
+        if not blanks:
+            return None
+    verdict.warnings, verdict.printed = _evidence(bench, exercise, copy, verdict)
+    return verdict
+
+
+def _compile_failure_of(
+    bench: trials.Workbench, exercise: Exercise, copy: dict[str, str], number: int
+) -> Verdict | None:
+    """The verdict on the learner's files if the kernels that one exercise is tried with do not compile."""
+    inputs, variant = exercise.quick_trial_of(number)
+    with tempfile.TemporaryDirectory(prefix="learn-build-") as folder:
+        try:
+            bench.program(copy, Path(folder), inputs, variant)
+        except trials.CompileError as error:
+            return _failure_in(exercise, error)
+    return None
+
+
+def _evidence(
+    bench: trials.Workbench, exercise: Exercise, copy: dict[str, str], verdict: Verdict
+) -> tuple[list[str], trials.Printed | None]:
+    """The compiler's warnings on the learner's lines, and what the kernels of the first answer that prints have printed: that of
+    the finding on its input.
+    """
+    own, warnings = own_lines(exercise), []
+    states = verdict.exercises
+    tried = [n for n in states if states[n] not in (BLANK, UNKNOWN)]
+    if verdict.finding:
+        tried.sort(key=lambda number: number != verdict.exercise)
+    said = None
+    for number in tried:
+        alone = regions.alone(
+            copy, exercise.regions, project.shown(exercise.folder), number
+        )
+        inputs, variant = exercise.quick_trial_of(number)
+        output = bench.compiler_said(alone.texts, inputs, variant).splitlines()
+        warnings += compiler_warnings(_in_own_files(output, alone, exercise), own)
+        is_found = bool(verdict.finding) and number == verdict.exercise
+        attempts = bench.try_files(alone.texts, inputs, variant)
+        prints = any(attempt.prints for attempt in attempts)
+        if prints and not said and (is_found or not verdict.finding):
+            with tempfile.TemporaryDirectory(prefix="learn-build-") as folder:
+                program = bench.program(alone.texts, Path(folder), inputs, variant)
+                tested = replace(verdict, attempts=attempts)
+                said = printed_by(program, tested)
+    return warnings[: 3 * SHOWN_WARNINGS], said
+
+
+def _in_own_files(
+    output: Iterable[str], alone: regions.Alone, exercise: Exercise
+) -> list[str]:
+    """What the compiler said of the files of a trial, with the places in the learner's files."""
+
+    def told(found: re.Match) -> str:
+        line = alone.lines[found["name"]][int(found["line"]) - 1]
+        return f"{exercise.folder / found['name']}:{line}" if line else found[0]
+
+    folder = re.escape(str(exercise.chapter.path))
+    names = "|".join(map(re.escape, alone.texts))
+    place = re.compile(rf"{folder}/(?P<name>{names}):(?P<line>\d+)")
+    return [place.sub(told, line) for line in output]
 
 
 def check_one(
@@ -492,16 +652,17 @@ def check_one(
     if number in blanks:
         return Verdict(exercise=number, exercises=states)
     require(console, sim, exercise.chapter.executable)
-    console.step(f"   testing exercise {number} by itself")
     bench = trials.Workbench(sim, exercise.chapter)
+    if failed := look(bench, exercise):
+        return failed
+    console.step(f"   testing exercise {number} by itself")
     state, finding = explain_in_full(bench, exercise, copy, number)
     console.clear()
     verdict = Verdict(state == RIGHT, number, finding, states | {number: state})
     if verdict.passed:
         verdict.inputs = exercise.inputs
     if state == UNKNOWN:  # it does not compile with the solutions
-        failed, _ = build_own(console, build, exercise)
-        if failed:
+        if failed := _compile_failure_of(bench, exercise, copy, number):
             return failed
         verdict.remark = "it needs something that the solutions do not define"
     elif finding:
@@ -530,6 +691,7 @@ def _verdict_on(
     copy: dict[str, str],
     attempts: list[trials.Attempt],
     simulator: Callable[[], Path | None],
+    tell: Tell,
 ) -> Verdict:
     own = diagnosis.explain(attempts)
     if own is None and limits_of(exercise, copy):
@@ -543,7 +705,7 @@ def _verdict_on(
         return Verdict(passed=True, exercises=states)
 
     sim = simulator()
-    verdict = _judge_on(console, sim, exercise, copy) if sim else Verdict()
+    verdict = _judge_on(console, sim, exercise, copy, tell) if sim else Verdict()
     if not (verdict.finding or verdict.blank):
         verdict.finding = own
         if not verdict.remark and verdict.exercises:
@@ -570,10 +732,10 @@ def printed_by(program: Path, verdict: Verdict) -> trials.Printed | None:
 
 
 def _judge_on(
-    console: Console, sim: Path, exercise: Exercise, copy: dict[str, str]
+    console: Console, sim: Path, exercise: Exercise, copy: dict[str, str], tell: Tell
 ) -> Verdict:
     require(console, sim, exercise.chapter.executable)
     console.step("   testing each exercise by itself")
-    verdict = judge(trials.Workbench(sim, exercise.chapter), exercise, copy)
+    verdict = judge(trials.Workbench(sim, exercise.chapter), exercise, copy, tell)
     console.clear()
     return verdict

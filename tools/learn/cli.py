@@ -83,10 +83,12 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.set_defaults(main=overview.main, json=None)
     overview.add_options(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    subs = {}
     for name, module in COMMANDS.items():
         sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
         sub.set_defaults(main=module.main)
         module.add_options(sub)
+        subs[name] = sub
     args, unknown = parser.parse_known_args(words)
     add_own = getattr(COMMANDS.get(words[0]) if words else None, "add_own", None)
     if unknown:
@@ -100,6 +102,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         raise LearnError("--json goes after the command, if that command takes it", 2)
     if add_own:
         take_own(args, words[0], add_own)
+        if {"-h", "--help"} & set(args.options):
+            subs[words[0]].print_help()
+            subs[words[0]].exit()
     args.json = args.json or args.map_json
     return args
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from . import opens, project, regions, sheet
 from .console import LearnError
 from .sheet import Mutant
-from .trials import file_hash
+from .trials import file_hash, most_alike
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,10 @@ class Exercise:
     def variant_of(self, number: int | None) -> str | None:
         """The variant on which an answer to one exercise is tried first."""
         return self.sheet.variant_of(number) if number else None
+
+    def quick_trial_of(self, number: int) -> tuple[list[str], str | None]:
+        """Inputs of one size, and one variant: this compiles a fraction of the kernels."""
+        return most_alike(self.inputs_of(number)), self.variant_of(number)
 
     def more_of(self, number: int | None) -> dict[str, str]:
         """What `check` adds if an answer to one exercise exceeds a limit or has a defect, by kind."""

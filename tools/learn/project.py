@@ -181,11 +181,12 @@ def unchanged_tests(preset: str) -> int:
 def test_states(preset: str) -> dict[Chapter, TestState]:
     """The results of the last ctest run, by chapter.
 
-    A chapter's tests contain the name of its program: test_ch02_online_softmax.Random. The test of the learner's
-    own file, exercise.ch02_online_softmax, does not count.
+    A chapter's tests contain the name of its program, test_ch02_online_softmax.Random, or begin with their label:
+    chapter13.results. The test of the learner's own file, exercise.ch02_online_softmax, does not count.
     """
     text = _last_test_log(preset)
     states: dict[Chapter, TestState] = {}
+    every = chapters()
     sections = re.split(r"^\d+/\d+ Testing: (.*)$", text, flags=re.MULTILINE)
     for name, section in zip(sections[1::2], sections[2::2], strict=True):
         if '\nCommand: ""\n' in section:  # disabled, or its program was not built
@@ -193,7 +194,10 @@ def test_states(preset: str) -> dict[Chapter, TestState]:
         if name.startswith(("exercise.", "state.")):
             continue
         failed = "\nTest Failed.\n" in section
-        for chapter in (c for c in chapters() if c.executable in name):
+        for chapter in every:
+            label = test_label(chapter)
+            if chapter.executable not in name and name.split(".")[0] != label:
+                continue
             state = states.setdefault(chapter, TestState())
             state.failed += failed
             state.passed += not failed

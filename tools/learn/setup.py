@@ -38,14 +38,10 @@ def add_program_options(parser: argparse.ArgumentParser, default: str) -> None:
         "options",
         nargs=argparse.REMAINDER,
         metavar="OPTION",
-        help=f"options of the chapter's program: --rows 3 --cols 5; default: {default}; --help after NN lists them",
+        help=f"options of the chapter's program: --rows 3 --cols 5; default: {default}. "
+        "build/sim/bin/ch01_safe_softmax --help lists those of chapter 01",
     )
     rest.required = False  # so that the error message names NN alone
-
-
-def asks_for_help(options: list[str]) -> bool:
-    """Whether the options are a request for the help of the chapter's program."""
-    return bool({"-h", "--help"} & set(options))
 
 
 def why_too_few_gpus(chapters: list[project.Chapter], ranks: int) -> str | None:

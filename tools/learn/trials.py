@@ -18,7 +18,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -172,14 +173,20 @@ def variants_in(arguments: str) -> list[str]:
     return words[words.index(VARIANT) + 1].split(",") if VARIANT in words else []
 
 
-def words_of(arguments: str, choice: str) -> list[str]:
-    """The command line of an input for one variant, or for "all" that it is for."""
+def without_variant(arguments: str) -> list[str]:
+    """The words of an input, less those that say which variants it is for."""
     words = shlex.split(arguments)
     if VARIANT in words:
         at = words.index(VARIANT)
-        named, words = words[at + 1], words[:at] + words[at + 2 :]
-        choice = named if choice == "all" else choice
-    return [VARIANT, choice, *words]
+        del words[at : at + 2]
+    return words
+
+
+def words_of(arguments: str, choice: str) -> list[str]:
+    """The command line of an input for one variant, or for "all" that it is for."""
+    if choice == "all":
+        choice = ",".join(variants_in(arguments)) or choice
+    return [VARIANT, choice, *without_variant(arguments)]
 
 
 def printed(
@@ -190,13 +197,14 @@ def printed(
     time_limit: float = TIME_LIMIT,
 ) -> Printed | None:
     """What the kernels of a variant, or of "all", print on an input; None if they print nothing."""
-    choice = ["--variant", variant]
     said = _once(program, words_of(arguments, variant), time_limit, IN_ORDER).said
     if not said:
         return None
     lines = said.removesuffix(b"\n").split(b"\n")
     shown = [line.decode("utf-8", "replace") for line in lines[:most]]
-    options = arguments if variant == "all" else f"{arguments} {shlex.join(choice)}"
+    options = arguments
+    if variant != "all":
+        options = shlex.join([*without_variant(arguments), VARIANT, variant])
     return Printed(options, shown, len(lines))
 
 
@@ -279,16 +287,20 @@ def run(
     return attempts
 
 
-@functools.cache
-def _run_once(program: Path, inputs: tuple[str, ...]) -> list[Attempt]:
-    return run(program, inputs)
-
-
 # --- other kernels in a chapter's program ---------------------------------------------------------
+
+
+# As GPUSIM_DEBUG in gpusim_kernels.cmake. The precompiled headers are for sources that are optimised.
+DEBUG = " -g2 -O0 -gno-statement-frontiers -Wno-invalid-pch"
 
 
 class CompileError(Exception):
     """The compiler failed; the text is its output."""
+
+
+# Instead of the chapters' own ones. Blanks and wrong answers leave much unused.
+WARNINGS = ("-Wall", "-Wshadow", "-Wno-unused", "-Wunused-value")
+OF_CHAPTERS = re.compile(r"-W(?!no-|l,|p,|a,|invalid-pch)")
 
 
 def ninja_commands(build: Path, target: str) -> list[str]:
@@ -462,7 +474,7 @@ class Workbench:
             if any(source.path == path for source in self._sources):
                 continue
             command = next(line for line in lines if str(path) in line)
-            command += " -g2" if debug else ""
+            command += DEBUG if debug else ""
             words = shlex.split(command)
             to = words[words.index("-o") + 1]
             self._sources.append(
@@ -508,28 +520,34 @@ class Workbench:
         folder: Path,
         inputs: Iterable[str],
         variant: str | None = None,
+        said: list[str] | None = None,
     ) -> Path:
         """Builds the chapter in an empty folder, for the sizes in these inputs. CompileError if that fails.
 
         @param files    texts by name: "kernel.cuh"
         @param variant  the only variant to build; None: all of them
+        @param said     what the compiler prints is added here
         """
-        for path in self._files:
-            shutil.copy(path, folder)
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
+        self._write(files, folder)
         if variant:
             chapter = folder / "chapter.cu"
             text = with_one_variant(chapter.read_text(encoding="utf-8"), variant)
             chapter.write_text(text, encoding="utf-8")
 
-        link = self._link
+        link, said = self._link, [] if said is None else said
         for each in self._to_compile(files, variant):
-            objects = self._compile(each, files, folder, inputs, variant)
+            objects = self._compile(each, files, folder, inputs, variant, said)
             link = link.replace(each.object, " ".join(map(str, objects)))
         link = re.sub(r"-o \S+", f"-o {folder}/program", link)
         self._call(["sh", "-c", link])
         return folder / "program"
+
+    def _write(self, files: Mapping[str, str], folder: Path) -> None:
+        """Copies the chapter's files to a folder, with changed texts for some."""
+        for path in self._files:
+            shutil.copy(path, folder)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
 
     def _compile(
         self,
@@ -538,9 +556,12 @@ class Workbench:
         folder: Path,
         inputs: Iterable[str],
         variant: str | None,
+        said: list[str],
     ) -> list[Path]:
         """Compiles a source in a folder, or only its kernels if the rest is the same as in an earlier trial. Returns what to
         link.
+
+        @param said  what the compiler prints is added here
         """
         path, to = folder / source.path.name, folder / f"{source.path.stem}.o"
         options = sizes_of(inputs)
@@ -554,12 +575,13 @@ class Workbench:
             only = path.with_name(f"{source.path.stem}_kernels.cu")
             only.write_text(around.source, encoding="utf-8")
             try:
-                self._run_compiler(source, folder, only, to, options)
+                warned = self._run_compiler(source, folder, only, to, options)
                 if around.are_in(to):
+                    said.append(warned)
                     return [to, around.object]
             except CompileError:
                 pass  # said of the whole source, it is easier to understand
-        self._run_compiler(source, folder, path, to, options)
+        said.append(self._run_compiler(source, folder, path, to, options))
         if not self._debug and (around or key not in self._around):
             # Two trials may get here at the same time: each has a file of its own.
             kept = Path(self._kept.name) / f"{folder.name}-{source.path.stem}.o"
@@ -568,8 +590,10 @@ class Workbench:
 
     def _run_compiler(
         self, source: Source, folder: Path, path: Path, to: Path, options: list[str]
-    ) -> None:
-        """Compiles a file in a folder as the chapter's source is compiled."""
+    ) -> str:
+        """Compiles a file in a folder as the chapter's source is compiled. Returns what the compiler prints, as if the files
+        were the chapter's.
+        """
         words = [
             word.replace(str(source.path), str(path)).replace(
                 str(self._chapter.path), str(folder)
@@ -581,8 +605,41 @@ class Workbench:
                 at = words.index(flag)
                 del words[at : at + 1 + values]
         words[words.index("-o") + 1] = str(to)
-        # a wrong answer may leave something unused
-        self._call([*words, *options, "-w"])
+        words = [word for word in words if not OF_CHAPTERS.match(word)]
+
+        def told(text: str) -> str:
+            return text.replace(f"{folder}/", f"{self._chapter.path}/")
+
+        try:
+            return told(self._call([*words, *options, *WARNINGS]))
+        except CompileError as error:
+            raise CompileError(told(str(error))) from error
+
+    def look(self, files: Mapping[str, str], inputs: Iterable[str]) -> None:
+        """Lets the compiler read these files, without making code of them: a fraction of the time. CompileError if it finds errors.
+
+        It reads chapter.cu, and for each file that this does not include a source that does.
+        """
+        left, chosen = set(files), []
+        for source in self._sources:
+            if source.includes & left or not chosen:
+                chosen.append(source)
+                left -= source.includes
+        with tempfile.TemporaryDirectory(prefix="learn-look-") as name:
+            folder = Path(name)
+            self._write(files, folder)
+            options = [*sizes_of(inputs), "-fsyntax-only"]
+            nothing = Path(os.devnull)
+            with ThreadPoolExecutor() as pool:
+                read = [
+                    pool.submit(
+                        *(self._run_compiler, source, folder),
+                        *(folder / source.path.name, nothing, options),
+                    )
+                    for source in chosen
+                ]
+            for each in read:  # the first of them says most
+                each.result()
 
     def _to_compile(
         self, files: Mapping[str, str], variant: str | None
@@ -603,12 +660,13 @@ class Workbench:
             changed -= chapter.includes
         return [chapter, *(each for each in others if each.includes & changed)]
 
-    def _call(self, words: list[str]) -> None:
+    def _call(self, words: list[str]) -> str:
         done = subprocess.run(
             words, cwd=self._build, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise CompileError(done.stderr or done.stdout)
+        return done.stderr
 
     @property
     def executable(self) -> Path:
@@ -617,7 +675,10 @@ class Workbench:
 
     def solution(self, inputs: tuple[str, ...]) -> list[Attempt]:
         """The attempts of the chapter's own program."""
-        return _run_once(self.executable, inputs)
+        hashes = map(file_hash, (Path(__file__), self.executable))
+        key = digest(map(str.encode, hashes))
+        with self._locks[key]:
+            return self._kept_or(inputs, key, lambda left: run(self.executable, left))
 
     def try_files(
         self, files: Mapping[str, str], inputs: list[str], variant: str | None = None
@@ -626,31 +687,53 @@ class Workbench:
 
         An input that the same program has run on is not repeated.
         """
+        key = self._key(files, inputs, variant)
+
+        def tried(left: list[str]) -> list[Attempt]:
+            with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
+                said: list[str] = []
+                program = self.program(files, Path(name), inputs, variant, said)
+                kept = self._trial(key, ".compiler")
+                kept.parent.mkdir(exist_ok=True)
+                kept.write_text("".join(said), encoding="utf-8")
+                if variant and not self._lists_variants:  # it still has all of them
+                    return run(program, left, variant=variant)
+                return run(program, left)
+
+        with self._locks[key]:
+            return self._kept_or(inputs, key, tried)
+
+    def compiler_said(
+        self, files: Mapping[str, str], inputs: list[str], variant: str | None = None
+    ) -> str:
+        """The compiler's warnings on these files, which have been tried; "" if they have not."""
+        said = self._trial(self._key(files, inputs, variant), ".compiler")
+        return said.read_text(encoding="utf-8") if said.exists() else ""
+
+    def _key(
+        self, files: Mapping[str, str], inputs: Iterable[str], variant: str | None
+    ) -> str:
         texts = [part for name in sorted(files) for part in (name, files[name])]
         parts = [self._environment, *texts, *sizes_of(inputs), variant or "all"]
-        key = digest(map(str.encode, parts))
-        with self._locks[key]:
-            return self._try(files, inputs, variant, key)
+        return digest(map(str.encode, parts))
 
-    def _try(
+    def _trial(self, key: str, ending: str) -> Path:
+        return self._build / "trials" / f"{key}{ending}"
+
+    def _kept_or(
         self,
-        files: Mapping[str, str],
-        inputs: list[str],
-        variant: str | None,
+        inputs: Iterable[str],
         key: str,
+        tried: Callable[[list[str]], list[Attempt]],
     ) -> list[Attempt]:
-        kept = self._build / "trials" / f"{key}.json"
+        """The stored attempts, and new ones on those inputs of which there are none."""
+        kept = self._trial(key, ".json")
         found = _stored(kept)
         names = {line: _with_files(line) for line in inputs}
         if left := [line for line in names if names[line] not in found]:
-            with tempfile.TemporaryDirectory(prefix="learn-build-") as name:
-                program = self.program(files, Path(name), inputs, variant)
-                if variant and not self._lists_variants:  # it still has all of them
-                    attempts = run(program, left, variant=variant)
-                else:
-                    attempts = run(program, left)
+            attempts = tried(left)
             for line in left:
                 found[names[line]] = [a for a in attempts if a.arguments == line]
             if not any(attempt.ended == HANGS for attempt in attempts):
                 _store(kept, found)
-        return [attempt for line in inputs for attempt in found[names[line]]]
+        return [attempt for line in names for attempt in found[names[line]]]

@@ -345,6 +345,14 @@ void include_runtime(std::vector<std::string>& words) {
   if (is_cuda) words.insert(words.end(), {"-include", "cuda_runtime.h"});
 }
 
+/// Whether the compiler optimises. If not, what a kernel calls of the standard library is called and not inlined, also by
+/// CUDA's functions in the shim; a program for a debugger, whose kernels have been checked before.
+bool optimizes(const std::vector<std::string>& words) {
+  const auto level = std::find_if(words.rbegin(), words.rend(),
+                                  [](const std::string& word) { return word.starts_with("-O"); });
+  return level == words.rend() || *level != "-O0";
+}
+
 int compile_and_check(std::vector<std::string> words, bool with_names) {
   const std::string object = object_of(words), dump = object + ".ssa";
   if (!object.empty()) include_runtime(words);
@@ -354,7 +362,7 @@ int compile_and_check(std::vector<std::string> words, bool with_names) {
   const std::string text = with_names && status == 0 ? contents_of(dump) : "";
   const GpuFunctions known = gpu_functions(text);
   if (status == 0) status = report_unknown_sizes(words, dump, known);
-  if (status == 0) status = report(findings_in(object, known));
+  if (status == 0 && optimizes(words)) status = report(findings_in(object, known));
   if (with_names) std::remove(dump.c_str());
   if (status != 0) {
     std::remove(object.c_str());  // or the next build would take it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -175,22 +176,67 @@ def watch_command(
     if not (finding and which) or finding.kind in ("hang", "crash", "did_not_run"):
         return None
     words = f"./learn watch {exercise.number} {which} --variant {finding.variant}"
-    if finding.at:
+    if finding.at and not exercise.chapter.has_ranks:  # of which each has a slice
         words += f" --at '{finding.at}'"
     elif finding.block:
         words += f" --block {finding.block}"
     if finding.arguments in exercise.inputs:
         return f"{words} --input {exercise.inputs.index(finding.arguments) + 1}"
-    return f"{words} {finding.arguments}"
+    return f"{words} {shlex.join(trials.without_variant(finding.arguments))}"
+
+
+def in_ranges(numbers: list[int]) -> str:
+    """1, 2, 3, 5, 7 and 8 -> "1 to 3, 5, 7 to 8"."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(f"{a} to {b}" if a < b else f"{a}" for a, b in ranges)
+
+
+def states_in_words(console: Console, exercises: dict[int, str]) -> str:
+    """What is known of each exercise, and last those of which nothing is."""
+    style = {checking.RIGHT: "green", checking.WRONG: "red"}
+    known = [
+        console.paint(f"{number} {state}", style.get(state, "dim"))
+        for number, state in exercises.items()
+        if state != checking.UNKNOWN
+    ]
+    others = [n for n, state in exercises.items() if state == checking.UNKNOWN]
+    rest = f"{checking.UNKNOWN}: {in_ranges(others)}" if others else ""
+    return "; ".join(filter(None, (", ".join(known), console.paint(rest, "dim"))))
 
 
 def show_failure(
-    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+    console: Console,
+    exercise: exercises.Exercise,
+    verdict: checking.Verdict,
+    told: bool = False,
 ) -> None:
     """Prints the fault and its evidence, then which exercises are right, then the task and the next command.
 
     A blank has no fault: its stub is not the learner's.
+
+    @param told  whether show_finding() has been called
     """
+    if not told:
+        show_finding(console, exercise, verdict)
+    show_evidence(console, exercise, verdict)
+    if verdict.finding or verdict.compiler or verdict.warnings or verdict.printed:
+        console.say()
+    if verdict.exercises:
+        console.say(f"exercises: {states_in_words(console, verdict.exercises)}")
+    show_step(console, exercise, verdict)
+    if command := watch_command(exercise, verdict):
+        console.say(f"watch: {command}")
+
+
+def show_finding(
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
+) -> None:
+    """Prints the fault."""
     finding = verdict.finding
     if verdict.compiler:
         own = exercise.files if len(exercise.files) == 1 else [exercise.folder]
@@ -205,23 +251,11 @@ def show_failure(
         console.say(f"   with {finding.arguments}", "dim")
         stops = finding.kind == "crash" or finding.kind in diagnosis.DEFECTS
         if stops and (which := of_kernel(verdict)):
-            options = f"{which} --variant {finding.variant} {finding.arguments}"
-            console.say(f"gdb:   ./learn debug {exercise.number} {options}")
+            options = trials.words_of(finding.arguments, finding.variant)
+            words = f"./learn debug {exercise.number} {which} {shlex.join(options)}"
+            console.say(f"gdb:   {words}")
     if verdict.remark:
         console.wrap(verdict.remark, "   ")
-    show_evidence(console, exercise, verdict)
-    if finding or verdict.compiler or verdict.warnings or verdict.printed:
-        console.say()
-    if verdict.exercises:
-        style = {checking.RIGHT: "green", checking.WRONG: "red"}
-        states = (
-            console.paint(f"{n} {state}", style.get(state, "dim"))
-            for n, state in verdict.exercises.items()
-        )
-        console.say("exercises: " + ", ".join(states))
-    show_step(console, exercise, verdict)
-    if command := watch_command(exercise, verdict):
-        console.say(f"watch: {command}")
 
 
 def show_step(
@@ -312,7 +346,13 @@ def report(
     simulator: Callable[[], Path | None],
 ) -> checking.Verdict:
     """Checks the exercises, stores the result, and shows it."""
-    verdict = checking.check(console, build, exercise, simulator)
+    told = []
+
+    def tell(verdict: checking.Verdict) -> None:
+        show_finding(console, exercise, verdict)
+        told.append(verdict.finding)
+
+    verdict = checking.check(console, build, exercise, simulator, tell)
     summary = verdict.summary() | {
         "chapter": exercise.chapter.name,
         "files": exercise.hashes(),
@@ -331,7 +371,7 @@ def report(
         show_next(console, exercise)
         write_whole(kept, json.dumps(summary, indent=1) + "\n")
     else:
-        show_failure(console, exercise, verdict)
+        show_failure(console, exercise, verdict, told == [verdict.finding])
     for path in exercises.edited_chapters():
         text = f"{path} differs from git. {exercises.HOW_TO_RESTORE.format(path=path)}"
         console.wrap(text, "note:  ", style="yellow")
@@ -374,6 +414,8 @@ def report_one(
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     exercise.own_copy()  # LearnError if the chapter is not started
+    if args.exercise is not None:
+        exercise.region(args.exercise)  # LearnError if there is none
     refuse_json(args.json)
     preset = setup.prepare(console, args, chapters=[exercise.chapter], ranks=RANKS)
     build = configured(console, preset)
@@ -392,7 +434,6 @@ def main(console: Console, args: argparse.Namespace) -> int:
             return None
 
     if args.exercise is not None:
-        exercise.region(args.exercise)  # LearnError if there is none
         verdict = report_one(console, build, exercise, simulator, args.exercise)
         if args.json:
             write_json(args.json, verdict.summary())

@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from .. import exercises, machine, packages, project, regions, setup, trials
+from .. import exercises, machine, packages, project, ranks, regions, setup, trials
 from ..console import Console, LearnError
 from .profile import SIM
 
@@ -38,6 +38,13 @@ def add_own(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="stop there too: --break 'kernel.cuh:48 if threadIdx.x == 5 && blockIdx.x == 3'",
     )
+    parser.add_argument(
+        "--rank",
+        type=int,
+        default=0,
+        metavar="R",
+        help="of a chapter with several processes: the rank that runs in gdb; default: 0",
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,14 +53,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     setup.add_program_options(parser, "a small problem")
 
 
-def command_of(program: Path, places: list[str], options: list[str]) -> list[str]:
-    """The command that runs a program in gdb, to be started in the current folder."""
+def command_of(
+    program: Path, places: list[str], options: list[str], rank: int = 0
+) -> list[str]:
+    """The command that runs a program in gdb, to be started in the current folder.
+
+    @param rank  the one that gdb runs, of a program that runs as several processes
+    """
     stops = [word for place in places for word in ("-ex", f"break {place}")]
     script, executable = (os.path.relpath(path) for path in (COMMANDS, program))
-    return [
-        *("gdb", "-q", "-x", script, *stops),
-        *("-ex", "run", "--args", executable, *options),
-    ]
+    gdb = ["gdb", "-q", "-x", script, *stops, "-ex", "run", "--args"]
+    return ranks.command(program, options, executable, ranks.Wrapped(gdb, rank))
 
 
 def build_answer(
@@ -70,7 +80,6 @@ def build_answer(
     @param purpose  "debug", or a word for another folder whose program gdb does not know the local variables of
     @param variant  the only one to build; None: all of them
     """
-    exercise.region(number)  # LearnError if there is none
     copy, shown = exercise.own_copy(), project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, shown, number)
     texts = regions.for_debugger(alone, exercise.folder)
@@ -79,13 +88,23 @@ def build_answer(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     bench = trials.Workbench(build, exercise.chapter, debug=purpose == "debug")
-    given = shlex.join(options)
-    inputs = [line for line in exercise.inputs if line in given] or exercise.inputs
+    given = shlex.join(trials.without_variant(shlex.join(options)))
+    inputs = [
+        line
+        for line in exercise.inputs
+        if shlex.join(trials.without_variant(line)) in given
+    ] or exercise.inputs
     try:
         return bench.program(texts, folder, inputs, variant)
     except trials.CompileError as error:
         said = f"your answer to exercise {number} does not compile: ./learn check {exercise.number} says why"
         raise LearnError(said, 1) from error
+
+
+def variant_in(options: list[str]) -> str | None:
+    """The only variant that a program's options name; None if they name several or none."""
+    named = trials.variants_in(shlex.join(options))
+    return named[0] if len(named) == 1 and named != ["all"] else None
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
@@ -96,6 +115,9 @@ def main(console: Console, args: argparse.Namespace) -> int:
         exercise = exercises.select_one(args.chapter)
         exercise.own_copy()  # LearnError if the chapter is not started
         target = exercise.target
+        if args.answer is not None:
+            exercise.region(args.answer)  # LearnError if there is none
+    ranks.refuse(args.options, args.rank, chapter.has_ranks)
     if not args.no_install:
         packages.ensure(console, (*packages.PACKAGES, packages.GDB))
     if not shutil.which("gdb"):
@@ -103,11 +125,13 @@ def main(console: Console, args: argparse.Namespace) -> int:
     machine.require_toolchain()
     if args.answer is not None:
         setup.build(console, SIM, [chapter.executable])
-        program = build_answer(exercise, args.answer, args.options)
+        program = build_answer(
+            exercise, args.answer, args.options, variant=variant_in(args.options)
+        )
     else:
         setup.build(console, SIM, [f"{target}_debug"])
         program = project.build_folder(SIM) / "bin" / f"{target}_debug"
-    command = command_of(program, args.places, args.options)
+    command = command_of(program, args.places, args.options, args.rank)
     console.say(shlex.join(command), "bold")
     sys.stdout.flush()
     os.execvp(command[0], command)

@@ -60,8 +60,6 @@ def reason_for_simulator_only(preset: str, why: str) -> str | None:
 
 def main(console: Console, args: argparse.Namespace) -> int:
     """Builds what is missing and runs the chapter's profile.sh."""
-    if setup.asks_for_help(args.options):
-        return run_script(project.select([args.chapter])[0], ["--help"], {})
     chapter = project.select([args.chapter])[0]
     script_of(chapter)
     target = chapter.executable

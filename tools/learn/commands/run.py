@@ -236,12 +236,6 @@ def make_report(runs: list[dict], folder: Path) -> str | None:
     return why
 
 
-def show_help(program: Path) -> int:
-    """Prints the options of a chapter's program."""
-    sys.stdout.flush()
-    return subprocess.run([program, "--help"], check=False).returncode
-
-
 def main(console: Console, args: argparse.Namespace) -> int:
     """Sets up, builds, runs the chapters on the bundled input, and shows the results."""
     chapters = project.select(args.chapters)
@@ -249,8 +243,6 @@ def main(console: Console, args: argparse.Namespace) -> int:
     preset = setup.prepare(console, args, chapters=chapters)
     there = setup.build(console, preset, [chapter.executable for chapter in chapters])
     chapters = [chapter for chapter in chapters if chapter.executable in there]
-    if setup.asks_for_help(args.options):
-        return show_help(project.executable(chapters[0], preset))
 
     options = list(args.options)
     variants = take_option(options, "--variant") or "all"

@@ -7,13 +7,14 @@ import json
 import shlex
 import signal
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import checking, diagnosis, exercises, phases, ranks, regions, setup, trials
 from ..console import Console, LearnError
 from . import check
-from .run import INPUTS, refuse_json, show_help, write_json
+from .run import INPUTS, refuse_json, write_json
 from .start import add_chapter
 
 HELP = "run your kernels on an input of your own, and see what they print"
@@ -41,15 +42,22 @@ class Reader:
     """Shows the output of a chapter's program: the first lines that the kernels print, and all of the table."""
 
     table: str  # how the table begins, which comes last
+    begin: Callable[[], None]  # called before the first line is shown
     printed: int = 0  # lines of the kernels
     characters: int = 0
     in_table: bool = False
+
+    def begins(self) -> None:
+        """The program has accepted its options, because it computes."""
+        self.begin()
+        self.begin = lambda: None
 
     def __call__(self, phase: phases.Phase, line: str) -> None:
         before, begins, _ = line.partition(self.table)
         if begins and not self.in_table:
             if before:  # a kernel has not ended its line
                 self._kernel(phase, before)
+            self.begins()
             self.end(phase.console)
             phase.show(line.removeprefix(before))
         elif self.in_table:  # reports of defects may be wider than a table
@@ -58,6 +66,7 @@ class Reader:
             self._kernel(phase, line)
 
     def _kernel(self, phase: phases.Phase, line: str) -> None:
+        self.begins()
         self.printed += 1
         self.characters += len(line) + 1
         if self.printed <= SHOWN_LINES:
@@ -79,12 +88,19 @@ class Reader:
 
 
 def run(
-    console: Console, program: Path, chapter: str, options: list[str]
+    console: Console,
+    program: Path,
+    chapter: str,
+    options: list[str],
+    begin: Callable[[], None],
 ) -> tuple[int, dict | None]:
-    """Runs the program, its blocks in order. Returns its exit status and its JSON, if any. LearnError if it cannot run."""
+    """Runs the program, its blocks in order. Returns its exit status and its JSON, if any. LearnError if it cannot run.
+
+    @param begin  called before the first line of its output is shown
+    """
     chosen = any(word.split("=")[0] == "--variant" for word in options)
     words = [*([] if chosen else ["--variant", "all"]), *options]
-    reader = Reader(f"{chapter}: ")
+    reader = Reader(f"{chapter}: ", begin)
     with tempfile.TemporaryDirectory(prefix="learn-") as name:
         result = Path(name) / "result.json"
         status, phase = phases.execute(
@@ -100,6 +116,7 @@ def run(
     if not reader.in_table:
         reader.end(console)
     if status < 0:
+        reader.begins()
         ended = signal.Signals(-status).name
         why = diagnosis.SIGNALS.get(ended)
         because = f": {why}" if why else ""
@@ -138,14 +155,15 @@ def main(console: Console, args: argparse.Namespace) -> int:
         check.show_failure(console, exercise, failed)
         return 1
     program = build / "bin" / exercise.target
-    if setup.asks_for_help(args.options):
-        return show_help(program)
-    check.show_warnings(console, warnings)
-    say_blanks(console, exercise)
+
+    def begin() -> None:
+        check.show_warnings(console, warnings)
+        say_blanks(console, exercise)
+
     has_input = any(word.split("=")[0] in INPUTS for word in args.options)
     usual = [] if has_input else shlex.split(exercise.sheet.try_input)
     options = [*usual, *args.options]
-    status, data = run(console, program, exercise.chapter.name, options)
+    status, data = run(console, program, exercise.chapter.name, options, begin)
     if args.json and data:
         write_json(args.json, data)
     return status

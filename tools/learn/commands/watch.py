@@ -16,7 +16,7 @@ from ..console import Console, LearnError
 from .check import configured, show_failure
 from .debug import build_answer
 from .profile import SIM
-from .run import refuse_file, show_help
+from .run import refuse_file
 from .try_ import say_blanks
 
 HELP = "a page that shows what a block of a kernel does, step by step: lines, warps, tensors, banks"
@@ -82,7 +82,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 # --- the program ----------------------------------------------------------------------------------
 
 
-def refuse(args: argparse.Namespace) -> None:
+def refuse(args: argparse.Namespace, chapter: project.Chapter) -> None:
     """LearnError if the options contradict one another, or the page cannot be written, before anything is built."""
     if args.view is not None:
         others = {
@@ -101,6 +101,11 @@ def refuse(args: argparse.Namespace) -> None:
     if args.at and args.blocks:
         raise LearnError(
             "--at chooses the block that writes the element: leave out --block", 2
+        )
+    if args.at and chapter.has_ranks:
+        raise LearnError(
+            f"--at {args.at}: each rank of chapter {chapter.number} has a slice of a tensor: leave out --at",
+            2,
         )
     if args.input is not None and args.options:
         raise LearnError(
@@ -130,13 +135,14 @@ def options_of(
     if args.input is None:
         if args.options or args.answer is None:
             return args.options or views.of(chapter).options
-        return shlex.split(exercise.inputs_of(args.answer)[-1])  # it is built for these
+        # It is built for these.
+        return trials.without_variant(exercise.inputs_of(args.answer)[-1])
     if not exercise:
         raise LearnError("--input needs --exercise or --answer", 2)
     if not 0 < args.input <= len(exercise.inputs):
         last = len(exercise.inputs)
         raise LearnError(f"--input {args.input}: must be 1 to {last}", 2)
-    return shlex.split(exercise.inputs[args.input - 1])
+    return trials.without_variant(exercise.inputs[args.input - 1])
 
 
 def variant_of(
@@ -174,7 +180,6 @@ def built(
         if failed:
             show_failure(console, exercise, failed)
             return None
-        say_blanks(console, exercise)
         program = programs / exercise.target
         return program, variant_of(args, chapter, exercise, program)
     setup.build(console, SIM, [chapter.executable])
@@ -283,7 +288,7 @@ def write_page(
 def main(console: Console, args: argparse.Namespace) -> int:
     """Builds the program, runs it with the recorder on, and writes the page."""
     chapter = project.select([args.chapter])[0]
-    refuse(args)
+    refuse(args, chapter)
     blocks = tuple(watching.block_of(word) for word in args.blocks)
     place = watching.place_of(args.at) if args.at else None
     view = None if args.view is None else views.select(chapter, args.view)
@@ -295,8 +300,6 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if not chosen:
         return 1
     program, variant = chosen
-    if setup.asks_for_help(args.options):
-        return show_help(program)
     with tempfile.TemporaryDirectory(prefix="learn-watch-") as name:
         folder = Path(name)
         if view:
@@ -309,6 +312,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
             path = page_of(args, chapter, variant)
             title = title_of(args, chapter, variant)
             run, size = write_page(console, request, place, folder, path, title)
+    if exercise and args.answer is None:
+        say_blanks(console, exercise)
     console.say(f"page:  {project.shown(path)} ({in_megabytes(size)})", "bold")
     say_contents(console, run)
     if not args.no_open:
