@@ -13,6 +13,7 @@
 #include "device/ptx.cuh"
 #include "device/tensor_core.cuh"
 #include "kept.cuh"
+#include "walk.cuh"
 
 namespace fa::ch11 {
 

@@ -9,6 +9,7 @@
 #include "07_multi_stage/softmax.cuh"
 #include "device/math.cuh"
 #include "device/ptx.cuh"
+#include "walk.cuh"
 
 namespace fa::ch11 {
 

@@ -394,9 +394,7 @@ def report_one(
         show_failure(console, exercise, verdict)
         return verdict
     console.say(f"exercise {number} of chapter {exercise.number} is right", "green")
-    console.say(
-        "   with the solutions of the others, on these inputs:"
-    )
+    console.say("   with the solutions of the others, on these inputs:")
     for arguments in verdict.inputs:
         console.wrap(arguments, "   ", style="dim")
     blanks = exercise.blanks()
