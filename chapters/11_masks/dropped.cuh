@@ -93,12 +93,11 @@ __device__ __forceinline__ void multiply_dropped_pv(ch07::Accumulators<Tile>& ac
 template <class T>
 struct DroppedPairs : MaskedPairs<T> {
   const Dropout& dropout;
-  int head;
 
-  __device__ __forceinline__ DroppedPairs(const MaskedPairs<T>& pairs, const Dropout& of_all, int of_head)
-      : MaskedPairs<T>(pairs), dropout(of_all), head(of_head) {}
+  __device__ __forceinline__ DroppedPairs(const MaskedPairs<T>& pairs, const Dropout& of_all)
+      : MaskedPairs<T>(pairs), dropout(of_all) {}
   __device__ __forceinline__ float kept(int query, int key) const {
-    return dropout.keeps(head, query, key) ? dropout.scale : 0.0f;
+    return dropout.keeps(this->head, query, key) ? dropout.scale : 0.0f;
   }
 };
 

@@ -240,8 +240,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       w.finish_rows();
       ptx::wgmma_wait<1>(w.rO);
       w.v.release(s.tiles.v_ring);
-      const HeadMasks of_head = masks.of(tile.head);
-      w.store(maps, tile, MaskedPairs<typename Tile::T>(a, masks, of_head));
+      w.store(maps, tile, MaskedPairs<typename Tile::T>(a, masks, tile.head));
       w.q.release(s.tiles.q_ring);
       tile = next_tile;
       if (!more) break;

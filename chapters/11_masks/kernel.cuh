@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
   }
-  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.masks));
+  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
 // --- skip_empty: only tiles of which something is visible -------------------------------------------------------
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     tile = next;
   }
-  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.masks));
+  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
 // --- three_kinds: full tiles pay nothing --------------------------------------------------------------------------
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     visit = next;
   }
-  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.masks));
+  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
 // --- compressed: lists of tiles ----------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
   }
-  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.masks));
+  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
 /// For blocks of 64 queries and 64 keys: tiles of that size, with half as many queries per warp as for larger blocks.
@@ -289,7 +289,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
   }
-  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.masks));
+  store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
 // --- dropout: elements of P left out at random ----------------------------------------------------------------------
@@ -354,7 +354,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   }
   scale<Tile>(acc, dropout.scale);
   store<Tile>(acc, block, sQ + block.warp_row * d,
-              DroppedPairs<T>(MaskedPairs(block.a, masks, block.masks), dropout, block.head));
+              DroppedPairs<T>(MaskedPairs(block.a, masks, block.head), dropout));
 }
 
 // --- scores: functions of the scaled scores --------------------------------------------------------------------------
@@ -418,7 +418,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     tile = next;
   }
   store<Tile>(acc, block, sQ + block.warp_row * d,
-              ChangedPairs<T>(MaskedPairs(block.a, masks, block.masks), function));
+              ChangedPairs<T>(MaskedPairs(block.a, masks, block.head), function));
 }
 
 }  // namespace fa::ch11

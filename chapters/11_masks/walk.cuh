@@ -38,13 +38,13 @@ struct MaskedBlock : ch07::Block<Tile> {
 /// What device/unresolved_rows.cuh needs to know of the scores under masks.
 template <class T>
 struct MaskedPairs : PlainPairs<T> {
-  const Masks& all;
-  const HeadMasks& masks;
+  const Masks& masks;
+  int head;
 
-  __device__ __forceinline__ MaskedPairs(const Attention<T>& a, const Masks& of_all, const HeadMasks& of_head)
-      : PlainPairs<T>{a}, all(of_all), masks(of_head) {}
+  __device__ __forceinline__ MaskedPairs(const Attention<T>& a, const Masks& of_all, int of_head)
+      : PlainPairs<T>{a}, masks(of_all), head(of_head) {}
   __device__ __forceinline__ bool exists(int query, int key) const {
-    return masks.sees(all.query(query), all.key(key));
+    return masks.of(head).sees(masks.query(query), masks.key(key));
   }
 };
 
