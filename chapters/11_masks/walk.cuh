@@ -41,8 +41,8 @@ struct MaskedPairs : PlainPairs<T> {
   const Masks& masks;
   int head;
 
-  __device__ __forceinline__ MaskedPairs(const Attention<T>& a, const Masks& of_all, int of_head)
-      : PlainPairs<T>{a}, masks(of_all), head(of_head) {}
+  __device__ __forceinline__ MaskedPairs(const Attention<T>& given, const Masks& of_all, int of_head)
+      : PlainPairs<T>{given}, masks(of_all), head(of_head) {}
   __device__ __forceinline__ bool exists(int query, int key) const {
     return masks.of(head).sees(masks.query(query), masks.key(key));
   }
