@@ -100,7 +100,7 @@ struct TilesBackwards {
 
 /// Writes LSE and O / l. O takes a detour through the warp's rows of shared memory, so that each lane stores 16 bytes and
 /// the warp stores whole rows.
-/// @param pairs  which scores the rows have, if that is not the business of visible_keys(); see device/unresolved_rows.cuh
+/// @param pairs  which scores the rows have, for repair_rows(): PlainPairs, or those of chapter 11
 template <class Tile, class Pairs>
 __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
                                       typename Tile::T* sO, const Pairs& pairs) {
@@ -137,11 +137,6 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block
         *reinterpret_cast<const uint4*>(sO + Tile::Rows::offset(row, col));
   }
   // END 2
-}
-template <class Tile>
-__device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
-                                      typename Tile::T* sO) {
-  store<Tile>(acc, block, sO, PlainPairs<typename Tile::T>{block.a});
 }
 
 }  // namespace fa::ch07

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     rescale<Tile>(acc, rS, block.factor);
     multiply_pv<Tile>(acc, rS, sV, block.factor);
   }
-  store<Tile>(acc, block, sQ + block.warp_row * d);
+  store<Tile>(acc, block, sQ + block.warp_row * d, PlainPairs{a});
 }
 
 /// Two stages or more: while a tile is in use, the next kStages - 1 are in flight. Tile j is in stage j % kStages.
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     multiply_pv<Tile>(acc, rS, sV + stage * Tile::kTile, block.factor);
     stage = stage + 1 == kStages ? 0 : stage + 1;
   }
-  store<Tile>(acc, block, sQ + block.warp_row * d);
+  store<Tile>(acc, block, sQ + block.warp_row * d, PlainPairs{a});
 }
 
 // --- split_kv: K and V in turns ------------------------------------------------------------------------
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     cp_async_commit();  // in flight during the exponentials and P V
     multiply_pv<Tile>(acc, rS, sV, block.factor);
   }
-  store<Tile>(acc, block, sQ + block.warp_row * d);
+  store<Tile>(acc, block, sQ + block.warp_row * d, PlainPairs{a});
 }
 
 // --- masked_first: key tiles from the last to the first -------------------------------------------------
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     stage = (stage + 1) % kStages;
   }
   // END 8
-  store<Tile>(acc, block, sQ + block.warp_row * d);
+  store<Tile>(acc, block, sQ + block.warp_row * d, PlainPairs{a});
 }
 
 }  // namespace fa::ch07
