@@ -13,6 +13,7 @@
 
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
+#include "large_scores.hpp"
 
 namespace fa {
 namespace {
@@ -176,6 +177,22 @@ TEST_P(LargeHeads, IsRightWhereLogitsAreFarFromZero) {
 }
 
 // A NaN in V at a key that only the last query sees may reach the queries that read this head, and no others.
+// As in the chapters with smaller heads.
+TEST_P(LargeHeads, TakesScoresOfAnySize) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const double magnitude : score_magnitudes()) {
+      for (const double sign : {1.0, -1.0}) {
+        Shape shape = {{.seq_q = 19, .seq_k = 70, .head_dim = 72, .causal = sign > 0, .dtype = dtype}, false};
+        if (why_refused<TwoWayAttention>(variant(), shape)) continue;
+        TensorMap inputs = random_inputs<TwoWayAttention>(shape, Init::kNormal, 17);
+        shape.scale = large_scores(shape, inputs, magnitude, sign, true);
+        const VariantResult result = run<TwoWayAttention>(chapter(), GetParam(), shape, inputs);
+        ASSERT_EQ(complaint_on_large_scores(shape, inputs, result.outputs, magnitude, sign), "");
+      }
+    }
+  }
+}
+
 TEST_P(LargeHeads, LetsNaNOfAHiddenKeySpreadWithinItsHead) {
   for (const DType dtype : {kBFloat16, kFloat32}) {
     for (const bool backward : {false, true}) {

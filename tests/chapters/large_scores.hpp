@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "attention/attention.hpp"
@@ -58,6 +59,31 @@ inline ExpectedRow row_of_large_scores(std::int64_t keys, std::size_t d, const f
   for (double& o : row.o) o /= l;
   row.lse = m + std::log(l);
   return row;
+}
+
+/// What is wrong with O and LSE for these scores of one head; "" if nothing is. NaN is always wrong.
+inline std::string complaint_on_large_scores(const AttentionShape& shape, const TensorMap& inputs,
+                                             const TensorMap& outputs, double magnitude, double sign) {
+  const double u = shape.dtype == DType::kFloat32 ? 5e-6 : shape.dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-8;
+  const auto d = std::size_t(shape.head_dim);
+  const auto said = [&](const char* name, std::int64_t query, double got, double expected) {
+    return std::string(name) + " of query " + std::to_string(query) + " is " + std::to_string(got) +
+           ", should be " + std::to_string(expected) + " with scores near " +
+           std::to_string(sign * magnitude);
+  };
+  for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+    const ExpectedRow row =
+        row_of_large_scores(shape.visible_keys(query), d, inputs.at("v").data.data(), magnitude, sign);
+    const float lse = outputs.at("lse").data[std::size_t(query)];
+    if (!(std::abs(lse - row.lse) <= 1e-4 + 0x1p-21 * std::abs(row.lse)))
+      return said("LSE", query, lse, row.lse);
+    for (std::size_t col = 0; col < d; ++col) {
+      const float o = outputs.at("o").data[std::size_t(query) * d + col];
+      if (!(std::abs(o - row.o[col]) <= 8 * u + 0x1p-20 * std::min(magnitude, 1e4)))
+        return said("O", query, o, row.o[col]);
+    }
+  }
+  return "";
 }
 
 }  // namespace fa

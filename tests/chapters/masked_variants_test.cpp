@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/runner.hpp"
+#include "large_scores.hpp"
 #include "masked_shapes.hpp"
 #include "scales.hpp"
 
@@ -76,6 +77,28 @@ TEST_P(MaskedVariant, IsRightUnderACausalMask) {
   for (const auto& [queries, keys] :
        {std::pair{1, 1}, {33, 33}, {129, 129}, {260, 260}, {1, 70}, {65, 300}, {300, 65}, {130, 129}}) {
     expect_right({{.seq_q = queries, .seq_k = keys, .head_dim = 64, .causal = true}});
+  }
+}
+
+// As in the chapters without masks. The gradients of rows with a large LSE are 0 and not NaN.
+TEST_P(MaskedVariant, TakesScoresOfAnySize) {
+  for (const double magnitude : score_magnitudes()) {
+    for (const double sign : {1.0, -1.0}) {
+      Shape shape{{.seq_q = 19, .seq_k = 70, .head_dim = 64, .causal = sign > 0, .dtype = DType::kBFloat16}};
+      for (const bool backward : {false, true}) {
+        shape.backward = backward;
+        if (!takes(shape)) continue;
+        TensorMap inputs = random_inputs<MaskedAttention>(shape, Init::kNormal, 17);
+        shape.scale = large_scores(shape, inputs, magnitude, sign, true);
+        const TensorMap outputs = run_on(shape, inputs).outputs;
+        if (!backward) {
+          ASSERT_EQ(complaint_on_large_scores(shape, inputs, outputs, magnitude, sign), "") << text(shape);
+        }
+        for (const auto& [name, tensor] : outputs) {
+          for (const float x : tensor.data) ASSERT_TRUE(std::isfinite(x)) << name << sign * magnitude;
+        }
+      }
+    }
   }
 }
 
