@@ -299,8 +299,9 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     repair_rows(
         m, a, work.head, first_query, PlainPairs{a}, first_col, min(first_col + Tile::kCols, a.head_dim_v),
         [&](int row, int col, float o) {
-          const int at = col - first_col;
-          sO[at / 64 * Tile::Br * 64 + row * 64 + ((at / 8 % 8) ^ (row % 8)) * 8 + at % 8] = T(o);
+          const int of_part = col - first_col;
+          sO[of_part / 64 * Tile::Br * 64 + row * 64 + ((of_part / 8 % 8) ^ (row % 8)) * 8 + of_part % 8] =
+              T(o);
         },
         part == 0 && this->number() == 0);
     ptx::fence_proxy_async();

@@ -315,8 +315,8 @@ TEST(MaskedShape, TakesAnyWindow) {
     EXPECT_TRUE(shape.sees(0, 0, 6));
     EXPECT_EQ(MaskedAttention::reference(shape, inputs), MaskedAttention::reference(all, inputs));
     for (const OtherProblem& other : MaskedAttention::other_problems(shape, inputs)) {
-      if (other.change.find("window") != std::string::npos)
-        EXPECT_EQ(other.change, "if the window of query i stood at key i");
+      if (other.change.find("window") == std::string::npos) continue;
+      EXPECT_EQ(other.change, "if the window of query i stood at key i");
     }
   }
 }

@@ -99,6 +99,7 @@ TEST(Addresses, AHostPointerInAStruct) {
 }
 
 TEST(Addresses, AHostPointerInOtherAccesses) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 128);
   const std::vector<float> heap(128, 1.0f);
   int sum = 0;
@@ -212,6 +213,7 @@ void write_on_host(float* device) { device[1] = 1.0f; }                         
 void copy_on_host(float* to, const float* from) { std::memcpy(to, from, 128); }  // host copy
 
 TEST(AddressesDeathTest, ADevicePointerOnTheHost) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto x = Buffer<float>::zeros("x", 32);
   std::vector<float> host(32);

@@ -598,6 +598,7 @@ __global__ void one_block_arrives(float* out) {
 }
 
 TEST(Clusters, ADeadlockSaysHowManyThreadsHaveArrived) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   const Buffer<float> out("out", 2);
   const gpusim::Report report = run_clusters(2, {2, kThreads}, one_block_arrives, out.get());
   ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
