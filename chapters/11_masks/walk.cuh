@@ -41,8 +41,9 @@ struct MaskedPairs : PlainPairs<T> {
   const Masks& masks;
   int head;
 
+  /// ptx::unknown(): or what the masks of the head need would stay in registers since the kernel began
   __device__ __forceinline__ MaskedPairs(const Attention<T>& given, const Masks& of_all, int of_head)
-      : PlainPairs<T>{given}, masks(of_all), head(of_head) {}
+      : PlainPairs<T>{given}, masks(of_all), head(ptx::unknown(of_head)) {}
   __device__ __forceinline__ bool exists(int query, int key) const {
     return masks.of(head).sees(masks.query(query), masks.key(key));
   }

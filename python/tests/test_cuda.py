@@ -41,6 +41,13 @@ class AgreementOnGpu(test_operators.Agreement):
 class AutogradOnGpu(test_operators.Autograd):
     device = "cuda"
 
+    def test_compiled_backward_pass(self):
+        """Compiled autograd traces the nodes of Python, but not that of the operators in C++."""
+        if not native.is_loaded():
+            return super().test_compiled_backward_pass()
+        with self.assertRaisesRegex(NotImplementedError, "AttentionBackward"):
+            super().test_compiled_backward_pass()
+
     @unittest.skipUnless(native.is_loaded(), HOW_TO_BUILD)
     def test_opcheck_of_the_operators_in_cpp(self):
         for dtype in test_operators.DTYPES:
@@ -387,7 +394,14 @@ class ManyHeads(unittest.TestCase):
                             continue
                     torch.testing.assert_close(o, v.expand(o.shape), msg=name)
                     expected = torch.full_like(v, heads // kv_heads)
-                    torch.testing.assert_close(dv, expected, msg=name)
+                    # P is 1, up to the rounding of LSE, which is near 16.
+                    torch.testing.assert_close(
+                        dv,
+                        expected,
+                        rtol=1e-5 if dtype == torch.float32 else 0.05,
+                        atol=0.0,
+                        msg=lambda text, name=name: f"{name}, {q.shape}: {text}",
+                    )
                     done += 1
             print(f"{name}: {done} of 6 with {many} heads", file=sys.stderr)
 
