@@ -1,30 +1,14 @@
-"""Runs a test, unless it has already passed with exactly the same inputs.
-
-    python3 -m tests.unchanged STAMP [--on PATH]... [--makes PATH]... -- COMMAND...
-    python3 -m tests.unchanged STATE [--on PATH]... --state
-
-STAMP: the file that remembers. It is written if COMMAND ends with status 0, and contains a hash of everything that the
-test depends on: COMMAND; the contents of each PATH, which is a file, a folder with everything below it, or "." for the tree
-without what git ignores; the contents of what the test makes; the build's options; the environment variables FA_* and
-GPUSIM_*; the installed packages and the compilers. FA_TEST_AGAIN=1 always runs the test.
-
-With --state, no test runs: the hash is written to the file STATE, for case.sh.
-
-Exit status: COMMAND's.
-"""
+"""Hashes of what tests depend on: files, the installed packages and compilers, the variables FA_* and GPUSIM_*."""
 
 from __future__ import annotations
 
-import argparse
 import functools
 import hashlib
 import importlib.metadata
 import os
 import platform
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -103,53 +87,3 @@ def digest_of(parts: Iterable[bytes]) -> str:
         total.update(b"%d:" % len(part))
         total.update(part)
     return total.hexdigest()
-
-
-def digest(command: list[str], on: list[Path], makes: list[Path]) -> str:
-    paths = [Path(__file__), *on, *makes]
-    return digest_of([*map(str.encode, command), *environment(), *contents(paths)])
-
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        description="Runs a test, unless nothing has changed since it passed."
-    )
-    parser.add_argument("stamp", type=Path)
-    parser.add_argument("--on", action="append", default=[], type=Path, metavar="PATH")
-    parser.add_argument(
-        "--makes", action="append", default=[], type=Path, metavar="PATH"
-    )
-    parser.add_argument("--state", action="store_true")
-    at = arguments.index("--") if "--" in arguments else len(arguments)
-    args, command = parser.parse_args(arguments[:at]), arguments[at + 1 :]
-    on = [ROOT / path for path in args.on]
-    if args.state:
-        args.stamp.parent.mkdir(parents=True, exist_ok=True)
-        args.stamp.write_text(f"{digest([], on, [])}\n", encoding="utf-8")
-        return 0
-    makes = [ROOT / path for path in args.makes]
-
-    before = digest(command, on, [])
-    if not os.environ.get("FA_TEST_AGAIN") and args.stamp.exists():
-        kept, made, *words = args.stamp.read_text(encoding="utf-8").splitlines()
-        if kept == before and made == digest([], [], makes):
-            print(f"unchanged since it passed {words[0]}")
-            return 0
-    args.stamp.unlink(missing_ok=True)
-    started = time.monotonic()
-    status = subprocess.run(command, check=False).returncode
-    # Not if a file was edited in the meantime, because it is unknown which version passed.
-    if status == 0 and digest(command, on, []) == before:
-        args.stamp.parent.mkdir(parents=True, exist_ok=True)
-        when = time.strftime("%Y-%m-%d %H:%M:%S")
-        words = f"on {when}, after {time.monotonic() - started:.0f} s"
-        part = args.stamp.with_suffix(f".{os.getpid()}")
-        part.write_text(
-            f"{before}\n{digest([], [], makes)}\n{words}\n", encoding="utf-8"
-        )
-        part.replace(args.stamp)
-    return status if status >= 0 else 128 - status
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

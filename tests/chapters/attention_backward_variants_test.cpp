@@ -91,7 +91,7 @@ TEST_P(BackwardVariant, IsRightForEveryHeadDimensionAndElementType) {
 
 // Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the columns that exist.
 // The element types take turns, so that each one meets every width of the kernels.
-TEST_P(BackwardVariant, IsRightForEveryMultipleOfEight) {
+TEST_P(BackwardVariant, SLOW_IsRightForEveryMultipleOfEight) {
   constexpr Layout kLayouts[] = {Layout::kBhsd, Layout::kBshd, Layout::kSliced};
   std::size_t runs = 0;
   for (std::int64_t head_dim = 8; head_dim <= 256; head_dim += 8) {
@@ -207,7 +207,7 @@ TEST_P(BackwardVariant, GivesFiniteGradientsForScoresOfAnySize) {
   }
 }
 
-TEST_P(BackwardVariant, IsRightOnRandomShapes) {
+TEST_P(BackwardVariant, SLOW_IsRightOnRandomShapes) {
   std::mt19937 random(31);
   const auto up_to = [&](std::uint32_t most) { return std::int64_t(1 + random() % most); };
   for (int i = 0; i < 8; ++i) {

@@ -106,7 +106,7 @@ TEST_P(AttentionVariant, IsRightForEveryHeadDimension) {
 
 // Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the columns that exist.
 // The element types take turns, so that each one meets every width of the kernels.
-TEST_P(AttentionVariant, IsRightForEveryMultipleOfEight) {
+TEST_P(AttentionVariant, SLOW_IsRightForEveryMultipleOfEight) {
   constexpr Layout kLayouts[] = {Layout::kBhsd, Layout::kBshd, Layout::kSliced};
   std::size_t runs = 0;
   for (std::int64_t head_dim = 8; head_dim <= 256; head_dim += 8) {
@@ -214,7 +214,7 @@ TEST_P(AttentionVariant, IsRightForScoresOfAnySize) {
   }
 }
 
-TEST_P(AttentionVariant, IsRightOnRandomShapes) {
+TEST_P(AttentionVariant, SLOW_IsRightOnRandomShapes) {
   std::mt19937 random(30);
   const auto up_to = [&](std::uint32_t most) { return std::int64_t(1 + random() % most); };
   for (int i = 0; i < 12; ++i) {

@@ -35,7 +35,7 @@ TEST(OnlineSoftmax, OnChipReadsVeryLongRowsAgain) {
 }
 
 // The borders between one block, the clusters, and one block again, with rows that start at every place in 16 bytes.
-TEST(OnlineSoftmax, ClustersReadRowsOnceThatFitOnTheirMultiprocessors) {
+TEST(OnlineSoftmax, SLOW_ClustersReadRowsOnceThatFitOnTheirMultiprocessors) {
   for (const std::int64_t cols :
        {45056, 45057, 90109, 90112, 90113, 131072, 180221, 180224, 180225, 360448}) {
     const Softmax::Shape shape{5, cols};

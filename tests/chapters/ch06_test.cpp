@@ -147,7 +147,7 @@ void expect_as_exact_as_standard(const Shape& shape, const TensorMap& inputs, co
   }
 }
 
-TEST(TensorCoreMma, IsNotLessExactThanStandardAttentionByAFactorOfTwo) {
+TEST(TensorCoreMma, SLOW_IsNotLessExactThanStandardAttentionByAFactorOfTwo) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     for (const bool causal : {false, true}) {
       Shape shape{.seq_q = 150, .seq_k = 200, .head_dim = 64, .causal = causal, .dtype = dtype};

@@ -24,7 +24,7 @@ bool same(const VariantResult& a, const VariantResult& b) {
   });
 }
 
-TEST(Backward, VariantsWithoutAtomicAdditionsRepeatTheirResultToTheBit) {
+TEST(Backward, SLOW_VariantsWithoutAtomicAdditionsRepeatTheirResultToTheBit) {
   if (compute_capability() < 80) GTEST_SKIP() << "this device does not run the tensor-core variants";
   for (const auto& [variant, dtype] :
        {std::pair{"fp32_two_kernels", DType::kFloat32}, {"mma_deterministic", DType::kFloat16}}) {

@@ -133,7 +133,7 @@ TEST_F(Hopper, GivesZeroToQueriesWithoutKeys) {
 }
 
 // More query tiles than multiprocessors: some blocks compute two, and their rings go on where the first tile left them.
-TEST_F(Hopper, BlocksThatStayTakeSeveralQueryTiles) {
+TEST_F(Hopper, SLOW_BlocksThatStayTakeSeveralQueryTiles) {
   for (const auto& [variant, keys] : {std::pair{"persistent", 140},
                                       {"overlapped", 1},
                                       {"ping_pong", 1},
@@ -441,7 +441,7 @@ TEST_F(Hopper, NoMaximumRepairsOverflowsAndPassesNaNOn) {
 }
 
 // Blocks that take several query tiles, of which they must repair some.
-TEST_F(Hopper, NoMaximumRepairsTilesOfManyHeads) {
+TEST_F(Hopper, SLOW_NoMaximumRepairsTilesOfManyHeads) {
   Logits of({.heads = kMultiprocessors + 4,
              .kv_heads = 1,
              .seq_q = 1,

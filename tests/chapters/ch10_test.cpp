@@ -118,7 +118,7 @@ TEST_F(HopperBackward, IsRightAroundTheEdgesOfItsTilesOfWiderHeads) {
 }
 
 // Each stage is used more than twice, so that parities come back, also from one head to the next.
-TEST_F(HopperBackward, IsRightWhenTheRingsGoRoundSeveralTimes) {
+TEST_F(HopperBackward, SLOW_IsRightWhenTheRingsGoRoundSeveralTimes) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{.heads = 3,
                       .kv_heads = 1,
@@ -249,7 +249,7 @@ std::int64_t backward_wgmma(const Shape& shape, const Tiles& tile) {
   return sum;
 }
 
-TEST_F(HopperBackward, CountsTheProductsOfItsTiles) {
+TEST_F(HopperBackward, SLOW_CountsTheProductsOfItsTiles) {
   for (const Tiles& tile : kTiles) {
     for (const auto& [queries, keys, causal] : {std::tuple{200, 130, false}, {70, 270, true}}) {
       const Shape shape{.heads = causal ? 1 : 2,

@@ -55,7 +55,7 @@ constexpr std::int64_t kMmaOfDq = kBr / 16 * (64 / 8) * (kBc / 16);
 
 // 8 x 4 tiles of 64 queries and 128 keys. Under the causal mask key tile n is seen by 8 - 2 n of them; in a window of 128 before the
 // query by 4, the last one by 2; in documents of 128 tokens by 2.
-TEST(MasksBackward, ReadsTheQueriesOfTheTilesThatSomethingSees) {
+TEST(MasksBackward, SLOW_ReadsTheQueriesOfTheTilesThatSomethingSees) {
   const Shape all{{.seq_q = 512, .seq_k = 512, .head_dim = 64, .dtype = DType::kBFloat16}};
   Shape causal = all, window = all, documents = all, padded = all, blocks = all;
   causal.causal = true;

@@ -199,7 +199,7 @@ TEST_P(MaskedVariant, IsRightForEveryMultipleOfEightAndEveryLayout) {
   }
 }
 
-TEST_P(MaskedVariant, IsRightUnderRandomMasks) {
+TEST_P(MaskedVariant, SLOW_IsRightUnderRandomMasks) {
   Random random(43);
   for (int i = 0; i < 12; ++i) {
     const std::int64_t kv_heads = 1 + up_to(random, 1);
@@ -218,7 +218,7 @@ TEST_P(MaskedVariant, IsRightUnderRandomMasks) {
 }
 
 // Many lists of tiles: more key tiles than a warp has lanes.
-TEST_P(MaskedVariant, IsRightOnManyTiles) {
+TEST_P(MaskedVariant, SLOW_IsRightOnManyTiles) {
   Random random(44);
   Shape shape{{.seq_q = 128, .seq_k = 64 * 70, .head_dim = 128}};
   shape.block_mask = random_blocks(shape, 1, 64, 0.2, random);
@@ -244,7 +244,7 @@ TEST_P(MaskedVariant, IsRightWithDropout) {
   }
 }
 
-TEST_P(MaskedVariant, IsRightWithFunctionsOfScores) {
+TEST_P(MaskedVariant, SLOW_IsRightWithFunctionsOfScores) {
   Random random(46);
   for (const bool alibi : {false, true}) {
     std::int64_t head_dim = alibi ? 64 : 128;

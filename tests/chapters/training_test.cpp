@@ -235,7 +235,7 @@ std::vector<double> rounded(std::vector<double> losses) {
   return losses;
 }
 
-TEST(Training, FollowsFloat64) {
+TEST(Training, SLOW_FollowsFloat64) {
   ASSERT_LT(in_float64().back(), 0.6 * in_float64().front());
   nlohmann::json json{{"reference", rounded(in_float64())}};
   for (const auto& [name, dtype] : kTrained) {
@@ -261,7 +261,7 @@ TEST(Training, FollowsFloat64) {
 }
 
 // The curves diverge if a gradient is wrong. In float64, so that nothing else is wrong.
-TEST(Training, DoesNotFollowIfAGradientIsWrong) {
+TEST(Training, SLOW_DoesNotFollowIfAGradientIsWrong) {
   InFloat64 reference;
   const double scale = problem().logit_scale();
   for (const char* name : {"dq", "dk"}) {

@@ -120,7 +120,7 @@ def _looks(site: Path) -> str:
     """A hash of what all pages of a folder share: styles and scripts, the browser, this test."""
     own = [Path(__file__).with_name(name) for name in ("audit.js", "chromium.py")]
     shared = [p for p in unchanged.files_of(site) if p.suffix in (".css", ".js")]
-    return unchanged.digest([], [Path(__file__), *own, *shared], [])
+    return unchanged.digest_of(unchanged.contents([Path(__file__), *own, *shared]))
 
 
 def state_of(page: Path) -> str:

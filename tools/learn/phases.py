@@ -169,11 +169,15 @@ class CtestReader:
         r"\s*(\d+)/(\d+) Test\s+#\d+: (\S.*?) \.+\s*(\*\*\*)?([A-Z][^\d]*?)\s+\d"
     )
     _END = re.compile(r"\d+% tests passed")
+    _UNCHANGED = re.compile(r"\d+ of \d+ tests had passed on the same files: ")
 
     def __init__(self) -> None:
         self.passed = 0
         self.skipped: list[str] = []
         self.failed: list[str] = []
+        self.unchanged = (
+            ""  # what tests/levels.py says of tests that need not run again
+        )
         self._showing = False
 
     def __call__(self, phase: Phase, line: str) -> None:
@@ -185,6 +189,8 @@ class CtestReader:
             phase.progress(int(result[1]), int(result[2]), result[3])
         elif self._END.match(line):
             self._showing = False
+        elif self._UNCHANGED.match(line):
+            self.unchanged = line
         elif self._showing and not re.match(r"\s+Start\s+\d+: ", line):
             phase.show(line)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from .. import environments, machine, packages, phases, project, pytorch, setup
 from ..console import Console, LearnError
@@ -88,14 +89,20 @@ def main(console: Console, args: argparse.Namespace) -> int:
     preset = setup.prepare(console, args, chapters=chapters)
     setup.build(console, preset, [])
 
-    command = ["ctest", "--preset", preset]
-    if not args.all:
-        command += ["-LE", r"(^|\.)thorough$"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.levels",
+        "all" if args.all else "quick",
+        "--preset",
+        preset,
+    ]
     if args.chapters:
-        labels = "|".join(project.test_label(chapter) for chapter in chapters)
-        command += ["-L", rf"^({labels})(\.thorough)?$"]
+        command += [f"--area={project.test_label(chapter)}" for chapter in chapters]
     reader = phases.CtestReader()
-    status, phase = phases.execute(console, "test", command, reader)
+    status, phase = phases.execute(
+        console, "test", command, reader, shown=environments.as_typed(command)
+    )
     if reader.failed:
         for name in reader.failed:
             console.say(f"   {console.paint('failed', 'red')}  {name}")
@@ -110,12 +117,10 @@ def main(console: Console, args: argparse.Namespace) -> int:
             f"ctest ended with status {status}: see its last lines above", 1
         )
     skipped = f", {len(reader.skipped)} skipped" if reader.skipped else ""
-    console.say(f"{reader.passed} tests passed{skipped}", "green")
-    if unchanged := project.unchanged_tests(preset):
-        console.say(
-            f"{unchanged} of them had passed on the same files and did not run: FA_TEST_AGAIN=1 ./learn test runs them",
-            "dim",
-        )
+    if reader.unchanged:
+        console.say(reader.unchanged, "dim")
+    if reader.passed or not reader.unchanged:
+        console.say(f"{reader.passed} tests passed{skipped}", "green")
     if not args.all:
         words = " ".join(["./learn test", *args.chapters, "--all"])
         console.say(f"Tests that take long were left out: {words}", "dim")
