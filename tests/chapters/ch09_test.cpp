@@ -408,7 +408,7 @@ TEST_F(Hopper, NoMaximumRepairsTheQueryTilesWhoseSumsJump) {
 }
 
 // The first tile that is taken has logits of about -200, so that all later ones jump.
-TEST_F(Hopper, NoMaximumRepairsRowsWhoseFirstTileHasNoWeight) {
+TEST_F(Hopper, SLOW_NoMaximumRepairsRowsWhoseFirstTileHasNoWeight) {
   for (const bool causal : {false, true}) {
     Shape shape = kFiveTiles;
     shape.causal = causal;

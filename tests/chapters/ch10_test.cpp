@@ -269,7 +269,7 @@ TEST_F(HopperBackward, SLOW_CountsTheProductsOfItsTiles) {
 }
 
 // Columns that a tensor does not have are zeros on the chip: they are multiplied, but nothing of them is in HBM.
-TEST_F(HopperBackward, PadsHeadDimensionsOnTheChip) {
+TEST_F(HopperBackward, SLOW_PadsHeadDimensionsOnTheChip) {
   for (const Tiles& tile : kTiles) {
     if (tile.variant != "final" && tile.variant != "deterministic") continue;
     for (const std::int64_t head_dim : {tile.head_dim - 8, tile.head_dim - 24}) {
@@ -320,7 +320,7 @@ TEST_F(HopperBackward, ACausalMaskSkipsTilesThatItHides) {
 
 // An addition of a warp, or of the copy engine, goes to whole sectors: each number of a tile of dQ is added once, in `pair`
 // once for two key tiles. The counter of `persistent` takes an addition for each key tile.
-TEST_F(HopperBackward, AddsToDqOnceForEachKeyTile) {
+TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{.heads = 2,
                       .kv_heads = 1,
@@ -354,7 +354,7 @@ std::int64_t shared_bytes(const Tiles& tile) {
 }
 
 // The only __syncthreads() is the one after the barriers have been initialised.
-TEST_F(HopperBackward, UsesSharedMemoryWithoutConflictsAndOneBarrier) {
+TEST_F(HopperBackward, SLOW_UsesSharedMemoryWithoutConflictsAndOneBarrier) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{
         .seq_q = 150, .seq_k = 140, .head_dim = tile.head_dim, .causal = true, .dtype = DType::kBFloat16};
@@ -374,7 +374,7 @@ TEST_F(HopperBackward, UsesSharedMemoryWithoutConflictsAndOneBarrier) {
 
 // Of what the consumers compute, only dS goes to shared memory at every step, and in the end dK and dV; in `wgmma` dQ as
 // well, in `final` with 256 columns P.
-TEST_F(HopperBackward, StoresToSharedMemoryWhatTheLessonSays) {
+TEST_F(HopperBackward, SLOW_StoresToSharedMemoryWhatTheLessonSays) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{
         .seq_q = 3 * tile.Br, .seq_k = 2 * tile.Bc, .head_dim = tile.head_dim, .dtype = DType::kBFloat16};
