@@ -65,10 +65,6 @@ struct AttentionBackward {
     return output == "dq" ? AttentionForward::describe_inputs(shape, inputs, "o", index) : "";
   }
 
-  /// Without the mask, and with a factor or an operand of the formulas left out or exchanged for another.
-  /// @param inputs  must outlive the result
-  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
-
   /// Five matrix products, compared with two in the forward pass: 6 * head_dim + 4 * value_dim() for each query and each key
   /// that it sees.
   static double flops(const Shape& shape);

@@ -121,10 +121,6 @@ struct MaskedAttention {
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& expected);
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
-  /// Without each of the masks, with one that is off by one or asked of whole tiles, and with mistakes in dropout, in
-  /// modified scores and in the formulas of the gradients.
-  /// @param inputs  must outlive the result
-  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
   /// As for AttentionForward and AttentionBackward, for pairs of a query and a key that it sees.
   static double flops(const Shape& shape);
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "attention/inputs.hpp"
-#include "attention/other_problem.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "attention/traffic.hpp"
@@ -65,9 +64,6 @@ struct Softmax {
   /// @param index  of an element of y
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
-
-  /// None.
-  static std::vector<OtherProblem> other_problems(const Shape&, const TensorMap&) { return {}; }
 
   /// Floating-point operations that the TFLOP/s column counts; 0: the problem is bound by bytes, show none.
   static double flops(const Shape& shape);

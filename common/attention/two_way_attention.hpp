@@ -63,10 +63,6 @@ struct TwoWayAttention {
     return shape.backward ? AttentionBackward::describe_inputs(shape, inputs, output, index)
                           : AttentionForward::describe_inputs(shape, inputs, output, index);
   }
-  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs) {
-    return shape.backward ? AttentionBackward::other_problems(shape, inputs)
-                          : AttentionForward::other_problems(shape, inputs);
-  }
   static double flops(const Shape& shape) {
     return shape.backward ? AttentionBackward::flops(shape) : AttentionForward::flops(shape);
   }

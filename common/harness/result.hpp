@@ -11,7 +11,7 @@
 
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
-#include "harness/compare.hpp"
+#include "diagnosis/compare.hpp"
 
 namespace fa {
 

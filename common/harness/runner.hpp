@@ -21,11 +21,11 @@
 
 #include "attention/inputs.hpp"
 #include "attention/problem.hpp"
+#include "diagnosis/diagnosis.hpp"
 #include "harness/backend.hpp"
 #include "harness/chapter.hpp"
 #include "harness/device_tensors.hpp"
 #include "harness/errors.hpp"
-#include "harness/other_problems.hpp"
 #include "harness/program.hpp"
 #include "harness/result.hpp"
 
@@ -41,13 +41,6 @@ using Launch = std::function<void(cudaStream_t)>;
 /// @throws DeviceError  if the device itself is not usable
 void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result);
 
-/// Compares each output with its reference.
-Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances);
-
-/// Adds to each tensor that failed where its values belong.
-void find_relocations(Check& check, const TensorMap& outputs, const Reference& reference,
-                      const Tolerances& tolerances, const TensorMap& inputs);
-
 /// The number of sets of buffers that the timed launches rotate through: enough that together they exceed twice the
 /// L2 cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
 std::size_t count_sets(std::size_t bytes_of_set, int launches);
@@ -59,18 +52,6 @@ BenchResult evaluate(const Timing& time, std::size_t bytes, double flops, double
 template <Problem P>
 std::vector<TensorSpec> workspace_of(const Variant<P>& variant, const typename P::Shape& shape) {
   return variant.workspace ? variant.workspace(shape) : std::vector<TensorSpec>();
-}
-
-/// The problems that differ a little from this one and for which outputs that failed are right. None if computing their
-/// references would take long.
-template <Problem P>
-std::vector<AsIf> find_problems(const typename P::Shape& shape, const TensorMap& inputs,
-                                const TensorMap& outputs, const Check& check) {
-  constexpr double kMostFlops = 1 << 23;  // a reference then takes a few milliseconds
-  if (P::flops(shape) == 0 || P::flops(shape) > kMostFlops) return {};
-  std::map<std::string, TensorCheck> failed = check.tensors;
-  std::erase_if(failed, [](const auto& tensor) { return tensor.second.passed; });
-  return find_problems(outputs, failed, P::other_problems(shape, inputs));
 }
 
 /// Compares the outputs, and records in the result whether the variant declares a failure on these inputs.
@@ -87,12 +68,7 @@ void check_variant(const Variant<P>& variant, const typename P::Shape& shape, co
   }
   if (variant.known_failure) result.known_failure = variant.known_failure(shape, inputs);
   if (result.check->passed() || result.known_failure) return;
-  find_relocations(*result.check, outputs, reference, tolerances, inputs);
-  result.check->as_if = find_problems<P>(shape, inputs, outputs, *result.check);
-  for (auto& [name, check] : result.check->tensors) {
-    if (check.first_wrong)
-      check.first_wrong->inputs = P::describe_inputs(shape, inputs, name, check.first_wrong->index);
-  }
+  diagnose<P>(*result.check, shape, inputs, outputs, reference, tolerances);
 }
 
 /// What the device lacks that kernels need; nothing if it has everything, or if there is no usable device.
