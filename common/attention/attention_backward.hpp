@@ -31,7 +31,7 @@ struct AttentionBackward {
 
   static constexpr std::string_view kName = "attention_backward";
 
-  static std::optional<std::string> refuse(const Shape& shape) { return fa::refuse(shape); }
+  static std::optional<Refusal> refuse(const Shape& shape) { return fa::refuse(shape); }
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);

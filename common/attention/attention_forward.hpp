@@ -74,7 +74,7 @@ struct AttentionForward {
   static constexpr std::string_view kName = "attention";
 
   /// Nothing if the shape can be computed, otherwise what is wrong, naming the option.
-  static std::optional<std::string> refuse(const Shape& shape) { return fa::refuse(shape); }
+  static std::optional<Refusal> refuse(const Shape& shape) { return fa::refuse(shape); }
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);

@@ -26,7 +26,7 @@ struct BlockMask {
 };
 
 /// Nothing if blocks may have this size, otherwise what would be valid.
-std::optional<std::string> refuse_block_size(std::int64_t size);
+std::optional<Refusal> refuse_block_size(std::int64_t size);
 
 /// Consecutive keys.
 struct KeyRange {
@@ -109,7 +109,7 @@ struct MaskedAttention {
 
   static constexpr std::string_view kName = "masked_attention";
 
-  static std::optional<std::string> refuse(const Shape& shape);
+  static std::optional<Refusal> refuse(const Shape& shape);
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);
   static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "attention/inputs.hpp"
+#include "attention/refusal.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 
@@ -43,7 +44,7 @@ concept Problem = std::default_initializable<typename P::Shape> &&
              const std::map<std::string, void*>& buffers, Init init, std::uint64_t seed,
              const std::string& output, const std::vector<std::int64_t>& index) {
   { P::kName } -> std::convertible_to<std::string_view>;
-  { P::refuse(shape) } -> std::same_as<std::optional<std::string>>;
+  { P::refuse(shape) } -> std::same_as<std::optional<Refusal>>;
   { P::inputs(shape) } -> std::same_as<std::vector<TensorSpec>>;
   { P::outputs(shape) } -> std::same_as<std::vector<TensorSpec>>;
   { P::random_inputs(shape, init, seed) } -> std::same_as<TensorMap>;

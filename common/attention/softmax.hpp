@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention/inputs.hpp"
+#include "attention/refusal.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "attention/traffic.hpp"
@@ -40,7 +41,7 @@ struct Softmax {
   static constexpr std::string_view kName = "softmax";
 
   /// Nothing if the shape can be computed, otherwise what is wrong, naming the option: "--rows is 0: must be ..".
-  static std::optional<std::string> refuse(const Shape& shape);
+  static std::optional<Refusal> refuse(const Shape& shape);
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);

@@ -29,7 +29,7 @@ struct TwoWayAttention {
 
   static constexpr std::string_view kName = "attention";
 
-  static std::optional<std::string> refuse(const Shape& shape) { return fa::refuse(shape); }
+  static std::optional<Refusal> refuse(const Shape& shape) { return fa::refuse(shape); }
   static std::vector<TensorSpec> inputs(const Shape& shape) {
     return shape.backward ? AttentionBackward::inputs(shape) : AttentionForward::inputs(shape);
   }

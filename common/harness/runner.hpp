@@ -82,13 +82,13 @@ std::optional<Skip> what_device_lacks(const Variant<P>& variant, const typename 
 
 /// Why a variant cannot run a shape on any device; nothing if it can.
 template <Problem P>
-std::optional<std::string> why_unsuitable(const Variant<P>& variant, const typename P::Shape& shape) {
+std::optional<Refusal> why_unsuitable(const Variant<P>& variant, const typename P::Shape& shape) {
   if (variant.refuse) {
-    if (auto reason = variant.refuse(shape)) return reason;
+    if (auto refusal = variant.refuse(shape)) return refusal;
   }
   if constexpr (requires { refuse_unless_dense(shape); }) {
     if (!variant.takes_strides) {
-      if (auto reason = refuse_unless_dense(shape)) return reason;
+      if (auto refusal = refuse_unless_dense(shape)) return refusal;
     }
   }
   if constexpr (requires { refuse_unless_equal_widths(shape); }) {
@@ -99,22 +99,22 @@ std::optional<std::string> why_unsuitable(const Variant<P>& variant, const typen
 
 /// Why a variant cannot run a shape on this device; nothing if it can.
 template <Problem P>
-std::optional<std::string> why_refused(const Variant<P>& variant, const typename P::Shape& shape) {
-  if (auto reason = why_unsuitable<P>(variant, shape)) return reason;
+std::optional<Refusal> why_refused(const Variant<P>& variant, const typename P::Shape& shape) {
+  if (auto refusal = why_unsuitable<P>(variant, shape)) return refusal;
   const std::optional<Skip> skip = what_device_lacks<P>(variant, shape);
-  return skip ? std::optional(skip->reason) : std::nullopt;
+  return skip ? std::optional(skip->refusal()) : std::nullopt;
 }
 
 /// Runs one variant once.
 ///
 /// @param reference  the expected outputs; null: they are not checked
 /// @param guard  bytes around each tensor that must not change: for a GPU, where nothing else detects such writes
-/// @throws UsageError  if the variant refuses the shape, or the device lacks something
+/// @throws Refused  if the variant refuses the shape, or the device lacks something
 /// @throws DeviceError  if the device is not usable or does not have enough memory
 template <Problem P>
 VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                           const Reference* reference, std::size_t guard = 0) {
-  if (const auto reason = why_refused<P>(variant, shape)) throw UsageError(*reason);
+  if (const auto refusal = why_refused<P>(variant, shape)) throw Refused(*refusal);
   const std::vector<TensorSpec> workspace = workspace_of(variant, shape);
   VariantResult result{
       .name = variant.name, .workspace_bytes = total_bytes(workspace), .predicted = variant.traffic(shape)};
@@ -175,7 +175,7 @@ TensorMap random_inputs(const typename P::Shape& shape, Init init, std::uint64_t
 /// Runs one variant of a chapter once and checks its outputs.
 ///
 /// @throws std::invalid_argument  if the chapter has no such variant or its problem is not P
-/// @throws UsageError  if the variant refuses the shape
+/// @throws Refused  if the variant refuses the shape
 template <Problem P>
 VariantResult run(const AnyChapter& chapter, std::string_view variant, const typename P::Shape& shape,
                   const TensorMap& inputs) {

@@ -193,21 +193,21 @@ TEST(AttentionShape, RefusesLengthsThatHaveNoAddresses) {
   const std::int64_t most = std::numeric_limits<int>::max();
   const std::int64_t longest = most - 255;  // rounded up to a multiple of 256, it is still an int
   EXPECT_FALSE(refuse({.seq_q = longest, .seq_k = longest, .head_dim = 256}));
-  EXPECT_EQ(refuse({.seq_q = longest + 1}).value_or(""),
+  EXPECT_EQ(refuse({.seq_q = longest + 1}).value().message(),
             "--seq-q is 2147483393: must be from 1 to 2147483392");
-  EXPECT_EQ(refuse({.seq_k = most}).value_or(""), "--seq-k is 2147483647: must be from 1 to 2147483392");
+  EXPECT_EQ(refuse({.seq_k = most}).value().message(), "--seq-k is 2147483647: must be from 1 to 2147483392");
   const Shape shape{.seq_q = longest, .seq_k = 1, .head_dim = most};
-  ASSERT_TRUE(refuse(shape));
-  EXPECT_EQ(refuse(shape)->find("--batch 1 --heads 1 --seq-q 2147483392"), 0u) << *refuse(shape);
+  const std::string text = refuse(shape).value().message();
+  EXPECT_EQ(text.find("--batch 1 --heads 1 --seq-q 2147483392"), 0u) << text;
 }
 
 // Blocks, and rows of all heads, are counted in an int. Every head has whole tiles.
 TEST(AttentionShape, RefusesMoreRowsThanAGridHasBlocks) {
   EXPECT_EQ(refuse({.batch = 65536, .heads = 127, .kv_heads = 1}), std::nullopt);
-  EXPECT_EQ(refuse({.batch = 65536, .heads = 128, .kv_heads = 1}),
+  EXPECT_EQ(refuse({.batch = 65536, .heads = 128, .kv_heads = 1}).value().message(),
             "--batch 65536 times --heads 128 times --seq-q 1, rounded up to a multiple of 256: must be at "
             "most 2147483647");
-  EXPECT_EQ(refuse({.batch = 4, .heads = 8, .kv_heads = 8, .seq_k = 1 << 27}),
+  EXPECT_EQ(refuse({.batch = 4, .heads = 8, .kv_heads = 8, .seq_k = 1 << 27}).value().message(),
             "--batch 4 times --kv-heads 8 times --seq-k 134217728, rounded up to a multiple of 256: must be "
             "at most 2147483647");
   const std::int64_t most = std::numeric_limits<int>::max();
@@ -217,14 +217,32 @@ TEST(AttentionShape, RefusesMoreRowsThanAGridHasBlocks) {
 TEST(AttentionShape, RefusesWhatAVariantWasNotCompiledFor) {
   const Shape shape{.head_dim = 64, .dtype = DType::kFloat16};
   EXPECT_EQ(refuse_unless(shape, {32, 64}, {DType::kFloat16, DType::kBFloat16}), std::nullopt);
-  EXPECT_EQ(refuse_unless(shape, {32, 128}, {DType::kFloat16}), "--head-dim is 64: must be one of 32, 128");
-  EXPECT_EQ(refuse_unless(shape, {64}, {DType::kFloat32}), "--dtype is fp16: this variant takes fp32");
+  EXPECT_EQ(refuse_unless(shape, {32, 128}, {DType::kFloat16}).value().message(),
+            "--head-dim is 64: must be one of 32, 128");
+  EXPECT_EQ(refuse_unless(shape, {64}, {DType::kFloat32}).value().message(),
+            "--dtype is fp16: this variant takes fp32");
   EXPECT_EQ(refuse_unless_padded(shape, 64, {DType::kFloat16}), std::nullopt);
-  EXPECT_EQ(refuse_unless_padded(shape, 56, {DType::kFloat16}),
+  EXPECT_EQ(refuse_unless_padded(shape, 56, {DType::kFloat16}).value().message(),
             "--head-dim is 64: must be a multiple of 8 up to 56");
-  EXPECT_EQ(refuse_unless_padded({.head_dim = 68, .dtype = DType::kFloat16}, 256, {DType::kFloat16}),
+  EXPECT_EQ(refuse_unless_padded({.head_dim = 68, .dtype = DType::kFloat16}, 256, {DType::kFloat16})
+                .value()
+                .message(),
             "--head-dim is 68: must be a multiple of 8 up to 256");
-  EXPECT_EQ(refuse_unless_padded(shape, 64, {DType::kFloat32}), "--dtype is fp16: this variant takes fp32");
+  EXPECT_EQ(refuse_unless_padded(shape, 64, {DType::kFloat32}).value().message(),
+            "--dtype is fp16: this variant takes fp32");
+}
+
+TEST(AttentionShape, RefusalsSayWhetherAnotherVariantMayTakeIt) {
+  Shape shape{.batch = 2, .heads = 2, .kv_heads = 2, .head_dim = 64};
+  const auto reason = [](const std::optional<Refusal>& refusal) { return refusal.value().reason; };
+  EXPECT_EQ(reason(refuse_unless(shape, {64}, {DType::kFloat16})), Refusal::Reason::kVariant);
+  EXPECT_EQ(reason(refuse_unless(shape, {32}, {DType::kFloat32})), Refusal::Reason::kProblem);
+  shape.head_dim_v = 32;
+  EXPECT_EQ(reason(refuse_unless_equal_widths(shape)), Refusal::Reason::kVariant);
+  shape.set_layout(Layout::kBshd);
+  EXPECT_EQ(reason(refuse_unless_dense(shape)), Refusal::Reason::kLayout);
+  shape.heads = 0;
+  EXPECT_EQ(reason(refuse(shape)), Refusal::Reason::kProblem);
 }
 
 TEST(AttentionShapes, LayoutsGiveStrides) {
@@ -237,7 +255,7 @@ TEST(AttentionShapes, LayoutsGiveStrides) {
   EXPECT_EQ(shape.strides_of("k"), (Strides{3 * 7 * 16, 16, 3 * 16}));
   EXPECT_EQ(shape.tensor("k").extent(), shape.tensor("k").elements());
   EXPECT_EQ(
-      refuse_unless_dense(shape).value_or(""),
+      refuse_unless_dense(shape).value().message(),
       "q has the strides (480, 16, 96, 1): this variant takes (480, 80, 16, 1), those of --layout bhsd");
   shape.set_layout(Layout::kSliced);
   EXPECT_NE(shape.strides_of("k"), shape.strides_of("v"));
@@ -252,7 +270,7 @@ TEST(AttentionShapes, TakeStridesOfWholeChunks) {
   shape.set_strides("q", {1000, 500, 20});
   EXPECT_EQ(refuse(shape), std::nullopt);
   shape.dtype = DType::kFloat16;
-  EXPECT_EQ(refuse(shape).value_or(""),
+  EXPECT_EQ(refuse(shape).value().message(),
             "q has the strides (1000, 500, 20, 1): all but the last must be multiples of 8 (16 bytes)");
   shape.set_strides("q", {160, 80, 16});
   EXPECT_TRUE(shape.strides.empty());
@@ -262,10 +280,11 @@ TEST(AttentionShapes, TakeStridesOfWholeChunks) {
 
 TEST(AttentionShapes, OutputsThatOverlapAreRefused) {
   const AttentionShape shape{.batch = 2, .heads = 6, .kv_heads = 3, .seq_q = 5, .seq_k = 7, .head_dim = 16};
-  const auto reason = [&](const char* name, const Strides& strides) {
+  const auto reason = [&](const char* name, const Strides& strides) -> std::string {
     AttentionShape changed = shape;
     changed.set_strides(name, strides);
-    return refuse(changed).value_or("");
+    const auto refusal = refuse(changed);
+    return refusal ? refusal->message() : "";
   };
   const std::string overlap = ": rows of a tensor that is written must not overlap";
   for (const char* name : {"o", "dq"}) {
