@@ -233,7 +233,7 @@ TEST(AttentionShape, RefusesWhatAVariantWasNotCompiledFor) {
 }
 
 TEST(AttentionShape, RefusalsSayWhetherAnotherVariantMayTakeIt) {
-  Shape shape{.batch = 2, .heads = 2, .kv_heads = 2, .head_dim = 64};
+  Shape shape{.heads = 2, .kv_heads = 2, .seq_q = 5, .head_dim = 64};
   const auto reason = [](const std::optional<Refusal>& refusal) { return refusal.value().reason; };
   EXPECT_EQ(reason(refuse_unless(shape, {64}, {DType::kFloat16})), Refusal::Reason::kVariant);
   EXPECT_EQ(reason(refuse_unless(shape, {32}, {DType::kFloat32})), Refusal::Reason::kProblem);
