@@ -1,6 +1,6 @@
 """Dependencies between the folders point one way. Fails if an #include breaks this rule.
 
-chapters -> harness -> attention -> device, with gpusim below device, baselines next to harness, and the C++ code of
+chapters -> harness -> diagnosis -> attention -> device, with gpusim below device, baselines next to harness, and the C++ code of
 tools above device. Run by ctest, without arguments.
 """
 
@@ -16,7 +16,8 @@ ALLOWED = {
     "common/device": {"device"},
     "common/attention": {"attention", "device"},
     "common/baselines": {"baselines", "attention", "device"},
-    "common/harness": {"harness", "attention", "device"},
+    "common/diagnosis": {"diagnosis", "attention", "device"},
+    "common/harness": {"harness", "diagnosis", "attention", "device"},
     "tools": {"device"},
     "chapters": {"harness", "baselines", "attention", "device"},
 }
@@ -27,7 +28,10 @@ EXCEPTIONS = {
     ("common/device/tensor_map_rules.hpp", "gpusim"),
 }
 # Folders without their own layer: including one of these from a layer is also an error.
-LAYERS = {"gpusim", "device", "attention", "baselines", "harness", "chapters", "tests"}
+LAYERS = {
+    *("gpusim", "device", "attention", "baselines", "diagnosis"),
+    *("harness", "chapters", "tests"),
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"/]+)/')
 SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu", ".h"}

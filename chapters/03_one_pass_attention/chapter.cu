@@ -37,7 +37,7 @@ void launch_one_pass(const Args& a, cudaStream_t stream) {
   });
 }
 
-std::optional<std::string> refuse_shape(const Shape& shape) {
+std::optional<Refusal> refuse_shape(const Shape& shape) {
   return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 

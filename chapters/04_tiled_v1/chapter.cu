@@ -133,7 +133,7 @@ std::vector<TensorSpec> statistics_of_rows(const Shape& shape) {
           {.name = "l", .shape = {shape.batch, shape.heads, shape.seq_q}}};
 }
 
-std::optional<std::string> refuse_shape(const Shape& shape) {
+std::optional<Refusal> refuse_shape(const Shape& shape) {
   return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 

@@ -57,14 +57,14 @@ void launch_step(const Args& a, cudaStream_t stream) {
 
 /// Nothing if the kernels are compiled for the shape and the grid has room for its heads, otherwise what would be valid.
 template <class Choice>
-std::optional<std::string> refuse_shape(const Shape& shape) {
+std::optional<Refusal> refuse_shape(const Shape& shape) {
   const std::string most = ": this variant takes at most " + std::to_string(kMostBlocksInYOrZ);
   if (shape.heads / shape.kv_heads > kMostBlocksInYOrZ) {
-    return "--heads is " + std::to_string(shape.heads) + most + " for each of --kv-heads";
+    return Refusal::variant("--heads is " + std::to_string(shape.heads) + most + " for each of --kv-heads");
   }
   if (shape.batch * shape.kv_heads > kMostBlocksInYOrZ) {
-    return "--batch " + std::to_string(shape.batch) + " times --kv-heads " + std::to_string(shape.kv_heads) +
-           most;
+    return Refusal::variant("--batch " + std::to_string(shape.batch) + " times --kv-heads " +
+                            std::to_string(shape.kv_heads) + most);
   }
   return refuse_unless_compiled<Choice>(shape);
 }

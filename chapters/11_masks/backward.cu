@@ -195,7 +195,7 @@ Pass pass() {
                   return std::size_t(Tile::kSharedBytes);
                 });
               },
-          .refuse = [](const Shape& shape) -> std::optional<std::string> {
+          .refuse = [](const Shape& shape) -> std::optional<Refusal> {
             if (!backward::has_lists(Kernel::kFinds)) return std::nullopt;
             return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
               return refuse_more_rows(lists_of<Kernel>(), "--seq-k", shape.seq_k, Tile::Bc);

@@ -161,7 +161,7 @@ Pass forward() {
             return with_tiles_for<Kernel, Sizes>(
                 shape, [&]<class Tile>(std::type_identity<Tile>) { return std::size_t(Tile::kSharedBytes); });
           },
-      .refuse = [](const Shape& shape) -> std::optional<std::string> {
+      .refuse = [](const Shape& shape) -> std::optional<Refusal> {
         if (!kHasLists<Kernel>) return std::nullopt;
         return with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
           return refuse_more_rows(lists_of<Kernel>(), "--seq-q", shape.seq_q, Tile::Br);
@@ -172,45 +172,49 @@ Pass forward() {
 
 // --- what variants refuse ---------------------------------------------------------------------------------------
 
-std::optional<std::string> refuse_dropout(const Shape& shape) {
+std::optional<Refusal> refuse_dropout(const Shape& shape) {
   if (shape.dropout == 0) return std::nullopt;
-  return "--dropout is given: this variant has none; --variant dropout has";
+  return Refusal::variant("--dropout is given: this variant has none; --variant dropout has");
 }
-std::optional<std::string> refuse_functions(const Shape& shape) {
-  if (shape.softcap) return "--softcap is given: this variant has none; --variant scores has";
-  if (shape.alibi) return "--alibi is given: this variant has none; --variant scores has";
+std::optional<Refusal> refuse_functions(const Shape& shape) {
+  if (shape.softcap)
+    return Refusal::variant("--softcap is given: this variant has none; --variant scores has");
+  if (shape.alibi) return Refusal::variant("--alibi is given: this variant has none; --variant scores has");
   return std::nullopt;
 }
 /// Refuses whatever one of several functions refuses.
-template <std::optional<std::string> (*... kRefuse)(const Shape&)>
-std::optional<std::string> refuse_any(const Shape& shape) {
-  std::optional<std::string> reason;
+template <std::optional<Refusal> (*... kRefuse)(const Shape&)>
+std::optional<Refusal> refuse_any(const Shape& shape) {
+  std::optional<Refusal> reason;
   ((reason = reason ? reason : kRefuse(shape)), ...);
   return reason;
 }
 
-std::optional<std::string> refuse_all_but_blocks(const Shape& shape) {
-  if (!shape.block_mask) return "--block-mask is missing: this variant visits the blocks of a pattern";
+std::optional<Refusal> refuse_all_but_blocks(const Shape& shape) {
+  if (!shape.block_mask)
+    return Refusal::variant("--block-mask is missing: this variant visits the blocks of a pattern");
   const std::pair<const char*, bool> others[] = {{"--causal", shape.causal},
                                                  {"--window", shape.window.has_value()},
                                                  {"--documents", shape.documents != nullptr},
                                                  {"--key-lengths", shape.key_lengths != nullptr}};
   for (const auto& [option, given] : others) {
     if (given)
-      return std::string(option) + " is given: this variant takes --block-mask alone; compressed takes both";
+      return Refusal::variant(std::string(option) +
+                              " is given: this variant takes --block-mask alone; compressed takes both");
   }
   const std::pair<const char*, std::int64_t> lengths[] = {{"--seq-q", shape.seq_q}, {"--seq-k", shape.seq_k}};
   for (const auto& [option, length] : lengths) {
     if (length % shape.block_mask->size != 0)
-      return std::string(option) + " is " + std::to_string(length) +
-             ": this variant takes multiples of --block-size, " + std::to_string(shape.block_mask->size);
+      return Refusal::variant(std::string(option) + " is " + std::to_string(length) +
+                              ": this variant takes multiples of --block-size, " +
+                              std::to_string(shape.block_mask->size));
   }
   return std::nullopt;
 }
 
 // --- the variants -------------------------------------------------------------------------------------------------
 
-using Refuse = std::optional<std::string> (*)(const Shape&);
+using Refuse = std::optional<Refusal> (*)(const Shape&);
 
 /// What the kernels leave for each other. With --backward, O and LSE too: the forward pass runs before.
 std::vector<TensorSpec> workspace_of(const Pass& forward, const Pass& backward, const Shape& shape) {

@@ -94,24 +94,24 @@ std::vector<TensorSpec> workspace(const Shape& shape) {
 }  // namespace
 
 Pass deterministic::backward() {
-  return {
-      .launch = launch_gradients,
-      .traffic = traffic,
-      .workspace = workspace,
-      .shared_bytes =
-          [](const Shape& shape) {
-            return with_tiles_for(
-                shape, []<class Tile>(std::type_identity<Tile>) { return std::size_t(Tile::kSharedBytes); });
-          },
-      .refuse = [](const Shape& shape) -> std::optional<std::string> {
-        return with_tiles_for(shape, [&]<class Tile>(std::type_identity<Tile>) -> std::optional<std::string> {
-          const std::int64_t most = kMostBlocksInYOrZ - Tile::kHeadsAhead;
-          if (shape.batch * shape.kv_heads <= most) return std::nullopt;
-          return "--batch " + std::to_string(shape.batch) + " times --kv-heads " +
-                 std::to_string(shape.kv_heads) + ": this variant takes at most " + std::to_string(most) +
-                 " with --backward";
-        });
-      }};
+  return {.launch = launch_gradients,
+          .traffic = traffic,
+          .workspace = workspace,
+          .shared_bytes =
+              [](const Shape& shape) {
+                return with_tiles_for(shape, []<class Tile>(std::type_identity<Tile>) {
+                  return std::size_t(Tile::kSharedBytes);
+                });
+              },
+          .refuse = [](const Shape& shape) -> std::optional<Refusal> {
+            return with_tiles_for(shape, [&]<class Tile>(std::type_identity<Tile>) -> std::optional<Refusal> {
+              const std::int64_t most = kMostBlocksInYOrZ - Tile::kHeadsAhead;
+              if (shape.batch * shape.kv_heads <= most) return std::nullopt;
+              return Refusal::variant("--batch " + std::to_string(shape.batch) + " times --kv-heads " +
+                                      std::to_string(shape.kv_heads) + ": this variant takes at most " +
+                                      std::to_string(most) + " with --backward");
+            });
+          }};
 }
 
 }  // namespace fa::ch11

@@ -77,11 +77,12 @@ TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, c
 
 /// Why grid_of_rows() has no room for the rows of ordered lists; nothing if it has, or if the lists have no order.
 /// @param option  the length of which a list's row has `rows`
-inline std::optional<std::string> refuse_more_rows(const ListBuffers& names, const std::string& option,
-                                                   std::int64_t length, std::int64_t rows) {
+inline std::optional<Refusal> refuse_more_rows(const ListBuffers& names, const std::string& option,
+                                               std::int64_t length, std::int64_t rows) {
   const std::int64_t most = kMostBlocksInYOrZ * rows;
   if (names.order.empty() || length <= most) return std::nullopt;
-  return option + " is " + std::to_string(length) + ": this variant takes at most " + std::to_string(most);
+  return Refusal::variant(option + " is " + std::to_string(length) + ": this variant takes at most " +
+                          std::to_string(most));
 }
 
 /// How often the kernel that is given lists reads an entry of each buffer. Warps count, not threads.

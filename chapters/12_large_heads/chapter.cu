@@ -22,13 +22,12 @@ using Step = Variant<TwoWayAttention>;  // named with each variant below, becaus
 constexpr std::int64_t kMostCols = 1024;
 
 /// Nothing if both widths are multiples of 8 up to the largest.
-std::optional<std::string> refuse_widths(const Shape& shape, std::int64_t most,
-                                         const std::vector<DType>& types) {
+std::optional<Refusal> refuse_widths(const Shape& shape, std::int64_t most, const std::vector<DType>& types) {
   if (auto reason = refuse_unless_padded(shape, most, types)) return reason;
   const std::int64_t cols = shape.value_dim();
   if (cols % 8 == 0 && cols <= most) return std::nullopt;
-  return "--head-dim-v is " + std::to_string(cols) + ": must be a multiple of 8 up to " +
-         std::to_string(most);
+  return Refusal::problem("--head-dim-v is " + std::to_string(cols) + ": must be a multiple of 8 up to " +
+                          std::to_string(most));
 }
 
 /// Both directions of a variant.
@@ -51,8 +50,9 @@ Step lesson_step(const char* name, const char* summary) {
           .summary = summary,
           .launch = launch_step<Of, __nv_bfloat16>,
           .traffic = traffic_of_step<Of>,
-          .refuse = [](const Shape& shape) -> std::optional<std::string> {
-            if (shape.backward) return "--backward is given: this variant has no backward pass; final has";
+          .refuse = [](const Shape& shape) -> std::optional<Refusal> {
+            if (shape.backward)
+              return Refusal::variant("--backward is given: this variant has no backward pass; final has");
             return refuse_widths(shape, kMostCols, {DType::kBFloat16});
           },
           .takes_strides = true,

@@ -37,7 +37,7 @@ struct Engine {
   Traffic (*backward_traffic)(const AttentionShape&);
 
   /// Why the kernels cannot run a shape; nothing if they can.
-  std::optional<std::string> (*refuse)(const AttentionShape&);
+  std::optional<Refusal> (*refuse)(const AttentionShape&);
   DeviceNeeds (*needs)(const AttentionShape&);
 };
 

@@ -268,15 +268,14 @@ class RingRun final : public ChapterRun {
       if (const int ranks = Ranks::instance().count(); ranks > kMostRanks)
         throw UsageError(
             fmt::format("mpirun -n {}: {} ranks: the program runs at most {}", ranks, ranks, kMostRanks));
-      if (const auto reason = engine_->refuse(given_.shape)) throw UsageError(*reason);
+      if (const auto refusal = engine_->refuse(given_.shape)) throw Refused(*refusal);
       if (const auto lacking = what_device_lacks(engine_->needs(given_.shape)))
-        throw UsageError(lacking->reason);
+        throw Refused(lacking->refusal());
       std::vector<std::size_t> chosen;
       for (const std::size_t index : variants) {
-        const auto reason = why_not(methods()[index]);
-        if (!reason) chosen.push_back(index);
-        if (reason && (!skip || variants.size() == 1))
-          throw UsageError(fmt::format("--variant {} cannot run this: {}", methods()[index].name, *reason));
+        const auto refusal = why_not(methods()[index]);
+        if (!refusal) chosen.push_back(index);
+        if (refusal && (!skip || variants.size() == 1)) throw Refused(*refusal, methods()[index].name);
       }
       checked_ = checked;
       find_lazy_inputs();
@@ -316,13 +315,14 @@ class RingRun final : public ChapterRun {
   }
 
  private:
-  std::optional<std::string> why_not(const Method& method) const {
+  std::optional<Refusal> why_not(const Method& method) const {
     const AttentionShape& shape = given_.shape;
     const std::int64_t ranks = Ranks::instance().count();
     if (!method.trades_heads) return std::nullopt;
     if (shape.kv_heads % ranks == 0) return std::nullopt;
-    return fmt::format("--{} is {}: this variant takes multiples of the number of ranks, {}",
-                       shape.kv_heads == shape.heads ? "heads" : "kv-heads", shape.kv_heads, ranks);
+    return Refusal::variant(fmt::format("--{} is {}: this variant takes multiples of the number of ranks, {}",
+                                        shape.kv_heads == shape.heads ? "heads" : "kv-heads", shape.kv_heads,
+                                        ranks));
   }
 
   /// Without a reference of all outputs, a rank makes only its own tokens.

@@ -73,11 +73,12 @@ void require_shape(const char* name, const Tensor& tensor, const std::vector<std
   }
 }
 
-std::optional<std::string> refuse_other_types(const AttentionShape& shape, const std::vector<DType>& dtypes) {
+std::optional<Refusal> refuse_other_types(const AttentionShape& shape, const std::vector<DType>& dtypes) {
   if (std::find(dtypes.begin(), dtypes.end(), shape.dtype) != dtypes.end()) return std::nullopt;
   std::vector<std::string_view> names;
   for (const DType dtype : dtypes) names.push_back(name_of(dtype));
-  return fmt::format("--dtype is {}: this variant takes {}", name_of(shape.dtype), fmt::join(names, ", "));
+  return Refusal::variant(
+      fmt::format("--dtype is {}: this variant takes {}", name_of(shape.dtype), fmt::join(names, ", ")));
 }
 
 }  // namespace
@@ -168,7 +169,7 @@ Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br) {
                       {"lse", {.write_bytes = heads * shape.seq_q * std::int64_t(sizeof(float))}}}};
 }
 
-std::optional<std::string> refuse(const AttentionShape& shape) {
+std::optional<Refusal> refuse(const AttentionShape& shape) {
   const std::pair<const char*, std::int64_t> lengths[] = {
       {"batch", shape.batch},           {"heads", shape.heads}, {"kv-heads", shape.kv_heads},
       {"seq-q", shape.seq_q},           {"seq-k", shape.seq_k}, {"head-dim", shape.head_dim},
@@ -176,12 +177,12 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
   for (const auto& [name, length] : lengths) {
     const int most = std::string_view(name).starts_with("seq") ? INT_MAX - (kLargestTile - 1) : INT_MAX;
     if (length < 1 || length > most) {
-      return fmt::format("--{} is {}: must be from 1 to {}", name, length, most);
+      return Refusal::problem(fmt::format("--{} is {}: must be from 1 to {}", name, length, most));
     }
   }
   if (shape.heads % shape.kv_heads != 0) {
-    return fmt::format("--heads is {}: must be a multiple of --kv-heads, which is {}", shape.heads,
-                       shape.kv_heads);
+    return Refusal::problem(fmt::format("--heads is {}: must be a multiple of --kv-heads, which is {}",
+                                        shape.heads, shape.kv_heads));
   }
   // Kernels count rows in an int, and launch at most one block for each. Every head has whole tiles.
   const std::tuple<const char*, std::int64_t, const char*, std::int64_t> heads_and_rows[] = {
@@ -190,70 +191,76 @@ std::optional<std::string> refuse(const AttentionShape& shape) {
     std::int64_t rows = (length + kLargestTile - 1) / kLargestTile * kLargestTile;
     if (__builtin_mul_overflow(rows, heads, &rows) || __builtin_mul_overflow(rows, shape.batch, &rows) ||
         rows > INT_MAX) {
-      return fmt::format(
+      return Refusal::problem(fmt::format(
           "--batch {} times --{} {} times --{} {}, rounded up to a multiple of {}: must be at most {}",
-          shape.batch, name_of_heads, heads, name_of_rows, length, kLargestTile, INT_MAX);
+          shape.batch, name_of_heads, heads, name_of_rows, length, kLargestTile, INT_MAX));
     }
   }
   constexpr std::int64_t kAlignment = 16;  // of the accesses of kernels that take strides
   for (const auto& [name, strides] : shape.strides) {
     const std::int64_t multiple = kAlignment / std::int64_t(size_of(shape.dtype));
     if (strides.batch % multiple != 0 || strides.head % multiple != 0 || strides.row % multiple != 0) {
-      return fmt::format("{} has the strides {}: all but the last must be multiples of {} ({} bytes)", name,
-                         in_words(strides), multiple, kAlignment);
+      return Refusal::problem(
+          fmt::format("{} has the strides {}: all but the last must be multiples of {} ({} bytes)", name,
+                      in_words(strides), multiple, kAlignment));
     }
   }
   for (const char* name : {"o", "dq", "dk", "dv"}) {
     if (shape.strides.contains(name) && overlaps(shape, name)) {
-      return fmt::format("{} has the strides {}: rows of a tensor that is written must not overlap", name,
-                         in_words(shape.strides_of(name)));
+      return Refusal::problem(
+          fmt::format("{} has the strides {}: rows of a tensor that is written must not overlap", name,
+                      in_words(shape.strides_of(name))));
     }
   }
   const double scale = shape.logit_scale();
   if (!(scale >= kLeastScale && scale <= kMostScale)) {  // NaN is not in the range
-    return fmt::format("--scale is {}: must be from {} to {}", scale, kLeastScale, kMostScale);
+    return Refusal::problem(
+        fmt::format("--scale is {}: must be from {} to {}", scale, kLeastScale, kMostScale));
   }
   // The elements of Q and K in float64 must fit into the address space.
   const std::int64_t longest = std::max(shape.heads * shape.seq_q, shape.kv_heads * shape.seq_k);
   std::int64_t bytes = std::int64_t(sizeof(double));
   if (__builtin_mul_overflow(bytes, shape.batch, &bytes) || __builtin_mul_overflow(bytes, longest, &bytes) ||
       __builtin_mul_overflow(bytes, std::max(shape.head_dim, shape.value_dim()), &bytes)) {
-    return fmt::format(
+    return Refusal::problem(fmt::format(
         "--batch {} --heads {} --seq-q {} --seq-k {} --head-dim {}: more elements than have addresses",
-        shape.batch, shape.heads, shape.seq_q, shape.seq_k, shape.head_dim);
+        shape.batch, shape.heads, shape.seq_q, shape.seq_k, shape.head_dim));
   }
   return std::nullopt;
 }
 
-std::optional<std::string> refuse_unless(const AttentionShape& shape,
-                                         const std::vector<std::int64_t>& head_dims,
-                                         const std::vector<DType>& dtypes) {
+std::optional<Refusal> refuse_unless(const AttentionShape& shape, const std::vector<std::int64_t>& head_dims,
+                                     const std::vector<DType>& dtypes) {
   if (std::find(head_dims.begin(), head_dims.end(), shape.head_dim) == head_dims.end()) {
-    return fmt::format("--head-dim is {}: must be one of {}", shape.head_dim, fmt::join(head_dims, ", "));
+    return Refusal::problem(
+        fmt::format("--head-dim is {}: must be one of {}", shape.head_dim, fmt::join(head_dims, ", ")));
   }
   return refuse_other_types(shape, dtypes);
 }
 
-std::optional<std::string> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,
-                                                const std::vector<DType>& dtypes) {
+std::optional<Refusal> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,
+                                            const std::vector<DType>& dtypes) {
   if (shape.head_dim % 8 != 0 || shape.head_dim > largest_head_dim) {
-    return fmt::format("--head-dim is {}: must be a multiple of 8 up to {}", shape.head_dim,
-                       largest_head_dim);
+    return Refusal::problem(
+        fmt::format("--head-dim is {}: must be a multiple of 8 up to {}", shape.head_dim, largest_head_dim));
   }
   return refuse_other_types(shape, dtypes);
 }
 
-std::optional<std::string> refuse_unless_equal_widths(const AttentionShape& shape) {
+std::optional<Refusal> refuse_unless_equal_widths(const AttentionShape& shape) {
   if (shape.value_dim() == shape.head_dim) return std::nullopt;
-  return fmt::format("--head-dim-v is {}: this variant takes that of --head-dim, {}", shape.value_dim(),
-                     shape.head_dim);
+  return Refusal::variant(fmt::format("--head-dim-v is {}: this variant takes that of --head-dim, {}",
+                                      shape.value_dim(), shape.head_dim));
 }
 
-std::optional<std::string> refuse_unless_dense(const AttentionShape& shape) {
+std::optional<Refusal> refuse_unless_dense(const AttentionShape& shape) {
   for (const char* name : kStridedTensors) {
     if (!shape.strides.contains(name)) continue;
-    return fmt::format("{} has the strides {}: this variant takes {}, those of --layout bhsd", name,
-                       in_words(shape.strides_of(name)), in_words(dense_strides(shape, name)));
+    return Refusal{
+        .reason = Refusal::Reason::kLayout,
+        .text = fmt::format("{} has the strides {}: this variant takes {}", name,
+                            in_words(shape.strides_of(name)), in_words(dense_strides(shape, name))),
+        .on_command_line = ", those of --layout bhsd"};
   }
   return std::nullopt;
 }

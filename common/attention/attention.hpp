@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attention/refusal.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
 #include "device/attention.cuh"
@@ -86,23 +87,22 @@ struct AttentionShape {
 };
 
 /// Nothing if the shape can be computed, otherwise what is wrong, naming the option and a valid value.
-std::optional<std::string> refuse(const AttentionShape& shape);
+std::optional<Refusal> refuse(const AttentionShape& shape);
 
 /// Nothing if a variant was compiled for the head dimension and the element type, otherwise what would be
 /// valid.
-std::optional<std::string> refuse_unless(const AttentionShape& shape,
-                                         const std::vector<std::int64_t>& head_dims,
-                                         const std::vector<DType>& dtypes);
+std::optional<Refusal> refuse_unless(const AttentionShape& shape, const std::vector<std::int64_t>& head_dims,
+                                     const std::vector<DType>& dtypes);
 
 /// Nothing if V has as many columns as K, otherwise what would be valid.
-std::optional<std::string> refuse_unless_equal_widths(const AttentionShape& shape);
+std::optional<Refusal> refuse_unless_equal_widths(const AttentionShape& shape);
 
 /// Nothing if all tensors are dense, in the order [batch, heads, seq, head_dim]; otherwise which one is not.
-std::optional<std::string> refuse_unless_dense(const AttentionShape& shape);
+std::optional<Refusal> refuse_unless_dense(const AttentionShape& shape);
 
 /// The same for a variant that takes every multiple of 8 up to a head dimension.
-std::optional<std::string> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,
-                                                const std::vector<DType>& dtypes);
+std::optional<Refusal> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,
+                                            const std::vector<DType>& dtypes);
 
 /// Bytes of a forward pass with a block per tile of Br queries: Q, O and LSE once; K and V once per block, up to the
 /// last key that its last query sees.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "attention/fp32_errors.hpp"
+#include "attention/gradient_formulas.hpp"
 #include "attention/half.hpp"
 #include "attention/parallel.hpp"
 #include "attention/problem.hpp"
@@ -26,24 +27,10 @@ using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::
 
 constexpr std::int64_t kBlock = 64;  // queries or keys computed together
 
-/// The formulas, so that some of them can be wrong. The functions get P, dP and D of an element.
-struct Formulas {
-  using OfElement = double (*)(double p, double dp, double d);
-  OfElement ds = [](double p, double dp, double d) { return p * (dp - d); };
-  OfElement weight_of_dv = [](double p, double, double) { return p; };
-  bool k_in_dp = false;                                     ///< in place of V
-  bool v_in_dq = false, do_in_dk = false, q_in_dv = false;  ///< in place of K, Q and dO
-  bool one_head = false;                                    ///< of those that share a head of K and V
-  double scale_of_dq = 1, scale_of_dk = 1;                  ///< times the scale of the logits
-  std::int64_t first_col_of_d = 0, cols_of_d = 0;           ///< in rowsum(dO * O); 0: all of them
-  bool do_in_d = false;                                     ///< in place of O
-  std::int64_t step_of_d = 1;                               ///< from one of these columns to the next
-};
-
 /// The tensors of a problem, and the statistics of each row of scores.
 struct Backward {
   const AttentionShape& shape;
-  const Formulas formulas;
+  const GradientFormulas formulas;
   std::vector<float> q, k, v, d_o;
   std::vector<double> lse;  ///< [batch * heads * seq_q]
   std::vector<double> d;    ///< [batch * heads * seq_q]: rowsum(dO * O)
@@ -51,7 +38,7 @@ struct Backward {
   /// size of 1 move D, if they are independent.
   std::vector<double> d_norm;
 
-  Backward(const AttentionShape& problem, const TensorMap& inputs, const Formulas& of_gradients = {})
+  Backward(const AttentionShape& problem, const TensorMap& inputs, const GradientFormulas& of_gradients = {})
       : shape(problem),
         formulas(of_gradients),
         q(rounded_to(shape.dtype, inputs.at("q").data)),
@@ -144,9 +131,10 @@ Eigen::Map<Matrix> rows_of(std::vector<double>& tensor, std::int64_t first, std:
   return {tensor.data() + first * head_dim, count, head_dim};
 }
 
-/// dQ, dK and dV.
-Reference gradients_of(const Backward& b) {
-  const AttentionShape& shape = b.shape;
+}  // namespace
+
+Reference gradients(const AttentionShape& shape, const TensorMap& inputs, const GradientFormulas& formulas) {
+  const Backward b(shape, inputs, formulas);
   const double scale_of_dq = shape.logit_scale() * b.formulas.scale_of_dq;
   const double scale_of_dk = shape.logit_scale() * b.formulas.scale_of_dk;
 
@@ -192,8 +180,6 @@ Reference gradients_of(const Backward& b) {
   return {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
 }
 
-}  // namespace
-
 std::vector<TensorSpec> AttentionBackward::inputs(const Shape& shape) {
   return {shape.tensor("q"), shape.tensor("k"), shape.tensor("v"), shape.tensor("do")};
 }
@@ -210,63 +196,7 @@ TensorMap AttentionBackward::random_inputs(const Shape& shape, Init init, std::u
 }
 
 Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inputs) {
-  return gradients_of(Backward(shape, inputs));
-}
-
-std::vector<OtherProblem> AttentionBackward::other_problems(const Shape& shape, const TensorMap& inputs) {
-  std::vector<OtherProblem> others;
-  if (shape.causal) {
-    Shape other = shape;
-    other.causal = false;
-    others.push_back({"without the causal mask", [&inputs, other] { return reference(other, inputs); }});
-  }
-  const double scale = shape.logit_scale();
-  const std::pair<const char*, Formulas> mistakes[] = {
-      {"without D in dS = P * (dP - D)", {.ds = [](double p, double dp, double) { return p * dp; }}},
-      {"without P in dS = P * (dP - D)", {.ds = [](double, double dp, double d) { return dp - d; }}},
-      {"with D added in dS = P * (dP - D)",
-       {.ds = [](double p, double dp, double d) { return p * (dp + d); }}},
-      {"with P in place of dP in dS = P * (dP - D)",
-       {.ds = [](double p, double, double d) { return p * (p - d); }}},
-      {"with P in place of dS", {.ds = [](double p, double, double) { return p; }}},
-      {"with dP in place of dS", {.ds = [](double, double dp, double) { return dp; }}},
-      {"with dP in place of P", {.weight_of_dv = [](double, double dp, double) { return dp; }}},
-      {"with dS in place of P", {.weight_of_dv = [](double p, double dp, double d) { return p * (dp - d); }}},
-      {"with k in place of v in dP = dO V^T", {.k_in_dp = true}},
-      {"with v in place of k in dQ = scale * dS K", {.v_in_dq = true}},
-      {"with do in place of q in dK = scale * dS^T Q", {.do_in_dk = true}},
-      {"with do in place of scale * q in dK = scale * dS^T Q", {.do_in_dk = true, .scale_of_dk = 1 / scale}},
-      {"with q in place of do in dV = P^T dO", {.q_in_dv = true}},
-      {"with dO in place of O in D = rowsum(dO * O)", {.do_in_d = true}},
-      {"with only the first of the heads that share a head of k and v in dK and dV", {.one_head = true}},
-      {"without the scale in dQ and dK", {.scale_of_dq = 1 / scale, .scale_of_dk = 1 / scale}},
-      {"with the scale applied twice to dQ and dK", {.scale_of_dq = scale, .scale_of_dk = scale}},
-  };
-  for (const auto& [change, formulas] : mistakes) {
-    if (formulas.one_head && shape.heads == shape.kv_heads) continue;
-    const bool exchanges = formulas.k_in_dp || formulas.v_in_dq || formulas.do_in_dk || formulas.q_in_dv;
-    if (exchanges && shape.head_dim != shape.value_dim()) continue;
-    others.push_back({change, [&inputs, shape, wrong = formulas] {
-                        return gradients_of(Backward(shape, inputs, wrong));
-                      }});
-  }
-  const auto add_d = [&](const std::string& which, const Formulas& formulas) {
-    others.push_back(
-        {fmt::format("with D = rowsum(dO * O) over {} of {} columns", which, shape.value_dim()),
-         [&inputs, shape, formulas] { return gradients_of(Backward(shape, inputs, formulas)); }});
-  };
-  for (std::int64_t cols = shape.value_dim() / 2; cols >= 1; cols /= 2) {
-    add_d(cols == 1 ? "the first" : fmt::format("the first {}", cols), {.cols_of_d = cols});
-    if (cols == shape.value_dim() / 2)
-      add_d(fmt::format("the last {}", cols), {.first_col_of_d = cols, .cols_of_d = cols});
-  }
-  for (const std::int64_t step : {2, 4, 8}) {  // what a lane has of a row
-    add_d(fmt::format("every {}", step == 2   ? "second"
-                                  : step == 4 ? "fourth"
-                                              : "eighth"),
-          {.step_of_d = step});
-  }
-  return others;
+  return gradients(shape, inputs);
 }
 
 Tolerances AttentionBackward::tolerances(const Shape& shape) {

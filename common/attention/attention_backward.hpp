@@ -31,7 +31,7 @@ struct AttentionBackward {
 
   static constexpr std::string_view kName = "attention_backward";
 
-  static std::optional<std::string> refuse(const Shape& shape) { return fa::refuse(shape); }
+  static std::optional<Refusal> refuse(const Shape& shape) { return fa::refuse(shape); }
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);
@@ -64,10 +64,6 @@ struct AttentionBackward {
                                      const std::vector<std::int64_t>& index) {
     return output == "dq" ? AttentionForward::describe_inputs(shape, inputs, "o", index) : "";
   }
-
-  /// Without the mask, and with a factor or an operand of the formulas left out or exchanged for another.
-  /// @param inputs  must outlive the result
-  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
 
   /// Five matrix products, compared with two in the forward pass: 6 * head_dim + 4 * value_dim() for each query and each key
   /// that it sees.

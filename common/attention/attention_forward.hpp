@@ -12,7 +12,6 @@
 
 #include "attention/attention.hpp"
 #include "attention/inputs.hpp"
-#include "attention/other_problem.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "device/attention.cuh"
@@ -75,7 +74,7 @@ struct AttentionForward {
   static constexpr std::string_view kName = "attention";
 
   /// Nothing if the shape can be computed, otherwise what is wrong, naming the option.
-  static std::optional<std::string> refuse(const Shape& shape) { return fa::refuse(shape); }
+  static std::optional<Refusal> refuse(const Shape& shape) { return fa::refuse(shape); }
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);
@@ -105,11 +104,6 @@ struct AttentionForward {
   /// @param index  of an element of o or lse
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
-
-  /// Without the mask; without the scale, or with it applied twice; with another head of K and V for a head of Q; with P
-  /// in disorder; and with_mistaken_inputs().
-  /// @param inputs  must outlive the result
-  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
 
   /// 2 * (head_dim + value_dim()) for each pair of a query and a key that it sees: a multiplication and an addition for each
   /// column in Q K^T, and the same in P V. The exponentials are not counted, as in the FlashAttention papers.

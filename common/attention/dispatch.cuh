@@ -171,7 +171,7 @@ auto with_dense([[maybe_unused]] bool dense, F f) {
 
 /// Nothing if a variant is compiled for the shape, otherwise what would be valid.
 template <class Sizes>
-std::optional<std::string> refuse_unless_compiled(const AttentionShape& shape) {
+std::optional<Refusal> refuse_unless_compiled(const AttentionShape& shape) {
   const std::vector<DType> types(Sizes::kTypes.begin(), Sizes::kTypes.end());
   if (pads<Sizes>()) return refuse_unless_padded(shape, Sizes::kHeadDims.back(), types);
   return refuse_unless(shape, {Sizes::kHeadDims.begin(), Sizes::kHeadDims.end()}, types);

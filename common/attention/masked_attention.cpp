@@ -112,51 +112,55 @@ constexpr double kLeastDropout = 0.002,
 constexpr double kLeastSoftcap = 1e-6,
                  kMostSoftcap = 1e6;  // s / softcap and its multiples are normal in fp32
 
-std::optional<std::string> refuse_documents(const MaskedShape& shape) {
+std::optional<Refusal> refuse_documents(const MaskedShape& shape) {
   const std::vector<std::int32_t>& documents = *shape.documents;
   if (shape.seq_q != shape.seq_k) {
-    return fmt::format(
-        "--documents: --seq-q is {} and --seq-k is {}: must be the same, those of one sequence", shape.seq_q,
-        shape.seq_k);
+    return Refusal::problem(
+        fmt::format("--documents: --seq-q is {} and --seq-k is {}: must be the same, those of one sequence",
+                    shape.seq_q, shape.seq_k));
   }
   if (std::int64_t(documents.size()) != shape.seq_q)
-    return fmt::format("--documents: has {} tokens, must have {}", documents.size(), shape.seq_q);
+    return Refusal::problem(
+        fmt::format("--documents: has {} tokens, must have {}", documents.size(), shape.seq_q));
   if (documents.front() < 0 || documents.back() > kMostExact)
-    return fmt::format("--documents: numbers must be from 0 to {}", kMostExact);
+    return Refusal::problem(fmt::format("--documents: numbers must be from 0 to {}", kMostExact));
   const auto decrease = std::is_sorted_until(documents.begin(), documents.end());
   if (decrease != documents.end()) {
-    return fmt::format(
+    return Refusal::problem(fmt::format(
         "--documents: token {} belongs to document {} after document {}: numbers must not decrease",
-        decrease - documents.begin(), *decrease, decrease[-1]);
+        decrease - documents.begin(), *decrease, decrease[-1]));
   }
   return std::nullopt;
 }
 
-std::optional<std::string> refuse_key_lengths(const MaskedShape& shape) {
+std::optional<Refusal> refuse_key_lengths(const MaskedShape& shape) {
   const std::vector<std::int32_t>& lengths = *shape.key_lengths;
   if (std::int64_t(lengths.size()) != shape.batch)
-    return fmt::format("--key-lengths: has {} lengths, must have {}", lengths.size(), shape.batch);
+    return Refusal::problem(
+        fmt::format("--key-lengths: has {} lengths, must have {}", lengths.size(), shape.batch));
   if (shape.seq_k > kMostExact)
-    return fmt::format("--seq-k is {}: must be at most {} with --key-lengths", shape.seq_k, kMostExact);
+    return Refusal::problem(
+        fmt::format("--seq-k is {}: must be at most {} with --key-lengths", shape.seq_k, kMostExact));
   for (std::size_t batch = 0; batch < lengths.size(); ++batch) {
     if (lengths[batch] >= 0 && lengths[batch] <= shape.seq_k) continue;
-    return fmt::format("--key-lengths: length {} is {}: must be from 0 to {}, the number of keys", batch,
-                       lengths[batch], shape.seq_k);
+    return Refusal::problem(
+        fmt::format("--key-lengths: length {} is {}: must be from 0 to {}, the number of keys", batch,
+                    lengths[batch], shape.seq_k));
   }
   return std::nullopt;
 }
 
-std::optional<std::string> refuse_block_mask(const MaskedShape& shape) {
+std::optional<Refusal> refuse_block_mask(const MaskedShape& shape) {
   const BlockMask& mask = *shape.block_mask;
   if (auto reason = refuse_block_size(mask.size)) return reason;
   const std::int64_t rows = (shape.seq_q - 1) / mask.size + 1, cols = (shape.seq_k - 1) / mask.size + 1;
   if ((mask.heads != 1 && mask.heads != shape.heads) || mask.rows != rows || mask.cols != cols) {
-    return fmt::format("--block-mask: has shape [{}, {}, {}]; must be [1 or {}, {}, {}]", mask.heads,
-                       mask.rows, mask.cols, shape.heads, rows, cols);
+    return Refusal::problem(fmt::format("--block-mask: has shape [{}, {}, {}]; must be [1 or {}, {}, {}]",
+                                        mask.heads, mask.rows, mask.cols, shape.heads, rows, cols));
   }
   if (std::int64_t(mask.blocks.size()) != mask.heads * rows * cols)
-    return fmt::format("--block-mask: has {} blocks, must have {}", mask.blocks.size(),
-                       mask.heads * rows * cols);
+    return Refusal::problem(fmt::format("--block-mask: has {} blocks, must have {}", mask.blocks.size(),
+                                        mask.heads * rows * cols));
   return std::nullopt;
 }
 
@@ -194,22 +198,23 @@ std::string describe_key(const MaskedShape& shape, const std::vector<std::int64_
 
 }  // namespace
 
-std::optional<std::string> refuse_block_size(std::int64_t size) {
+std::optional<Refusal> refuse_block_size(std::int64_t size) {
   if (size == 64 || size == 128) return std::nullopt;
-  return fmt::format("--block-size is {}: must be 64 or 128", size);
+  return Refusal::problem(fmt::format("--block-size is {}: must be 64 or 128", size));
 }
 
-std::optional<std::string> MaskedAttention::refuse(const Shape& shape) {
+std::optional<Refusal> MaskedAttention::refuse(const Shape& shape) {
   if (auto reason = fa::refuse(shape)) return reason;
   if (shape.window && *shape.window < 1)
-    return fmt::format("--window is {}: must be at least 1, which leaves each query one key", *shape.window);
+    return Refusal::problem(
+        fmt::format("--window is {}: must be at least 1, which leaves each query one key", *shape.window));
   if (!(shape.dropout == 0 ||
         (shape.dropout >= kLeastDropout && shape.dropout <= kMostDropout)))  // NaN is neither
-    return fmt::format("--dropout is {}: must be 0, or from {} to {}", shape.dropout, kLeastDropout,
-                       kMostDropout);
+    return Refusal::problem(fmt::format("--dropout is {}: must be 0, or from {} to {}", shape.dropout,
+                                        kLeastDropout, kMostDropout));
   if (shape.softcap && !(*shape.softcap >= kLeastSoftcap && *shape.softcap <= kMostSoftcap)) {
-    return fmt::format("--softcap is {}: must be from {} to {:.0f}", *shape.softcap, kLeastSoftcap,
-                       kMostSoftcap);
+    return Refusal::problem(fmt::format("--softcap is {}: must be from {} to {:.0f}", *shape.softcap,
+                                        kLeastSoftcap, kMostSoftcap));
   }
   if (shape.documents) {
     if (auto reason = refuse_documents(shape)) return reason;

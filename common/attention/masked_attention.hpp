@@ -26,7 +26,7 @@ struct BlockMask {
 };
 
 /// Nothing if blocks may have this size, otherwise what would be valid.
-std::optional<std::string> refuse_block_size(std::int64_t size);
+std::optional<Refusal> refuse_block_size(std::int64_t size);
 
 /// Consecutive keys.
 struct KeyRange {
@@ -109,7 +109,7 @@ struct MaskedAttention {
 
   static constexpr std::string_view kName = "masked_attention";
 
-  static std::optional<std::string> refuse(const Shape& shape);
+  static std::optional<Refusal> refuse(const Shape& shape);
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);
   static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);
@@ -121,10 +121,6 @@ struct MaskedAttention {
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& expected);
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
-  /// Without each of the masks, with one that is off by one or asked of whole tiles, and with mistakes in dropout, in
-  /// modified scores and in the formulas of the gradients.
-  /// @param inputs  must outlive the result
-  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs);
   /// As for AttentionForward and AttentionBackward, for pairs of a query and a key that it sees.
   static double flops(const Shape& shape);
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape);

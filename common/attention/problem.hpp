@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "attention/inputs.hpp"
-#include "attention/other_problem.hpp"
+#include "attention/refusal.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 
@@ -36,7 +36,6 @@ namespace fa {
 /// | `tolerances(shape)`       | the largest error of each output                                          |
 /// | `tolerances(shape, in, r)`| optional: on these inputs, looked at only if that is exceeded              |
 /// | `describe_inputs(..)`     | a line on the inputs of an output's element, if they are few              |
-/// | `other_problems(shape,..)`| what a wrong kernel may compute instead, in its terms: without the mask   |
 /// | `flops(shape)`            | operations that the TFLOP/s column counts; 0 for none                     |
 /// | `describe(shape)`         | the sizes by name, as reports show them                                   |
 template <class P>
@@ -45,7 +44,7 @@ concept Problem = std::default_initializable<typename P::Shape> &&
              const std::map<std::string, void*>& buffers, Init init, std::uint64_t seed,
              const std::string& output, const std::vector<std::int64_t>& index) {
   { P::kName } -> std::convertible_to<std::string_view>;
-  { P::refuse(shape) } -> std::same_as<std::optional<std::string>>;
+  { P::refuse(shape) } -> std::same_as<std::optional<Refusal>>;
   { P::inputs(shape) } -> std::same_as<std::vector<TensorSpec>>;
   { P::outputs(shape) } -> std::same_as<std::vector<TensorSpec>>;
   { P::random_inputs(shape, init, seed) } -> std::same_as<TensorMap>;
@@ -54,7 +53,6 @@ concept Problem = std::default_initializable<typename P::Shape> &&
   { P::ends(shape) } -> std::same_as<Excerpt<typename P::Shape>>;
   { P::tolerances(shape) } -> std::same_as<Tolerances>;
   { P::describe_inputs(shape, inputs, output, index) } -> std::same_as<std::string>;
-  { P::other_problems(shape, inputs) } -> std::same_as<std::vector<OtherProblem>>;
   { P::flops(shape) } -> std::same_as<double>;
   { P::describe(shape) } -> std::same_as<std::vector<std::pair<std::string, std::int64_t>>>;
 };

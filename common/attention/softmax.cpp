@@ -16,21 +16,21 @@ namespace fa {
 
 static_assert(Problem<Softmax>);
 
-std::optional<std::string> Softmax::refuse(const Shape& shape) {
+std::optional<Refusal> Softmax::refuse(const Shape& shape) {
   constexpr std::int64_t kMostCols = 1 << 30;  // a kernel that steps over the end must not leave `int`
   const std::tuple<std::string_view, std::int64_t, std::int64_t> lengths[] = {
       {"rows", shape.rows, INT_MAX}, {"cols", shape.cols, kMostCols}};
   for (const auto& [name, length, most] : lengths) {
     if (length < 1 || length > most) {
-      return fmt::format("--{} is {}: must be from 1 to {}", name, length, most);
+      return Refusal::problem(fmt::format("--{} is {}: must be from 1 to {}", name, length, most));
     }
   }
   // The product fits; its bytes in float64 must fit as well.
   constexpr std::int64_t kMostElements =
       std::numeric_limits<std::int64_t>::max() / std::int64_t(sizeof(double));
   if (shape.rows * shape.cols > kMostElements) {
-    return fmt::format("--rows {} times --cols {}: must be at most {} elements", shape.rows, shape.cols,
-                       kMostElements);
+    return Refusal::problem(fmt::format("--rows {} times --cols {}: must be at most {} elements", shape.rows,
+                                        shape.cols, kMostElements));
   }
   return std::nullopt;
 }

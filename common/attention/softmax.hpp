@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "attention/inputs.hpp"
-#include "attention/other_problem.hpp"
+#include "attention/refusal.hpp"
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
 #include "attention/traffic.hpp"
@@ -41,7 +41,7 @@ struct Softmax {
   static constexpr std::string_view kName = "softmax";
 
   /// Nothing if the shape can be computed, otherwise what is wrong, naming the option: "--rows is 0: must be ..".
-  static std::optional<std::string> refuse(const Shape& shape);
+  static std::optional<Refusal> refuse(const Shape& shape);
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape);
@@ -65,9 +65,6 @@ struct Softmax {
   /// @param index  of an element of y
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
-
-  /// None.
-  static std::vector<OtherProblem> other_problems(const Shape&, const TensorMap&) { return {}; }
 
   /// Floating-point operations that the TFLOP/s column counts; 0: the problem is bound by bytes, show none.
   static double flops(const Shape& shape);

@@ -29,7 +29,7 @@ struct TwoWayAttention {
 
   static constexpr std::string_view kName = "attention";
 
-  static std::optional<std::string> refuse(const Shape& shape) { return fa::refuse(shape); }
+  static std::optional<Refusal> refuse(const Shape& shape) { return fa::refuse(shape); }
   static std::vector<TensorSpec> inputs(const Shape& shape) {
     return shape.backward ? AttentionBackward::inputs(shape) : AttentionForward::inputs(shape);
   }
@@ -62,10 +62,6 @@ struct TwoWayAttention {
                                      const std::vector<std::int64_t>& index) {
     return shape.backward ? AttentionBackward::describe_inputs(shape, inputs, output, index)
                           : AttentionForward::describe_inputs(shape, inputs, output, index);
-  }
-  static std::vector<OtherProblem> other_problems(const Shape& shape, const TensorMap& inputs) {
-    return shape.backward ? AttentionBackward::other_problems(shape, inputs)
-                          : AttentionForward::other_problems(shape, inputs);
   }
   static double flops(const Shape& shape) {
     return shape.backward ? AttentionBackward::flops(shape) : AttentionForward::flops(shape);

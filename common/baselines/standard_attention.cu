@@ -315,12 +315,12 @@ namespace fa {
 
 using namespace baselines;
 
-std::optional<std::string> standard_attention::refuse(const AttentionShape& shape) {
+std::optional<Refusal> standard_attention::refuse(const AttentionShape& shape) {
   const auto text = [](std::int64_t number) { return std::to_string(number); };
   constexpr std::int64_t kMostKeys = 1 << 29;  // so that the bytes of S and P together fit into 63 bits
   if (shape.seq_k > kMostKeys) {
-    return "--seq-k is " + text(shape.seq_k) + ": must be at most " + text(kMostKeys) +
-           " for standard attention";
+    return Refusal::problem("--seq-k is " + text(shape.seq_k) + ": must be at most " + text(kMostKeys) +
+                            " for standard attention");
   }
   return std::nullopt;
 }

@@ -21,7 +21,7 @@
 namespace fa::standard_attention {
 
 /// Nothing if the shape can be computed, otherwise what is wrong, naming the option.
-std::optional<std::string> refuse(const AttentionShape& shape);
+std::optional<Refusal> refuse(const AttentionShape& shape);
 
 /// S and P, under the names "s" and "p".
 std::vector<TensorSpec> workspace(const AttentionShape& shape);

@@ -37,11 +37,11 @@ class TypedRun final : public ChapterRun {
     }
     std::vector<std::size_t> chosen = skip ? those_that_take(variants, given_.shape) : variants;
     if (chosen.empty()) chosen = variants;
-    if (const auto reason = refusal(chosen, given_.shape)) throw UsageError(*reason);
+    if (const auto refused = refusal(chosen, given_.shape)) throw *refused;
     skipped_.clear();
     for (const std::size_t index : chosen) {
       if (auto lacking = what_device_lacks<P>(chapter_.variants[index], given_.shape)) {
-        if (!skip) throw UsageError(cannot_run(index, lacking->reason));
+        if (!skip) throw Refused(lacking->refusal(), chapter_.variants[index].name);
         skipped_.emplace(index, std::move(*lacking));
       }
     }
@@ -123,27 +123,23 @@ class TypedRun final : public ChapterRun {
   }
 
  private:
-  /// The variants that do not refuse a shape as something that others may take, in the words "this variant".
+  /// The variants that do not refuse a shape as something that others may take.
   std::vector<std::size_t> those_that_take(std::vector<std::size_t> variants,
                                            const typename P::Shape& shape) const {
     std::erase_if(variants, [&](std::size_t index) {
       const Variant<P>& variant = chapter_.variants[index];
-      const std::string reason = variant.refuse ? variant.refuse(shape).value_or("") : "";
-      return reason.find(": this variant ") != reason.npos;
+      const auto refusal = variant.refuse ? variant.refuse(shape) : std::nullopt;
+      return refusal && refusal->reason == Refusal::Reason::kVariant;
     });
     return variants;
   }
 
-  std::string cannot_run(std::size_t index, const std::string& reason) const {
-    return fmt::format("--variant {} cannot run this: {}", chapter_.variants[index].name, reason);
-  }
-
-  /// The reason given by the first variant that cannot run a shape.
-  std::optional<std::string> refusal(const std::vector<std::size_t>& variants,
-                                     const typename P::Shape& shape) const {
+  /// What the first variant says that cannot run a shape.
+  std::optional<Refused> refusal(const std::vector<std::size_t>& variants,
+                                 const typename P::Shape& shape) const {
     for (const std::size_t index : variants) {
-      if (const auto reason = why_unsuitable<P>(chapter_.variants[index], shape))
-        return cannot_run(index, *reason);
+      if (const auto refusal = why_unsuitable<P>(chapter_.variants[index], shape))
+        return Refused(*refusal, chapter_.variants[index].name);
     }
     return std::nullopt;
   }

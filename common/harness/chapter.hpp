@@ -15,6 +15,7 @@
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
 #include "attention/masked_attention.hpp"
+#include "attention/refusal.hpp"
 #include "attention/softmax.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
@@ -42,7 +43,7 @@ struct Variant {
   std::function<Traffic(const typename P::Shape&)> traffic;
 
   /// Why this variant cannot run a shape, naming the option and a valid value; empty if it can.
-  std::function<std::optional<std::string>(const typename P::Shape&)> refuse{};  // `= {}` crashes g++ 12 here
+  std::function<std::optional<Refusal>(const typename P::Shape&)> refuse{};  // `= {}` crashes g++ 12 here
 
   /// Whether tensors may have any strides that are multiples of 16 bytes; if not, the harness refuses all that are not
   /// dense.

@@ -30,7 +30,7 @@ FA_COMPILED_ONCE template class std::vector<fa::Variant<fa::Softmax>>;
 FA_COMPILED_ONCE template class std::function<void(const fa::Softmax::Args&, cudaStream_t)>;
 FA_COMPILED_ONCE template class std::function<fa::Traffic(const fa::Softmax::Shape&)>;
 FA_COMPILED_ONCE template class std::function<fa::DeviceNeeds(const fa::Softmax::Shape&)>;
-FA_COMPILED_ONCE template class std::function<std::optional<std::string>(const fa::Softmax::Shape&)>;
+FA_COMPILED_ONCE template class std::function<std::optional<fa::Refusal>(const fa::Softmax::Shape&)>;
 FA_COMPILED_ONCE template class std::function<std::vector<fa::TensorSpec>(const fa::Softmax::Shape&)>;
 FA_COMPILED_ONCE template class std::function<std::optional<std::string>(const fa::Softmax::Shape&,
                                                                          const fa::TensorMap&)>;
@@ -41,7 +41,7 @@ FA_COMPILED_ONCE template class std::vector<fa::Variant<fa::AttentionBackward>>;
 FA_COMPILED_ONCE template class std::function<void(const fa::AttentionForward::Args&, cudaStream_t)>;
 FA_COMPILED_ONCE template class std::function<fa::Traffic(const fa::AttentionShape&)>;
 FA_COMPILED_ONCE template class std::function<fa::DeviceNeeds(const fa::AttentionShape&)>;
-FA_COMPILED_ONCE template class std::function<std::optional<std::string>(const fa::AttentionShape&)>;
+FA_COMPILED_ONCE template class std::function<std::optional<fa::Refusal>(const fa::AttentionShape&)>;
 FA_COMPILED_ONCE template class std::function<std::vector<fa::TensorSpec>(const fa::AttentionShape&)>;
 FA_COMPILED_ONCE template class std::function<std::optional<std::string>(const fa::AttentionShape&,
                                                                          const fa::TensorMap&)>;
@@ -50,7 +50,7 @@ FA_COMPILED_ONCE template class std::vector<fa::Variant<fa::MaskedAttention>>;
 FA_COMPILED_ONCE template class std::function<void(const fa::MaskedAttention::Args&, cudaStream_t)>;
 FA_COMPILED_ONCE template class std::function<fa::Traffic(const fa::MaskedShape&)>;
 FA_COMPILED_ONCE template class std::function<fa::DeviceNeeds(const fa::MaskedShape&)>;
-FA_COMPILED_ONCE template class std::function<std::optional<std::string>(const fa::MaskedShape&)>;
+FA_COMPILED_ONCE template class std::function<std::optional<fa::Refusal>(const fa::MaskedShape&)>;
 FA_COMPILED_ONCE template class std::function<std::vector<fa::TensorSpec>(const fa::MaskedShape&)>;
 FA_COMPILED_ONCE template class std::function<std::optional<std::string>(const fa::MaskedShape&,
                                                                          const fa::TensorMap&)>;

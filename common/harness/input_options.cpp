@@ -51,8 +51,8 @@ HostTensor<std::int64_t> read_integers(const std::string& option, const std::str
   return read_for(option, [&] { return read_npy_integers(path, axes); });
 }
 
-void require(const std::optional<std::string>& reason) {
-  if (reason) throw UsageError(*reason);
+void require(const std::optional<Refusal>& refusal) {
+  if (refusal) throw Refused(*refusal);
 }
 
 void refuse_beside_file(const std::string& file,

@@ -55,7 +55,7 @@ HostTensor<std::int64_t> read_integers(const std::string& option, const std::str
                                        const std::vector<Axis>& axes);
 
 /// @throws UsageError  if there is a reason to refuse
-void require(const std::optional<std::string>& reason);
+void require(const std::optional<Refusal>& refusal);
 
 /// @param file     a given option that determines sizes and numbers: "--x"
 /// @param options  other options, and whether they were given

@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "harness/device_buffer.hpp"
+#include "harness/errors.hpp"
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 
@@ -39,16 +39,21 @@ const fa::AnyChapter& chapter() {
 }
 
 thread_local std::string last_error;
+thread_local int last_reason;
 
 /// The result of `attempt`, or the value that means failure.
 template <class Attempt>
 auto guarded(Attempt attempt, decltype(attempt()) failed) noexcept {
   try {
     return attempt();
+  } catch (const fa::Refused& error) {
+    last_error = error.refusal.text;
+    last_reason = int(error.refusal.reason);
   } catch (const std::exception& error) {
     last_error = error.what();
-    return failed;
+    last_reason = 0;
   }
+  return failed;
 }
 
 /// A tensor of the caller. lse has no strides.
@@ -69,7 +74,17 @@ std::vector<Given> tensors_of(const FaAttention& given) {
   return tensors;
 }
 
-/// @throws std::invalid_argument  if a tensor begins at an address that kernels cannot take
+/// @throws fa::Refused  unless an address is a multiple of that number
+void require_alignment(const std::string& what, const void* address, std::uintptr_t multiple) {
+  const auto rest = reinterpret_cast<std::uintptr_t>(address) % multiple;
+  if (rest == 0) return;
+  throw fa::Refused(
+      {fa::Refusal::Reason::kAddress,
+       fmt::format("{} begins {} bytes after a multiple of {}: must begin at one", what, rest, multiple),
+       {}});
+}
+
+/// @throws fa::Refused  if a tensor begins at an address that kernels cannot take
 fa::AttentionShape shape_of(const FaAttention& given) {
   constexpr std::uintptr_t kAlignmentOfRows = 16;
   fa::AttentionShape shape = {
@@ -85,10 +100,7 @@ fa::AttentionShape shape_of(const FaAttention& given) {
       .dtype = fa::DType(given.dtype)};
   for (const Given& tensor : tensors_of(given)) {
     if (!tensor.strides) continue;
-    if (const auto rest = reinterpret_cast<std::uintptr_t>(tensor.address) % kAlignmentOfRows; rest != 0) {
-      throw std::invalid_argument(fmt::format("{} begins {} bytes after a multiple of {}: must begin at one",
-                                              tensor.name, rest, kAlignmentOfRows));
-    }
+    require_alignment(tensor.name, tensor.address, kAlignmentOfRows);
     shape.set_strides(tensor.name, {tensor.strides->batch, tensor.strides->head, tensor.strides->row});
   }
   return shape;
@@ -111,16 +123,16 @@ typename P::Shape shape_for(const FaAttention& given) {
   }
 }
 
-/// @throws std::invalid_argument  if the chapter has no such variant, or if it refuses the shape
+/// @throws fa::Refused  if the chapter has no such variant, or if it refuses the shape
 template <fa::Problem P>
 const fa::Variant<P>& variant_for(const std::string& name, const typename P::Shape& shape) {
   for (const auto& variant : fa::chapter_of<P>(chapter()).variants) {
     if (variant.name != name) continue;
-    if (const auto reason = P::refuse(shape)) throw std::invalid_argument(*reason);
-    if (const auto reason = fa::why_refused<P>(variant, shape)) throw std::invalid_argument(*reason);
+    if (const auto refusal = P::refuse(shape)) throw fa::Refused(*refusal);
+    if (const auto refusal = fa::why_refused<P>(variant, shape)) throw fa::Refused(*refusal);
     return variant;
   }
-  throw std::invalid_argument("no variant " + name);
+  throw fa::Refused({fa::Refusal::Reason::kName, "no variant " + name, {}});
 }
 
 /// The tensors of a variant's workspace that the caller does not have: O and LSE may be its own.
@@ -153,10 +165,7 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
   const fa::Variant<P>& variant = variant_for<P>(name, shape);
   std::map<std::string, void*> buffers = addresses_of(given);
   const bool forward_is_done = given.d_o && buffers.contains("o") && buffers.contains("lse");
-  if (const auto rest = reinterpret_cast<std::uintptr_t>(given.workspace) % kAlignment; rest != 0) {
-    throw std::invalid_argument(fmt::format(
-        "the workspace begins {} bytes after a multiple of {}: must begin at one", rest, kAlignment));
-  }
+  require_alignment("the workspace", given.workspace, kAlignment);
   auto* free = static_cast<std::byte*>(given.workspace);
   for (const fa::TensorSpec& spec : missing_workspace(variant, shape, buffers)) {
     if (free) {
@@ -189,6 +198,8 @@ auto with_problem(F f) {
 extern "C" {
 
 const char* fa_error() { return last_error.c_str(); }
+
+int fa_reason() { return last_reason; }
 
 int fa_interface() { return kFaInterface; }
 

@@ -3,7 +3,7 @@
 /// operators of PyTorch, or to time them and PyTorch's kernels in one process on the same tensors. The caller is
 /// python/fa_tutorial/chapter_library.py.
 ///
-/// Nothing throws. A function that fails returns null, false or -1, and fa_error() returns the reason.
+/// Nothing throws. A function that fails returns null, false or -1; fa_reason() and fa_error() say why.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@
 extern "C" {
 
 /// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
-constexpr int kFaInterface = 4;
+constexpr int kFaInterface = 5;
 
 /// Elements from one batch, head or row of a tensor to the next; those of a dimension of length 1 do not matter. The elements
 /// of a row are neighbours.
@@ -35,8 +35,11 @@ struct FaAttention {
   FaStrides q_strides, k_strides, v_strides, o_strides, d_o_strides, dq_strides, dk_strides, dv_strides;
 };
 
-/// The reason why this thread's last call failed.
+/// Why this thread's last call failed, in one line. The names of options stand for the parameters.
 const char* fa_error();
+
+/// The number of fa::Refusal::Reason if that call was refused; 0 if something else failed.
+int fa_reason();
 
 /// kFaInterface of this library.
 int fa_interface();

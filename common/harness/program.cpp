@@ -71,24 +71,16 @@ std::string debug_command(const ChapterProgram& chapter, int argc, const char* c
   return command;
 }
 
-ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* const* argv, std::ostream& out) {
-  const std::unique_ptr<ChapterRun> run = chapter.new_run();
-  const std::optional<RunOptions> parsed = parse_command_line(chapter, *run, argc, argv, out);
-  if (!parsed) return kAllWell;
-  const RunOptions& options = *parsed;
-  if (options.list) {
-    print_list(out, chapter);
-    return kAllWell;
-  }
-
+ExitStatus run_variants(const ChapterProgram& chapter, ChapterRun& run, const RunOptions& options, int argc,
+                        const char* const* argv, std::ostream& out) {
   if (const auto reason = backend::bad_setting()) throw UsageError(*reason);
   // Everything that can be refused is refused here, and only the last step writes anything.
   const std::vector<std::size_t> variants =
-      run->prepare(options.variants, options.all_variants, options.checked);
+      run.prepare(options.variants, options.all_variants, options.checked);
   const bool json_to_file = options.json && !options.json_to_stdout();
   if (json_to_file) require_writable("--json", *options.json);
   if (const auto reason = backend::why_unusable()) throw DeviceError(*reason);
-  run->require_device_memory();
+  run.require_device_memory();
   std::optional<OutputFolder> folder;
   if (options.out) folder.emplace("--out", *options.out);
 
@@ -96,13 +88,13 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
                 .title = chapter.title(),
                 .backend = std::string(backend::name()),
                 .device = backend::device_name(),
-                .problem = run->problem()};
-  run->compute_reference();
+                .problem = run.problem()};
+  run.compute_reference();
   if (options.bench_repeats > 0) report.copy_gb_per_s = backend::copy_gb_per_s(options.bench_repeats);
   report.debug_command = debug_command(chapter, argc, argv);
-  const MoreOutputs more = folder ? run->more_outputs() : MoreOutputs();
+  const MoreOutputs more = folder ? run.more_outputs() : MoreOutputs();
   report.remarks = more.remarks;
-  report.variants = run_all(*run, chapter, variants, options.bench_repeats, report.copy_gb_per_s.value_or(0));
+  report.variants = run_all(run, chapter, variants, options.bench_repeats, report.copy_gb_per_s.value_or(0));
 
   if (options.json_to_stdout()) {
     out << to_json(report) << '\n';
@@ -120,6 +112,22 @@ ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* cons
     }
   }
   return report.ok() ? kAllWell : kWrong;
+}
+
+ExitStatus run_chapter(const ChapterProgram& chapter, int argc, const char* const* argv, std::ostream& out) {
+  const std::unique_ptr<ChapterRun> run = chapter.new_run();
+  const std::optional<RunOptions> options = parse_command_line(chapter, *run, argc, argv, out);
+  if (!options) return kAllWell;
+  if (options->list) {
+    print_list(out, chapter);
+    return kAllWell;
+  }
+  try {
+    return run_variants(chapter, *run, *options, argc, argv, out);
+  } catch (const UsageError& error) {
+    if (options->json_to_stdout()) out << to_json(error) << '\n';
+    throw;
+  }
 }
 
 }  // namespace

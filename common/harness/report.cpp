@@ -476,4 +476,13 @@ std::string to_json(const Report& report) {
   return json.dump(kIndent, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string to_json(const UsageError& error) {
+  Json refused = {{"text", error.what()}};
+  if (const auto* why = dynamic_cast<const Refused*>(&error)) {
+    refused = {{"text", why->refusal.text}, {"reason", name_of(why->refusal.reason)}};
+    if (!why->variant.empty()) refused["variant"] = why->variant;
+  }
+  return Json{{"refused", refused}}.dump();
+}
+
 }  // namespace fa

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attention/tensor.hpp"
+#include "harness/errors.hpp"
 #include "harness/result.hpp"
 
 namespace fa {
@@ -48,5 +49,8 @@ void print(std::ostream& out, const Report& report);
 /// The report as the text of one JSON object, without a newline at the end. Values that a backend cannot determine
 /// are absent; a number that is not finite is null.
 std::string to_json(const Report& report);
+
+/// The same of a run that was refused: {"refused": {"text": .., "reason": .., "variant": ..}}. The text names no variant.
+std::string to_json(const UsageError& error);
 
 }  // namespace fa

@@ -9,9 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "attention/refusal.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
-#include "harness/compare.hpp"
+#include "diagnosis/compare.hpp"
 
 namespace fa {
 
@@ -96,6 +97,8 @@ struct LinkBytes {
 struct Skip {
   std::string reason;           ///< "a block needs 131072 bytes of shared memory, this device has 101376"
   bool device_too_old = false;  ///< or too new: another GPU is needed, rather than more memory
+
+  Refusal refusal() const { return {Refusal::Reason::kDevice, reason, {}}; }
 };
 
 /// The verdict on a variant, from best to worst; complaints() gives the details.

@@ -53,21 +53,6 @@ void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& 
   result.outputs = tensors.download_outputs();
 }
 
-Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances) {
-  Check check;
-  for (const auto& [name, output] : outputs) {
-    check.tensors[name] = compare(output, reference.at(name), tolerances.at(name));
-  }
-  return check;
-}
-
-void find_relocations(Check& check, const TensorMap& outputs, const Reference& reference,
-                      const Tolerances& tolerances, const TensorMap& inputs) {
-  for (auto& [name, tensor] : check.tensors) {
-    if (tensor.pattern) tensor.pattern->holds = find_relocation(name, outputs, reference, tolerances, inputs);
-  }
-}
-
 std::size_t count_sets(std::size_t bytes_of_set, int launches) {
   const std::size_t to_exceed_l2 = 2 * backend::l2_bytes() / bytes_of_set + 1;
   const std::size_t fit = free_device_bytes() / 10 * 9 / bytes_of_set;

@@ -21,11 +21,11 @@
 
 #include "attention/inputs.hpp"
 #include "attention/problem.hpp"
+#include "diagnosis/diagnosis.hpp"
 #include "harness/backend.hpp"
 #include "harness/chapter.hpp"
 #include "harness/device_tensors.hpp"
 #include "harness/errors.hpp"
-#include "harness/other_problems.hpp"
 #include "harness/program.hpp"
 #include "harness/result.hpp"
 
@@ -41,13 +41,6 @@ using Launch = std::function<void(cudaStream_t)>;
 /// @throws DeviceError  if the device itself is not usable
 void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result);
 
-/// Compares each output with its reference.
-Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances);
-
-/// Adds to each tensor that failed where its values belong.
-void find_relocations(Check& check, const TensorMap& outputs, const Reference& reference,
-                      const Tolerances& tolerances, const TensorMap& inputs);
-
 /// The number of sets of buffers that the timed launches rotate through: enough that together they exceed twice the
 /// L2 cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
 std::size_t count_sets(std::size_t bytes_of_set, int launches);
@@ -59,18 +52,6 @@ BenchResult evaluate(const Timing& time, std::size_t bytes, double flops, double
 template <Problem P>
 std::vector<TensorSpec> workspace_of(const Variant<P>& variant, const typename P::Shape& shape) {
   return variant.workspace ? variant.workspace(shape) : std::vector<TensorSpec>();
-}
-
-/// The problems that differ a little from this one and for which outputs that failed are right. None if computing their
-/// references would take long.
-template <Problem P>
-std::vector<AsIf> find_problems(const typename P::Shape& shape, const TensorMap& inputs,
-                                const TensorMap& outputs, const Check& check) {
-  constexpr double kMostFlops = 1 << 23;  // a reference then takes a few milliseconds
-  if (P::flops(shape) == 0 || P::flops(shape) > kMostFlops) return {};
-  std::map<std::string, TensorCheck> failed = check.tensors;
-  std::erase_if(failed, [](const auto& tensor) { return tensor.second.passed; });
-  return find_problems(outputs, failed, P::other_problems(shape, inputs));
 }
 
 /// Compares the outputs, and records in the result whether the variant declares a failure on these inputs.
@@ -87,12 +68,7 @@ void check_variant(const Variant<P>& variant, const typename P::Shape& shape, co
   }
   if (variant.known_failure) result.known_failure = variant.known_failure(shape, inputs);
   if (result.check->passed() || result.known_failure) return;
-  find_relocations(*result.check, outputs, reference, tolerances, inputs);
-  result.check->as_if = find_problems<P>(shape, inputs, outputs, *result.check);
-  for (auto& [name, check] : result.check->tensors) {
-    if (check.first_wrong)
-      check.first_wrong->inputs = P::describe_inputs(shape, inputs, name, check.first_wrong->index);
-  }
+  diagnose<P>(*result.check, shape, inputs, outputs, reference, tolerances);
 }
 
 /// What the device lacks that kernels need; nothing if it has everything, or if there is no usable device.
@@ -106,13 +82,13 @@ std::optional<Skip> what_device_lacks(const Variant<P>& variant, const typename 
 
 /// Why a variant cannot run a shape on any device; nothing if it can.
 template <Problem P>
-std::optional<std::string> why_unsuitable(const Variant<P>& variant, const typename P::Shape& shape) {
+std::optional<Refusal> why_unsuitable(const Variant<P>& variant, const typename P::Shape& shape) {
   if (variant.refuse) {
-    if (auto reason = variant.refuse(shape)) return reason;
+    if (auto refusal = variant.refuse(shape)) return refusal;
   }
   if constexpr (requires { refuse_unless_dense(shape); }) {
     if (!variant.takes_strides) {
-      if (auto reason = refuse_unless_dense(shape)) return reason;
+      if (auto refusal = refuse_unless_dense(shape)) return refusal;
     }
   }
   if constexpr (requires { refuse_unless_equal_widths(shape); }) {
@@ -123,22 +99,22 @@ std::optional<std::string> why_unsuitable(const Variant<P>& variant, const typen
 
 /// Why a variant cannot run a shape on this device; nothing if it can.
 template <Problem P>
-std::optional<std::string> why_refused(const Variant<P>& variant, const typename P::Shape& shape) {
-  if (auto reason = why_unsuitable<P>(variant, shape)) return reason;
+std::optional<Refusal> why_refused(const Variant<P>& variant, const typename P::Shape& shape) {
+  if (auto refusal = why_unsuitable<P>(variant, shape)) return refusal;
   const std::optional<Skip> skip = what_device_lacks<P>(variant, shape);
-  return skip ? std::optional(skip->reason) : std::nullopt;
+  return skip ? std::optional(skip->refusal()) : std::nullopt;
 }
 
 /// Runs one variant once.
 ///
 /// @param reference  the expected outputs; null: they are not checked
 /// @param guard  bytes around each tensor that must not change: for a GPU, where nothing else detects such writes
-/// @throws UsageError  if the variant refuses the shape, or the device lacks something
+/// @throws Refused  if the variant refuses the shape, or the device lacks something
 /// @throws DeviceError  if the device is not usable or does not have enough memory
 template <Problem P>
 VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& shape, const TensorMap& inputs,
                           const Reference* reference, std::size_t guard = 0) {
-  if (const auto reason = why_refused<P>(variant, shape)) throw UsageError(*reason);
+  if (const auto refusal = why_refused<P>(variant, shape)) throw Refused(*refusal);
   const std::vector<TensorSpec> workspace = workspace_of(variant, shape);
   VariantResult result{
       .name = variant.name, .workspace_bytes = total_bytes(workspace), .predicted = variant.traffic(shape)};
@@ -199,7 +175,7 @@ TensorMap random_inputs(const typename P::Shape& shape, Init init, std::uint64_t
 /// Runs one variant of a chapter once and checks its outputs.
 ///
 /// @throws std::invalid_argument  if the chapter has no such variant or its problem is not P
-/// @throws UsageError  if the variant refuses the shape
+/// @throws Refused  if the variant refuses the shape
 template <Problem P>
 VariantResult run(const AnyChapter& chapter, std::string_view variant, const typename P::Shape& shape,
                   const TensorMap& inputs) {

@@ -9,12 +9,13 @@ from pathlib import Path
 import torch
 
 from . import builds
+from .refusal import Reason, Refusal, Refused
 
 TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
 STRIDED = tuple(name for name in TENSORS if name != "lse")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 ALIGNMENT = 256  # of the addresses of tensors that PyTorch allocates
-INTERFACE = 4  # kFaInterface of library.hpp
+INTERFACE = 5  # kFaInterface of library.hpp
 
 
 class FaStrides(ctypes.Structure):
@@ -69,8 +70,10 @@ def describe(
     )
 
 
-class Refusal(RuntimeError):
-    """A variant does not run a problem; the text is the library's."""
+def _failure(library) -> RuntimeError:
+    """Why the last call failed: Refused if the variant does not run the problem."""
+    reason, text = library.fa_reason(), library.fa_error().decode()
+    return Refused(Refusal(Reason(reason), text)) if reason else RuntimeError(text)
 
 
 class BoundVariant:
@@ -80,12 +83,12 @@ class BoundVariant:
         self._library = library
         self._bound = library.fa_bind(variant.encode(), ctypes.byref(given))
         if not self._bound:
-            raise Refusal(library.fa_error().decode())
+            raise _failure(library)
 
     def launch(self, stream: int) -> None:
         """Enqueues the kernels. @param stream  a cudaStream_t"""
         if not self._library.fa_launch(self._bound, stream):
-            raise RuntimeError(self._library.fa_error().decode())
+            raise _failure(self._library)
 
     def __del__(self):
         if getattr(self, "_bound", None):
@@ -134,14 +137,14 @@ class ChapterLibrary:
         return self._library.fa_variants().decode().split()
 
     def workspace_bytes(self, variant: str, given: FaAttention) -> int:
-        """The bytes that a variant needs in addition to the tensors that are given. @throws Refusal"""
+        """The bytes that a variant needs in addition to the tensors that are given. @throws Refused"""
         bytes_ = self._library.fa_workspace_bytes(variant.encode(), ctypes.byref(given))
         if bytes_ < 0:
-            raise Refusal(self._library.fa_error().decode())
+            raise _failure(self._library)
         return bytes_
 
     def bind(self, variant: str, given: FaAttention) -> BoundVariant:
-        """A variant that can be launched. @throws Refusal"""
+        """A variant that can be launched. @throws Refused"""
         return BoundVariant(self._library, variant, given)
 
 
@@ -159,7 +162,7 @@ def refusal(
     head_dim: int,
     device: torch.device,
     dense: bool = True,
-) -> str | None:
+) -> Refusal | None:
     """Why a variant does not run an element type and a head dimension; None if it does.
 
     @param dense  otherwise: tensors in the order [batch, seq, heads, head_dim]
@@ -173,8 +176,8 @@ def refusal(
     with torch.cuda.device(device):
         try:
             load(chapter).workspace_bytes(variant, given)
-        except Refusal as reason:
-            return str(reason)
+        except Refused as refused:
+            return refused.refusal
     return None
 
 

@@ -21,17 +21,18 @@ from torch.compiler import is_dynamo_compiling
 from torch.utils.flop_counter import register_flop_formula
 
 from . import chapter_library, checks, native, selection, simulator
+from .refusal import Reason, Refusal, Refused
 
 # --- the kernels --------------------------------------------------------------------------------------
 
 
-def _sentence(name: str, reason: Exception | str) -> ValueError:
+def _sentence(name: str, refusal: Refusal) -> ValueError:
     """The refusal of a program or a library, with our names instead of its options."""
-    text = str(reason).strip()
-    if text.startswith("--variant ") and " cannot run this: " in text:
-        text = text.split(" cannot run this: ", 1)[1]
-    text = text.replace(", those of --layout bhsd", ": pass it as .contiguous()")
-    text = re.sub(r"--([a-z][a-z-]*)", lambda option: option[1].replace("-", "_"), text)
+    text = re.sub(
+        r"--([a-z][a-z-]*)", lambda option: option[1].replace("-", "_"), refusal.text
+    )
+    if refusal.reason == Reason.LAYOUT:
+        text += ": pass it as .contiguous()"
     return ValueError(f"{name} cannot run this: {text}")
 
 
@@ -57,8 +58,8 @@ def _run(name: str, tensors: dict, outputs: dict, causal: bool, scale: float) ->
     run = _simulate if tensors["q"].device.type == "cpu" else _launch
     try:
         run(name, tensors, outputs, causal, scale)
-    except (simulator.Refusal, chapter_library.Refusal) as reason:
-        raise _sentence(name, reason) from None
+    except Refused as refused:
+        raise _sentence(name, refused.refusal) from None
 
 
 def _are_dense(*tensors: torch.Tensor) -> bool:
@@ -192,16 +193,16 @@ def _require_backward(
     name = backward or selection.default("backward", q)
     chapter, variant = selection.split(name)
     if q.device.type == "cpu":
-        reason = simulator.refusal(chapter, variant, q.dtype, head_dim)
+        refusal = simulator.refusal(chapter, variant, q.dtype, head_dim)
     else:
         kind = (q.dtype, head_dim, q.device)
         known = all(isinstance(size, int) for x in (q, k, v) for size in x.shape)
         dense = not known or all(
             x.is_contiguous() or checks.is_expanded(x) for x in (q, k, v)
         )
-        reason = chapter_library.refusal(chapter, variant, *kind, dense)
-    if reason and not _are_empty(q, k):
-        refused = _sentence(name, reason)
+        refusal = chapter_library.refusal(chapter, variant, *kind, dense)
+    if refusal and not _are_empty(q, k):
+        refused = _sentence(name, refusal)
         raise ValueError(
             f"there is no backward pass for this query: {refused}; call it under torch.no_grad()"
         )

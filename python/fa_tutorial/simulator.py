@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import functools
+import json
 import struct
 import subprocess
 import tempfile
@@ -13,13 +14,10 @@ from pathlib import Path
 import torch
 
 from . import builds
+from .refusal import Reason, Refusal, Refused
 
 DTYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 MAGIC = b"\x93NUMPY\x01\x00"
-
-
-class Refusal(RuntimeError):
-    """The program does not run a problem; the text is the program's."""
 
 
 # --- .npy files, so that NumPy is not needed ----------------------------------------------------------
@@ -83,15 +81,24 @@ def variants(chapter: str) -> dict[str, str]:
     return {name: summary for name, summary in words}
 
 
+def _refusal(done: subprocess.CompletedProcess) -> Refusal:
+    """What a program says as data, or else in words, which is about its options, the memory or the device."""
+    try:
+        refused = json.loads(done.stdout)["refused"]
+    except (ValueError, KeyError):
+        return Refusal(Reason.OTHER, done.stderr.strip().removeprefix("error: "))
+    return Refusal(Reason[refused.get("reason", "other").upper()], refused["text"])
+
+
 def _checked(
     chapter: str, options: list[str], shown: str
 ) -> subprocess.CompletedProcess:
-    """Runs a program. @throws Refusal, RuntimeError  if it refuses, or if its kernels are wrong"""
-    done = _execute(chapter, options)
+    """Runs a program. @throws Refused, RuntimeError  if it refuses, or if its kernels are wrong"""
+    done = _execute(chapter, [*options, "--json", "-"])
     if done.returncode == 0:
         return done
     if done.returncode in (2, 3):
-        raise Refusal(done.stderr.strip().removeprefix("error: "))
+        raise Refused(_refusal(done))
     if done.returncode < 0:
         raise RuntimeError(f"the program of {shown} ended by signal {-done.returncode}")
     raise RuntimeError(
@@ -102,15 +109,15 @@ def _checked(
 @functools.cache
 def refusal(
     chapter: str, variant: str, dtype: torch.dtype, head_dim: int
-) -> str | None:
+) -> Refusal | None:
     """Why a variant does not run an element type and a head dimension; found out with one query and one key."""
     small = ["--batch", "1", "--heads", "1", "--seq-q", "1"]
     small += ["--dtype", DTYPES[dtype], "--head-dim", str(head_dim)]
     options = ["--variant", variant, "--no-check", *small]
     try:
         _checked(chapter, options, f"{chapter[:2]}/{variant}")
-    except Refusal as reason:
-        return str(reason)
+    except Refused as refused:
+        return refused.refusal
     return None
 
 

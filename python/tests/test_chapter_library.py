@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 import types
 import unittest
 from unittest import mock
 
 import torch
 from fa_tutorial import builds, chapter_library, operators
+from fa_tutorial.refusal import Reason, Refusal
 
 STREAM = 1234
 WORKSPACE = 1000
@@ -22,7 +24,7 @@ class Library:
         self.problems: list[tuple[str, chapter_library.FaAttention]] = []
         self.launched: list[tuple[int, int]] = []
         self.released: list[int] = []
-        self.bytes, self.error = WORKSPACE, b""
+        self.bytes, self.error, self.reason = WORKSPACE, b"", 0
         self.launches = True
         for name in dir(type(self)):  # ctypes' functions have attributes
             if name.startswith("do_"):
@@ -37,6 +39,12 @@ class Library:
 
     def do_error(self):
         return self.error
+
+    def do_reason(self):
+        return self.reason
+
+    def refuses(self, reason: Reason, text: bytes) -> None:
+        self.bytes, self.reason, self.error = -1, int(reason), text
 
     def do_variants(self):
         return b"one\ntwo\n"
@@ -123,8 +131,7 @@ class ChapterLibraryTest(unittest.TestCase):
         self.assertIsNone(problem.workspace)  # none is needed
 
     def test_refusals_are_one_sentence(self):
-        self.library.bytes = -1
-        self.library.error = b"--head-dim is 64: must be one of 32"
+        self.library.refuses(Reason.PROBLEM, b"--head-dim is 64: must be one of 32")
         tensors = {"q": self.q, "k": self.k, "v": self.v}
         with (
             mock.patch.object(operators, "_simulate", operators._launch),
@@ -134,9 +141,28 @@ class ChapterLibraryTest(unittest.TestCase):
         ):
             operators._run("07/final", tensors, {}, False, 1.0)
         asked = ("07_multi_stage", "final", torch.bfloat16, 64, torch.device("cpu"))
-        self.assertEqual(
-            chapter_library.refusal(*asked), "--head-dim is 64: must be one of 32"
-        )
+        refusal = Refusal(Reason.PROBLEM, "--head-dim is 64: must be one of 32")
+        self.assertEqual(chapter_library.refusal(*asked), refusal)
+
+    def test_a_failure_is_no_refusal(self):
+        self.library.refuses(Reason.OTHER, b"out of memory")
+        tensors = {"q": self.q, "k": self.k, "v": self.v}
+        with self.assertRaisesRegex(RuntimeError, "^out of memory$"):
+            operators._launch("07/final", tensors, {}, False, 1.0)
+
+    def test_the_reason_decides_what_would_help(self):
+        text = "q has other strides"
+        for reason in Reason:
+            refused = str(operators._sentence("07/final", Refusal(reason, text)))
+            helps = "pass it as .contiguous()" in refused
+            self.assertEqual(helps, reason == Reason.LAYOUT)
+
+    def test_the_reasons_are_those_of_the_library(self):
+        folder = builds.checkout() / "common" / "attention"
+        source = (folder / "refusal.hpp").read_text()
+        known = re.findall(r"^    k(\w+) = (\d+),", source, re.MULTILINE)
+        ours = {reason.name: int(reason) for reason in Reason if reason}
+        self.assertEqual({name.upper(): int(n) for name, n in known}, ours)
 
     def test_every_option_has_our_name(self):
         for reason, sentence in (
@@ -153,7 +179,8 @@ class ChapterLibraryTest(unittest.TestCase):
                 "head_dim_v is 8: .* head_dim",
             ),
         ):
-            refused = operators._sentence("07/final", chapter_library.Refusal(reason))
+            refusal = Refusal(Reason.VARIANT, reason)
+            refused = operators._sentence("07/final", refusal)
             self.assertRegex(str(refused), f"^07/final cannot run this: .*{sentence}")
             self.assertNotIn("--", str(refused))
 
@@ -170,10 +197,7 @@ class ChapterLibraryTest(unittest.TestCase):
         numbers = (strides.batch, strides.head, strides.row)
         self.assertEqual(numbers, (3 * 7 * 64, 0, 64))
         chapter_library.refusal.cache_clear()
-        self.library.bytes = -1
-        self.library.error = (
-            b"q has the strides (1, 2, 3, 1): this variant takes others"
-        )
+        self.library.refuses(Reason.LAYOUT, b"q has the strides (1, 2, 3, 1)")
         q, *copies = operators._readable("07/final", *given)
         self.assertIs(q, self.q)
         for copy, x in zip(copies, (k, v), strict=True):

@@ -87,20 +87,20 @@ TEST(AttentionShape, ScaleDefaultsToTheRootOfTheHeadDimension) {
 TEST(AttentionShape, RefusesWhatCannotBeComputed) {
   EXPECT_EQ(refuse(AttentionShape{}), std::nullopt);
   EXPECT_EQ(refuse({.heads = 6, .kv_heads = 2}), std::nullopt);
-  EXPECT_EQ(refuse({.heads = 6, .kv_heads = 4}),
+  EXPECT_EQ(refuse({.heads = 6, .kv_heads = 4}).value().message(),
             "--heads is 6: must be a multiple of --kv-heads, which is 4");
-  EXPECT_EQ(refuse({.batch = 0}), "--batch is 0: must be from 1 to 2147483647");
-  EXPECT_EQ(refuse({.kv_heads = 0}), "--kv-heads is 0: must be from 1 to 2147483647");
-  EXPECT_EQ(refuse({.head_dim = -1}), "--head-dim is -1: must be from 1 to 2147483647");
-  EXPECT_EQ(refuse({.scale = 0.0}), "--scale is 0: must be from 1.2e-38 to 2.3e+38");
+  EXPECT_EQ(refuse({.batch = 0}).value().message(), "--batch is 0: must be from 1 to 2147483647");
+  EXPECT_EQ(refuse({.kv_heads = 0}).value().message(), "--kv-heads is 0: must be from 1 to 2147483647");
+  EXPECT_EQ(refuse({.head_dim = -1}).value().message(), "--head-dim is -1: must be from 1 to 2147483647");
+  EXPECT_EQ(refuse({.scale = 0.0}).value().message(), "--scale is 0: must be from 1.2e-38 to 2.3e+38");
   EXPECT_NE(refuse({.scale = std::nan("")}), std::nullopt);
   EXPECT_NE(refuse({.scale = HUGE_VAL}), std::nullopt);
 }
 
 TEST(AttentionShape, RefusesScalesThatFp32CannotHold) {
   for (const double scale : {1.2e-38, 2.3e38}) EXPECT_EQ(refuse({.scale = scale}), std::nullopt) << scale;
-  EXPECT_EQ(refuse({.scale = 1e-46}), "--scale is 1e-46: must be from 1.2e-38 to 2.3e+38");
-  EXPECT_EQ(refuse({.scale = 2.4e38}),  // times log2 e, it is infinite
+  EXPECT_EQ(refuse({.scale = 1e-46}).value().message(), "--scale is 1e-46: must be from 1.2e-38 to 2.3e+38");
+  EXPECT_EQ(refuse({.scale = 2.4e38}).value().message(),  // times log2 e, it is infinite
             "--scale is 2.4e+38: must be from 1.2e-38 to 2.3e+38");
 }
 

@@ -61,11 +61,12 @@ TEST(SoftmaxReference, NaNAndInfinitySpoilTheirRowOnly) {
 TEST(SoftmaxShape, RefusesWhatCannotBeComputed) {
   EXPECT_EQ(Softmax::refuse({1, 1}), std::nullopt);
   EXPECT_EQ(Softmax::refuse({.rows = INT_MAX, .cols = 1}), std::nullopt);
-  EXPECT_EQ(Softmax::refuse({0, 1}), "--rows is 0: must be from 1 to 2147483647");
-  EXPECT_EQ(Softmax::refuse({1, -3}), "--cols is -3: must be from 1 to 1073741824");
+  EXPECT_EQ(Softmax::refuse({0, 1}).value().message(), "--rows is 0: must be from 1 to 2147483647");
+  EXPECT_EQ(Softmax::refuse({1, -3}).value().message(), "--cols is -3: must be from 1 to 1073741824");
   EXPECT_EQ(Softmax::refuse({1, 1 << 30}), std::nullopt);
-  EXPECT_EQ(Softmax::refuse({1, (1 << 30) + 1}), "--cols is 1073741825: must be from 1 to 1073741824");
-  EXPECT_EQ(Softmax::refuse({std::int64_t(INT_MAX) + 1, 1}),
+  EXPECT_EQ(Softmax::refuse({1, (1 << 30) + 1}).value().message(),
+            "--cols is 1073741825: must be from 1 to 1073741824");
+  EXPECT_EQ(Softmax::refuse({std::int64_t(INT_MAX) + 1, 1}).value().message(),
             "--rows is 2147483648: must be from 1 to 2147483647");
   EXPECT_NE(Softmax::refuse({INT_MAX, 1 << 30}), std::nullopt);
 }

@@ -160,7 +160,7 @@ TEST_F(StandardBackward, ReadsTheRestOfAVeryLongRowAgain) {
 
 TEST(StandardAttentionShape, RefusesMoreKeysThanHaveAddresses) {
   EXPECT_EQ(standard_attention::refuse({.seq_q = INT_MAX, .seq_k = 1 << 29}), std::nullopt);
-  EXPECT_EQ(standard_attention::refuse({.seq_k = INT_MAX}),
+  EXPECT_EQ(standard_attention::refuse({.seq_k = INT_MAX}).value().message(),
             "--seq-k is 2147483647: must be at most 536870912 for standard attention");
 }
 

@@ -52,10 +52,11 @@ TEST(TensorCoreMma, RefusesMoreHeadsThanAGridHas) {
                              .dtype = DType::kBFloat16});
     };
     EXPECT_EQ(refusal(1, 65535, 1), std::nullopt);
-    EXPECT_EQ(refusal(1, 65536, 1),
+    EXPECT_EQ(refusal(1, 65536, 1).value().message(),
               "--heads is 65536: this variant takes at most 65535 for each of --kv-heads");
     EXPECT_EQ(refusal(65535, 1, 1), std::nullopt);
-    EXPECT_EQ(refusal(32768, 2, 2), "--batch 32768 times --kv-heads 2: this variant takes at most 65535");
+    EXPECT_EQ(refusal(32768, 2, 2).value().message(),
+              "--batch 32768 times --kv-heads 2: this variant takes at most 65535");
   }
 }
 

@@ -145,42 +145,49 @@ TEST_F(LibraryTest, TakesTheResultsOfTheForwardPass) {
 }
 
 TEST_F(LibraryTest, SaysWhyItRefuses) {
-  const auto reason = [](const char* variant, const FaAttention& attention) -> std::string {
+  using enum Refusal::Reason;
+  const auto expect = [](const char* variant, const FaAttention& attention, Refusal::Reason reason,
+                         const std::string& text) {
     EXPECT_EQ(fa_workspace_bytes(variant, &attention), -1);
     EXPECT_EQ(fa_bind(variant, &attention), nullptr);
-    return fa_error();
+    EXPECT_EQ(fa_error(), text);
+    EXPECT_EQ(fa_reason(), int(reason)) << text;
   };
   FaAttention attention = given();
-  EXPECT_EQ(reason("fp32", attention), "no variant fp32");
-  EXPECT_EQ(reason("mma_fused", attention), "--dtype is fp32: this variant takes fp16, bf16");
+  expect("fp32", attention, kName, "no variant fp32");
+  expect("mma_fused", attention, kVariant, "--dtype is fp32: this variant takes fp16, bf16");
   attention.k_strides.row += 8;
   EXPECT_GT(fa_workspace_bytes("fp32_fused", &attention), 0);
   attention.k_strides.row += 1;
-  EXPECT_EQ(reason("fp32_fused", attention),
-            "k has the strides (1600, 1600, 41, 1): all but the last must be multiples of 4 (16 bytes)");
+  expect("fp32_fused", attention, kProblem,
+         "k has the strides (1600, 1600, 41, 1): all but the last must be multiples of 4 (16 bytes)");
   attention = given();
   attention.v = static_cast<float*>(attention.v) + 1;
-  EXPECT_EQ(reason("fp32_fused", attention), "v begins 4 bytes after a multiple of 16: must begin at one");
+  expect("fp32_fused", attention, kAddress, "v begins 4 bytes after a multiple of 16: must begin at one");
   attention = given();
   attention.workspace = static_cast<char*>(attention.v) + 16;
   EXPECT_EQ(fa_bind("fp32_fused", &attention), nullptr);
   EXPECT_EQ(std::string(fa_error()),
             "the workspace begins 16 bytes after a multiple of 256: must begin at one");
+  EXPECT_EQ(fa_reason(), int(kAddress));
   attention = given();
   attention.v_strides.batch = attention.v_strides.head = 7;  // of a dimension of length 1
-  EXPECT_EQ(reason("fp32", attention), "no variant fp32");
+  expect("fp32", attention, kName, "no variant fp32");
   EXPECT_GT(fa_workspace_bytes("fp32_fused", &attention), 0);
   attention = given();
   attention.head_dim = attention.head_dim_v = 12;
-  EXPECT_EQ(reason("fp32_fused", attention), "--head-dim is 12: must be a multiple of 8 up to 256");
+  expect("fp32_fused", attention, kProblem, "--head-dim is 12: must be a multiple of 8 up to 256");
   attention = given();
   attention.batch = 1 << 30;
-  EXPECT_EQ(
-      reason("fp32_fused", attention),
-      "--batch 1073741824 times --heads 2 times --seq-q 37, rounded up to a multiple of 256: must be at "
-      "most 2147483647");
+  expect("fp32_fused", attention, kProblem,
+         "--batch 1073741824 times --heads 2 times --seq-q 37, rounded up to a multiple of 256: must be at "
+         "most 2147483647");
   attention.heads = 0;
-  EXPECT_EQ(reason("fp32_fused", attention), "--heads is 0: must be from 1 to 2147483647");
+  expect("fp32_fused", attention, kProblem, "--heads is 0: must be from 1 to 2147483647");
+  attention = given();
+  attention.k_strides.row += 8;
+  expect("standard", attention, kLayout,
+         "k has the strides (1600, 1600, 40, 1): this variant takes (1312, 1312, 32, 1)");
 }
 
 }  // namespace

@@ -116,16 +116,15 @@ class DeviceTest(unittest.TestCase):
         """The variants that the program does not refuse for its own reasons."""
         done = run(program, "--variant", "all", *options, "--json", "-")
         if done.returncode == 2:  # one of them is not compiled for this head dimension
-            self.assert_refused(done, OWN_REASON)
+            self.assert_refused(done, OWN_REASON, as_data=True)
             listing = run(program, "--list").stdout.splitlines()[1:]
             runs = [
                 run(program, "--variant", line.split()[0], *options, "--json", "-")
                 for line in listing
             ]
             for refused in (one for one in runs if one.returncode == 2):
-                self.assert_refused(
-                    refused, re.compile(f"{OWN_REASON.pattern}|{LACKS.pattern}")
-                )
+                reason = re.compile(f"{OWN_REASON.pattern}|{LACKS.pattern}")
+                self.assert_refused(refused, reason, as_data=True)
             runs = [one for one in runs if one.returncode != 2]
         else:
             runs = [done]
@@ -136,9 +135,20 @@ class DeviceTest(unittest.TestCase):
         return variants
 
     def assert_refused(
-        self, done: subprocess.CompletedProcess, reason: re.Pattern
+        self,
+        done: subprocess.CompletedProcess,
+        reason: re.Pattern,
+        as_data: bool = False,
     ) -> None:
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.returncode, 2)
+        if as_data:
+            refused = json.loads(done.stdout)["refused"]
+            said = f"--variant {refused['variant']} cannot run this: {refused['text']}"
+            self.assertEqual(done.stderr, f"error: {said}\n")
+            known = ("problem", "variant", "device")
+            self.assertIn(refused["reason"], known)
+        else:
+            self.assertEqual(done.stdout, "")
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertRegex(
             done.stderr, f"^error: --variant \\w+ cannot run this: ({reason.pattern})"

@@ -60,7 +60,7 @@ void fill_workspace(const AttentionForward::Args& args, cudaStream_t stream) {
 
 Traffic nothing(const AttentionShape&) { return {}; }
 
-std::optional<std::string> refuse_others(const AttentionShape& shape) {
+std::optional<Refusal> refuse_others(const AttentionShape& shape) {
   return refuse_unless(shape, {32, 64}, {DType::kFloat32});
 }
 
@@ -285,15 +285,15 @@ TEST_F(AttentionProgram, WithoutATypeTakesOneThatAllVariantsTake) {
 
 TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheProblem) {
   const auto takes = [](const std::string& name, const std::vector<DType>& types) {
-    return Variant<AttentionForward>{
-        .name = name,
-        .summary = "",
-        .launch = [](const AttentionForward::Args&, cudaStream_t) {},
-        .traffic = nothing,
-        .refuse = [=](const AttentionShape& shape) -> std::optional<std::string> {
-          if (shape.causal && name == "fp32") return "--causal is given: this variant takes none";
-          return refuse_unless(shape, {64}, types);
-        }};
+    return Variant<AttentionForward>{.name = name,
+                                     .summary = "",
+                                     .launch = [](const AttentionForward::Args&, cudaStream_t) {},
+                                     .traffic = nothing,
+                                     .refuse = [=](const AttentionShape& shape) -> std::optional<Refusal> {
+                                       if (shape.causal && name == "fp32")
+                                         return Refusal::variant("--causal is given: it takes none");
+                                       return refuse_unless(shape, {64}, types);
+                                     }};
   };
   const DType kFp32 = DType::kFloat32, kFp16 = DType::kFloat16, kBf16 = DType::kBFloat16;
   const AnyChapter chapter = Chapter<AttentionForward>{
@@ -317,11 +317,29 @@ TEST_F(AttentionProgram, AllVariantsAreThoseThatTakeTheProblem) {
   EXPECT_EQ(names({"--variant", "all", "--dtype", "bf16"}), "every ");
   EXPECT_EQ(names({"--variant", "all", "--causal"}), "every ");
   EXPECT_EQ(run({"--variant", "fp32", "--causal"}).err,
-            "error: --variant fp32 cannot run this: --causal is given: this variant takes none\n");
+            "error: --variant fp32 cannot run this: --causal is given: it takes none\n");
   EXPECT_EQ(run({"--variant", "every,fp16", "--dtype", "fp32"}).err,
             "error: --variant fp16 cannot run this: --dtype is fp32: this variant takes fp16\n");
   EXPECT_EQ(run({"--variant", "all", "--dtype", "fp16", "--head-dim", "32"}).err,
             "error: --variant every cannot run this: --head-dim is 32: must be one of 64\n");
+}
+
+TEST_F(AttentionProgram, RefusalsAreData) {
+  const auto refused = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--no-check", "--json", "-"});
+    const Outcome outcome = run_chapter(attention_chapter(), arguments);
+    EXPECT_EQ(outcome.status, 2);
+    return Json::parse(outcome.out)["refused"];
+  };
+  EXPECT_EQ(refused({"--dtype", "bf16"}),
+            Json::parse(R"({"text": "--dtype is bf16: this variant takes fp32", "reason": "variant",
+                            "variant": "compiled"})"));
+  const Json strides = refused({"--head-dim", "32", "--layout", "bshd"});
+  EXPECT_EQ(strides["reason"], "layout");
+  EXPECT_EQ(strides["text"].get<std::string>().find("layout"), std::string::npos) << strides;
+  EXPECT_EQ(refused({"--heads", "0"}),
+            Json::parse(R"({"text": "--heads is 0: must be from 1 to 2147483647", "reason": "problem"})"));
+  EXPECT_EQ(refused({"--q", "missing.npy"}).count("reason"), 0u);
 }
 
 TEST_F(AttentionProgram, OptionsReachTheProblem) {

@@ -43,12 +43,12 @@ void library(const Softmax::Args&, cudaStream_t) { throw std::runtime_error("the
 /// No kernel runs, so no bytes move.
 Traffic nothing(const Softmax::Shape&) { return {}; }
 
-std::optional<std::string> refuse_wide(const Softmax::Shape& shape) {
+std::optional<Refusal> refuse_wide(const Softmax::Shape& shape) {
   if (shape.cols <= 8) return std::nullopt;
-  return "--cols is " + std::to_string(shape.cols) + ": must be at most 8";
+  return Refusal::problem("--cols is " + std::to_string(shape.cols) + ": must be at most 8");
 }
 
-std::optional<std::string> refuse_nothing(const Softmax::Shape&) { return std::nullopt; }
+std::optional<Refusal> refuse_nothing(const Softmax::Shape&) { return std::nullopt; }
 
 std::optional<std::string> several_rows(const Softmax::Shape& shape, const TensorMap&) {
   if (shape.rows == 1) return std::nullopt;

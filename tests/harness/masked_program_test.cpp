@@ -217,11 +217,12 @@ TEST(MaskedCommandLine, HelpFitsOneHundredColumnsAndHasEveryOption) {
 // What a program passes without the command line.
 TEST(MaskedShapes, AreRefusedThatContradictThemselves) {
   using Numbers = std::vector<std::int32_t>;
-  const auto refusal = [](auto change) {
+  const auto refusal = [](auto change) -> std::string {
     MaskedShape shape;
     shape.batch = 2, shape.heads = shape.kv_heads = 3, shape.seq_q = shape.seq_k = 4;
     change(shape);
-    return MaskedAttention::refuse(shape).value_or("it is accepted");
+    const auto refused = MaskedAttention::refuse(shape);
+    return refused ? refused->message() : "it is accepted";
   };
   const auto with_documents = [&](const Numbers& numbers) {
     return refusal([&](MaskedShape& shape) { shape.documents = std::make_shared<const Numbers>(numbers); });

@@ -83,7 +83,7 @@ class TimingTest(unittest.TestCase):
         self.build = Path(folder.name)
         (self.build / "bin").mkdir()
 
-    def time(self, refusal: str) -> tuple[list[dict], str]:
+    def time(self, error: str, refused: dict) -> tuple[list[dict], str]:
         result = {
             "name": "small",
             "time_ms": {"median": 2.0, "min": 1.5, "max": 2.5, "repeats": 3},
@@ -92,7 +92,8 @@ class TimingTest(unittest.TestCase):
         program = self.build / "bin" / "ch04_x"
         program.write_text(
             "#!/bin/sh\n"
-            f'case "$*" in *"--variant large"*) echo "{refusal}" >&2; exit 2;; esac\n'
+            f"case \"$*\" in *'--variant large'*) echo '{json.dumps({'refused': refused})}'\n"
+            f'echo "error: {error}" >&2; exit 2;; esac\n'
             f"echo '{json.dumps({'variants': [result]})}'\n"
         )
         program.chmod(0o755)
@@ -105,13 +106,14 @@ class TimingTest(unittest.TestCase):
 
     def test_what_the_device_cannot_run_is_skipped_and_named(self):
         why = "a block needs 84480 bytes of shared memory, this device has 65536"
-        rows, said = self.time(f"error: --variant large cannot run this: {why}")
+        refused = {"text": why, "reason": "device", "variant": "large"}
+        rows, said = self.time("in words", refused)
         self.assertEqual([row["variant"] for row in rows], ["small"])
         self.assertIn(f"  skipped: large cannot run this: {why}\n", said)
 
     def test_any_other_failure_stops(self):
         with self.assertRaisesRegex(bench_program.Stop, "no device"):
-            self.time("error: no device")
+            self.time("no device", {"text": "no device"})
 
     def test_modules_that_are_imported_late_exist(self):
         source = Path(bench_program.__file__).read_text()

@@ -35,8 +35,6 @@ GRID = [
     if plan.in_grid and all(names for _, names in plan.ours)
 ]
 
-REFUSED = " cannot run this: "  # a chapter's program: the device lacks something
-
 
 class Stop(Exception):
     """The run cannot continue; the text is for the user, the status for the shell."""
@@ -44,6 +42,10 @@ class Stop(Exception):
     def __init__(self, text: str, status: int):
         super().__init__(text)
         self.status = status
+
+
+class Refused(Stop):
+    """A variant does not run the problem."""
 
 
 def program_rows(
@@ -57,11 +59,15 @@ def program_rows(
     command += ["--bench", "--repeat", str(repeat), "--json", "-"]
     command += ["--causal"] if point.causal else []
     run = subprocess.run(command, check=False, capture_output=True, text=True)
-    if not run.stdout:
+    result = json.loads(run.stdout or "{}")
+    if variant := result.get("refused", {}).get("variant"):
+        text = f"{variant} cannot run this: {result['refused']['text']}"
+        raise Refused(text, run.returncode)
+    if "variants" not in result:
         reason = run.stderr.strip().removeprefix("error: ")
         raise Stop(reason or f"{command[0]} failed", run.returncode)
     rows = []
-    for variant in json.loads(run.stdout)["variants"]:
+    for variant in result["variants"]:
         time = variant.get("time_ms")
         if time is None:
             raise Stop(f"{chapter}/{variant['name']} did not run on {point}", 1)
@@ -101,10 +107,8 @@ def time_alone(plan: Plan, build: Path, repeat: int) -> list[dict]:
             for variant in variants:
                 try:
                     rows += program_rows(build, point, chapter, [variant], repeat)
-                except Stop as stop:
-                    if REFUSED not in str(stop):
-                        raise
-                    refusals.append(str(stop).replace("--variant", "skipped:"))
+                except Refused as refused:
+                    refusals.append(f"skipped: {refused}")
         print(f"{point!s:42} {shown(rows)}", flush=True)
         for refusal in refusals:
             print(f"  {refusal}", flush=True)

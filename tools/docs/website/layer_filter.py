@@ -16,6 +16,7 @@ LAYERS = {  # folder or file: group of docs/website/layers.dox
     "common/gpusim": "gpusim",
     "common/attention": "attention",
     "common/baselines": "baselines",
+    "common/diagnosis": "diagnosis",
     "common/harness": "harness",
 }
 

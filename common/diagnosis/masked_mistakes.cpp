@@ -10,7 +10,8 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/masked_reference.hpp"
-#include "attention/masked_visibility.hpp"
+#include "diagnosis/diagnosis.hpp"
+#include "diagnosis/masked_visibility.hpp"
 
 namespace fa {
 namespace {
@@ -283,7 +284,8 @@ class Mistakes {
 
 }  // namespace
 
-std::vector<OtherProblem> MaskedAttention::other_problems(const Shape& shape, const TensorMap& inputs) {
+template <>
+std::vector<OtherProblem> other_problems<MaskedAttention>(const MaskedShape& shape, const TensorMap& inputs) {
   constexpr std::int64_t kMostPairs = 100'000;  // of which more than a hundred masks are made
   if (shape.batch * shape.heads * shape.seq_q * shape.seq_k > kMostPairs) return {};
   return Mistakes(shape, inputs).list();

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "attention/attention.hpp"
-#include "attention/other_problem.hpp"
 #include "attention/tensor.hpp"
+#include "diagnosis/other_problem.hpp"
 
 namespace fa {
 

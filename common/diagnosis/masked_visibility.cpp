@@ -1,4 +1,4 @@
-#include "attention/masked_visibility.hpp"
+#include "diagnosis/masked_visibility.hpp"
 
 #include <fmt/format.h>
 

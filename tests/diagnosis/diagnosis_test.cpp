@@ -1,4 +1,4 @@
-#include "harness/other_problems.hpp"
+#include "diagnosis/diagnosis.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "attention/attention_forward.hpp"
-#include "harness/runner.hpp"
 
 namespace fa {
 namespace {
@@ -18,7 +17,7 @@ const AttentionShape kShape = {
 
 /// What is found for a kernel that computes another problem. @param wrong_lse  whether LSE is wrong as well
 std::vector<AsIf> found_for(const AttentionShape& shape, const TensorMap& inputs, bool wrong_lse = true) {
-  const TensorMap right = random_inputs<AttentionForward>(kShape, Init::kNormal);
+  const TensorMap right = AttentionForward::random_inputs(kShape, Init::kNormal, 0);
   const Reference expected = AttentionForward::reference(kShape, right);
   const Reference other = AttentionForward::reference(shape, inputs);
   TensorMap outputs;
@@ -33,13 +32,13 @@ std::vector<AsIf> found_for(const AttentionShape& shape, const TensorMap& inputs
 }
 
 std::vector<AsIf> found_for(const AttentionShape& shape) {
-  return found_for(shape, random_inputs<AttentionForward>(kShape, Init::kNormal));
+  return found_for(shape, AttentionForward::random_inputs(kShape, Init::kNormal, 0));
 }
 
 /// The inputs with one tensor whose elements are read elsewhere. @param source  of row and column
 template <class F>
 TensorMap with_disordered(const std::string& name, F source) {
-  TensorMap inputs = random_inputs<AttentionForward>(kShape, Init::kNormal);
+  TensorMap inputs = AttentionForward::random_inputs(kShape, Init::kNormal, 0);
   const Tensor right = inputs.at(name);
   const std::int64_t rows = right.shape[2], cols = right.shape[3];
   for (std::int64_t element = 0; element < std::int64_t(right.data.size()); ++element) {
@@ -100,7 +99,7 @@ const AttentionShape kTiles = {.heads = 2, .kv_heads = 1, .seq_q = 20, .seq_k = 
 /// What is found if each query takes these keys: their rows of K and V. @param keys  of a query
 template <class KeysOf>
 Words found_with(const AttentionShape& shape, KeysOf keys_of) {
-  const TensorMap inputs = random_inputs<AttentionForward>(shape, Init::kNormal);
+  const TensorMap inputs = AttentionForward::random_inputs(shape, Init::kNormal, 0);
   TensorMap outputs;
   for (const TensorSpec& spec : AttentionForward::outputs(shape)) outputs[spec.name] = {spec.shape, {}};
   const auto row_of = [&](const char* name, std::int64_t row) {
@@ -205,14 +204,14 @@ TEST(OtherProblems, MasksOfTiles) {
 }
 
 TEST(OtherProblems, OneInputInPlaceOfAnother) {
-  TensorMap inputs = random_inputs<AttentionForward>(kShape, Init::kNormal);
+  TensorMap inputs = AttentionForward::random_inputs(kShape, Init::kNormal, 0);
   inputs["k"] = inputs["v"];
   EXPECT_EQ(changes(found_for(kShape, inputs)), (Words{"with v in place of k"}));
 }
 
 TEST(OtherProblems, ThoseThatExplainMoreComeAlone) {
   // O belongs to V in place of K, LSE to the right problem.
-  TensorMap inputs = random_inputs<AttentionForward>(kShape, Init::kNormal);
+  TensorMap inputs = AttentionForward::random_inputs(kShape, Init::kNormal, 0);
   inputs["k"] = inputs["v"];
   const std::vector<AsIf> found = found_for(kShape, inputs, false);
   EXPECT_EQ(changes(found), (Words{"with v in place of k"}));
@@ -224,7 +223,7 @@ TEST(OtherProblems, NothingIsClaimedForOtherNumbers) {
 }
 
 TEST(OtherProblems, LseAloneIsNoEvidence) {
-  const TensorMap right = random_inputs<AttentionForward>(kShape, Init::kNormal);
+  const TensorMap right = AttentionForward::random_inputs(kShape, Init::kNormal, 0);
   AttentionShape other = kShape;
   other.scale = 1;
   const Reference expected = AttentionForward::reference(kShape, right);

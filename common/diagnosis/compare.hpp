@@ -11,7 +11,7 @@
 
 #include "attention/tensor.hpp"
 #include "attention/tolerance.hpp"
-#include "harness/relocation.hpp"
+#include "diagnosis/relocation.hpp"
 
 namespace fa {
 
@@ -119,6 +119,9 @@ class Margin {
 ///
 /// @throws std::invalid_argument  if the numbers of elements differ
 TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance);
+
+/// Compares each output with its reference.
+Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances);
 
 /// The elements that compare() counts in a tensor that fails, ascending.
 std::vector<std::size_t> wrong_elements(const Tensor& got, const std::vector<double>& expected,

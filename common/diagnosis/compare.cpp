@@ -1,4 +1,4 @@
-#include "harness/compare.hpp"
+#include "diagnosis/compare.hpp"
 
 #include <fmt/format.h>
 
@@ -247,6 +247,14 @@ TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tole
   if (!wrong.empty()) {
     check.first_wrong = {index_of(wrong[0], got.shape), got.data[wrong[0]], expected[wrong[0]]};
     check.pattern = pattern_of(got, expected, tolerance, wrong);
+  }
+  return check;
+}
+
+Check check_outputs(const TensorMap& outputs, const Reference& reference, const Tolerances& tolerances) {
+  Check check;
+  for (const auto& [name, output] : outputs) {
+    check.tensors[name] = compare(output, reference.at(name), tolerances.at(name));
   }
   return check;
 }

@@ -1,4 +1,4 @@
-#include "attention/key_tiles.hpp"
+#include "diagnosis/key_tiles.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "attention/other_problem.hpp"
+#include "diagnosis/other_problem.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

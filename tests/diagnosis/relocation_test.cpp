@@ -1,4 +1,4 @@
-#include "harness/relocation.hpp"
+#include "diagnosis/relocation.hpp"
 
 #include <gtest/gtest.h>
 

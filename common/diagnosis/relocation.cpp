@@ -1,4 +1,4 @@
-#include "harness/relocation.hpp"
+#include "diagnosis/relocation.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "harness/compare.hpp"
+#include "diagnosis/compare.hpp"
 
 namespace fa {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/compare.hpp"
+#include "diagnosis/compare.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,23 @@
-#include "harness/other_problems.hpp"
+#include "diagnosis/diagnosis.hpp"
 
 #include <utility>
 
+#include "diagnosis/relocation.hpp"
+
 namespace fa {
 
-std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::string, TensorCheck>& failed,
+template <>
+std::vector<OtherProblem> other_problems<Softmax>(const Softmax::Shape&, const TensorMap&) {
+  return {};
+}
+
+template <>
+std::vector<OtherProblem> other_problems<TwoWayAttention>(const TwoWayShape& shape, const TensorMap& inputs) {
+  return shape.backward ? other_problems<AttentionBackward>(shape, inputs)
+                        : other_problems<AttentionForward>(shape, inputs);
+}
+
+std::vector<AsIf> find_problems(const TensorMap& outputs, const Check& check,
                                 const std::vector<OtherProblem>& problems) {
   constexpr double kTimesBetter = 3;  // the other problem's error, at least
   std::vector<AsIf> found;
@@ -14,7 +27,8 @@ std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::st
     const Reference expected = problem.reference();
     AsIf as_if{problem.change, {}};
     bool is_told = false;  // kMaxAbs alone tells little: the elements of LSE are much alike
-    for (const auto& [name, own] : failed) {
+    for (const auto& [name, own] : check.tensors) {
+      if (own.passed) continue;
       const TensorCheck other = compare(outputs.at(name), expected.at(name), {own.measure, own.tolerance});
       if (!other.passed || kTimesBetter * other.error() > own.error()) continue;
       as_if.outputs.insert(name);
@@ -26,6 +40,13 @@ std::vector<AsIf> find_problems(const TensorMap& outputs, const std::map<std::st
     found.push_back(std::move(as_if));
   }
   return found;
+}
+
+void find_relocations(Check& check, const TensorMap& outputs, const Reference& reference,
+                      const Tolerances& tolerances, const TensorMap& inputs) {
+  for (auto& [name, tensor] : check.tensors) {
+    if (tensor.pattern) tensor.pattern->holds = find_relocation(name, outputs, reference, tolerances, inputs);
+  }
 }
 
 }  // namespace fa
