@@ -43,13 +43,13 @@ function(fa_only_warnings_if_sanitized target)
 endfunction()
 
 # fa_add_program(<name> <chapter.cu> [SOURCES <source>...] [FOLDERS <folder>...] [SHARED <array>...]
-#                [ARCHITECTURE <minimum>] [HOPPER <source>...] [MAIN <target>] [LIBRARIES <target>...] [EXCLUDE_FROM_ALL]
-#                [DEBUG]):
+#                [ARCHITECTURE <minimum>] [HOPPER <source>...] [HARNESS <target>] [MAIN <target>] [LIBRARIES <target>...]
+#                [EXCLUDE_FROM_ALL] [DEBUG]):
 # the executable of a chapter, and <name>_kernels, the part that its test shares. FOLDERS: where headers are looked for
 # before the chapter's folder. MAIN: what has main(), if not fa_main. LIBRARIES: what else the program needs. DEBUG: with
 # GPUSIM_DEBUG. The others: as for fa_kernels and fa_add_chapter.
 function(fa_add_program name chapter_cu)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "EXCLUDE_FROM_ALL;DEBUG" "ARCHITECTURE;MAIN"
+  cmake_parse_arguments(PARSE_ARGV 2 arg "EXCLUDE_FROM_ALL;DEBUG" "ARCHITECTURE;HARNESS;MAIN"
     "SOURCES;FOLDERS;SHARED;HOPPER;LIBRARIES")
   if(FA_BACKEND STREQUAL sim)
     list(APPEND arg_SOURCES ${arg_HOPPER})
@@ -57,10 +57,13 @@ function(fa_add_program name chapter_cu)
   if(NOT arg_MAIN)
     set(arg_MAIN fa_main)
   endif()
+  if(NOT arg_HARNESS)
+    set(arg_HARNESS fa_harness)
+  endif()
   add_library(${name}_kernels OBJECT ${chapter_cu} ${arg_SOURCES})
   target_include_directories(${name}_kernels PRIVATE ${arg_FOLDERS} ${CMAKE_CURRENT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/chapters)
-  target_link_libraries(${name}_kernels PUBLIC fa_harness fa_baselines ${arg_LIBRARIES})
+  target_link_libraries(${name}_kernels PUBLIC ${arg_HARNESS} ${arg_LIBRARIES})
   if(arg_HOPPER AND FA_BACKEND STREQUAL cuda)  # an architecture is a property of a target, not of a source
     fa_add_hopper(${name} SOURCES ${arg_HOPPER} FOLDERS ${arg_FOLDERS})
     set_target_properties(${name}_hopper PROPERTIES EXCLUDE_FROM_ALL ${arg_EXCLUDE_FROM_ALL})
@@ -79,11 +82,12 @@ function(fa_add_program name chapter_cu)
     EXCLUDE_FROM_ALL ${arg_EXCLUDE_FROM_ALL} GPUSIM_DEBUG ${arg_DEBUG})
 endfunction()
 
-# fa_add_chapter([SOURCES <source>...] [HOPPER <source>...] [KERNELS_OF <NN>...] [ARCHITECTURE <minimum>] [MAIN <target>]
-#                [LIBRARIES <target>...]): for chapters/NN_name/CMakeLists.txt. SOURCES: kernels that chapter.cu does not
+# fa_add_chapter([SOURCES <source>...] [HOPPER <source>...] [KERNELS_OF <NN>...] [ARCHITECTURE <minimum>]
+#                [HARNESS <target>] [MAIN <target>] [LIBRARIES <target>...]): for chapters/NN_name/CMakeLists.txt. SOURCES: kernels that chapter.cu does not
 # include. HOPPER: the same, compiled for sm_90a. KERNELS_OF: the other chapters whose kernels these sources include, as
-# "NN_name/kernel.cuh". ARCHITECTURE: 80 if the kernels do not compile for GPUs before sm_80. MAIN and LIBRARIES: of a
-# program that is more than kernels of one GPU; it makes no library. Defines
+# "NN_name/kernel.cuh". ARCHITECTURE: 80 if the kernels do not compile for GPUs before sm_80. HARNESS: the part
+# of the harness that it needs, if not all. LIBRARIES: what else it needs. MAIN: what has main(), for a program that is more
+# than kernels of one GPU; it makes no library. Defines
 #   chNN_name          the executable
 #   chNN_name_kernels  the part it shares with its test: chapter.cu with the kernels that it includes, and SOURCES
 #   chNN_name_debug    on the simulator, not in `all`: the executable with local variables for a debugger
@@ -92,7 +96,7 @@ endfunction()
 #   chNN_name_exercise   the same with the files of exercises/NN_name; not in `all`, because errors in it would stop others
 #   chNN_name_exercise_debug
 function(fa_add_chapter)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "ARCHITECTURE;MAIN" "SOURCES;HOPPER;KERNELS_OF;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "ARCHITECTURE;HARNESS;MAIN" "SOURCES;HOPPER;KERNELS_OF;LIBRARIES")
   list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   list(TRANSFORM arg_HOPPER PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -102,7 +106,7 @@ function(fa_add_chapter)
   list(TRANSFORM shared REPLACE "(.+)" "fa::ch\\1::smem")  # each chapter has a namespace with an array of this name
 
   set(parts SOURCES ${arg_SOURCES} HOPPER ${arg_HOPPER} SHARED ${shared} ARCHITECTURE ${arg_ARCHITECTURE}
-    MAIN ${arg_MAIN} LIBRARIES ${arg_LIBRARIES})
+    HARNESS ${arg_HARNESS} MAIN ${arg_MAIN} LIBRARIES ${arg_LIBRARIES})
   fa_add_program(${name} chapter.cu ${parts})
   target_link_libraries(${name}_kernels PRIVATE fa_warnings)
   if(FA_BACKEND STREQUAL sim)

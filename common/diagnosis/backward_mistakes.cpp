@@ -66,4 +66,10 @@ std::vector<OtherProblem> other_problems<AttentionBackward>(const AttentionShape
   return others;
 }
 
+template <>
+std::vector<OtherProblem> other_problems<TwoWayAttention>(const TwoWayShape& shape, const TensorMap& inputs) {
+  return shape.backward ? other_problems<AttentionBackward>(shape, inputs)
+                        : other_problems<AttentionForward>(shape, inputs);
+}
+
 }  // namespace fa

@@ -11,12 +11,6 @@ std::vector<OtherProblem> other_problems<Softmax>(const Softmax::Shape&, const T
   return {};
 }
 
-template <>
-std::vector<OtherProblem> other_problems<TwoWayAttention>(const TwoWayShape& shape, const TensorMap& inputs) {
-  return shape.backward ? other_problems<AttentionBackward>(shape, inputs)
-                        : other_problems<AttentionForward>(shape, inputs);
-}
-
 std::vector<AsIf> find_problems(const TensorMap& outputs, const Check& check,
                                 const std::vector<OtherProblem>& problems) {
   constexpr double kTimesBetter = 3;  // the other problem's error, at least

@@ -265,13 +265,13 @@ std::optional<std::uint64_t> data_bytes(const std::vector<std::int64_t>& shape, 
 }
 
 /// The header of a file, checked, and the number of bytes that follow it.
-struct Checked {
+struct CheckedHeader {
   Header header;
   std::uint64_t element_bytes, bytes;
 };
 
 /// Reads up to the first element.
-Checked read_checked_header(Reader& reader, const std::vector<Axis>& axes, const ElementTypes& expected) {
+CheckedHeader read_checked_header(Reader& reader, const std::vector<Axis>& axes, const ElementTypes& expected) {
   Header header = reader.read_header();
   const auto type = std::find_if(expected.types.begin(), expected.types.end(),
                                  [&](const ElementType& each) { return each.descr == header.descr; });
@@ -335,7 +335,7 @@ void write_as(const fs::path& path, const HostTensor<T>& tensor, const char* des
 
 Tensor read_npy(const fs::path& path, const std::vector<Axis>& axes) {
   Reader reader(path);
-  const Checked file = read_checked_header(reader, axes, floats());
+  const CheckedHeader file = read_checked_header(reader, axes, floats());
   if (file.element_bytes == sizeof(float))
     return {file.header.shape, read_elements<float>(reader, file.bytes)};
   const auto halves = read_elements<Eigen::half>(reader, file.bytes);
@@ -344,7 +344,7 @@ Tensor read_npy(const fs::path& path, const std::vector<Axis>& axes) {
 
 HostTensor<std::int64_t> read_npy_integers(const fs::path& path, const std::vector<Axis>& axes) {
   Reader reader(path);
-  const Checked file = read_checked_header(reader, axes, integers());
+  const CheckedHeader file = read_checked_header(reader, axes, integers());
   const auto widened = [&](const auto& elements) {
     return HostTensor<std::int64_t>{file.header.shape, {elements.begin(), elements.end()}};
   };

@@ -1,3 +1,8 @@
+/// @file
+/// What the harness defines for each problem: a chapter whose problem type is hidden. Softmax is apart from the others
+/// (*_chapter.cpp), so that its chapters need nothing of attention.
+#pragma once
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,19 +12,15 @@
 #include <string>
 #include <utility>
 
-#include "harness/attention_options.hpp"
 #include "harness/backend.hpp"
 #include "harness/chapter.hpp"
 #include "harness/host_memory.hpp"
-#include "harness/masked_options.hpp"
+#include "harness/problem_options.hpp"
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
-#include "harness/softmax_options.hpp"
 #include "harness/text.hpp"
-#include "harness/two_way_options.hpp"
 
 namespace fa {
-namespace {
 
 /// A run with a known problem type.
 template <Problem P>
@@ -194,8 +195,6 @@ class TypedProgram final : public ChapterProgram {
   Chapter<P> chapter_;
 };
 
-}  // namespace
-
 template <class P>
 AnyChapter::AnyChapter(Chapter<P> chapter)
     : program_(std::make_shared<TypedProgram<P>>(std::move(chapter))) {}
@@ -212,22 +211,5 @@ const Chapter<P>& chapter_of(const AnyChapter& chapter) {
     throw std::invalid_argument(fmt::format("{} is not about {}", chapter.program().name(), P::kName));
   return typed->chapter();
 }
-
-// The problems of common/attention.
-template AnyChapter::AnyChapter(Chapter<Softmax>);
-template bool is_about<Softmax>(const AnyChapter&);
-template const Chapter<Softmax>& chapter_of(const AnyChapter&);
-template AnyChapter::AnyChapter(Chapter<AttentionForward>);
-template bool is_about<AttentionForward>(const AnyChapter&);
-template const Chapter<AttentionForward>& chapter_of(const AnyChapter&);
-template AnyChapter::AnyChapter(Chapter<AttentionBackward>);
-template bool is_about<AttentionBackward>(const AnyChapter&);
-template const Chapter<AttentionBackward>& chapter_of(const AnyChapter&);
-template AnyChapter::AnyChapter(Chapter<TwoWayAttention>);
-template bool is_about<TwoWayAttention>(const AnyChapter&);
-template const Chapter<TwoWayAttention>& chapter_of(const AnyChapter&);
-template AnyChapter::AnyChapter(Chapter<MaskedAttention>);
-template bool is_about<MaskedAttention>(const AnyChapter&);
-template const Chapter<MaskedAttention>& chapter_of(const AnyChapter&);
 
 }  // namespace fa
