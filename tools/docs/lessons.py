@@ -42,7 +42,7 @@ KIND and ARGUMENTS are one of
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py,
-        hopper_backward.py, masks.py, large_heads.py or ring.py, written to NAME.svg next to the lesson. TEXT describes it in words
+        hopper_backward.py, masks.py, large_heads.py, ring.py or journey.py, written to NAME.svg next to the lesson. TEXT describes it in words
     views: NN|all
         the prepared views of a chapter, or of all, from the chapters' watch.toml
     results: FILE speed [CHAPTER]
@@ -126,6 +126,7 @@ from . import (
     fragments,
     hopper,
     hopper_backward,
+    journey,
     large_heads,
     masks,
     measured,
@@ -146,6 +147,7 @@ DRAWINGS = (
     | masks.DRAWINGS
     | large_heads.DRAWINGS
     | ring.DRAWINGS
+    | journey.DRAWINGS
 )
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
 WATCHING = "docs/pages/watching.md"  # the page with all prepared views

@@ -34,6 +34,8 @@ PAGES_AFTER = {
     "notebooks/README.md": "notebooks",
     "docs/pages/glossary.md": "glossary",
     "docs/pages/references.md": "references",
+    "CONTRIBUTING.md": "contributing",
+    "docs/pages/journey.md": "journey",
     "docs/authoring.md": "authoring",
     "docs/README.md": "maintaining",
 }
