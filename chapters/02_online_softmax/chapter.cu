@@ -19,8 +19,6 @@ using Args = Softmax::Args;
 using Step = Variant<Softmax>;  // spelled out for each variant below: g++ 12 fails on bare braces
 
 /// How many blocks cover this many rows.
-unsigned blocks_for(int rows, int rows_per_block) { return unsigned((rows - 1) / rows_per_block + 1); }
-
 void launch_online(const Args& a, cudaStream_t stream) {
   launch(online_softmax, blocks_for(a.rows, kWarps), kBlockThreads, 0, stream, a.x, a.y, a.rows, a.cols);
 }

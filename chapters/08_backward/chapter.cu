@@ -34,13 +34,9 @@ using Step = Variant<AttentionBackward>;  // each variant below names it: g++ 12
 
 constexpr std::int64_t kFloat = sizeof(float);
 
-unsigned blocks_for(std::size_t count, std::size_t of_block) {
-  return unsigned((count + of_block - 1) / of_block);
-}
-
 /// Blocks of a kernel that takes one tile of `rows` rows per block, over all heads.
 unsigned tiles_of(std::int64_t length, std::size_t rows, std::int64_t heads) {
-  return blocks_for(std::size_t(length), rows) * unsigned(heads);
+  return blocks_for(length, rows) * unsigned(heads);
 }
 
 template <class T, int d>
@@ -202,11 +198,6 @@ void launch_mma_pipelined(const Args& a, cudaStream_t stream) {
 }
 
 // --- HBM traffic --------------------------------------------------------------------------------------
-
-void add(Traffic& to, const std::string& name, TensorTraffic more) {
-  to.tensors[name].read_bytes += more.read_bytes;
-  to.tensors[name].write_bytes += more.write_bytes;
-}
 
 /// What the variants share: the forward pass, delta, and dK and dV with one block per key tile.
 Traffic shared_traffic(const Shape& shape, std::int64_t Br, std::int64_t Bc) {

@@ -26,13 +26,6 @@ using Step = Variant<AttentionForward>;  // named with each variant below, becau
 constexpr int kCapability = 90;
 constexpr std::int64_t kInt = sizeof(int);
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  FA_CUDA_CHECK(cudaGetDevice(&device));
-  FA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
-
 // --- how the variants are launched -------------------------------------------------------------------------
 
 // A variant is a type with kernel tiles for each element type and head dimension, and a function that launches them.

@@ -33,8 +33,6 @@ using Step =
 constexpr int kCapability = 90;
 constexpr std::int64_t kFloat = sizeof(float), kInt = sizeof(int);
 
-std::int64_t tiles(std::int64_t length, std::int64_t rows) { return (length + rows - 1) / rows; }
-
 template <class T, int kCols>
 void launch_prepare(const Backward<T>& b, cudaStream_t stream) {
   using P = Prepare<T, kCols>;
@@ -133,13 +131,6 @@ struct Final {
   }
 };
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  FA_CUDA_CHECK(cudaGetDevice(&device));
-  FA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
-
 /// A block per multiprocessor. The workspace `queue` is the counter; the launch sets it to 0.
 struct Persistent : Fused<Decoupled> {
   template <class Tile>
@@ -228,11 +219,6 @@ struct Deterministic {
 };
 
 // --- HBM traffic ----------------------------------------------------------------------------------------------
-
-void add(Traffic& to, const std::string& name, TensorTraffic more) {
-  to.tensors[name].read_bytes += more.read_bytes;
-  to.tensors[name].write_bytes += more.write_bytes;
-}
 
 /// Rows of Q that the key tiles of a head visit, one after the other.
 struct Visited {

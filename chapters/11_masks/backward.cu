@@ -127,10 +127,6 @@ Backward<T> gradients_of(const Args& a) {
   return b;
 }
 
-unsigned blocks_for(std::size_t count, std::size_t of_block) {
-  return unsigned((count + of_block - 1) / of_block);
-}
-
 template <class Kernel>
 void launch_gradients(const Args& a, cudaStream_t stream) {
   with_compiled<typename Kernel::Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {

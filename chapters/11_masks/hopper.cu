@@ -34,13 +34,6 @@ auto with_tiles_for(const Shape& shape, F f) {
       shape.head_dim, [&](auto d) { return f(std::type_identity<ForwardTiles<__nv_bfloat16, d>>()); });
 }
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  FA_CUDA_CHECK(cudaGetDevice(&device));
-  FA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
-
 void launch_forward(const Args& a, cudaStream_t stream) {
   with_compiled<AllSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     using Tile = ForwardTiles<T, d>;

@@ -42,8 +42,6 @@ auto with_tiles_for(const Shape& shape, F f) {
                                  [&](auto d) { return f(std::type_identity<KeyTiles<__nv_bfloat16, d>>()); });
 }
 
-int tiles_of(std::int64_t length, int rows) { return int((length - 1) / rows + 1); }
-
 template <class Tile>
 Backward<typename Tile::T> gradients_of(const Args& a) {
   Backward<typename Tile::T> b = ch10::backward_of<typename Tile::T>(a, Tile::Br);
@@ -60,7 +58,7 @@ void launch_backward(const Args& a, cudaStream_t stream) {
     const int heads = b.batch * b.heads;
 
     using P = Prepare<T, Tile::kCols>;
-    const int blocks = tiles_of(b.padded_queries, P::kRowsOfBlock);
+    const int blocks = int(tiles(b.padded_queries, P::kRowsOfBlock));
     launch(prepare_rows<T, Tile::kCols, Tile::kPads>, unsigned(blocks * heads), P::kThreads, 0, stream, b,
            BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
 
@@ -78,7 +76,7 @@ void launch_backward(const Args& a, cudaStream_t stream) {
 template <class Tile>
 Traffic traffic(const Shape& shape) {
   const Masks masks = masks_of(shape);
-  const int rows = tiles_of(shape.seq_k, Tile::Bc), cols = tiles_of(shape.seq_q, Tile::Br);
+  const int rows = int(tiles(shape.seq_k, Tile::Bc)), cols = int(tiles(shape.seq_q, Tile::Br));
   const int lists = masks.lists(int(shape.batch));
   const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
   std::int64_t listed = 0;  // what list_tiles() names
@@ -148,7 +146,7 @@ Traffic traffic(const Shape& shape) {
 
 template <class Tile>
 std::vector<TensorSpec> workspace(const Shape& shape) {
-  const std::int64_t rows = tiles_of(shape.seq_k, Tile::Bc), cols = tiles_of(shape.seq_q, Tile::Br);
+  const std::int64_t rows = tiles(shape.seq_k, Tile::Bc), cols = tiles(shape.seq_q, Tile::Br);
   const std::int64_t lists = masks_of(shape).lists(int(shape.batch)) * rows, padded = cols * Tile::Br;
   std::vector<TensorSpec> specs = {
       {.name = "log2_sum", .shape = {shape.batch, shape.heads, padded}},

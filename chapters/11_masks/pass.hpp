@@ -26,13 +26,4 @@ struct Pass {
   std::function<std::optional<Refusal>(const MaskedShape&)> refuse = {};
 };
 
-/// The bytes of two passes.
-inline Traffic sum(Traffic traffic, const Traffic& more) {
-  for (const auto& [name, bytes] : more.tensors) {
-    traffic.tensors[name].read_bytes += bytes.read_bytes;
-    traffic.tensors[name].write_bytes += bytes.write_bytes;
-  }
-  return traffic;
-}
-
 }  // namespace fa::ch11

@@ -30,15 +30,6 @@ std::optional<Refusal> refuse_widths(const Shape& shape, std::int64_t most, cons
                           std::to_string(most));
 }
 
-/// Both directions of a variant.
-Traffic sum(Traffic traffic, const Traffic& more) {
-  for (const auto& [name, bytes] : more.tensors) {
-    traffic.tensors[name].read_bytes += bytes.read_bytes;
-    traffic.tensors[name].write_bytes += bytes.write_bytes;
-  }
-  return traffic;
-}
-
 DeviceNeeds needs(std::size_t shared_bytes) {
   return {.shared_bytes = shared_bytes, .compute_capability = 90, .exactly = true};
 }

@@ -29,15 +29,6 @@ using Shape = AttentionShape;
 
 constexpr std::int64_t kFloat = sizeof(float), kInt = sizeof(int);
 
-std::int64_t tiles(std::int64_t length, std::int64_t rows) { return (length + rows - 1) / rows; }
-
-int multiprocessors() {
-  int device = 0, count = 0;
-  FA_CUDA_CHECK(cudaGetDevice(&device));
-  FA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
-
 // --- forward ---------------------------------------------------------------------------------------------------
 
 struct Forward {

@@ -24,8 +24,6 @@ using Shape = AttentionShape;
 
 constexpr std::int64_t kFloat = sizeof(float);
 
-std::int64_t tiles(std::int64_t length, std::int64_t rows) { return (length + rows - 1) / rows; }
-
 // --- forward ---------------------------------------------------------------------------------------------------
 
 /// Calls f with chapter 07's tiles for a head dimension, passed as a type in std::type_identity.
@@ -71,10 +69,6 @@ void with_backward_tiles(DType dtype, std::int64_t head_dim, F f) {
   with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     with_tiles_that_fit<LargeTiles<T, d>, SmallTiles<T, d>>(f);
   });
-}
-
-unsigned blocks_for(std::size_t count, std::size_t of_block) {
-  return unsigned((count + of_block - 1) / of_block);
 }
 
 void backward(const Args& a, cudaStream_t stream) {

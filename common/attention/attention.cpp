@@ -188,7 +188,7 @@ std::optional<Refusal> refuse(const AttentionShape& shape) {
   const std::tuple<const char*, std::int64_t, const char*, std::int64_t> heads_and_rows[] = {
       {"heads", shape.heads, "seq-q", shape.seq_q}, {"kv-heads", shape.kv_heads, "seq-k", shape.seq_k}};
   for (const auto& [name_of_heads, heads, name_of_rows, length] : heads_and_rows) {
-    std::int64_t rows = (length + kLargestTile - 1) / kLargestTile * kLargestTile;
+    std::int64_t rows = tiles(length, kLargestTile) * kLargestTile;
     if (__builtin_mul_overflow(rows, heads, &rows) || __builtin_mul_overflow(rows, shape.batch, &rows) ||
         rows > INT_MAX) {
       return Refusal::problem(fmt::format(
@@ -295,7 +295,7 @@ Tensor logits(const AttentionShape& shape, const Tensor& q, const Tensor& k) {
 
   // A block of queries of one head and all keys of its group. Blocks never span two heads.
   constexpr std::int64_t kQueries = 64;
-  const std::int64_t blocks_per_head = (shape.seq_q + kQueries - 1) / kQueries;
+  const std::int64_t blocks_per_head = tiles(shape.seq_q, kQueries);
   const auto logits_of_block = [&](std::int64_t block) {
     const std::int64_t head = block / blocks_per_head;  // counts through all batches
     const std::int64_t first_query = block % blocks_per_head * kQueries;

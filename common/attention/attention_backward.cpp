@@ -124,8 +124,6 @@ void for_each(std::int64_t count, Body body) {
 /// Half a unit in the last place of 1: the largest relative error of one rounding.
 double half_a_unit(DType dtype) { return dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-8; }
 
-std::int64_t blocks_of(std::int64_t length) { return (length + kBlock - 1) / kBlock; }
-
 Eigen::Map<Matrix> rows_of(std::vector<double>& tensor, std::int64_t first, std::int64_t count,
                            std::int64_t head_dim) {
   return {tensor.data() + first * head_dim, count, head_dim};
@@ -140,7 +138,7 @@ Reference gradients(const AttentionShape& shape, const TensorMap& inputs, const 
 
   // Outer loop over queries, inner loop over keys: dQ.
   const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
-  const std::int64_t query_blocks = blocks_of(shape.seq_q), key_blocks = blocks_of(shape.seq_k);
+  const std::int64_t query_blocks = tiles(shape.seq_q, kBlock), key_blocks = tiles(shape.seq_k, kBlock);
   std::vector<double> dq(b.q.size(), 0.0), dk(b.k.size(), 0.0), dv(b.v.size(), 0.0);
   for_each(heads * query_blocks, [&](std::int64_t number) {
     const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;
@@ -217,7 +215,7 @@ void widen_for_rounded_o(const AttentionShape& shape, const TensorMap& inputs, c
                          Tolerances& limits) {
   // An error e_i of D_i changes dQ_i by -scale * e_i * sum_j P_ij k_j, and dK_j by -scale * sum_i P_ij e_i q_i.
   const Backward b(shape, inputs);
-  const std::int64_t heads = shape.batch * shape.heads, query_blocks = blocks_of(shape.seq_q);
+  const std::int64_t heads = shape.batch * shape.heads, query_blocks = tiles(shape.seq_q, kBlock);
   std::vector<double> squares_of_dq(b.lse.size(), 0.0), squares_of_dk(b.lse.size(), 0.0);  // by query
   for_each(heads * query_blocks, [&](std::int64_t number) {
     const std::int64_t head = number / query_blocks, first_query = number % query_blocks * kBlock;

@@ -104,7 +104,7 @@ Reference AttentionForward::reference(const Shape& shape, const TensorMap& input
   // A block of queries of one head and the keys that the last of them sees, which sees the most. Nothing is
   // larger than kQueries * seq_k elements.
   constexpr std::int64_t kQueries = 64;
-  const std::int64_t blocks_per_head = (shape.seq_q + kQueries - 1) / kQueries;
+  const std::int64_t blocks_per_head = tiles(shape.seq_q, kQueries);
   const auto attend = [&](std::int64_t block) {
     const std::int64_t head = block / blocks_per_head;  // counts through all batches
     const std::int64_t first_query = block % blocks_per_head * kQueries;

@@ -126,7 +126,7 @@ ErrorsOfRows errors_of_rows(const AttentionShape& shape, const Scores& scores, c
   ErrorsOfRows errors(lse.size());
 
   constexpr std::int64_t kQueries = 64;
-  const std::int64_t blocks = (shape.seq_q + kQueries - 1) / kQueries;
+  const std::int64_t blocks = tiles(shape.seq_q, kQueries);
   const auto rows_of = [](const std::vector<float>& tensor, std::int64_t first, std::int64_t count,
                           std::int64_t cols) -> Matrix {
     return Eigen::Map<const FloatMatrix>(tensor.data() + first * cols, count, cols).cast<double>();

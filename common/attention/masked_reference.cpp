@@ -22,8 +22,6 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t kBlock = 64;         // queries or keys computed together
 constexpr std::int64_t kLargestTile = 128;  // in which wrong kernels see keys after the last one
 
-std::int64_t blocks_of(std::int64_t length) { return (length + kBlock - 1) / kBlock; }
-
 /// Calls body(number) for 0 .. count - 1, on all cores.
 template <class Body>
 void for_each(std::int64_t count, Body body) {
@@ -44,7 +42,7 @@ class Masked {
       : shape_(shape),
         formulas_(formulas),
         dropout_(Dropout::of(shape.dropout, shape.dropout_seed)),
-        keys_(formulas.sees ? (shape.seq_k + kLargestTile - 1) / kLargestTile * kLargestTile : shape.seq_k),
+        keys_(formulas.sees ? tiles(shape.seq_k, kLargestTile) * kLargestTile : shape.seq_k),
         q_(rounded_to(shape.dtype, inputs.at("q").data)),
         k_(rows_of_keys(inputs.at("k").data)),
         v_(rows_of_keys(inputs.at("v").data)) {
@@ -66,7 +64,7 @@ class Masked {
     const double scale_of_dq = shape_.logit_scale() * formulas_.scale_of_dq;
     const double scale_of_dk = shape_.logit_scale() * formulas_.scale_of_dk;
     const std::int64_t d = shape_.head_dim, group = shape_.heads / shape_.kv_heads;
-    const std::int64_t kv_heads = shape_.batch * shape_.kv_heads, key_blocks = blocks_of(shape_.seq_k);
+    const std::int64_t kv_heads = shape_.batch * shape_.kv_heads, key_blocks = tiles(shape_.seq_k, kBlock);
     std::vector<double> dq(q_.size(), 0.0);
     std::vector<double> dk(std::size_t(kv_heads * shape_.seq_k * d), 0.0), dv = dk;
 
@@ -153,7 +151,7 @@ class Masked {
 
   template <class Body>
   void for_each_block_of_queries(Body body) const {
-    const std::int64_t blocks = blocks_of(shape_.seq_q);
+    const std::int64_t blocks = tiles(shape_.seq_q, kBlock);
     for_each(shape_.batch * shape_.heads * blocks, [&](std::int64_t number) {
       const std::int64_t first = number % blocks * kBlock;
       body(Queries{number / blocks, first, std::min(kBlock, shape_.seq_q - first)});

@@ -45,4 +45,19 @@ struct Traffic {
   std::int64_t bytes() const { return read_bytes() + write_bytes(); }
 };
 
+/// Adds bytes of one tensor.
+inline void add(Traffic& to, const std::string& name, TensorTraffic more) {
+  to.tensors[name].read_bytes += more.read_bytes;
+  to.tensors[name].write_bytes += more.write_bytes;
+}
+
+/// The bytes of two kernels or passes together.
+inline Traffic sum(Traffic traffic, const Traffic& more) {
+  for (const auto& [name, bytes] : more.tensors) add(traffic, name, bytes);
+  return traffic;
+}
+
+/// How many tiles of `rows` rows a length has, with the one at its end that it may not fill.
+constexpr std::int64_t tiles(std::int64_t length, std::int64_t rows) { return (length + rows - 1) / rows; }
+
 }  // namespace fa

@@ -46,8 +46,23 @@ inline int compute_capability() {
   return 10 * major + minor;
 }
 
+/// The number of multiprocessors of the device: 132 on an H100.
+/// @throws CudaError  if there is no device
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  FA_CUDA_CHECK(cudaGetDevice(&device));
+  FA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
 /// The most blocks of a grid in y, and in z. In x, there may be INT_MAX.
 constexpr int kMostBlocksInYOrZ = 65535;
+
+/// The blocks that a kernel needs for `count` items, of which a block takes `of_block`.
+template <class Count, class OfBlock>
+constexpr unsigned blocks_for(Count count, OfBlock of_block) {
+  return unsigned((std::size_t(count) + std::size_t(of_block) - 1) / std::size_t(of_block));
+}
 
 /// The configuration of `kernel<<<grid, block, shared_bytes, stream>>>`. A block may have more than 48 KiB of shared
 /// memory, static and dynamic together, only if an attribute of the kernel allows it, which is set here.

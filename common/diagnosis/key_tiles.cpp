@@ -126,7 +126,7 @@ class Tiles {
       : attention_(std::move(attention)),
         seq_k_(attention_->shape().seq_k),
         Bc_(Bc),
-        count_((seq_k_ + Bc - 1) / Bc),
+        count_(tiles(seq_k_, Bc)),
         problems_(problems),
         known_(known) {}
 

@@ -38,7 +38,7 @@ class MistakenMasks {
   explicit MistakenMasks(const MaskedShape& shape)
       : shape_(shape),
         rows_(shape.batch * shape.heads * shape.seq_q),
-        keys_((shape.seq_k + kLargestTile - 1) / kLargestTile * kLargestTile),
+        keys_(fa::tiles(shape.seq_k, kLargestTile) * kLargestTile),
         shift_(shape.seq_k - shape.seq_q) {
     add_masks();
     right_ = all_of(masks_);

@@ -187,7 +187,7 @@ TEST_F(LibraryTest, SaysWhyItRefuses) {
   attention = given();
   attention.k_strides.row += 8;
   expect("standard", attention, kLayout,
-         "k has the strides (1600, 1600, 40, 1): this variant takes (1312, 1312, 32, 1)");
+         "k has the strides (1600, 1600, 40, 1): this variant takes (1600, 1600, 32, 1)");
 }
 
 }  // namespace

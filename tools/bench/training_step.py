@@ -28,17 +28,10 @@ from pathlib import Path
 
 from ..options import Arguments, at_least
 from . import longest, machine
-from .attention import OutOfMemory, SDPBackend, enough_memory, torch, versions
+from .attention import OutOfMemory, enough_memory, torch, versions
+from .course import OURS, PEERS
 from .package import fa_tutorial, gpt, native
 
-OURS = {
-    "07 + 08": ("07/final", "08/mma_pipelined"),
-    "09 + 10": ("09/final", "10/final"),
-}
-PEERS = {
-    "flash (FA2)": SDPBackend.FLASH_ATTENTION,
-    "cuDNN": SDPBackend.CUDNN_ATTENTION,
-}
 BASE = "flash (FA2)"
 STEPS = 5  # between two synchronizations
 AGREE = 0.02  # nats: the loss of the first step

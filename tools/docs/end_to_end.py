@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Callable
 
 from .drawings import GREY, RESULTS
 from .measured import NoSuchMeasurement, on_device, table
@@ -28,50 +29,46 @@ def _steps(data: dict) -> tuple[list[int], list[str], dict]:
     return contexts, list(dict.fromkeys(name for _, name in rows)), rows
 
 
+def _step_table(data: dict, unit: str, cell: Callable[[dict, dict], str]) -> str:
+    """A line per context, a column per kind of attention. @param cell  of a row, and of that of BASE"""
+    contexts, names, rows = _steps(data)
+
+    def shown(context: int, name: str) -> str:
+        row = rows[context, name]
+        return cell(row, rows[context, BASE]) if row["fits"] else "does not fit"
+
+    lines = [
+        [f"{context:,}", *(shown(context, name) for name in names)]
+        for context in contexts
+    ]
+    return on_device(data, [f"context, {unit}", *names], lines)
+
+
 def step_times(data: dict) -> str:
     """Milliseconds of a step, and in brackets the tokens per second relative to BASE."""
-    contexts, names, rows = _steps(data)
-    lines = []
-    for context in contexts:
-        base = rows[context, BASE]["median_ms"]
-        cells = []
-        for name in names:
-            row = rows[context, name]
-            if not row["fits"]:
-                cells.append("does not fit")
-                continue
-            ratio = "" if name == BASE else f" ({base / row['median_ms']:.2f})"
-            cells.append(f"{row['median_ms']:.1f}{ratio}")
-        lines.append([f"{context:,}", *cells])
-    return on_device(data, [f"context, ms per step (of {BASE})", *names], lines)
+
+    def cell(row: dict, base: dict) -> str:
+        ratio = base["median_ms"] / row["median_ms"]
+        relative = "" if row is base else f" ({ratio:.2f})"
+        return f"{row['median_ms']:.1f}{relative}"
+
+    return _step_table(data, f"ms per step (of {BASE})", cell)
 
 
 def step_tokens(data: dict) -> str:
     """Thousands of tokens per second."""
-    contexts, names, rows = _steps(data)
-    lines = []
-    for context in contexts:
-        found = (rows[context, name] for name in names)
-        cells = (
-            f"{row['tokens_per_second'] / 1e3:,.0f}" if row["fits"] else "does not fit"
-            for row in found
-        )
-        lines.append([f"{context:,}", *cells])
-    return on_device(data, ["context, 1000 tokens per second", *names], lines)
+    return _step_table(
+        data,
+        "1000 tokens per second",
+        lambda row, _: f"{row['tokens_per_second'] / 1e3:,.0f}",
+    )
 
 
 def step_memory(data: dict) -> str:
     """The peak of a step's memory."""
-    contexts, names, rows = _steps(data)
-    lines = []
-    for context in contexts:
-        found = (rows[context, name] for name in names)
-        cells = (
-            f"{row['bytes'] / 2**30:.1f}" if row["fits"] else "does not fit"
-            for row in found
-        )
-        lines.append([f"{context:,}", *cells])
-    return on_device(data, ["context, peak in GiB", *names], lines)
+    return _step_table(
+        data, "peak in GiB", lambda row, _: f"{row['bytes'] / 2**30:.1f}"
+    )
 
 
 def _length(fits: int, fails: int | None) -> str:
