@@ -26,6 +26,7 @@ from pathlib import Path
 
 from ..learn import ranks as launcher
 from ..options import Arguments, at_least
+from . import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
@@ -121,11 +122,6 @@ def peers(ranks: int, tokens: int, causal: bool, repeat: int) -> dict:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def write(file: Path | None, kept: dict) -> None:
-    if file:
-        file.write_text(json.dumps(kept, indent=1) + "\n")
-
-
 def main() -> int:
     parser = Arguments(
         prog="tools.bench.ring",
@@ -196,7 +192,7 @@ def main() -> int:
                     "ms": again["time_ms"]["median"],
                 },
             }
-            write(args.json, kept)
+            machine.write_results(args.json, kept)
     if args.sweep:
         print("\noverlapped, causal, forward: channels, head start in us")
         for channels, head_start in ((32, 0), (32, 20), (16, 20)):
@@ -209,7 +205,7 @@ def main() -> int:
                 variant["ideal_ms"],
             )
             kept["runs"].append({"options": options, "variant": variant})
-            write(args.json, kept)
+            machine.write_results(args.json, kept)
     if args.million:
         options = (
             f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
@@ -229,7 +225,7 @@ def main() -> int:
         print("\na million tokens:", json.dumps(variant["check"]))
         row("overlapped", variant["time_ms"]["median"], variant["ideal_ms"])
         fine = fine and variant["check"]["passed"]
-    write(args.json, kept)
+    machine.write_results(args.json, kept)
     return 0 if fine else 1
 
 
