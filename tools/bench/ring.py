@@ -40,7 +40,7 @@ def mpirun(ranks: int) -> list[str]:
 
 
 def run(ranks: int, options: list[str]) -> dict:
-    """The JSON of a run. @throws SystemExit if it fails, after a line that says why"""
+    """The JSON of a run, without the formulas. @throws SystemExit if it fails, after a line that says why"""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [*mpirun(ranks), str(PROGRAM), *options, "--json", file.name]
         try:
@@ -54,7 +54,10 @@ def run(ranks: int, options: list[str]) -> dict:
             why = said[-1] if said else f"exit status {done.returncode}"
             print(f"ring: {' '.join(command)}: {why}", file=sys.stderr)
             sys.exit(NO_DEVICE if done.returncode == NO_DEVICE else 1)
-        return json.loads(Path(file.name).read_text())
+        result = json.loads(Path(file.name).read_text())
+    for variant in result["variants"]:
+        variant.pop("traffic", None)  # formulas, which are not kept
+    return result
 
 
 def problem(ranks: int, tokens: int, causal: bool, backward: bool) -> list[str]:
