@@ -1,12 +1,13 @@
 """Measures shared-memory wavefronts with Nsight Compute, for the test of the simulator's bank model.
 
-measure_wavefronts.py build/cuda/bin/shared_patterns > docs/results/shared_wavefronts.json
+python3 -m tests.gpusim.measure_wavefronts build/cuda/bin/shared_patterns > docs/results/shared_wavefronts.json
 """
 
 import csv
-import json
 import subprocess
 import sys
+
+from tools import results
 
 METRIC = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 
@@ -49,12 +50,8 @@ def main() -> None:
         capture_output=True,
         text=True,
     )
-    print(
-        json.dumps(
-            {"device": gpu.stdout.strip(), "metric": METRIC, "patterns": patterns},
-            indent=1,
-        )
-    )
+    data = {"device": gpu.stdout.strip(), "metric": METRIC, "patterns": patterns}
+    sys.stdout.write(results.text_of(data))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // Finds out from where in shared memory wgmma takes each element of a matrix, for every descriptor of wgmma_layouts.hpp,
 // and the sums of 16 products that it makes. Built with the preset cuda only, for sm_90a:
-//   build/cuda/bin/wgmma_layouts > docs/results/wgmma_layouts.json
+//   build/cuda/bin/wgmma_layouts | python3 -m tools.results - > docs/results/wgmma_layouts.json
 
 #include <cuda_runtime.h>
 

@@ -11,7 +11,6 @@ compute-sanitizer.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -154,12 +153,9 @@ def main() -> int:
             results.append(result)
     clean = sum(result["clean"] for result in results)
     print(f"{clean} of {len(results)} runs are clean")
-    if options.json:
-        data = {"device": machine.gpu().get("name"), "runs": results}
-        data |= {"hazards": kernels} if kernels else {}
-        partial = options.json.with_suffix(".partial")
-        partial.write_text(json.dumps(data, indent=1) + "\n")
-        partial.replace(options.json)
+    data = {"device": machine.gpu().get("name"), "runs": results}
+    data |= {"hazards": kernels} if kernels else {}
+    machine.write_results(options.json, data)
     return 0 if clean == len(results) else 1
 
 

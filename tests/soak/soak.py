@@ -1,6 +1,6 @@
 """Runs random problems for chapters 05 and 07 to 12, as many for each, at the same time.
 
-    soak.py [--problems N] [--seed S] [--longest L] [--chapters NN,..] [--build DIR] [--json FILE]
+    python3 -m tests.soak.soak [--problems N] [--seed S] [--longest L] [--chapters NN,..] [--build DIR] [--json FILE]
 
 Every problem is checked against float64; see soak.cpp. A chapter whose kernels need another GPU is left out, in one line.
 Exit status: that of the worst chapter.
@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from tools import results
 
 CHAPTERS = [
     "05_loop_swapped_v2",
@@ -94,9 +96,7 @@ def main() -> int:
         covered = [json.loads(file.read_text()) for file in files if file.exists()]
         if options.json and covered:
             data = {"device": covered[0]["device"], "chapters": covered}
-            partial = options.json.with_suffix(".partial")
-            partial.write_text(json.dumps(data, indent=1) + "\n")
-            partial.replace(options.json)
+            results.write(options.json, data)
     return max(run.returncode for run in runs)
 
 

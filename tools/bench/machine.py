@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import statistics
 import subprocess
 import threading
 import time
 from pathlib import Path
 from typing import Self
+
+from .. import results
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
@@ -26,11 +27,9 @@ def output_of(*command: str) -> str:
 
 
 def write_results(file: Path | None, result: dict) -> None:
-    """Writes a file of docs/results, if there is to be one: whole, or not at all."""
+    """Writes a file of docs/results, if there is to be one."""
     if file:
-        partial = file.with_suffix(".partial")
-        partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        partial.replace(file)
+        results.write(file, result)
 
 
 def gpu() -> dict:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from ..learn import ranks as launcher
 from ..options import Arguments, at_least
+from . import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
@@ -39,7 +40,7 @@ def mpirun(ranks: int) -> list[str]:
 
 
 def run(ranks: int, options: list[str]) -> dict:
-    """The JSON of a run. @throws SystemExit if it fails, after a line that says why"""
+    """The JSON of a run, without the formulas. @throws SystemExit if it fails, after a line that says why"""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [*mpirun(ranks), str(PROGRAM), *options, "--json", file.name]
         try:
@@ -53,7 +54,10 @@ def run(ranks: int, options: list[str]) -> dict:
             why = said[-1] if said else f"exit status {done.returncode}"
             print(f"ring: {' '.join(command)}: {why}", file=sys.stderr)
             sys.exit(NO_DEVICE if done.returncode == NO_DEVICE else 1)
-        return json.loads(Path(file.name).read_text())
+        result = json.loads(Path(file.name).read_text())
+    for variant in result["variants"]:
+        variant.pop("traffic", None)  # formulas, which are not kept
+    return result
 
 
 def problem(ranks: int, tokens: int, causal: bool, backward: bool) -> list[str]:
@@ -119,11 +123,6 @@ def peers(ranks: int, tokens: int, causal: bool, repeat: int) -> dict:
     for line in said:
         print(f"  PyTorch: {line}")
     return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def write(file: Path | None, kept: dict) -> None:
-    if file:
-        file.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def main() -> int:
@@ -196,7 +195,7 @@ def main() -> int:
                     "ms": again["time_ms"]["median"],
                 },
             }
-            write(args.json, kept)
+            machine.write_results(args.json, kept)
     if args.sweep:
         print("\noverlapped, causal, forward: channels, head start in us")
         for channels, head_start in ((32, 0), (32, 20), (16, 20)):
@@ -209,7 +208,7 @@ def main() -> int:
                 variant["ideal_ms"],
             )
             kept["runs"].append({"options": options, "variant": variant})
-            write(args.json, kept)
+            machine.write_results(args.json, kept)
     if args.million:
         options = (
             f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
@@ -229,7 +228,7 @@ def main() -> int:
         print("\na million tokens:", json.dumps(variant["check"]))
         row("overlapped", variant["time_ms"]["median"], variant["ideal_ms"])
         fine = fine and variant["check"]["passed"]
-    write(args.json, kept)
+    machine.write_results(args.json, kept)
     return 0 if fine else 1
 
 

@@ -18,6 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import results
 from ..learn import project
 from ..learn.trials import Workbench
 
@@ -229,7 +230,7 @@ def main(arguments: list[str]) -> int:
             "report": report.splitlines(),
         }
         kept = {key: kept[key] for key in MISTAKES if key in kept}
-        RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        results.write(RESULTS, kept)
     return 0
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import results
 from ..learn import ranks
 from . import ncu, sectors
 from .columns import STALLED, WIDTH, table
@@ -395,7 +396,7 @@ def profile(args: argparse.Namespace) -> int:
         lines = [textwrap.fill(x, WIDTH, subsequent_indent="   ") for x in remarks]
         print("\n".join(["", *lines]) if lines else "", flush=True)
         if args.json:
-            Path(args.json).write_text(json.dumps(data, indent=1) + "\n")
+            results.write(Path(args.json), data)
     return int(any(variant.failed for variant in variants))
 
 

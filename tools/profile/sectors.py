@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from .. import results
 from . import ncu
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,9 +187,7 @@ def largest_difference(compared: list[dict], *names: str) -> float:
 
 
 def write(name: str, data: dict) -> None:
-    """Writes a file of docs/results, either completely or not at all."""
+    """Writes a file of docs/results."""
     path = RESULTS / name
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(data, indent=1) + "\n")
-    partial.replace(path)
+    results.write(path, data)
     print(f"wrote {path.relative_to(ROOT)}")
