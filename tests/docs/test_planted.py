@@ -67,7 +67,10 @@ class Sources(unittest.TestCase):
             f('"', "one two three" "\\nfour five six"); g("one"); h(x, "one {0} two three {1:0|x}" + y);"""
         expected = [["one two three", "four five six"], [" two three "]]
         self.assertEqual(sentences(text), expected[:1])
-        self.assertEqual(sentences(text.replace(" two three {", " two three four {"))[1:], [[" two three four "]])
+        self.assertEqual(
+            sentences(text.replace(" two three {", " two three four {"))[1:],
+            [[" two three four "]],
+        )
 
     def test_which_rule_words_are_about(self):
         rules = [["one two three"], ["one two three four"], ["one two three", "x"]]
