@@ -9,12 +9,14 @@ FA_PLANTED=K/N in the environment: only every N-th mistake, from the K-th on.
 """
 
 import json
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests import parts
 from tools.docs import planted
+from tools.learn.trials import CompileError
 
 
 def problem(name: str, build: Path, kept: dict) -> str | None:
@@ -23,6 +25,8 @@ def problem(name: str, build: Path, kept: dict) -> str | None:
         row = planted.kept(planted.MISTAKES[name], build)
     except SystemExit as error:
         return str(error)
+    except (CompileError, subprocess.TimeoutExpired) as error:
+        return f"{name}: {error}"
     if name in kept and row != kept[name]:
         return f"{name} is quoted, and the report has changed: python3 -m tools.docs.planted {name}"
     return None

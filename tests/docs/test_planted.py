@@ -25,7 +25,7 @@ PLACE = re.compile(r"\{\d[^}]*\}|\n")  # stands for a source line
 NO_RULES = (
     "a row of the box has ",  # tiles of rows that are shorter than the swizzle
     "the base offset is ",  # no chapter's descriptor has one
-    "another copy to the same bytes may be in flight",  # by bulk_store(), which no chapter has
+    "another copy to the same bytes may be in flight",  # beside a store or a product
     # In the chapters, a block that ends so early has broken another rule before.
     "the block may end while the copy still reads its shared memory: none of its threads learns that ",
     "keep running at ",  # beside others that wait
