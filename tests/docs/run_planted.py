@@ -1,9 +1,9 @@
-"""Plants each mistake of tools/docs/planted.toml in its kernel: the simulator must report it, as the lessons quote it.
+"""Plants each mistake of tools/docs/planted.toml: the simulator must report it, as the lessons quote it.
 
     python3 -m tests.docs.run_planted BUILD
 
-BUILD: a folder where Ninja has built the chapters for the simulator. Those that it lacks, for want of MPI, are left out. A few
-seconds for each mistake.
+BUILD: a folder where Ninja has built the chapters for the simulator. Those that it lacks, for want of MPI,
+are left out. A few seconds for each mistake.
 
 FA_PLANTED=K/N in the environment: only every N-th mistake, from the K-th on.
 """

@@ -2,9 +2,10 @@
 
     python3 -m tools.docs.planted [--build DIR] [NAME...]
 
-The mistakes are in planted.toml. Each is compiled and run: a few seconds. Writes docs/results/mistakes_simulator.json, from
-which the lessons quote (tools/docs/lessons.py). NAME: only these mistakes; default: all that are quoted. Run it after
-changes to a kernel in which one of them is planted, or to the simulator's reports.
+The mistakes are in planted.toml. Each is compiled and run: a few seconds. Writes
+docs/results/mistakes_simulator.json, from which the lessons quote (tools/docs/lessons.py). NAME: only these
+mistakes; default: all that are quoted. Run it after changes to a kernel in which one of them is planted, or to
+the simulator's reports.
 """
 
 from __future__ import annotations
