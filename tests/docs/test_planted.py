@@ -57,7 +57,7 @@ def sentences(text: str) -> list[list[str]]:
 
 
 def broken_by(words: str, rules: list[list[str]]) -> list[int]:
-    """The rules that these words are about: the statements that print them, or the only one that prints more."""
+    """The rules that these words are about: statements that print them, or the only one that prints more."""
     exact = [i for i, parts in enumerate(rules) if words in parts]
     longer = [i for i, parts in enumerate(rules) if any(words in p for p in parts)]
     return exact or (longer if len(longer) == 1 else [])

@@ -4,7 +4,7 @@
 
 The mistakes are in planted.toml. Each is compiled and run: a few seconds. Writes
 docs/results/mistakes_simulator.json, from which the lessons quote (tools/docs/lessons.py). NAME: only these
-mistakes; default: all that are quoted. Run it after changes to a kernel in which one of them is planted, or to
+mistakes; default: all that are quoted. Run it after changes to a kernel with one of them, or to
 the simulator's reports.
 """
 
