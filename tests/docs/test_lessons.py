@@ -8,7 +8,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from tools.docs import drawings, lessons, measured, planted
+from tools.docs import drawings, lessons, measured
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = """\
@@ -505,18 +505,6 @@ class Planted(InATree):
 
     def test_a_tree_without_reports(self):
         self.refuse("planted: one", "has no one")
-
-    def test_each_mistake_is_in_its_file_once(self):
-        for name, mistake in planted.MISTAKES.items():
-            (chapter,) = ROOT.glob(f"chapters/{mistake.chapter}_*")
-            text = (chapter / mistake.file).read_text()
-            self.assertEqual(text.count(mistake.before), 1, name)
-        kept = json.loads(planted.RESULTS.read_text())
-        self.assertEqual([*kept], [*planted.MISTAKES])
-        for name, mistake in planted.MISTAKES.items():
-            again = f"python3 -m tools.docs.planted {name}"
-            self.assertEqual(kept[name]["before"], mistake.before, again)
-            self.assertEqual(kept[name]["after"], mistake.after, again)
 
 
 class Race(InATree):
