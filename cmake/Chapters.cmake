@@ -83,10 +83,11 @@ function(fa_add_program name chapter_cu)
 endfunction()
 
 # fa_add_chapter([SOURCES <source>...] [HOPPER <source>...] [KERNELS_OF <NN>...] [ARCHITECTURE <minimum>]
-#                [HARNESS <target>] [MAIN <target>] [LIBRARIES <target>...]): for chapters/NN_name/CMakeLists.txt. SOURCES: kernels that chapter.cu does not
-# include. HOPPER: the same, compiled for sm_90a. KERNELS_OF: the other chapters whose kernels these sources include, as
-# "NN_name/kernel.cuh". ARCHITECTURE: 80 if the kernels do not compile for GPUs before sm_80. HARNESS: the part
-# of the harness that it needs, if not all. LIBRARIES: what else it needs. MAIN: what has main(), for a program that is more
+#                [HARNESS <target>] [MAIN <target>] [LIBRARIES <target>...]): for chapters/NN_name/CMakeLists.txt.
+# SOURCES: kernels that chapter.cu does not include. HOPPER: the same, compiled for sm_90a. KERNELS_OF: the other chapters
+# whose kernels these sources include, as "NN_name/kernel.cuh". ARCHITECTURE: 80 if the kernels do not compile for GPUs before
+# sm_80. HARNESS: the part of the harness that the chapter needs, if not all of it, so that no other is built. LIBRARIES: what
+# else it needs. MAIN: what has main(), for a program that is more
 # than kernels of one GPU; it makes no library. Defines
 #   chNN_name          the executable
 #   chNN_name_kernels  the part it shares with its test: chapter.cu with the kernels that it includes, and SOURCES
@@ -118,7 +119,7 @@ function(fa_add_chapter)
     add_library(${name}_library MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/common/harness/library.cpp)
     set_target_properties(${name}_library PROPERTIES
       OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
-    target_link_libraries(${name}_library PRIVATE ${name}_kernels fa_warnings)
+    target_link_libraries(${name}_library PRIVATE ${name}_kernels fa_harness fa_warnings)
     add_dependencies(chapter_libraries ${name}_library)
   endif()
 

@@ -271,7 +271,8 @@ struct CheckedHeader {
 };
 
 /// Reads up to the first element.
-CheckedHeader read_checked_header(Reader& reader, const std::vector<Axis>& axes, const ElementTypes& expected) {
+CheckedHeader read_checked_header(Reader& reader, const std::vector<Axis>& axes,
+                                  const ElementTypes& expected) {
   Header header = reader.read_header();
   const auto type = std::find_if(expected.types.begin(), expected.types.end(),
                                  [&](const ElementType& each) { return each.descr == header.descr; });
