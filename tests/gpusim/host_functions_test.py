@@ -285,6 +285,14 @@ class HostFunctions(unittest.TestCase):
                 errors = self.errors_of(source, "-g2")
                 self.assertEqual([e.split(" | ")[0] for e in errors], [says])
 
+    def test_older_debug_information_and_none(self) -> None:
+        source = "__global__ void kernel(float* x) {\n  x[1] = *new float;\n}\n"
+        for option, place in (("-gdwarf-4", "kernel.cu:2"), ("-g0", "kernel.cu:0")):
+            with self.subTest(option):
+                [error] = self.errors_of(source, option)
+                says = f"{place}: error: a kernel cannot call operator new()"
+                self.assertEqual(error.split(" | ")[0], says)
+
     def test_host_code_may_call_anything(self) -> None:
         source = (
             "__global__ void kernel(float* x) { x[0] = 1; }\n"

@@ -1,37 +1,17 @@
 /// @file
 /// wgmma: what a kernel may not do with accumulators, registers of A, groups, descriptors and shared memory.
-#include <gpusim_hopper.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "simulator.hpp"
+#include "wgmma_ones.cuh"
 
 namespace gpusim_test {
-
-extern __shared__ __align__(1024) unsigned char smem[];
-
 namespace {
 
 using gpusim::DefectKind;
 namespace ptx = gpusim::ptx;
-
-// A is 64 x 16 and B is 16 x 16, both K-major without swizzle, 2 KiB and 512 bytes.
-constexpr int kB = 2048, kBytes = 4096;
-
-__device__ std::uint64_t descriptor(int start, int leading = 128, int stride = 256) {
-  return (ptx::shared_address(smem) + std::uint32_t(start)) >> 4 | std::uint64_t(leading / 16) << 16 |
-         std::uint64_t(stride / 16) << 32;
-}
-
-/// Fills A and B with ones.
-__device__ void fill() {
-  for (int i = threadIdx.x; i < kBytes / 4; i += blockDim.x)
-    reinterpret_cast<std::uint32_t*>(smem)[i] = 0x3c003c00u;
-  ptx::fence_proxy_async();
-  __syncthreads();
-}
 
 template <bool kAdd = false>
 __device__ __forceinline__ void multiply(float (&d)[8]) {

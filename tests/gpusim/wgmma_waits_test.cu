@@ -1,36 +1,17 @@
 /// @file
 /// wgmma: for whom a wait speaks, and waits for products that nobody needs yet.
-#include <gpusim_hopper.h>
-
 #include <cstdint>
 #include <map>
 #include <string>
 
 #include "simulator.hpp"
+#include "wgmma_ones.cuh"
 
 namespace gpusim_test {
-
-extern __shared__ __align__(1024) unsigned char smem[];
-
 namespace {
 
 using gpusim::DefectKind;
 namespace ptx = gpusim::ptx;
-
-// A is 64 x 16 and B is 16 x 16, both K-major without swizzle, 2 KiB and 512 bytes.
-constexpr int kB = 2048, kBytes = 4096;
-
-__device__ std::uint64_t descriptor(int start) {
-  return (ptx::shared_address(smem) + std::uint32_t(start)) >> 4 | std::uint64_t(128 / 16) << 16 |
-         std::uint64_t(256 / 16) << 32;
-}
-
-__device__ void fill() {
-  for (int i = threadIdx.x; i < kBytes / 4; i += blockDim.x)
-    reinterpret_cast<std::uint32_t*>(smem)[i] = 0x3c003c00u;
-  ptx::fence_proxy_async();
-  __syncthreads();
-}
 
 template <bool kAdd = false>
 __device__ __forceinline__ void multiply(float (&d)[8]) {

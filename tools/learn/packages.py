@@ -41,6 +41,11 @@ PACKAGES = (
         "fibers of the simulator",
         header="boost/context/fiber.hpp",
     ),
+    Package(
+        "libdw-dev",
+        "debug information: what kernels call",
+        header="elfutils/libdwfl.h",
+    ),
     Package("libfmt-dev", "text output", header="fmt/format.h"),
     Package("libcli11-dev", "command lines of the chapters", header="CLI/CLI.hpp"),
     Package("nlohmann-json3-dev", "JSON output", header="nlohmann/json.hpp"),
@@ -59,7 +64,8 @@ PACKAGES = (
 GPU_PACKAGES = tuple(
     package
     for package in PACKAGES
-    if not package.optional and package.name != "libboost-context-dev"
+    if not package.optional
+    and package.name not in ("libboost-context-dev", "libdw-dev")
 )
 
 # The package that ./learn debug needs in addition.

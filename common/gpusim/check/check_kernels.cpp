@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -32,7 +31,6 @@
 #include <string_view>
 #include <vector>
 
-#include "gpusim/check/debug_info.hpp"
 #include "gpusim/check/gpu_functions.hpp"
 #include "gpusim/check/object_file.hpp"
 #include "gpusim/check/shared_arrays.hpp"
@@ -172,20 +170,11 @@ bool is_library_file(std::string_view file) {
 }
 
 /// The line from which the call was made, as a person sees it: not inside a library.
-SourceLine line_of(const Call& call, const ObjectFile& object, const std::string& path) {
-  const auto [section, offset] = object.place_of(call.address);
-  std::ostringstream command;
-  command << "addr2line -i -e '" << path << "' -j '" << section << "' 0x" << std::hex << offset
-          << " 2>/dev/null";
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.str().c_str(), "r"), &pclose);
-  std::array<char, 4096> buffer;
-  while (pipe && std::fgets(buffer.data(), int(buffer.size()), pipe.get()) != nullptr) {
-    const std::string text = buffer.data();
-    const std::size_t colon = text.rfind(':');
-    if (colon == std::string::npos || is_library_file(text)) continue;
-    return {text.substr(0, colon), std::atoi(text.c_str() + colon + 1)};
+SourceLine line_of(const Call& call, const ObjectFile& object) {
+  for (const SourceLine& line : object.lines_of(call.address)) {
+    if (!is_library_file(line.file)) return line;
   }
-  return {path, 0};
+  return {object.source(), 0};
 }
 
 /// What the kernels of an object file call, and functions that they call and the compiler has not inlined.
@@ -197,20 +186,19 @@ std::vector<Finding> findings_in(const std::string& path, const GpuFunctions& kn
   }
   std::vector<Finding> findings;
   if (open.empty()) return findings;
-  const DebugInfo debug(object);
   std::set<std::uint64_t> seen;
   std::vector<Finding> called;
   while (!open.empty()) {
     const Function& f = *open.back();
     open.pop_back();
     if (!seen.insert(f.begin).second) continue;
-    find_inlined(debug.inlined_into(f.begin), known, findings);
+    find_inlined(object.inlined_into(f.begin), known, findings);
     const auto& calls = object.calls();
     auto call = std::lower_bound(calls.begin(), calls.end(), f.begin,
                                  [](const Call& c, std::uint64_t address) { return c.address < address; });
     for (; call != calls.end() && call->address < f.end; ++call) {
       if (!runs_on_gpu(*call, known)) {
-        called.push_back({line_of(*call, object, path), call->callee});
+        called.push_back({line_of(*call, object), call->callee});
         continue;
       }
       for (const Function& other : object.functions()) {

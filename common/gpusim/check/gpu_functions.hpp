@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpusim/check/debug_info.hpp"
+#include "gpusim/check/object_file.hpp"
 
 namespace gpusim::check {
 

@@ -1,113 +1,151 @@
 #include "gpusim/check/object_file.hpp"
 
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <gelf.h>
+
 #include <algorithm>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace gpusim::check {
+namespace {
 
-ObjectFile::ObjectFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  bytes_.assign(std::istreambuf_iterator<char>(file), {});
-  Elf64_Ehdr header;
-  if (bytes_.size() < sizeof header) throw std::runtime_error(path + " is not an object file");
-  std::memcpy(&header, bytes_.data(), sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_X86_64) {
-    throw std::runtime_error(path + " is not an object file for x86-64");
+std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+
+/// An attribute of an entry itself. 0 if it has none.
+Dwarf_Word number(Dwarf_Die& entry, unsigned name) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word value = 0;
+  return dwarf_formudata(dwarf_attr(&entry, name, &attribute), &value) == 0 ? value : 0;
+}
+
+/// The line that calls an inlined function.
+SourceLine caller_of(Dwarf_Die& inlined) {
+  Dwarf_Die unit;
+  Dwarf_Files* files = nullptr;
+  dwarf_getsrcfiles(dwarf_diecu(&inlined, &unit, nullptr, nullptr), &files, nullptr);
+  const char* file =
+      files == nullptr ? nullptr : dwarf_filesrc(files, number(inlined, DW_AT_call_file), nullptr, nullptr);
+  return {text_of(file), int(number(inlined, DW_AT_call_line))};
+}
+
+/// Collects what has been inlined into an entry.
+void collect(Dwarf_Die entry, std::vector<InlinedCall>& calls) {
+  std::vector<InlinedCall>* inside = &calls;
+  // g++ does not name some functions that it has written itself: those that return the address of a thread_local variable.
+  if (dwarf_tag(&entry) == DW_TAG_inlined_subroutine && dwarf_hasattr(&entry, DW_AT_abstract_origin)) {
+    Dwarf_Attribute attribute;
+    const char* mangled = dwarf_formstring(dwarf_attr_integrate(&entry, DW_AT_linkage_name, &attribute));
+    calls.push_back({text_of(mangled != nullptr ? mangled : dwarf_diename(&entry)),
+                     text_of(dwarf_decl_file(&entry)),
+                     dwarf_hasattr_integrate(&entry, DW_AT_artificial) != 0,
+                     caller_of(entry),
+                     {}});
+    inside = &calls.back().inside;
   }
-  Elf64_Shdr first{};
-  std::memcpy(&first, bytes_.data() + header.e_shoff, sizeof first);
-  // With very many sections, the first one holds their number and the index of their names.
-  const std::size_t count = header.e_shnum != 0 ? header.e_shnum : first.sh_size;
-  const std::size_t names = header.e_shstrndx != SHN_XINDEX ? header.e_shstrndx : first.sh_link;
-  sections_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::memcpy(&sections_[i].header, bytes_.data() + header.e_shoff + i * sizeof first, sizeof first);
-  }
-  for (Section& s : sections_) s.name = string_at(sections_[names].header, s.header.sh_name);
-  lay_out();
+  Dwarf_Die child;
+  for (int end = dwarf_child(&entry, &child); end == 0; end = dwarf_siblingof(&child, &child))
+    collect(child, *inside);
+}
+
+}  // namespace
+
+ObjectFile::ObjectFile(const std::string& path) : files_(nullptr, [](Dwfl* files) { dwfl_end(files); }) {
+  static constexpr Dwfl_Callbacks kCallbacks = {dwfl_build_id_find_elf, dwfl_standard_find_debuginfo,
+                                                dwfl_offline_section_address, nullptr};
+  files_.reset(dwfl_begin(&kCallbacks));
+  module_ = dwfl_report_offline(files_.get(), "", path.c_str(), -1);
+  dwfl_report_end(files_.get(), nullptr, nullptr);
+  GElf_Addr bias = 0;
+  GElf_Ehdr header;
+  if (module_ == nullptr || gelf_getehdr(dwfl_module_getelf(module_, &bias), &header) == nullptr)
+    throw std::runtime_error(path + " is not an object file");
+  if (header.e_machine != EM_X86_64) throw std::runtime_error(path + " is not an object file for x86-64");
   read_symbols();
   read_calls();
-}
 
-template <class T>
-std::vector<T> ObjectFile::table(const Elf64_Shdr& header) const {
-  std::vector<T> entries(header.sh_size / sizeof(T));
-  std::memcpy(entries.data(), bytes_.data() + header.sh_offset, entries.size() * sizeof(T));
-  return entries;
-}
-
-std::string ObjectFile::string_at(const Elf64_Shdr& strings, std::size_t offset) const {
-  return bytes_.data() + strings.sh_offset + offset;
-}
-
-void ObjectFile::lay_out() {
-  std::uint64_t next = 0x1000;
-  for (Section& s : sections_) {
-    if ((s.header.sh_flags & SHF_ALLOC) == 0) continue;
-    s.address = next;
-    next += (s.header.sh_size + 0x1f) / 0x10 * 0x10;
+  Dwarf_Die* unit = nullptr;
+  while ((unit = dwfl_module_nextcu(module_, unit, &bias)) != nullptr) {
+    dwarf_getfuncs(
+        unit,
+        [](Dwarf_Die* function, void* entries) {
+          Dwarf_Addr begin = 0;
+          if (dwarf_lowpc(function, &begin) == 0)
+            (*static_cast<decltype(entries_)*>(entries))[begin] = dwarf_dieoffset(function);
+          return int(DWARF_CB_OK);
+        },
+        &entries_, 0);
   }
-}
-
-std::uint64_t ObjectFile::value_of(const Elf64_Sym& symbol) const {
-  const bool defined = symbol.st_shndx != SHN_UNDEF && symbol.st_shndx < sections_.size();
-  return symbol.st_value + (defined ? sections_[symbol.st_shndx].address : 0);
 }
 
 void ObjectFile::read_symbols() {
-  for (const Section& s : sections_) {
-    if (s.header.sh_type != SHT_SYMTAB) continue;
-    symbols_ = table<Elf64_Sym>(s.header);
-    for (const Elf64_Sym& symbol : symbols_) {
-      symbol_names_.push_back(string_at(sections_[s.header.sh_link].header, symbol.st_name));
-      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF) continue;
-      const std::uint64_t begin = value_of(symbol);
-      functions_.push_back({symbol_names_.back(), begin, begin + symbol.st_size});
-    }
+  for (int i = 1; i < dwfl_module_getsymtab(module_); ++i) {
+    GElf_Sym symbol;
+    GElf_Addr begin = 0;
+    const char* name = dwfl_module_getsym_info(module_, i, &symbol, &begin, nullptr, nullptr, nullptr);
+    if (name == nullptr) continue;
+    if (GELF_ST_TYPE(symbol.st_info) == STT_FILE && source_.empty()) source_ = name;
+    if (GELF_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
+      functions_.push_back({name, begin, begin + symbol.st_size});
   }
 }
 
 void ObjectFile::read_calls() {
-  for (const Section& s : sections_) {
-    if (s.header.sh_type != SHT_RELA || (sections_[s.header.sh_info].header.sh_flags & SHF_EXECINSTR) == 0) {
-      continue;
-    }
-    for (const Elf64_Rela& r : table<Elf64_Rela>(s.header)) {
-      if (ELF64_R_TYPE(r.r_info) != R_X86_64_PLT32) continue;
-      const Elf64_Sym& symbol = symbols_[ELF64_R_SYM(r.r_info)];
-      Call call{sections_[s.header.sh_info].address + r.r_offset, symbol_names_[ELF64_R_SYM(r.r_info)], 0};
-      if (symbol.st_shndx != SHN_UNDEF) call.target = value_of(symbol) + std::uint64_t(r.r_addend + 4);
-      calls_.push_back(call);
+  GElf_Addr bias = 0;
+  Elf* file = dwfl_module_getelf(module_, &bias);
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(file, section)) != nullptr;) {
+    GElf_Shdr header, code;
+    gelf_getshdr(section, &header);
+    if (header.sh_type != SHT_RELA) continue;
+    gelf_getshdr(elf_getscn(file, header.sh_info), &code);
+    Elf_Data* data = elf_getdata(section, nullptr);
+    if ((code.sh_flags & SHF_EXECINSTR) == 0 || data == nullptr) continue;
+    GElf_Rela r;
+    for (int i = 0; gelf_getrela(data, i, &r) != nullptr; ++i) {
+      if (GELF_R_TYPE(r.r_info) != R_X86_64_PLT32) continue;
+      GElf_Sym symbol;
+      GElf_Addr value = 0;
+      const char* name = dwfl_module_getsym_info(module_, int(GELF_R_SYM(r.r_info)), &symbol, &value, nullptr,
+                                                 nullptr, nullptr);
+      const bool is_defined = symbol.st_shndx != SHN_UNDEF;
+      calls_.push_back(
+          {code.sh_addr + r.r_offset, text_of(name), is_defined ? value + std::uint64_t(r.r_addend + 4) : 0});
     }
   }
   std::sort(calls_.begin(), calls_.end(), [](const Call& a, const Call& b) { return a.address < b.address; });
 }
 
-std::string ObjectFile::debug_section(const std::string& name) const {
-  const auto is_named = [&](const Section& s) { return s.name == name; };
-  const auto found = std::find_if(sections_.begin(), sections_.end(), is_named);
-  if (found == sections_.end() || (found->header.sh_flags & SHF_COMPRESSED) != 0) return "";
-  std::string contents = bytes_.substr(found->header.sh_offset, found->header.sh_size);
-  for (const Section& s : sections_) {
-    if (s.header.sh_type != SHT_RELA || &sections_[s.header.sh_info] != &*found) continue;
-    for (const Elf64_Rela& r : table<Elf64_Rela>(s.header)) {
-      const auto type = ELF64_R_TYPE(r.r_info);
-      const std::size_t size = type == R_X86_64_64 ? 8 : type == R_X86_64_32 ? 4 : 0;
-      const std::uint64_t value = value_of(symbols_[ELF64_R_SYM(r.r_info)]) + std::uint64_t(r.r_addend);
-      if (r.r_offset + size <= contents.size()) std::memcpy(contents.data() + r.r_offset, &value, size);
-    }
-  }
-  return contents;
+std::vector<InlinedCall> ObjectFile::inlined_into(std::uint64_t function) const {
+  std::vector<InlinedCall> calls;
+  GElf_Addr bias = 0;
+  Dwarf_Die entry;
+  const auto it = entries_.find(function);
+  if (it != entries_.end() &&
+      dwarf_offdie(dwfl_module_getdwarf(module_, &bias), it->second, &entry) != nullptr)
+    collect(entry, calls);
+  return calls;
 }
 
-std::pair<std::string, std::uint64_t> ObjectFile::place_of(std::uint64_t address) const {
-  for (const Section& s : sections_) {
-    if (s.address != 0 && address - s.address < s.header.sh_size) return {s.name, address - s.address};
+std::vector<SourceLine> ObjectFile::lines_of(std::uint64_t address) const {
+  std::vector<SourceLine> lines;
+  GElf_Addr bias = 0;
+  for (Dwarf_Die* unit = nullptr; (unit = dwfl_module_nextcu(module_, unit, &bias)) != nullptr;) {
+    Dwarf_Die *found = nullptr, *scopes = nullptr;
+    // The innermost scope comes first. Only the second function says what is around it in this function.
+    const int count = dwarf_getscopes(unit, address, &found) > 0 ? dwarf_getscopes_die(found, &scopes) : 0;
+    if (Dwarf_Line* line = count > 0 ? dwarf_getsrc_die(unit, address) : nullptr) {
+      lines.push_back({text_of(dwarf_linesrc(line, nullptr, nullptr)), 0});
+      dwarf_lineno(line, &lines.back().line);
+    }
+    for (int i = 0; i < count; ++i) {
+      if (dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine) lines.push_back(caller_of(scopes[i]));
+    }
+    std::free(found);
+    std::free(scopes);
   }
-  return {};
+  return lines;
 }
 
 }  // namespace gpusim::check
