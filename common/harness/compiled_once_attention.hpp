@@ -15,8 +15,10 @@ FA_COMPILED_ONCE_ATTENTION template class std::function<void(const fa::Attention
                                                              cudaStream_t)>;
 FA_COMPILED_ONCE_ATTENTION template class std::function<fa::Traffic(const fa::AttentionShape&)>;
 FA_COMPILED_ONCE_ATTENTION template class std::function<fa::DeviceNeeds(const fa::AttentionShape&)>;
-FA_COMPILED_ONCE_ATTENTION template class std::function<std::optional<fa::Refusal>(const fa::AttentionShape&)>;
-FA_COMPILED_ONCE_ATTENTION template class std::function<std::vector<fa::TensorSpec>(const fa::AttentionShape&)>;
+FA_COMPILED_ONCE_ATTENTION template class std::function<std::optional<fa::Refusal>(
+    const fa::AttentionShape&)>;
+FA_COMPILED_ONCE_ATTENTION template class std::function<std::vector<fa::TensorSpec>(
+    const fa::AttentionShape&)>;
 FA_COMPILED_ONCE_ATTENTION template class std::function<std::optional<std::string>(const fa::AttentionShape&,
                                                                                    const fa::TensorMap&)>;
 

@@ -400,7 +400,9 @@ class ManyHeads(unittest.TestCase):
                         expected,
                         rtol=1e-5 if dtype == torch.float32 else 0.05,
                         atol=0.0,
-                        msg=lambda text, name=name: f"{name}, {q.shape}: {text}",
+                        msg=lambda text, name=name, shape=q.shape: (
+                            f"{name}, {shape}: {text}"
+                        ),
                     )
                     done += 1
             print(f"{name}: {done} of 6 with {many} heads", file=sys.stderr)
