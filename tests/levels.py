@@ -77,7 +77,7 @@ IMPORTANCE = (
     "clang.",
     "",
 )
-MOST_SECONDS = 1500  # of slow tests, on two idle cores
+MOST_SECONDS = 900  # of slow tests, on two idle cores
 
 EXERCISE = "exercise"  # depends on the learner's own files: never remembered
 

@@ -78,7 +78,7 @@ TEST_P(BackwardVariant, IsRightOnAlignedAndRaggedShapes) {
   }
 }
 
-TEST_P(BackwardVariant, IsRightForEveryHeadDimensionAndElementType) {
+TEST_P(BackwardVariant, SLOW_IsRightForEveryHeadDimensionAndElementType) {
   for (const DType dtype : kTypes) {
     for (const std::int64_t head_dim : {32, 64, 128, 256}) {
       for (const bool causal : {false, true}) {
@@ -115,7 +115,7 @@ TEST_P(BackwardVariant, SLOW_IsRightForEveryMultipleOfEight) {
   }
 }
 
-TEST_P(BackwardVariant, IsRightInEveryLayoutOrRefuses) {
+TEST_P(BackwardVariant, SLOW_IsRightInEveryLayoutOrRefuses) {
   const Shape dense = as_taken(
       {.batch = 2, .heads = 6, .kv_heads = 3, .seq_q = 70, .seq_k = 150, .head_dim = 32, .causal = true});
   for (const Layout layout : {Layout::kBshd, Layout::kSliced}) {
@@ -182,7 +182,7 @@ TEST_P(BackwardVariant, TakesTheLargestScale) {
 }
 
 // A rounded LSE of 2^24 or more does not determine P. Rows that have one add nothing, rather than NaN.
-TEST_P(BackwardVariant, GivesFiniteGradientsForScoresOfAnySize) {
+TEST_P(BackwardVariant, SLOW_GivesFiniteGradientsForScoresOfAnySize) {
   for (const DType dtype : kTypes) {
     for (const double magnitude : score_magnitudes()) {
       for (const double sign : {1.0, -1.0}) {

@@ -196,7 +196,7 @@ TEST_P(AttentionVariant, TakesTheLargestScale) {
 }
 
 // From 2^30 on, the rounding error of the row's largest exponent is too large an exponent itself. See device/unresolved_rows.cuh.
-TEST_P(AttentionVariant, IsRightForScoresOfAnySize) {
+TEST_P(AttentionVariant, SLOW_IsRightForScoresOfAnySize) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const double magnitude : score_magnitudes()) {
       for (const double sign : {1.0, -1.0}) {
@@ -271,7 +271,7 @@ TEST_P(AttentionVariant, PassesNaNOnToItsQueryAndNoOther) {
 }
 
 // Every query before the last one multiplies the row of V by 0, or leaves it out. The other head of K and V is not touched.
-TEST_P(AttentionVariant, LetsNaNOfAHiddenKeySpreadWithinItsHead) {
+TEST_P(AttentionVariant, SLOW_LetsNaNOfAHiddenKeySpreadWithinItsHead) {
   const Shape shape =
       as_taken({.heads = 4, .kv_heads = 2, .seq_q = 40, .seq_k = 50, .head_dim = 32, .causal = true});
   for (const auto& [name, value] : {std::pair{"v", kNaN}, {"v", kInf}, {"k", kNaN}}) {

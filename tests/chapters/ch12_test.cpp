@@ -117,7 +117,7 @@ TEST_P(LargeHeads, IsRightForGroupsAndBatches) {
                  Init::kNormal, {dtype});
 }
 
-TEST_P(LargeHeads, IsRightOnOutliersAndOffsets) {
+TEST_P(LargeHeads, SLOW_IsRightOnOutliersAndOffsets) {
   for (const Init init : {Init::kOutliers, Init::kUniform, Init::kOffset}) {
     for (const auto& [d, dtype] : {std::pair{128, kFloat16}, {520, kBFloat16}, {520, kFloat32}})
       expect_right({.seq_q = 66, .seq_k = 300, .head_dim = d}, init, {dtype});
@@ -178,7 +178,7 @@ TEST_P(LargeHeads, IsRightWhereLogitsAreFarFromZero) {
 
 // A NaN in V at a key that only the last query sees may reach the queries that read this head, and no others.
 // As in the chapters with smaller heads.
-TEST_P(LargeHeads, TakesScoresOfAnySize) {
+TEST_P(LargeHeads, SLOW_TakesScoresOfAnySize) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const double magnitude : score_magnitudes()) {
       for (const double sign : {1.0, -1.0}) {
@@ -193,7 +193,7 @@ TEST_P(LargeHeads, TakesScoresOfAnySize) {
   }
 }
 
-TEST_P(LargeHeads, LetsNaNOfAHiddenKeySpreadWithinItsHead) {
+TEST_P(LargeHeads, SLOW_LetsNaNOfAHiddenKeySpreadWithinItsHead) {
   for (const DType dtype : {kBFloat16, kFloat32}) {
     for (const bool backward : {false, true}) {
       const Shape shape = {{.heads = 4,

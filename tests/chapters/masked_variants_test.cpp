@@ -81,7 +81,7 @@ TEST_P(MaskedVariant, IsRightUnderACausalMask) {
 }
 
 // As in the chapters without masks. The gradients of rows with a large LSE are 0 and not NaN.
-TEST_P(MaskedVariant, TakesScoresOfAnySize) {
+TEST_P(MaskedVariant, SLOW_TakesScoresOfAnySize) {
   for (const double magnitude : score_magnitudes()) {
     for (const double sign : {1.0, -1.0}) {
       Shape shape{{.seq_q = 19, .seq_k = 70, .head_dim = 64, .causal = sign > 0, .dtype = DType::kBFloat16}};
@@ -146,7 +146,7 @@ TEST_P(MaskedVariant, IsRightOnPaddedBatches) {
   }
 }
 
-TEST_P(MaskedVariant, IsRightOnPatternsOfBlocks) {
+TEST_P(MaskedVariant, SLOW_IsRightOnPatternsOfBlocks) {
   Random random(40);
   for (const std::int64_t size : {64, 128}) {
     std::int64_t heads = size / 64;
@@ -162,7 +162,7 @@ TEST_P(MaskedVariant, IsRightOnPatternsOfBlocks) {
   }
 }
 
-TEST_P(MaskedVariant, IsRightForEveryTypeAndWidth) {
+TEST_P(MaskedVariant, SLOW_IsRightForEveryTypeAndWidth) {
   Random random(41);
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     for (const std::int64_t head_dim : {64, 128}) {
@@ -182,7 +182,7 @@ TEST_P(MaskedVariant, IsRightForEveryTypeAndWidth) {
 }
 
 // Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the columns that exist.
-TEST_P(MaskedVariant, IsRightForEveryMultipleOfEightAndEveryLayout) {
+TEST_P(MaskedVariant, SLOW_IsRightForEveryMultipleOfEightAndEveryLayout) {
   constexpr Layout kLayouts[] = {Layout::kBhsd, Layout::kBshd, Layout::kSliced};
   Random random(42);
   int runs = 0;
@@ -336,7 +336,7 @@ TEST_P(MaskedVariant, DoesNotReadWhatIsHidden) {
 }
 
 // A NaN at a key that most queries do not see. The other head of K and V, and the queries that read it, are not touched.
-TEST_P(MaskedVariant, LetsNaNOfAHiddenKeySpreadWithinItsHead) {
+TEST_P(MaskedVariant, SLOW_LetsNaNOfAHiddenKeySpreadWithinItsHead) {
   Shape causal{{.heads = 4,
                 .kv_heads = 2,
                 .seq_q = 130,

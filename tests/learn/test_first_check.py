@@ -14,6 +14,7 @@ NEEDED = {
     "ch01_safe_softmax_kernels",
     "fa_chapter_headers",
     "fa_harness_once",
+    "fa_diagnosis_softmax",
     "fa_harness_softmax",
     "fa_main",
     "fa_softmax",
