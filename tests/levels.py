@@ -413,7 +413,7 @@ def main(arguments: list[str]) -> int:
         print("\n".join(t.name for t in tests))
         return 0
     if not tests and args.level != "changed":
-        print("No tests were found")
+        print("No tests were found: ./learn test builds them")
         return 1
     build = ROOT / "build" / args.preset
     return run(args.preset, build, tests, ["--output-on-failure"])
